@@ -1,0 +1,51 @@
+"""A batch: a columnar run of elements of one stream.
+
+It covers a frozen range [lo, hi) of its origin's sequence numbers even when filters left it fewer rows,
+or none: the numbers without a row were computed away, not lost. Rows are in ascending `seq`. Stateless
+operators keep origin numbers, stateful ones renumber. `frontier_us` says: no row with an earlier event time
+follows on this edge. `applied` is the stamp of the last operator already applied (0: raw).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from shared.stream.schema import Schema, dtype
+
+NO_FRONTIER = -(2**63)  # before every event time
+END_OF_TIME = 2**63 - 1  # after every event time: the stream has ended
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    schema: Schema
+    columns: Mapping[str, np.ndarray]  # exactly schema's names, one-dimensional, equal lengths
+    time_us: np.ndarray  # int64
+    seq: np.ndarray  # int64, ascending, lo <= seq < hi
+    lo: int
+    hi: int
+    frontier_us: int = NO_FRONTIER
+    applied: int = 0
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+    @staticmethod
+    def of(
+        schema: Schema, columns: Mapping[str, object], time_us: object, *, lo: int = 0, frontier_us: int = NO_FRONTIER
+    ) -> Batch:
+        """A batch whose rows are numbered lo, lo + 1, ... without gaps."""
+        times = np.asarray(time_us, dtype=np.int64)
+        hi = lo + len(times)
+        return Batch(
+            schema=schema,
+            columns={field.name: np.asarray(columns[field.name], dtype=dtype(field.kind)) for field in schema},
+            time_us=times,
+            seq=np.arange(lo, hi, dtype=np.int64),
+            lo=lo,
+            hi=hi,
+            frontier_us=frontier_us,
+        )

@@ -1,0 +1,35 @@
+"""(device, incarnation, edge, seq) names an element forever.
+
+A device's id is the hash of its public key, so nobody can claim another's. An edge's id is the hash of
+its name. Sequence numbers start at 0 for an incarnation and are never reset.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import NewType
+
+DeviceId = NewType("DeviceId", bytes)  # 16 bytes
+EdgeId = NewType("EdgeId", int)  # unsigned 64 bit
+
+DEVICE_ID_BYTES = 16
+
+
+def device_id(public_key: bytes) -> DeviceId:
+    """The id of the device that holds the private half of this Ed25519 key."""
+    return DeviceId(hashlib.blake2b(public_key, digest_size=DEVICE_ID_BYTES, person=b"resurge-device").digest())
+
+
+def edge_id(name: str) -> EdgeId:
+    """The number that stands for an edge's name in frames and indexes."""
+    return EdgeId(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8, person=b"resurge-edge").digest(), "little"))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class EdgeKey:
+    """One numbered edge of one installation of one device."""
+
+    device: DeviceId
+    incarnation: int
+    edge: EdgeId

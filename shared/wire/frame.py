@@ -1,0 +1,115 @@
+"""One frame format over HTTP, ZeroMQ, UDP, and in the log.
+
+A frame is a fixed header and a payload. The checksum covers both, so a frame read from anywhere is whole
+or refused. Lengths are bounded before anything is allocated. `docs/formats.md` has the byte table.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from shared.batch import NO_FRONTIER
+from shared.errors import PeerError
+from shared.identity import DeviceId, EdgeId
+
+MAGIC = b"RS"
+VERSION = 1
+HEADER = struct.Struct("<2sBBBBHII16sQQIIq")  # everything but the checksum
+CHECKSUM = struct.Struct("<I")
+HEADER_BYTES = HEADER.size + CHECKSUM.size
+PAYLOAD_BYTES_MAX = 4 * 1024 * 1024
+COUNT_MAX = 1 << 24
+SEQ_MAX = 1 << 62
+
+
+class FrameType(IntEnum):
+    HELLO = 1  # device -> gateway: who I am, signed
+    WELCOME = 2  # gateway -> device: the session
+    DECLARE = 3  # an edge's name, schema
+    DATA = 4  # a batch
+    TOMBSTONE = 5  # a range given up, with its reason
+    FRONTIER = 6  # nothing earlier follows, when there is no batch to say it
+    STATUS = 7  # the device's state: battery, lane, spool
+    RECEIPT = 8  # gateway -> device: durable up to here
+    RESULT = 9  # gateway -> device
+    RESULT_RECEIPT = 10  # device -> gateway: results durable up to here
+    PLAN = 11  # gateway -> device
+    HINT = 12  # gateway -> device: credit, sampling rate
+    PREVIEW = 13  # newest value, unnumbered, unlogged, uncounted
+    REFUSAL = 14  # a stable error code
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    type: FrameType
+    source: DeviceId
+    payload: bytes = b""
+    incarnation: int = 0
+    term: int = 0
+    edge: EdgeId = EdgeId(0)
+    seq: int = 0  # lo of the covered range
+    count: int = 0  # hi - lo
+    codec: int = 0
+    flags: int = 0
+    frontier_us: int = NO_FRONTIER
+
+
+def encode(frame: Frame) -> bytes:
+    if len(frame.payload) > PAYLOAD_BYTES_MAX:
+        raise PeerError(
+            f"payload of {len(frame.payload)} bytes; at most {PAYLOAD_BYTES_MAX} fit a frame, make smaller batches",
+            code="frame-too-large",
+        )
+    header = HEADER.pack(
+        MAGIC, VERSION, frame.type, frame.codec, frame.flags, 0, frame.term, frame.incarnation, frame.source,
+        frame.edge, frame.seq, frame.count, len(frame.payload), frame.frontier_us,
+    )  # fmt: skip
+    return header + CHECKSUM.pack(zlib.crc32(frame.payload, zlib.crc32(header))) + frame.payload
+
+
+def decode_one(data: bytes | memoryview, offset: int = 0) -> tuple[Frame, int]:
+    """The frame that starts at offset, and where the next one starts. Raises PeerError on anything not whole."""
+    view = memoryview(data)
+    if len(view) - offset < HEADER_BYTES:
+        raise PeerError(f"{len(view) - offset} bytes left, a frame header has {HEADER_BYTES}", code="frame-truncated")
+    (magic, version, kind, codec, flags, reserved, term, incarnation, source, edge, seq, count, length, frontier) = (
+        HEADER.unpack_from(view, offset)
+    )
+    if magic != MAGIC:
+        raise PeerError("no frame starts here", code="frame-magic")
+    if version != VERSION:
+        raise PeerError(f"frame version {version}; this side reads {VERSION}, upgrade it", code="frame-version")
+    if length > PAYLOAD_BYTES_MAX or count > COUNT_MAX or seq > SEQ_MAX:
+        raise PeerError("a length or number in the frame header is out of bounds", code="frame-bounds")
+    start = offset + HEADER_BYTES
+    if len(view) - start < length:
+        raise PeerError(f"payload ends {length - (len(view) - start)} bytes early", code="frame-truncated")
+    (checksum,) = CHECKSUM.unpack_from(view, offset + HEADER.size)
+    payload = bytes(view[start : start + length])
+    if zlib.crc32(payload, zlib.crc32(view[offset : offset + HEADER.size])) != checksum:
+        raise PeerError("checksum does not match", code="frame-checksum")
+    try:
+        frame_type = FrameType(kind)
+    except ValueError:
+        raise PeerError(f"unknown frame type {kind}", code="frame-type") from None
+    if reserved:
+        raise PeerError("reserved header bytes are not zero", code="frame-bounds")
+    frame = Frame(
+        type=frame_type, source=DeviceId(source), payload=payload, incarnation=incarnation, term=term,
+        edge=EdgeId(edge), seq=seq, count=count, codec=codec, flags=flags, frontier_us=frontier,
+    )  # fmt: skip
+    return frame, start + length
+
+
+def decode_all(data: bytes | memoryview) -> Iterator[Frame]:
+    """Every frame of a body, in order; the body must hold frames and nothing else."""
+    offset = 0
+    while offset < len(data):
+        frame, offset = decode_one(data, offset)
+        yield frame
+
+
