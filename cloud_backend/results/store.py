@@ -1,0 +1,209 @@
+"""The results: what each sink says now, and per device the append-only sequence that carries it down.
+
+The job publishes the rows of an epoch; the gateway reads the downlinks; the dashboard reads what is current. They
+are separate processes, so the store is one SQLite file in WAL mode: one writer, readers that never wait for it.
+
+The one rule: a publish is one transaction, and applying it twice changes nothing. The job may die before it, in
+the middle of it or after it but before its manifest knows; it then publishes the epoch again, with equal rows.
+Per identity only a higher revision is an answer; an equal one must say the same thing, or two phones could
+hold different answers under one number, so that is refused loudly. Downlink numbers are per device, start
+at 1 and are never reused, not even once everything below them was trimmed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cloud_backend.results.rows import ResultRow, decode_key, decode_values, digest_of, encode_values
+from shared.errors import BrokenInvariant, DamagedData
+
+__all__ = ["ResultRow", "Results", "digest_of"]
+
+FORMAT = 1
+
+# Both kinds of row open with the nine columns that `_stored` writes and `_row` reads.
+SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS epochs (epoch INTEGER PRIMARY KEY, rows INTEGER NOT NULL, digest TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS answers (
+  sink TEXT NOT NULL, key TEXT NOT NULL, window_start_us INTEGER NOT NULL, window_end_us INTEGER NOT NULL,
+  device TEXT NOT NULL, revision INTEGER NOT NULL, retract INTEGER NOT NULL, complete INTEGER NOT NULL,
+  content TEXT NOT NULL, change INTEGER NOT NULL,
+  PRIMARY KEY (sink, key, window_start_us, window_end_us)) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX IF NOT EXISTS answers_by_change ON answers (change);
+CREATE INDEX IF NOT EXISTS answers_by_window ON answers (sink, window_end_us);
+CREATE TABLE IF NOT EXISTS downlinks (
+  sink TEXT NOT NULL, key TEXT NOT NULL, window_start_us INTEGER NOT NULL, window_end_us INTEGER NOT NULL,
+  device TEXT NOT NULL, revision INTEGER NOT NULL, retract INTEGER NOT NULL, complete INTEGER NOT NULL,
+  content TEXT NOT NULL, seq INTEGER NOT NULL,
+  PRIMARY KEY (device, seq)) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS downlink_heads (device TEXT PRIMARY KEY, head INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+PRAGMA user_version = {FORMAT};
+"""
+
+
+class Results:
+    """Open the store at a path, creating it when it is not there. Safe to share between threads."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._path = Path(path)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._database = sqlite3.connect(self._path, timeout=30, isolation_level=None, check_same_thread=False)
+        self._database.execute("PRAGMA journal_mode = WAL")
+        # FULL, not NORMAL: in WAL mode NORMAL may lose the last transactions in a power cut, after a receipt for them.
+        self._database.execute("PRAGMA synchronous = FULL")
+        (version,) = self._database.execute("PRAGMA user_version").fetchone()
+        if version not in (0, FORMAT):
+            self._database.close()
+            raise DamagedData(
+                f"results store {self._path.name} has format {version}, this version reads {FORMAT}; upgrade, or move "
+                "the file away and let the job publish again",
+                code="results-format",
+            )
+        if version == 0:
+            # BEGIN IMMEDIATE: the job and the gateway may both be first.
+            self._database.executescript(f"BEGIN IMMEDIATE;{SCHEMA}COMMIT;")
+
+    def close(self) -> None:
+        with self._lock:
+            self._database.close()
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    def publish(self, epoch: int, rows: Iterable[ResultRow]) -> int:
+        """Make an epoch's rows durable, all or none, and return how many were news. Repeating it returns 0."""
+        rows = list(rows)
+        digest = _publication_digest(rows)
+        with self._transaction() as database:
+            known = database.execute("SELECT digest FROM epochs WHERE epoch = ?", (epoch,)).fetchone()
+            if known and known[0] == digest:
+                return 0
+            news = [row for row in rows if self._is_news(row)]
+            for row in news:
+                self._answer(row)
+                self._send_down(row)
+            # After a rollback an epoch comes again with corrections: its last publication is the one to recognise.
+            database.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)", (epoch, len(rows), digest))
+            return len(news)
+
+    def trim(self, device: str, through_seq: int) -> int:
+        """Forget a device's downlink up to a sequence it said it holds durably; returns how many rows went."""
+        with self._transaction() as database:
+            cursor = database.execute("DELETE FROM downlinks WHERE device = ? AND seq <= ?", (device, through_seq))
+            return cursor.rowcount
+
+    def _is_news(self, row: ResultRow) -> bool:
+        known = self._database.execute(
+            "SELECT * FROM answers WHERE sink = ? AND key = ? AND window_start_us = ? AND window_end_us = ?",
+            row.identity,
+        ).fetchone()
+        if known is None or known[5] < row.revision:
+            return True
+        if known[5] == row.revision and (bool(known[6]), _row(known).content()) != (row.retract, row.content()):
+            raise BrokenInvariant(
+                f"sink {row.sink!r} gave two answers with revision {row.revision} for one key and window; "
+                "a changed answer needs a higher revision",
+                code="results-revision",
+            )
+        return False
+
+    def _answer(self, row: ResultRow) -> None:
+        (change,) = self._database.execute("SELECT coalesce(max(change), 0) + 1 FROM answers").fetchone()
+        self._database.execute(
+            "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*_stored(row), change),
+        )
+
+    def _send_down(self, row: ResultRow) -> None:
+        if not row.device:
+            return
+        (seq,) = self._database.execute(
+            "INSERT INTO downlink_heads VALUES (?, 1)"
+            " ON CONFLICT (device) DO UPDATE SET head = head + 1 RETURNING head",
+            (row.device,),
+        ).fetchone()
+        self._database.execute("INSERT INTO downlinks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*_stored(row), seq))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._database
+            except BaseException:
+                self._database.execute("ROLLBACK")
+                raise
+            self._database.execute("COMMIT")
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def downlink(self, device: str, after_seq: int, limit: int = 256) -> list[tuple[int, ResultRow]]:
+        """The rows for a device after a sequence number, in order: what it has not said it holds."""
+        found = self._read(
+            "SELECT * FROM downlinks WHERE device = ? AND seq > ? ORDER BY seq LIMIT ?",
+            (device, after_seq, limit),
+        )
+        return [(row[9], _row(row)) for row in found]
+
+    def downlink_head(self, device: str) -> int:
+        """The last sequence number given to a row for this device; 0 when there was none."""
+        found = self._read("SELECT head FROM downlink_heads WHERE device = ?", (device,))
+        return found[0][0] if found else 0
+
+    def latest(self, sink: str, limit: int | None = None) -> list[ResultRow]:
+        """What a sink says now, by window and key; with a limit the newest windows only."""
+        found = self._read(
+            "SELECT * FROM answers WHERE sink = ? AND NOT retract"
+            " ORDER BY window_end_us DESC, window_start_us DESC, key DESC LIMIT ?",
+            (sink, -1 if limit is None else limit),
+        )
+        return [_row(row) for row in reversed(found)]
+
+    def changes(self, after: int, limit: int = 1000) -> tuple[int, list[ResultRow]]:
+        """Answers given since a change number, retractions included, and the number to go on from."""
+        found = self._read("SELECT * FROM answers WHERE change > ? ORDER BY change LIMIT ?", (after, limit))
+        return (found[-1][9] if found else after), [_row(row) for row in found]
+
+    def sinks(self) -> dict[str, int]:
+        """Every sink that ever answered, with how many rows it holds now."""
+        return dict(self._read("SELECT sink, sum(NOT retract) FROM answers GROUP BY sink ORDER BY sink"))
+
+    def current(self) -> list[ResultRow]:
+        """Every row of every sink."""
+        return [_row(row) for row in self._read("SELECT * FROM answers WHERE NOT retract")]
+
+    def epoch(self) -> int | None:
+        """The last epoch published; None before the first."""
+        [(epoch,)] = self._read("SELECT max(epoch) FROM epochs")
+        return None if epoch is None else int(epoch)
+
+    def digest(self) -> str:
+        return digest_of(self.current())
+
+    def _read(self, query: str, parameters: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._database.execute(query, parameters).fetchall()
+
+
+def _stored(row: ResultRow) -> tuple[object, ...]:
+    return (*row.identity, row.device, row.revision, int(row.retract), int(row.complete), encode_values(row.values))
+
+
+def _row(stored: tuple[Any, ...]) -> ResultRow:
+    sink, key, start, end, device, revision, retract, complete, content = stored[:9]
+    return ResultRow(
+        sink=sink, device=device, key=decode_key(key), window_start_us=start, window_end_us=end, revision=revision,
+        retract=bool(retract), complete=bool(complete), values=decode_values(content),
+    )  # fmt: skip
+
+
+def _publication_digest(rows: list[ResultRow]) -> str:
+    """Unlike `digest_of` this one tells revisions apart: it recognises a publication, not an answer."""
+    lines = sorted(f"{row.revision}\t{row.retract}\t{row.content()}" for row in rows)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
