@@ -24,6 +24,7 @@ HEADER_BYTES = HEADER.size + CHECKSUM.size
 PAYLOAD_BYTES_MAX = 4 * 1024 * 1024
 COUNT_MAX = 1 << 24
 SEQ_MAX = 1 << 62
+NO_EDGE = EdgeId(0)
 
 
 class FrameType(IntEnum):
@@ -41,6 +42,7 @@ class FrameType(IntEnum):
     HINT = 12  # gateway -> device: credit, sampling rate
     PREVIEW = 13  # newest value, unnumbered, unlogged, uncounted
     REFUSAL = 14  # a stable error code
+    CHAIN = 15  # device -> gateway: a signature over a run of batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Frame:
     payload: bytes = b""
     incarnation: int = 0
     term: int = 0
-    edge: EdgeId = EdgeId(0)
+    edge: EdgeId = NO_EDGE
     seq: int = 0  # lo of the covered range
     count: int = 0  # hi - lo
     codec: int = 0
@@ -111,5 +113,3 @@ def decode_all(data: bytes | memoryview) -> Iterator[Frame]:
     while offset < len(data):
         frame, offset = decode_one(data, offset)
         yield frame
-
-

@@ -1,0 +1,467 @@
+"""What two sides say to each other, as types.
+
+A message is a frame with meaning. The hot ones (DATA, RECEIPT) are packed structs; the rare ones carry small
+JSON, bounded before it is parsed and never trusted in shape. Nothing here is unpickled, nothing is echoed.
+Every class has `frame()`, what to send, and `of(frame)`, what was said; `of` raises PeerError and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeGuard
+
+from shared.batch import NO_FRONTIER
+from shared.errors import PeerError, UsageError
+from shared.identity import DEVICE_ID_BYTES, DeviceId, EdgeId
+from shared.stream.schema import Schema
+from shared.wire import frame as frames
+from shared.wire.frame import Frame, FrameType
+
+SIGNATURE_BYTES = 64
+JSON_BYTES_MAX = 64 * 1024
+EDGE_NAME_CHARACTERS_MAX = 200
+RETRY_AFTER_S_MAX = 86_400
+
+DATA_PREFIX = struct.Struct("<III")  # schema id, applied, rows
+_HELLO = struct.Struct("<32s32s16s64s")  # public key, ephemeral, gateway id, signature
+_WELCOME = struct.Struct("<16s32sI64s")  # session id, ephemeral, lifetime in seconds, signature
+_CHAIN = struct.Struct("<32s64s")  # digest, signature
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Device -> gateway: who I am, signed, and my half of the session key."""
+
+    device: DeviceId
+    incarnation: int
+    public_key: bytes
+    ephemeral: bytes
+    gateway: bytes  # the first 16 bytes of the hash of the gateway's pinned key: a HELLO is good for one gateway
+    signature: bytes = bytes(SIGNATURE_BYTES)
+
+    def signed(self) -> bytes:
+        return b"resurge-hello-1" + b"".join(
+            (self.device, struct.pack("<I", self.incarnation), self.public_key, self.ephemeral, self.gateway)
+        )
+
+    def frame(self) -> Frame:
+        payload = _HELLO.pack(self.public_key, self.ephemeral, self.gateway, self.signature)
+        return Frame(FrameType.HELLO, self.device, payload, incarnation=self.incarnation)
+
+    @staticmethod
+    def of(frame: Frame) -> Hello:
+        _exactly(frame, _HELLO.size)
+        public_key, ephemeral, gateway, signature = _HELLO.unpack(frame.payload)
+        return Hello(frame.source, frame.incarnation, public_key, ephemeral, gateway, signature)
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """Gateway -> device: the session, signed over the HELLO it answers, and the gateway's half of the key."""
+
+    device: DeviceId
+    incarnation: int
+    session: bytes
+    ephemeral: bytes
+    lifetime_s: int
+    signature: bytes = bytes(SIGNATURE_BYTES)
+
+    def signed(self, hello: Hello) -> bytes:
+        question = hashlib.sha256(hello.signed() + hello.signature).digest()
+        return b"resurge-welcome-1" + b"".join(
+            (question, self.session, self.ephemeral, struct.pack("<I", self.lifetime_s))
+        )
+
+    def frame(self) -> Frame:
+        payload = _WELCOME.pack(self.session, self.ephemeral, self.lifetime_s, self.signature)
+        return Frame(FrameType.WELCOME, self.device, payload, incarnation=self.incarnation)
+
+    @staticmethod
+    def of(frame: Frame) -> Welcome:
+        _exactly(frame, _WELCOME.size)
+        session, ephemeral, lifetime_s, signature = _WELCOME.unpack(frame.payload)
+        return Welcome(frame.source, frame.incarnation, session, ephemeral, lifetime_s, signature)
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """An edge's name and the schema of the batches that follow on it; once per session and schema."""
+
+    device: DeviceId
+    incarnation: int
+    edge: EdgeId
+    name: str
+    schema: Schema
+
+    def frame(self) -> Frame:
+        payload = encode_json({"edge": self.name, "schema": self.schema.to_json()})
+        return Frame(FrameType.DECLARE, self.device, payload, incarnation=self.incarnation, edge=self.edge)
+
+    @staticmethod
+    def of(frame: Frame) -> Declare:
+        value = decode_json(frame.payload)
+        name = value.get("edge")
+        if not isinstance(name, str) or not 0 < len(name) <= EDGE_NAME_CHARACTERS_MAX:
+            raise PeerError("a DECLARE names its edge in 1 to 200 characters", code="message-declare")
+        try:
+            schema = Schema.from_json(value.get("schema"))
+        except UsageError as error:
+            raise PeerError(f"a DECLARE carries a schema: {error.message}", code="message-declare") from None
+        return Declare(frame.source, frame.incarnation, frame.edge, name, schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A batch as it travels and as the log keeps it: [lo, hi) frozen, columns still encoded."""
+
+    device: DeviceId
+    incarnation: int
+    edge: EdgeId
+    lo: int
+    hi: int
+    rows: int
+    schema_id: int
+    applied: int
+    codec: int
+    columns: bytes | memoryview
+    frontier_us: int = NO_FRONTIER
+    term: int = 0
+
+    def frame(self) -> Frame:
+        payload = DATA_PREFIX.pack(self.schema_id, self.applied, self.rows) + self.columns
+        return Frame(
+            FrameType.DATA, self.device, payload, incarnation=self.incarnation, term=self.term, edge=self.edge,
+            seq=self.lo, count=self.hi - self.lo, codec=self.codec, frontier_us=self.frontier_us,
+        )  # fmt: skip
+
+    @staticmethod
+    def of(frame: Frame) -> Data:
+        if len(frame.payload) < DATA_PREFIX.size or not frame.count:
+            raise PeerError("a DATA frame covers at least one element and has a prefix", code="message-data")
+        schema_id, applied, rows = DATA_PREFIX.unpack_from(frame.payload)
+        if rows > frame.count:
+            raise PeerError(f"{rows} rows in a range of {frame.count} elements", code="message-data")
+        return Data(
+            frame.source, frame.incarnation, frame.edge, frame.seq, frame.seq + frame.count, rows, schema_id,
+            applied, frame.codec, memoryview(frame.payload)[DATA_PREFIX.size :], frame.frontier_us, frame.term,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A TOMBSTONE: the range [lo, hi) was given up, and why (evicted, expired, rejected, quarantined)."""
+
+    device: DeviceId
+    incarnation: int
+    edge: EdgeId
+    lo: int
+    hi: int
+    reason: str
+
+    def frame(self) -> Frame:
+        return Frame(
+            FrameType.TOMBSTONE, self.device, self.reason.encode(), incarnation=self.incarnation, edge=self.edge,
+            seq=self.lo, count=self.hi - self.lo,
+        )  # fmt: skip
+
+    @staticmethod
+    def of(frame: Frame) -> Lost:
+        try:
+            reason = bytes(frame.payload).decode("ascii")
+        except UnicodeDecodeError:
+            reason = ""
+        if not 0 < len(reason) <= 40 or not reason.isprintable() or not frame.count:
+            raise PeerError(
+                "a TOMBSTONE covers at least one element and gives its reason in a word", code="message-tombstone"
+            )
+        return Lost(frame.source, frame.incarnation, frame.edge, frame.seq, frame.seq + frame.count, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """No element earlier than `frontier_us` follows on this edge from sequence `seq` on."""
+
+    device: DeviceId
+    incarnation: int
+    edge: EdgeId
+    seq: int
+    frontier_us: int
+
+    def frame(self) -> Frame:
+        return Frame(
+            FrameType.FRONTIER, self.device, incarnation=self.incarnation, edge=self.edge, seq=self.seq,
+            frontier_us=self.frontier_us,
+        )  # fmt: skip
+
+    @staticmethod
+    def of(frame: Frame) -> Frontier:
+        return Frontier(frame.source, frame.incarnation, frame.edge, frame.seq, frame.frontier_us)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A signature over the digests of the batches that tile [lo, hi): who measured them, without the session key."""
+
+    device: DeviceId
+    incarnation: int
+    edge: EdgeId
+    lo: int
+    hi: int
+    digest: bytes
+    signature: bytes = bytes(SIGNATURE_BYTES)
+
+    def signed(self) -> bytes:
+        place = struct.pack("<IQQQ", self.incarnation, self.edge, self.lo, self.hi)
+        return b"resurge-chain-1" + self.device + place + self.digest
+
+    def frame(self) -> Frame:
+        return Frame(
+            FrameType.CHAIN, self.device, _CHAIN.pack(self.digest, self.signature), incarnation=self.incarnation,
+            edge=self.edge, seq=self.lo, count=self.hi - self.lo,
+        )  # fmt: skip
+
+    @staticmethod
+    def of(frame: Frame) -> Chain:
+        _exactly(frame, _CHAIN.size)
+        digest, signature = _CHAIN.unpack(frame.payload)
+        return Chain(frame.source, frame.incarnation, frame.edge, frame.seq, frame.seq + frame.count, digest, signature)
+
+
+def chain_digest(previous: bytes, frame: Frame) -> bytes:
+    """The digest of a run of batches after one more DATA or TOMBSTONE frame; a run starts from 32 zero bytes.
+
+    The term is left out: it is stamped at each sending, the rest froze with the batch.
+    """
+    head = struct.pack(
+        "<BBIQQIq", frame.type, frame.codec, frame.incarnation, frame.edge, frame.seq, frame.count, frame.frontier_us
+    )
+    return hashlib.sha256(b"".join((previous, frame.source, head, frame.payload))).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The device's state for the fleet page and for pacing: plan version, battery, lane, spool; JSON, open-ended."""
+
+    device: DeviceId
+    values: Mapping[str, object] = field(default_factory=dict)
+
+    def frame(self) -> Frame:
+        return Frame(FrameType.STATUS, self.device, encode_json(dict(self.values)))
+
+    @staticmethod
+    def of(frame: Frame) -> Status:
+        return Status(frame.source, decode_json(frame.payload))
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Everything of this edge below `through` is durable in the log; the device may trim it."""
+
+    device: DeviceId
+    incarnation: int
+    edge: EdgeId
+    through: int
+
+    def frame(self) -> Frame:
+        return Frame(FrameType.RECEIPT, self.device, incarnation=self.incarnation, edge=self.edge, seq=self.through)
+
+    @staticmethod
+    def of(frame: Frame) -> Receipt:
+        return Receipt(frame.source, frame.incarnation, frame.edge, frame.seq)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One entry of the device's downlink: `seq` counts up from 1, the body is a result row as JSON."""
+
+    device: DeviceId
+    seq: int
+    body: Mapping[str, object]
+
+    def frame(self) -> Frame:
+        return Frame(FrameType.RESULT, self.device, encode_json(dict(self.body)), seq=self.seq)
+
+    @staticmethod
+    def of(frame: Frame) -> Result:
+        return Result(frame.source, frame.seq, decode_json(frame.payload))
+
+
+@dataclass(frozen=True, slots=True)
+class ResultReceipt:
+    """Device -> gateway: results through this number are applied and durable here."""
+
+    device: DeviceId
+    through: int
+
+    def frame(self) -> Frame:
+        return Frame(FrameType.RESULT_RECEIPT, self.device, seq=self.through)
+
+    @staticmethod
+    def of(frame: Frame) -> ResultReceipt:
+        return ResultReceipt(frame.source, frame.seq)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMessage:
+    """A plan for the device: encoded plan, its version, and the gateway's signature over both."""
+
+    device: DeviceId
+    version: int
+    plan: bytes
+    signature: bytes
+
+    @staticmethod
+    def signed(version: int, plan: bytes) -> bytes:
+        return b"resurge-plan-1" + struct.pack("<Q", version) + plan
+
+    def frame(self) -> Frame:
+        return Frame(FrameType.PLAN, self.device, self.signature + self.plan, seq=self.version)
+
+    @staticmethod
+    def of(frame: Frame) -> PlanMessage:
+        payload = bytes(frame.payload)
+        if len(payload) <= SIGNATURE_BYTES:
+            raise PeerError("a PLAN frame carries a signature and a plan", code="message-plan")
+        return PlanMessage(frame.source, frame.seq, payload[SIGNATURE_BYTES:], payload[:SIGNATURE_BYTES])
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Push-back: how many bytes the next exchange may carry, and the share of its rate each sensor should keep."""
+
+    device: DeviceId
+    credit_bytes: int | None = None
+    retry_after_s: float | None = None
+    rates: Mapping[str, float] = field(default_factory=dict)
+
+    def frame(self) -> Frame:
+        value: dict[str, object] = {}
+        if self.credit_bytes is not None:
+            value["credit_bytes"] = self.credit_bytes
+        if self.retry_after_s is not None:
+            value["retry_after_s"] = self.retry_after_s
+        if self.rates:
+            value["rates"] = dict(self.rates)
+        return Frame(FrameType.HINT, self.device, encode_json(value))
+
+    @staticmethod
+    def of(frame: Frame) -> Hint:
+        value = decode_json(frame.payload)
+        rates, credit, retry = value.get("rates", {}), value.get("credit_bytes"), value.get("retry_after_s")
+        if not isinstance(rates, dict) or not all(_between(rate, 0, 1) for rate in rates.values()):
+            raise PeerError("rates of a HINT are shares between 0 and 1 by sensor name", code="message-hint")
+        if credit is not None and not _between(credit, 0, 1 << 62):
+            raise PeerError("a HINT's credit_bytes is a number of at least 0", code="message-hint")
+        if retry is not None and not _between(retry, 0, RETRY_AFTER_S_MAX):
+            raise PeerError("a HINT's retry_after_s is at most a day", code="message-hint")
+        return Hint(
+            frame.source,
+            None if credit is None else int(credit),
+            None if retry is None else float(retry),
+            {name: float(rate) for name, rate in rates.items()},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The newest value of an edge while a backlog drains: unnumbered, unlogged, uncounted."""
+
+    device: DeviceId
+    incarnation: int
+    edge: EdgeId
+    codec: int
+    rows: int
+    schema_id: int
+    columns: bytes | memoryview
+
+    def frame(self) -> Frame:
+        payload = DATA_PREFIX.pack(self.schema_id, 0, self.rows) + self.columns
+        return Frame(
+            FrameType.PREVIEW, self.device, payload, incarnation=self.incarnation, edge=self.edge, codec=self.codec
+        )
+
+    @staticmethod
+    def of(frame: Frame) -> Preview:
+        if len(frame.payload) < DATA_PREFIX.size:
+            raise PeerError("a PREVIEW frame has a prefix", code="message-preview")
+        schema_id, _, rows = DATA_PREFIX.unpack_from(frame.payload)
+        columns = memoryview(frame.payload)[DATA_PREFIX.size :]
+        return Preview(frame.source, frame.incarnation, frame.edge, frame.codec, rows, schema_id, columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The exchange was refused and nothing of it was kept; `code` is stable, the text never repeats input."""
+
+    device: DeviceId
+    code: str
+    text: str = ""
+    retry_after_s: float | None = None
+
+    def frame(self) -> Frame:
+        value: dict[str, object] = {"code": self.code, "text": self.text}
+        if self.retry_after_s is not None:
+            value["retry_after_s"] = self.retry_after_s
+        return Frame(FrameType.REFUSAL, self.device, encode_json(value))
+
+    @staticmethod
+    def of(frame: Frame) -> Refusal:
+        value = decode_json(frame.payload)
+        code, text, retry = value.get("code"), value.get("text", ""), value.get("retry_after_s")
+        if not isinstance(code, str) or not isinstance(text, str):
+            raise PeerError("a REFUSAL has a code and a text", code="message-refusal")
+        if retry is not None and not _between(retry, 0, RETRY_AFTER_S_MAX):
+            raise PeerError("a REFUSAL's retry_after_s is at most a day", code="message-refusal")
+        return Refusal(frame.source, code[:80], text[:500], None if retry is None else float(retry))
+
+
+NOBODY = DeviceId(bytes(DEVICE_ID_BYTES))  # the source of a REFUSAL to somebody we could not identify
+
+
+def bare_refusal(code: str, text: str, *, device: DeviceId = NOBODY, retry_after_s: float | None = None) -> bytes:
+    """A REFUSAL outside an envelope, for when there is no session to seal it in."""
+    return frames.encode(Refusal(device, code, text, retry_after_s).frame())
+
+
+def encode_json(value: Mapping[str, object]) -> bytes:
+    """Compact JSON with sorted keys; the same value is always the same bytes."""
+    data = json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+    if len(data) > JSON_BYTES_MAX:
+        raise UsageError(
+            f"a message of {len(data)} bytes of JSON; at most {JSON_BYTES_MAX} may be sent, shorten names or values",
+            code="message-too-large",
+        )
+    return data
+
+
+def decode_json(payload: bytes | memoryview) -> dict[str, object]:
+    """The object in a small JSON payload; anything else is the peer's error."""
+    if len(payload) > JSON_BYTES_MAX:
+        raise PeerError(f"{len(payload)} bytes of JSON; at most {JSON_BYTES_MAX} are read", code="message-json")
+    try:
+        value = json.loads(bytes(payload))
+    except (ValueError, RecursionError):
+        raise PeerError("the payload is not JSON", code="message-json") from None
+    if not isinstance(value, dict):
+        raise PeerError("the payload is JSON but not an object", code="message-json")
+    return value
+
+
+def _exactly(frame: Frame, length: int) -> None:
+    if len(frame.payload) != length:
+        raise PeerError(
+            f"a {frame.type.name} frame carries {length} bytes, this one {len(frame.payload)}", code="message-length"
+        )
+
+
+def _number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _between(value: object, least: float, most: float) -> TypeGuard[int | float]:
+    return _number(value) and least <= value <= most
