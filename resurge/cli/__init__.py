@@ -27,7 +27,7 @@ def main() -> None:
     """Entry point of the `resurge` command."""
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in {"-h", "--help", "help"}:
-        _print_help()
+        print_help()
         return
     if arguments[0] == "--version":
         from resurge import __version__
@@ -60,7 +60,7 @@ def run_noun(noun: str, arguments: list[str]) -> None:
         raise SystemExit(1) from None
 
 
-def _print_help() -> None:
+def print_help() -> None:
     print("resurge: one stream program for phones and Spark\n\nUsage: resurge NOUN [VERB] [OPTIONS]\n")
     width = max(map(len, NOUNS))
     for noun, line in NOUNS.items():
