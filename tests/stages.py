@@ -35,7 +35,10 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
     "unit": (120, [[*PYTEST, "-n", "2", "-m", UNIT, "--ignore=tests/architecture"]]),
     "sim": (
         120,
-        [[PYTHON, "-m", "tests.simulation.run", "--seeds", "500", "--json"], [*PYTEST, "-n", "2", "-m", "sim and not soak"]],
+        [
+            [PYTHON, "-m", "tests.simulation.run", "--seeds", "500", "--json"],
+            [*PYTEST, "-n", "2", "-m", "sim and not soak"],
+        ],
     ),
     "spark": (240, [[*PYTEST, "-m", "spark and not soak"]]),
     "processes": (120, [[*PYTEST, "-m", "processes and not soak"]]),

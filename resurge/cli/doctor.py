@@ -70,7 +70,9 @@ def _port_finding(port: int) -> Finding:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            return Finding("port", False, f"{port}: {error.strerror}", "stop what uses it, or choose another with --port")
+            return Finding(
+                "port", False, f"{port}: {error.strerror}", "stop what uses it, or choose another with --port"
+            )
     return Finding("port", True, f"{port} is free")
 
 

@@ -64,7 +64,10 @@ def test_phone_and_cloud_never_import_each_other() -> None:
     ("library", "allowed"),
     [
         ("pyspark", ("cloud_backend/spark/", "resurge/bench/", "resurge/lab/")),
-        ("fastapi", ("cloud_backend/gateway/", "cloud_backend/coordinator/", "cloud_backend/dashboard/", "resurge/bench/")),
+        (
+            "fastapi",
+            ("cloud_backend/gateway/", "cloud_backend/coordinator/", "cloud_backend/dashboard/", "resurge/bench/"),
+        ),
         ("kivy", ("mobile_app/app.py", "mobile_app/screens/")),
         ("jnius", ("mobile_app/sensors/", "mobile_app/service.py")),
         ("zmq", ("mobile_app/links/",)),

@@ -58,7 +58,11 @@ def test_every_error_code_is_documented_once() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call):
                 for keyword in node.keywords:
-                    if keyword.arg == "code" and isinstance(keyword.value, ast.Constant) and isinstance(keyword.value.value, str):
+                    if (
+                        keyword.arg == "code"
+                        and isinstance(keyword.value, ast.Constant)
+                        and isinstance(keyword.value.value, str)
+                    ):
                         used.add(keyword.value.value)
     assert sorted(documented) == documented, "docs/errors.md is not sorted by code"
     assert len(set(documented)) == len(documented), "docs/errors.md lists a code twice"
@@ -77,7 +81,9 @@ def test_shared_guards_data_with_raise_not_assert() -> None:
 
 
 def test_no_machine_path_or_registry_in_the_tree() -> None:
-    pattern = re.compile("/" + r"(?:work|root/\.pyenv|farm)" + r"/\w|(?:index-url|index_url|registry)\s*[=:]\s*\W?https?:")
+    pattern = re.compile(
+        "/" + r"(?:work|root/\.pyenv|farm)" + r"/\w|(?:index-url|index_url|registry)\s*[=:]\s*\W?https?:"
+    )
     found = []
     for path in tracked():
         if path.suffix in {".py", ".md", ".toml", ".sh", ".yml", ".txt", ".html", ".js", ".json", ".spec", ""}:
