@@ -1,0 +1,45 @@
+"""A recorded file played as if it happened now: `recording:FILE`.
+
+The recording is moved so that it begins at origin_us, and read by event time; a node started again goes on where
+it was. When the plan asks for readings further apart than recorded, the first in each period is kept, as a sensor
+at that rate would give.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from mobile_app.sensors.formats import load
+from mobile_app.sensors.source import Samples
+
+
+class Recording:
+    def __init__(self, path: Path, *, every_us: int, origin_us: int, from_us: int | None = None) -> None:
+        samples = load(path)
+        self._shift_us = origin_us - int(samples.time_us[0])
+        self._times = samples.time_us + self._shift_us
+        self._columns = samples.columns
+        self._origin_us = origin_us
+        steps = np.diff(self._times)
+        self._recorded_every_us = float(np.median(steps)) if len(steps) else 0.0
+        self._every_us = every_us
+        self._next = 0 if from_us is None else int(np.searchsorted(self._times, from_us, side="left"))
+
+    def read(self, until_us: int) -> Samples:
+        start = self._next
+        self._next = max(start, int(np.searchsorted(self._times, until_us, side="left")))
+        keep = np.arange(start, self._next)
+        # Jitter around the recorded rate must not cost readings, so thin only when asked for clearly fewer.
+        if self._every_us > 1.5 * self._recorded_every_us:
+            period = (self._times - self._origin_us)[max(0, start - 1) : self._next] // self._every_us
+            changed = np.diff(period) > 0 if start > 0 else np.concatenate(([True], np.diff(period) > 0))
+            keep = keep[changed[: len(keep)]] if len(keep) else keep
+        return Samples(self._times[keep], {name: column[keep] for name, column in self._columns.items()})
+
+    def sample_every(self, period_us: int) -> None:
+        self._every_us = period_us
+
+    def ended(self) -> bool:
+        return self._next >= len(self._times)

@@ -1,0 +1,65 @@
+"""What the node asks of a sensor, and what it gets.
+
+Real sensors deliver when they like; the node only ever asks "everything with an event time before `until_us`
+that I have not had yet". So a source may buffer, replay a file or compute, and the loop looks the same. A source
+that cannot be had (no such hardware, no permission) raises `SensorMissing` when it is opened; the rest runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from shared.errors import UsageError
+from shared.stream.schema import Schema, dtype
+
+
+class SensorMissing(UsageError):
+    """This device has no such sensor, or may not read it. The node says so and runs what it can."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """Readings in ascending event time; columns are of equal length."""
+
+    time_us: np.ndarray
+    columns: Mapping[str, np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.time_us)
+
+
+class Source(Protocol):
+    """One sensor. Event times of successive reads never go back."""
+
+    def read(self, until_us: int) -> Samples:
+        """Every reading before until_us not handed out yet."""
+        ...
+
+    def sample_every(self, period_us: int) -> None:
+        """Ask for this spacing from now on: a plan's rate, or a hint to slow down."""
+        ...
+
+    def ended(self) -> bool:
+        """True once no reading will ever follow (the end of a recording)."""
+        ...
+
+
+def shaped(samples: Samples, schema: Schema) -> dict[str, np.ndarray]:
+    """The schema's columns of these samples. What the source does not know is NaN, or refused where NaN cannot be."""
+    columns: dict[str, np.ndarray] = {}
+    for field in schema:
+        if field.name in samples.columns:
+            columns[field.name] = np.asarray(samples.columns[field.name]).astype(dtype(field.kind))
+        elif field.kind in ("float32", "float64"):
+            columns[field.name] = np.full(len(samples), np.nan, dtype=field.kind)
+        else:
+            raise SensorMissing(
+                f"the source has no column {field.name!r} of kind {field.kind} "
+                f"(it has: {', '.join(sorted(samples.columns))}); choose another source or drop the column",
+                code="sensor-column",
+            )
+    return columns
