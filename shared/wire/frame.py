@@ -73,9 +73,12 @@ def encode(frame: Frame) -> bytes:
     return header + CHECKSUM.pack(zlib.crc32(frame.payload, zlib.crc32(header))) + frame.payload
 
 
-def decode_one(data: bytes | memoryview, offset: int = 0) -> tuple[Frame, int]:
-    """The frame that starts at offset, and where the next one starts. Raises PeerError on anything not whole."""
-    view = memoryview(data)
+def read_header(view: memoryview, offset: int) -> tuple[int, int, int, int, int, bytes, int, int, int, int, int]:
+    """(type, codec, flags, term, incarnation, source, edge, seq, count, length, frontier) of the frame at offset.
+
+    Raises PeerError unless the whole frame is there, within bounds and undamaged. Nothing is copied: this is
+    what the gateway runs for every frame, the payload starts HEADER_BYTES further on.
+    """
     if len(view) - offset < HEADER_BYTES:
         raise PeerError(f"{len(view) - offset} bytes left, a frame header has {HEADER_BYTES}", code="frame-truncated")
     (magic, version, kind, codec, flags, reserved, term, incarnation, source, edge, seq, count, length, frontier) = (
@@ -85,24 +88,30 @@ def decode_one(data: bytes | memoryview, offset: int = 0) -> tuple[Frame, int]:
         raise PeerError("no frame starts here", code="frame-magic")
     if version != VERSION:
         raise PeerError(f"frame version {version}; this side reads {VERSION}, upgrade it", code="frame-version")
-    if length > PAYLOAD_BYTES_MAX or count > COUNT_MAX or seq > SEQ_MAX:
+    if length > PAYLOAD_BYTES_MAX or count > COUNT_MAX or seq > SEQ_MAX or reserved:
         raise PeerError("a length or number in the frame header is out of bounds", code="frame-bounds")
     start = offset + HEADER_BYTES
     if len(view) - start < length:
         raise PeerError(f"payload ends {length - (len(view) - start)} bytes early", code="frame-truncated")
     (checksum,) = CHECKSUM.unpack_from(view, offset + HEADER.size)
-    payload = bytes(view[start : start + length])
-    if zlib.crc32(payload, zlib.crc32(view[offset : offset + HEADER.size])) != checksum:
+    if zlib.crc32(view[start : start + length], zlib.crc32(view[offset : offset + HEADER.size])) != checksum:
         raise PeerError("checksum does not match", code="frame-checksum")
+    return kind, codec, flags, term, incarnation, source, edge, seq, count, length, frontier
+
+
+def decode_one(data: bytes | memoryview, offset: int = 0) -> tuple[Frame, int]:
+    """The frame that starts at offset, and where the next one starts. Raises PeerError on anything not whole."""
+    view = memoryview(data)
+    kind, codec, flags, term, incarnation, source, edge, seq, count, length, frontier = read_header(view, offset)
     try:
         frame_type = FrameType(kind)
     except ValueError:
         raise PeerError(f"unknown frame type {kind}", code="frame-type") from None
-    if reserved:
-        raise PeerError("reserved header bytes are not zero", code="frame-bounds")
+    start = offset + HEADER_BYTES
     frame = Frame(
-        type=frame_type, source=DeviceId(source), payload=payload, incarnation=incarnation, term=term,
-        edge=EdgeId(edge), seq=seq, count=count, codec=codec, flags=flags, frontier_us=frontier,
+        type=frame_type, source=DeviceId(source), payload=bytes(view[start : start + length]),
+        incarnation=incarnation, term=term, edge=EdgeId(edge), seq=seq, count=count, codec=codec, flags=flags,
+        frontier_us=frontier,
     )  # fmt: skip
     return frame, start + length
 
