@@ -1,0 +1,38 @@
+"""What a sink promises: how much may be lost or wrong, how late, and in what order (EC-9..EC-12).
+
+`kept_min` is the paper's LF (1.0: nothing lost), `wrong_max` its EF (0.0: nothing wrong). `delay_us_max` bounds the
+time from event to arrival, None promises nothing. `order` is "each" (within a stream, IASO) or "all" (between streams
+too, IESO).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shared.errors import UsageError
+
+ORDERS = ("each", "all")
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    kept_min: float = 1.0
+    wrong_max: float = 0.0
+    delay_us_max: int | None = None
+    order: str = "each"
+
+    @property
+    def lossless(self) -> bool:
+        return self.kept_min == 1.0 and self.wrong_max == 0.0
+
+
+LOSSLESS = Contract()
+
+
+def check_contract(contract: Contract) -> None:
+    if not (0.0 <= contract.kept_min <= 1.0 and 0.0 <= contract.wrong_max <= 1.0):
+        raise UsageError("a contract's shares lie between 0 and 1", code="contract")
+    if contract.delay_us_max is not None and contract.delay_us_max <= 0:
+        raise UsageError("a contract's delay must be more than zero", code="contract")
+    if contract.order not in ORDERS:
+        raise UsageError(f"order {contract.order!r} is not one of {', '.join(ORDERS)}", code="contract")

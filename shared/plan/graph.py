@@ -1,0 +1,155 @@
+"""The plan: a directed graph of numbered operators, with the user's source line for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from shared.errors import UsageError
+from shared.plan.contracts import Contract
+from shared.plan.operators import (
+    DEVICE,
+    SINKS,
+    Appended,
+    Operator,
+    Sensor,
+    Subscribe,
+    Sync,
+    SyncBack,
+    Timer,
+    output_name,
+)
+from shared.stream.schema import Field, Schema
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """Where in the user's program an operator was written. File is a name, never a whole path: plans travel."""
+
+    file: str
+    line: int
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" + (f"  `{self.text}`" if self.text else "")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamType:
+    """The columns of a stream (key columns included, `time` not) and the columns that key it."""
+
+    schema: Schema
+    key: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operator in a plan. `inputs` are ids of the nodes it reads, port by port; `type` is what it puts out."""
+
+    id: int
+    operator: Operator
+    inputs: tuple[int, ...]
+    type: StreamType
+    line: SourceLine
+
+    @property
+    def schema(self) -> Schema:
+        return self.type.schema
+
+
+@dataclass(frozen=True, slots=True)
+class SyncEdge:
+    """A numbered edge from device to cloud, as device, wire and gateway need to know it."""
+
+    name: str
+    schema: Schema  # on the wire: without `device`
+    batch_rows: int
+    batch_bytes: int
+    within_us: int
+    codec: str
+    evict: str
+    priority: int
+    deadline_us: int | None
+    contract: Contract
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a program means. Nodes are in topological order, ids ascending; feedback edges go by name, not by input.
+
+    `version` grows with every change an operator deploys; a device takes a plan only if its version is higher.
+    """
+
+    nodes: tuple[Node, ...]
+    version: int = 1
+    name: str = "plan"
+    _by_id: dict[int, Node] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._by_id.update((node.id, node) for node in self.nodes)
+
+    def node(self, number: int) -> Node:
+        return self._by_id[number]
+
+    def consumers(self, number: int) -> tuple[Node, ...]:
+        """The nodes that read this one, in order."""
+        return tuple(node for node in self.nodes if number in node.inputs)
+
+    @property
+    def sensors(self) -> tuple[Sensor, ...]:
+        return tuple(node.operator for node in self.nodes if isinstance(node.operator, Sensor))
+
+    @property
+    def timers(self) -> tuple[Timer, ...]:
+        return tuple(node.operator for node in self.nodes if isinstance(node.operator, Timer))
+
+    @property
+    def appended(self) -> tuple[Appended, ...]:
+        return tuple(node.operator for node in self.nodes if isinstance(node.operator, Appended))
+
+    @property
+    def edges(self) -> tuple[SyncEdge, ...]:
+        return tuple(
+            SyncEdge(
+                name=node.operator.name,
+                schema=without_device(node.schema),
+                batch_rows=node.operator.batch_rows,
+                batch_bytes=node.operator.batch_bytes,
+                within_us=node.operator.within_us,
+                codec=node.operator.codec,
+                evict=node.operator.evict,
+                priority=node.operator.priority,
+                deadline_us=node.operator.deadline_us,
+                contract=node.operator.contract,
+            )
+            for node in self.nodes
+            if isinstance(node.operator, Sync)
+        )
+
+    @property
+    def sinks(self) -> tuple[Node, ...]:
+        """Every node whose rows leave the plan: sync_back and subscribe."""
+        return tuple(node for node in self.nodes if isinstance(node.operator, SyncBack | Subscribe))
+
+    def sink(self, name: str) -> Node:
+        for node in self.sinks:
+            if isinstance(node.operator, SyncBack | Subscribe) and node.operator.name == name:
+                return node
+        known = ", ".join(
+            output_name(node.operator) for node in self.sinks if isinstance(node.operator, SyncBack | Subscribe)
+        )
+        raise UsageError(f"the plan has no sink {name!r} (has: {known})", code="plan-sink")
+
+
+def with_device(schema: Schema) -> Schema:
+    """The schema with `device` first, as streams that come from a device have it."""
+    return schema if DEVICE in schema else Schema((Field(DEVICE, "str"), *schema.fields))
+
+
+def without_device(schema: Schema) -> Schema:
+    """The schema as it travels: the frame already says which device."""
+    return Schema(tuple(column for column in schema if column.name != DEVICE))
+
+
+def is_end(operator: Operator) -> bool:
+    """True where nothing may follow."""
+    return isinstance(operator, SINKS)
