@@ -1,0 +1,164 @@
+"""The bytes of a log segment: a header that opens with the index, then records in one hash chain.
+
+Offsets are global: a segment's base plus the position in its file, so an offset names a record for as long
+as the record is kept. Three checks overlap on purpose:
+
+- the record header's checksum covers its own offset, so a record that was copied, moved or left behind
+  elsewhere is not taken for one that belongs here, and a length is bounded before it is believed;
+- the frame inside brings its own checksum, so one record can be checked without its neighbours;
+- each record carries SHA-256 over its predecessor's hash, its header and its frame, and a segment carries its
+  predecessor's last hash: nothing in the middle can be changed, dropped or swapped without breaking the rest.
+
+`AFTER_SYNC` marks the first record written after a sync had returned. It is what tells damage from a torn
+write: bytes after the last such record may never have reached the disk, bytes before it did.
+`docs/formats.md` has the byte tables.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+from dataclasses import dataclass
+
+from shared.errors import DamagedData
+from shared.wire.frame import HEADER_BYTES as FRAME_HEADER_BYTES
+from shared.wire.frame import PAYLOAD_BYTES_MAX
+
+SEGMENT_MAGIC = b"RSLG"
+RECORD_MAGIC = b"RSrc"
+VERSION = 1
+CHAIN_BYTES = 32
+GENESIS = bytes(CHAIN_BYTES)  # the chain before the first segment
+
+SEGMENT_HEADER = struct.Struct(f"<4sHHQ{CHAIN_BYTES}sI")  # magic, version, 0, base, previous chain, index bytes
+CHECKSUM = struct.Struct("<I")
+RECORD_FIELDS = struct.Struct("<4sB3sIqQ")  # magic, flags, 0, frame bytes, received_us, offset
+RECORD_HEADER_BYTES = RECORD_FIELDS.size + CHAIN_BYTES + CHECKSUM.size
+
+FRAME_BYTES_MAX = FRAME_HEADER_BYTES + PAYLOAD_BYTES_MAX
+INDEX_BYTES_MAX = 1 << 30
+
+AFTER_SYNC = 1  # everything before this record was durable before it was written
+SEAL = 2  # no frame: says only that everything before it is durable
+_FLAGS = AFTER_SYNC | SEAL
+
+_SUFFIX = ".segment"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A frame as the device sent it, and when the gateway received it (microseconds since 1970)."""
+
+    received_us: int
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentHeader:
+    base: int
+    previous: bytes  # the chain at the end of the segment before
+    index: bytes
+    length: int  # of the whole header, so the first record starts at base + length
+    chain: bytes  # where this segment's chain starts
+
+
+@dataclass(frozen=True, slots=True)
+class RecordHeader:
+    flags: int
+    frame_bytes: int
+    received_us: int
+    chain: bytes
+
+    @property
+    def length(self) -> int:
+        return RECORD_HEADER_BYTES + self.frame_bytes
+
+
+def segment_name(base: int) -> str:
+    """Sorts by base; twenty digits hold any 64-bit offset."""
+    return f"{base:020d}{_SUFFIX}"
+
+
+def segment_base(name: str) -> int | None:
+    """The base in a segment's file name, None for a file that is no segment."""
+    digits = name.removesuffix(_SUFFIX)
+    return int(digits) if name.endswith(_SUFFIX) and len(digits) == 20 and digits.isdigit() else None
+
+
+def header_length(index_bytes: int) -> int:
+    return SEGMENT_HEADER.size + index_bytes + CHECKSUM.size
+
+
+def encode_segment_header(base: int, previous: bytes, index: bytes) -> bytes:
+    body = SEGMENT_HEADER.pack(SEGMENT_MAGIC, VERSION, 0, base, previous, len(index)) + index
+    return body + CHECKSUM.pack(zlib.crc32(body))
+
+
+def decode_segment_header(data: bytes, base: int) -> SegmentHeader:
+    """Data starts at the segment's first byte and may go on after the header."""
+    name = segment_name(base)
+    if len(data) < SEGMENT_HEADER.size:
+        raise DamagedData(f"segment {name} ends inside its header", code="log-segment-header")
+    magic, version, reserved, stored_base, previous, index_bytes = SEGMENT_HEADER.unpack_from(data)
+    if magic != SEGMENT_MAGIC or reserved or stored_base != base or index_bytes > INDEX_BYTES_MAX:
+        raise DamagedData(f"segment {name} does not start as a segment with this base does", code="log-segment-header")
+    if version != VERSION:
+        raise DamagedData(
+            f"segment {name} has format {version}; this program reads {VERSION}, use the one that wrote it",
+            code="log-segment-version",
+        )
+    length = header_length(index_bytes)
+    if len(data) < length:
+        raise DamagedData(f"segment {name} ends inside its index", code="log-segment-header")
+    end = length - CHECKSUM.size
+    if CHECKSUM.unpack_from(data, end)[0] != zlib.crc32(data[:end]):
+        raise DamagedData(f"the index that opens segment {name} fails its checksum", code="log-segment-header")
+    index = bytes(data[SEGMENT_HEADER.size : end])
+    return SegmentHeader(base, previous, index, length, hashlib.sha256(data[:length]).digest())
+
+
+def encode_record(record: Record, offset: int, chain: bytes, flags: int) -> tuple[bytes, bytes]:
+    """The record's header, to be followed by its frame, and the chain after it."""
+    fields = RECORD_FIELDS.pack(RECORD_MAGIC, flags, b"\0\0\0", len(record.frame), record.received_us, offset)
+    after = next_chain(chain, fields, record.frame)
+    header = fields + after
+    return header + CHECKSUM.pack(zlib.crc32(header)), after
+
+
+def next_chain(chain: bytes, fields: bytes, frame: bytes | memoryview) -> bytes:
+    digest = hashlib.sha256(chain + fields)
+    digest.update(frame)
+    return digest.digest()
+
+
+def decode_record_header(data: bytes | memoryview, position: int, offset: int) -> RecordHeader | None:
+    """The header at this position, or None when no whole record header for this offset is there."""
+    if len(data) - position < RECORD_HEADER_BYTES:
+        return None
+    magic, flags, reserved, frame_bytes, received_us, stored = RECORD_FIELDS.unpack_from(data, position)
+    if magic != RECORD_MAGIC or stored != offset or frame_bytes > FRAME_BYTES_MAX or flags & ~_FLAGS or any(reserved):
+        return None
+    body_end = position + RECORD_FIELDS.size + CHAIN_BYTES
+    if CHECKSUM.unpack_from(data, body_end)[0] != zlib.crc32(data[position:body_end]):
+        return None
+    chain = bytes(data[position + RECORD_FIELDS.size : body_end])
+    return RecordHeader(flags, frame_bytes, received_us, chain)
+
+
+def record_is_whole(data: bytes | memoryview, position: int, header: RecordHeader, chain: bytes) -> bool:
+    """Whether the frame is all there and the record follows the record whose chain is given."""
+    end = position + header.length
+    if end > len(data):
+        return False
+    fields = bytes(data[position : position + RECORD_FIELDS.size])
+    return next_chain(chain, fields, data[position + RECORD_HEADER_BYTES : end]) == header.chain
+
+
+def synced_record_after(data: bytes, position: int, base: int) -> int | None:
+    """Where a record starts, after this position, that was written once all before it was durable."""
+    while (position := data.find(RECORD_MAGIC, position + 1)) >= 0:
+        header = decode_record_header(data, position, base + position)
+        if header is not None and header.flags & AFTER_SYNC:
+            return position
+    return None

@@ -1,0 +1,96 @@
+"""The index: how far each edge of each device has come, and how its schema was declared.
+
+Per (device, incarnation, edge) it keeps a contiguous high-water mark that data and tombstones both move, so a
+range is decided once, by whichever came first. Nothing here expires: a phone may be silent for weeks, and
+forgetting its mark would let old batches in twice. Every segment opens with the whole index, so that reading
+one segment is enough to go on from any point, however much was trimmed before it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from shared.errors import BrokenInvariant, DamagedData
+from shared.identity import DeviceId, EdgeId, EdgeKey
+from shared.wire.frame import HEADER, FrameType
+
+KEY = struct.Struct("<I16sQ")  # incarnation, device, edge: contiguous in a frame's header, in this order
+_KEY_START = 12  # magic 2, version, type, codec, flags, reserved 2, term 4
+_KEY_END = _KEY_START + KEY.size
+_RANGE = struct.Struct("<QI")  # seq, count
+_ENTRY = struct.Struct("<QQI")  # high-water mark, ledgered elements, bytes of the declaration
+_TYPE = 3  # position of the frame type
+
+NUMBERED = frozenset({FrameType.DATA, FrameType.TOMBSTONE})
+LOGGED = NUMBERED | {FrameType.FRONTIER, FrameType.DECLARE, FrameType.CHAIN}
+
+
+@dataclass(slots=True)
+class EdgeState:
+    high_water: int = 0
+    ledgered: int = 0  # elements below the mark that a tombstone covers
+    declaration: bytes = b""  # the DECLARE frame that counts from here on
+
+
+class Index:
+    def __init__(self) -> None:
+        self._edges: dict[bytes, EdgeState] = {}
+
+    def high_water(self, key: EdgeKey) -> int:
+        """The number that must come next on this edge; everything below it is decided."""
+        state = self._edges.get(KEY.pack(key.incarnation, key.device, key.edge))
+        return 0 if state is None else state.high_water
+
+    def apply(self, frame: bytes) -> None:
+        """Take a frame into account. Raises BrokenInvariant for one that would leave a gap or decide a range twice."""
+        kind = frame[_TYPE]
+        if len(frame) < HEADER.size or kind not in LOGGED:
+            raise BrokenInvariant("a frame of a kind that is never logged was handed to the log", code="log-frame-kind")
+        if kind == FrameType.CHAIN:
+            return  # a signature over batches already numbered
+        state = self._edges.get(frame[_KEY_START:_KEY_END])
+        if state is None:
+            state = self._edges[frame[_KEY_START:_KEY_END]] = EdgeState()
+        if kind in NUMBERED:
+            seq, count = _RANGE.unpack_from(frame, _KEY_END)
+            if seq != state.high_water or not count:
+                raise BrokenInvariant(
+                    f"range [{seq}, {seq + count}) does not start at the high-water mark {state.high_water}; "
+                    "the receiver must answer duplicates and gaps without logging them",
+                    code="log-not-contiguous",
+                )
+            state.high_water = seq + count
+            if kind == FrameType.TOMBSTONE:
+                state.ledgered += count
+        elif kind == FrameType.DECLARE:
+            state.declaration = frame
+
+    def edges(self) -> Iterator[tuple[EdgeKey, EdgeState]]:
+        """Every edge ever seen, in the order of its key."""
+        for packed in sorted(self._edges):
+            incarnation, device, edge = KEY.unpack(packed)
+            yield EdgeKey(DeviceId(device), incarnation, EdgeId(edge)), self._edges[packed]
+
+    def encode(self) -> bytes:
+        parts: list[bytes] = []
+        for packed in sorted(self._edges):
+            state = self._edges[packed]
+            parts += (packed, _ENTRY.pack(state.high_water, state.ledgered, len(state.declaration)), state.declaration)
+        return b"".join(parts)
+
+    @staticmethod
+    def decode(data: bytes) -> Index:
+        index = Index()
+        position = 0
+        while position < len(data):
+            if len(data) - position < KEY.size + _ENTRY.size:
+                raise DamagedData("an index entry ends early", code="log-index")
+            packed = data[position : position + KEY.size]
+            high_water, ledgered, length = _ENTRY.unpack_from(data, position + KEY.size)
+            position += KEY.size + _ENTRY.size + length
+            if position > len(data) or ledgered > high_water or packed in index._edges:
+                raise DamagedData("an index entry is out of bounds", code="log-index")
+            index._edges[packed] = EdgeState(high_water, ledgered, data[position - length : position])
+        return index

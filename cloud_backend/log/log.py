@@ -1,0 +1,298 @@
+"""The ingest log: every acknowledged batch and tombstone, once, in the order it was made durable.
+
+One process appends. `append` only decides: it checks each frame against the index, gives it an offset and keeps
+it in memory. `sync` writes everything appended since the last sync as one group and returns when the disk has it:
+the price of a sync is shared by all who wait for it. A driver that wants to go on deciding while the disk works
+calls the two halves itself: `take` in the deciding thread, `commit` in another.
+
+The rule that must never break: an acknowledgement leaves only after the commit of its group returned. After a
+commit that failed nobody knows what the disk holds, and asking it again may answer "fine" for pages it has
+dropped; so the log stops for good and whoever owns it opens it anew, which reads what is really there.
+
+Opening reads the last segment whole. What follows its last sound record is cut off if it can be a torn write,
+that is, if no record written after a later sync follows; otherwise acknowledged data is damaged and opening says
+so instead of cutting. One case cannot be told apart: damage in the very last group of a log that was not closed.
+`close` leaves a seal so that a log at rest has no such group, and a device that is told a mark below what it
+already trimmed reports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from cloud_backend.log.format import (
+    AFTER_SYNC,
+    GENESIS,
+    RECORD_HEADER_BYTES,
+    SEAL,
+    Record,
+    decode_segment_header,
+    encode_record,
+    encode_segment_header,
+    header_length,
+    segment_name,
+    synced_record_after,
+)
+from cloud_backend.log.index import EdgeState, Index
+from cloud_backend.log.segments import bases, read_records, sound_prefix
+from shared.errors import BrokenInvariant, DamagedData
+from shared.identity import EdgeKey
+from shared.spool.disk import Disk, File
+
+SEGMENT_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Records that become durable together, and the segment that follows them if theirs is full."""
+
+    start: int
+    records: tuple[Record, ...]
+    next_index: bytes | None = None
+    seal: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.records) or self.next_index is not None or self.seal
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What opening found: how many bytes of a torn write it cut off."""
+
+    segments: int = 0
+    cut_bytes: int = 0
+    cut_segment: bool = False  # a segment whose creation had not finished was removed
+
+
+class Log:
+    """Use `Log.open`. Not for two threads at once, except one in `commit` while another appends."""
+
+    def __init__(
+        self, disk: Disk, *, base: int, file: File, index: Index, chain: bytes, end: int, segment_bytes: int
+    ) -> None:
+        self._disk = disk
+        self._base = base
+        self._file = file
+        self._index = index
+        self._chain = chain
+        self._end = end
+        self._durable_end = end
+        self._segment_bytes = segment_bytes
+        self._reserved = file.size()  # bytes of the file already written, as zeros if not as records
+        self._pending: list[Record] = []
+        self._pending_start = end
+        self._committing = False
+        self._stopped = False
+        self.recovery = Recovery()
+
+    @staticmethod
+    def open(disk: Disk, *, segment_bytes: int = SEGMENT_BYTES) -> Log:
+        """The log on this disk, or a new one. Cuts a torn tail off, raises DamagedData for anything worse."""
+        removed = False
+        found = bases(disk)
+        if found and _is_unfinished(disk, found[-1]):
+            disk.remove(segment_name(found.pop()))
+            disk.sync()
+            removed = True
+        if not found:
+            file, chain, length = _create_segment(disk, 0, GENESIS, b"")
+            log = Log(disk, base=0, file=file, index=Index(), chain=chain, end=length, segment_bytes=segment_bytes)
+            log.recovery = Recovery(1, 0, removed)
+            return log
+        _check_joined(disk, found)
+        base = found[-1]
+        file = disk.open(segment_name(base))
+        prefix = sound_prefix(file.read(0, file.size()), base)
+        if prefix.torn_bytes:
+            file.truncate(prefix.length)
+        file.sync()  # what was read may be in the page cache only, and answers will rest on it
+        disk.sync()
+        log = Log(
+            disk, base=base, file=file, index=prefix.index, chain=prefix.chain, end=base + prefix.length,
+            segment_bytes=segment_bytes,
+        )  # fmt: skip
+        log.recovery = Recovery(len(found), prefix.torn_bytes, removed)
+        return log
+
+    @property
+    def start(self) -> int:
+        """The first offset that is still kept."""
+        return bases(self._disk)[0]
+
+    @property
+    def end(self) -> int:
+        """The offset after the last appended record, durable or not."""
+        return self._end
+
+    @property
+    def durable_end(self) -> int:
+        return self._durable_end
+
+    def high_water(self, key: EdgeKey) -> int:
+        """What must come next on this edge. Counts what is appended and not yet durable: hold answers until a sync."""
+        return self._index.high_water(key)
+
+    def edges(self) -> Iterator[tuple[EdgeKey, EdgeState]]:
+        return self._index.edges()
+
+    def append(self, records: Sequence[Record]) -> list[int]:
+        """Decide where these records go. None is durable before the next `sync` returns."""
+        self._check_running()
+        offsets: list[int] = []
+        for record in records:
+            self._index.apply(record.frame)
+            self._pending.append(record)
+            offsets.append(self._end)
+            self._end += RECORD_HEADER_BYTES + len(record.frame)
+        return offsets
+
+    def sync(self) -> None:
+        """Make everything appended so far durable. A crash before it returns keeps a prefix of it, or none."""
+        self.commit(self.take())
+
+    def take(self) -> Group:
+        """Everything appended since the last group. Commit it before the next one is taken."""
+        self._check_running()
+        if self._committing:
+            raise BrokenInvariant("a group is still being committed", code="log-group-open")
+        group = Group(self._pending_start, tuple(self._pending))
+        if self._end - self._base >= self._segment_bytes:
+            # The next segment's index is as of now: what is appended while this group commits comes after it.
+            group = Group(group.start, group.records, self._index.encode())
+            self._end += header_length(len(group.next_index or b""))
+        self._pending = []
+        self._pending_start = self._end
+        self._committing = bool(group)
+        return group
+
+    def commit(self, group: Group) -> None:
+        """Write and sync a group; on any failure the log stops, see the head of this file."""
+        if not group:
+            return
+        try:
+            end = self._write(group)
+            if group.next_index is not None:
+                end = self._roll(end, group.next_index)
+        except BaseException:
+            self._stopped = True
+            raise
+        self._durable_end = end
+        self._committing = False
+
+    def read(self, start: int, end: int) -> Iterator[tuple[int, Record]]:
+        """Durable records that start in [start, end), with their offsets. Raises DamagedData where one is not whole."""
+        return read_records(self._disk, start, min(end, self._durable_end))
+
+    def trim(self, before: int) -> int:
+        """Remove whole segments that end at or before this offset; returns how many bytes. The index stays."""
+        freed = 0
+        found = bases(self._disk)
+        for base, following in pairwise(found):
+            if following > before or following > self._base:
+                break
+            self._disk.remove(segment_name(base))
+            self._disk.sync()  # one by one from the oldest: a crash must never leave a hole between two segments
+            freed += following - base
+        return freed
+
+    def reserve(self, length: int) -> None:
+        """Fill the segment with zeros this far past its end, so that a sync need not also move the file's end.
+
+        Worth it where a sync of a growing file is slow (ext4: half the speed). Zeros after the last record
+        mean nothing. Call it while no group is being committed.
+        """
+        self._check_running()
+        wanted = min(self._durable_end - self._base + length, self._segment_bytes)
+        if wanted > self._reserved:
+            self._file.write(self._reserved, bytes(wanted - self._reserved))
+            self._file.sync()
+            self._reserved = wanted
+
+    def close(self) -> None:
+        """Make what is left durable and put a seal behind it; a stopped log is only closed."""
+        if not self._stopped:
+            self.sync()
+            self._committing = True
+            self.commit(Group(self._end, (), seal=True))
+        self._file.close()
+
+    def _write(self, group: Group) -> int:
+        """Put the group's bytes at their place and sync; returns the offset after them."""
+        parts: list[bytes] = []
+        offset = group.start
+        flags = AFTER_SYNC  # the group before this one was synced before this one was taken
+        chain = self._chain
+        for record in (*group.records, Record(0, b"")) if group.seal else group.records:
+            if not record.frame:
+                flags |= SEAL
+            header, chain = encode_record(record, offset, chain, flags)
+            parts += (header, record.frame)
+            offset += RECORD_HEADER_BYTES + len(record.frame)
+            flags = 0
+        if parts:
+            self._file.write(group.start - self._base, b"".join(parts))
+            if group.next_index is None:
+                self._file.sync()
+        self._chain = chain
+        self._reserved = max(self._reserved, offset - self._base)
+        return offset
+
+    def _roll(self, end: int, index: bytes) -> int:
+        """Close the segment at this end and start the next; the old one is whole on disk before the new one exists."""
+        self._file.truncate(end - self._base)
+        self._file.sync()
+        self._file.close()
+        self._file, self._chain, length = _create_segment(self._disk, end, self._chain, index)
+        self._base = end
+        self._reserved = length
+        return end + length
+
+    def _check_running(self) -> None:
+        if self._stopped:
+            raise BrokenInvariant(
+                "the log stopped because the disk refused a write or a sync; open it again to see what it holds",
+                code="log-stopped",
+            )
+
+
+def _create_segment(disk: Disk, base: int, previous: bytes, index: bytes) -> tuple[File, bytes, int]:
+    data = encode_segment_header(base, previous, index)
+    file = disk.open(segment_name(base), create=True)
+    file.truncate(0)
+    file.write(0, data)
+    file.sync()
+    disk.sync()
+    header = decode_segment_header(data, base)
+    return file, header.chain, header.length
+
+
+def _is_unfinished(disk: Disk, base: int) -> bool:
+    """Whether a segment's creation was cut short.
+
+    Its header is durable before anything in it is acknowledged, so one that is torn and has no record written
+    after a sync behind it was never used.
+    """
+    file = disk.open(segment_name(base))
+    data = file.read(0, file.size())
+    file.close()
+    try:
+        decode_segment_header(data, base)
+    except DamagedData as error:
+        return error.code == "log-segment-header" and synced_record_after(data, 0, base) is None
+    return False
+
+
+def _check_joined(disk: Disk, found: list[int]) -> None:
+    """No bytes may be missing between two segments; `verify` also follows the hashes from one to the next."""
+    for base, following in pairwise(found):
+        file = disk.open(segment_name(base))
+        size = file.size()
+        file.close()
+        if base + size != following:
+            raise DamagedData(
+                f"segment {segment_name(base)} has {size} bytes, the next one starts {following - base} bytes later; "
+                "restore it from a copy with resurge log verify --repair",
+                code="log-segment-length",
+            )

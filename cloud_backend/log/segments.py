@@ -1,0 +1,165 @@
+"""Reading segments: what of one is sound, and the records of a range across all of them."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cloud_backend.log.format import (
+    CHECKSUM,
+    RECORD_HEADER_BYTES,
+    SEAL,
+    SEGMENT_HEADER,
+    Record,
+    RecordHeader,
+    SegmentHeader,
+    decode_record_header,
+    decode_segment_header,
+    header_length,
+    record_is_whole,
+    segment_base,
+    segment_name,
+    synced_record_after,
+)
+from cloud_backend.log.index import Index
+from shared.errors import BrokenInvariant, DamagedData
+from shared.spool.disk import Disk, File
+from shared.wire.frame import HEADER, HEADER_BYTES
+
+CHUNK_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """The sound start of a segment: whole records in one unbroken chain."""
+
+    header: SegmentHeader
+    index: Index  # as it stands after the last sound record
+    chain: bytes
+    length: int  # bytes of the file that are sound
+    records: int
+    torn_bytes: int  # bytes after that which are neither a record nor reserved zeros
+
+
+def bases(disk: Disk) -> list[int]:
+    """The base of every segment, ascending."""
+    return [base for name in disk.names() if (base := segment_base(name)) is not None]
+
+
+def sound_prefix(data: bytes, base: int) -> Prefix:
+    """Walk a whole segment. Raises DamagedData if its header is not sound or acknowledged records are damaged."""
+    header = decode_segment_header(data, base)
+    index = Index.decode(header.index)
+    chain = header.chain
+    position = header.length
+    records = 0
+    while (record := decode_record_header(data, position, base + position)) is not None:
+        if not record_is_whole(data, position, record, chain):
+            break
+        chain = record.chain
+        frame = data[position + RECORD_HEADER_BYTES : position + record.length]
+        position += record.length
+        if record.flags & SEAL:
+            continue
+        records += 1
+        try:
+            index.apply(frame)
+        except BrokenInvariant as error:
+            raise DamagedData(
+                f"segment {segment_name(base)}: the record that ends at {base + position} contradicts the index: "
+                f"{error.message}",
+                code="log-index",
+            ) from error
+    rest = len(data) - position
+    if not rest or not data.count(b"\0", position) < rest:
+        return Prefix(header, index, chain, position, records, 0)
+    later = synced_record_after(data, position, base)
+    if later is not None:
+        raise DamagedData(
+            f"segment {segment_name(base)} is damaged at offset {base + position}, {later - position} bytes before "
+            "records that were acknowledged later; restore it from a copy with resurge log verify --repair",
+            code="log-damaged",
+        )
+    return Prefix(header, index, chain, position, records, rest)
+
+
+def read_records(disk: Disk, start: int, end: int) -> Iterator[tuple[int, Record]]:
+    """Records that start in [start, end). Each is checked; what the range should hold and does not is DamagedData."""
+    found = bases(disk)
+    for base, following in zip(found, [*found[1:], None], strict=True):
+        if base >= end or (following is not None and following <= start):
+            continue
+        stop = end if following is None else min(end, following)
+        file = disk.open(segment_name(base))
+        try:
+            yield from _read_segment(file, base, start, stop)
+        finally:
+            file.close()
+
+
+def first_record(file: File, base: int) -> int:
+    """The position of a segment's first record, from the fixed part of its header."""
+    fixed = file.read(0, SEGMENT_HEADER.size)
+    if len(fixed) < SEGMENT_HEADER.size:
+        raise DamagedData(f"segment {segment_name(base)} ends inside its header", code="log-segment-header")
+    return header_length(SEGMENT_HEADER.unpack(fixed)[-1])
+
+
+def _read_segment(file: File, base: int, start: int, stop: int) -> Iterator[tuple[int, Record]]:
+    position = max(start - base, first_record(file, base))
+    ahead = ReadAhead(file, base)
+    while base + position < stop:
+        header = ahead.load(position)
+        frame = b"" if header is None else ahead.frame(position, header)
+        if header is None or not (header.flags & SEAL or frame_is_sound(frame)):
+            raise DamagedData(
+                f"segment {segment_name(base)} holds no sound record at offset {base + position}; "
+                "restore it from a copy with resurge log verify --repair",
+                code="log-damaged",
+            )
+        if not header.flags & SEAL:
+            yield base + position, Record(header.received_us, frame)
+        position += header.length
+
+
+class ReadAhead:
+    """One segment's bytes, read a chunk at a time, never less than a whole record."""
+
+    def __init__(self, file: File, base: int) -> None:
+        self._file = file
+        self._base = base
+        self._data = b""
+        self._start = 0
+
+    def load(self, position: int) -> RecordHeader | None:
+        """The header of the record at this position with all of the record in memory; None if it is not all there."""
+        header = self._header(position)
+        if header is None or self._missing(position, header):
+            self._data, self._start = self._file.read(position, CHUNK_BYTES), position
+            header = self._header(position)
+            if header is not None and self._missing(position, header):
+                self._data = self._file.read(position, header.length)
+        return None if header is None or self._missing(position, header) else header
+
+    def frame(self, position: int, header: RecordHeader) -> bytes:
+        body = position - self._start + RECORD_HEADER_BYTES
+        return self._data[body : body + header.frame_bytes]
+
+    def follows(self, position: int, header: RecordHeader, chain: bytes) -> bool:
+        """Whether the loaded record continues this chain."""
+        return record_is_whole(self._data, position - self._start, header, chain)
+
+    def _header(self, position: int) -> RecordHeader | None:
+        return decode_record_header(self._data, position - self._start, self._base + position)
+
+    def _missing(self, position: int, header: RecordHeader) -> bool:
+        return position - self._start + header.length > len(self._data)
+
+
+def frame_is_sound(frame: bytes) -> bool:
+    """Whether this is one whole frame by its own checksum."""
+    if len(frame) < HEADER_BYTES:
+        return False
+    checksum = zlib.crc32(memoryview(frame)[HEADER_BYTES:], zlib.crc32(memoryview(frame)[: HEADER.size]))
+    return bool(checksum == CHECKSUM.unpack_from(frame, HEADER.size)[0])
