@@ -1,0 +1,107 @@
+"""The link to the gateway over HTTP: one `requests` session, bounded times, a pinned certificate.
+
+A pinned certificate is checked by its fingerprint and by nothing else: the gateway of a household or a lab has no
+name a public authority would vouch for, and whoever holds another certificate, however well signed, is not it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import requests
+from requests.adapters import HTTPAdapter
+
+from mobile_app.links.link import REPLY_BYTES_MAX, LinkDown
+
+CONNECT_TIMEOUT_S = 5.0
+READ_TIMEOUT_S = 20.0
+CHUNK_BYTES = 64 * 1024
+BUSY = (429, 502, 503, 504, 507)
+CONTENT_TYPE = "application/vnd.resurge.exchange"
+
+
+class PinnedAdapter(HTTPAdapter):
+    """Accepts exactly the certificate with this SHA-256 fingerprint (hexadecimal)."""
+
+    def __init__(self, fingerprint: str) -> None:
+        self._fingerprint = fingerprint
+        super().__init__()
+
+    def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
+        options["assert_fingerprint"] = self._fingerprint
+        super().init_poolmanager(*arguments, **options)
+
+
+class GatewayLink:
+    """Exchanges with one gateway. `url` is its root, http or https; https without a pin uses the system's roots."""
+
+    def __init__(self, url: str, *, pin: str | None = None) -> None:
+        self._url = url.rstrip("/")
+        self._pin = pin
+        self._session = self._open()
+
+    def _open(self) -> requests.Session:
+        session = requests.Session()
+        session.trust_env = False  # a proxy or .netrc of the shell is no part of how a device reaches its gateway
+        if self._pin:
+            session.verify = False  # the fingerprint decides, not an authority
+            session.mount("https://", PinnedAdapter(self._pin))
+        return session
+
+    def exchange(self, body: bytes) -> bytes:
+        status, answer, retry_after_s = self._post("/v1/exchange", body, CONTENT_TYPE)
+        if status in BUSY:
+            raise LinkDown(f"the gateway is busy (HTTP {status})", retry_after_s)
+        return answer  # a refusal is a frame too: the sender reads its code
+
+    def enrol(self, request: bytes) -> tuple[int, bytes]:
+        status, answer, _ = self._post("/v1/enrol", request, "application/json")
+        return status, answer
+
+    def _post(self, path: str, body: bytes, content_type: str) -> tuple[int, bytes, float | None]:
+        try:
+            with self._session.post(
+                self._url + path,
+                data=body,
+                headers={"Content-Type": content_type},
+                timeout=(CONNECT_TIMEOUT_S, READ_TIMEOUT_S),
+                allow_redirects=False,
+                stream=True,
+            ) as response:
+                return response.status_code, _bounded(response), _retry_after_s(response)
+        except requests.RequestException as error:
+            raise LinkDown(_reason(error)) from error
+
+    def reset(self) -> None:
+        self._session.close()
+        self._session = self._open()
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def _bounded(response: requests.Response) -> bytes:
+    """The body, read in pieces so that a hostile gateway cannot fill the phone's memory."""
+    parts: list[bytes] = []
+    total = 0
+    for part in response.iter_content(CHUNK_BYTES):
+        total += len(part)
+        if total > REPLY_BYTES_MAX:
+            raise LinkDown(f"the answer is longer than {REPLY_BYTES_MAX} bytes")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _retry_after_s(response: requests.Response) -> float | None:
+    text = response.headers.get("Retry-After", "")
+    return float(text) if text.isdigit() and len(text) < 6 else None
+
+
+def _reason(error: requests.RequestException) -> str:
+    if isinstance(error, requests.exceptions.SSLError):
+        return "the gateway's certificate is not the pinned one, or TLS failed"
+    if isinstance(error, requests.Timeout):
+        return "the gateway did not answer in time"
+    if isinstance(error, requests.ConnectionError):
+        return "the gateway cannot be reached"
+    return type(error).__name__

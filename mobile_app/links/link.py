@@ -1,0 +1,82 @@
+"""A link carries one exchange body to the gateway and brings the answer back, or says why it could not.
+
+Whoever is between (a relay, a proxy) sees sealed bytes only. A failed link is an ordinary event, so it is one
+exception with a reason; the sender decides when to try again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from mobile_app.outages import Outages
+
+REPLY_BYTES_MAX = 8 * 1024 * 1024
+
+
+class LinkDown(Exception):
+    """Nothing came back. The body may or may not have arrived: only a receipt tells."""
+
+    def __init__(self, reason: str, retry_after_s: float | None = None) -> None:
+        super().__init__(reason)
+        self.retry_after_s = retry_after_s
+
+
+class Link(Protocol):
+    """Calls block for a bounded time and come from one thread at a time."""
+
+    def exchange(self, body: bytes) -> bytes:
+        """The gateway's answer to this body. Raises LinkDown."""
+        ...
+
+    def enrol(self, request: bytes) -> tuple[int, bytes]:
+        """HTTP status and body of the gateway's answer to an enrolment request. Raises LinkDown."""
+        ...
+
+    def reset(self) -> None:
+        """Drop open connections: the network under them is gone."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class InterruptedLink:
+    """A link under an outage schedule. An outage that begins before the answer is here takes the answer with it."""
+
+    def __init__(self, link: Link, outages: Outages, clock: Callable[[], float] = time.monotonic) -> None:
+        self._link = link
+        self._outages = outages
+        self._clock = clock
+        self._start = clock()
+
+    def _second(self) -> float:
+        return self._clock() - self._start
+
+    def down(self) -> bool:
+        return self._outages.down(self._second())
+
+    def outages_begun(self) -> int:
+        return self._outages.begun(self._second())
+
+    def exchange(self, body: bytes) -> bytes:
+        before = self._second()
+        if self._outages.down(before):
+            self._link.reset()
+            raise LinkDown("no network (scheduled outage)")
+        answer = self._link.exchange(body)
+        if self._outages.overlap(before, self._second()):
+            self._link.reset()
+            raise LinkDown("the network went away before the answer came (scheduled outage)")
+        return answer
+
+    def enrol(self, request: bytes) -> tuple[int, bytes]:
+        if self.down():
+            raise LinkDown("no network (scheduled outage)")
+        return self._link.enrol(request)
+
+    def reset(self) -> None:
+        self._link.reset()
+
+    def close(self) -> None:
+        self._link.close()

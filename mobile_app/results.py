@@ -1,0 +1,119 @@
+"""Results that came back, kept on the device: for each identity the highest revision, durably.
+
+A result's identity is (sink, key, window). The downlink numbers them from 1; `apply` keeps rows and the number
+reached in one transaction, so a kill between two calls repeats results but never skips one, and repeating changes
+nothing: a revision that is not higher than the kept one is dropped. Retractions are kept as such, so that a late
+older revision cannot bring the row back.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shared.errors import PeerError
+
+RESULTS_FILE = "results.sqlite"
+
+SCHEMA = """
+create table if not exists result (
+    sink text not null, key text not null, window_start_us integer not null, window_end_us integer not null,
+    revision integer not null, retract integer not null, complete integer not null, value text not null,
+    arrival integer not null,
+    primary key (sink, key, window_start_us, window_end_us)
+) without rowid;
+create table if not exists progress (one integer primary key check (one = 1), through integer not null);
+insert or ignore into progress values (1, 0);
+"""
+
+UPSERT = """
+insert into result values (?, ?, ?, ?, ?, ?, ?, ?, ?)
+on conflict (sink, key, window_start_us, window_end_us) do update set
+    revision = excluded.revision, retract = excluded.retract, complete = excluded.complete,
+    value = excluded.value, arrival = excluded.arrival
+where excluded.revision > result.revision
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptResult:
+    sink: str
+    key: list[Any]
+    window_start_us: int
+    window_end_us: int
+    revision: int
+    complete: bool
+    values: dict[str, Any]
+
+
+class Results:
+    """One home's results. Used by one thread; other processes may read the file at the same time."""
+
+    def __init__(self, home: Path) -> None:
+        self._database = sqlite3.connect(home / RESULTS_FILE, isolation_level=None)
+        self._database.execute("pragma journal_mode = wal")
+        self._database.execute("pragma synchronous = full")
+        self._database.executescript(SCHEMA)
+
+    @property
+    def through(self) -> int:
+        """Every result up to this number of the downlink is applied and durable."""
+        (number,) = self._database.execute("select through from progress").fetchone()
+        return int(number)
+
+    def apply(self, results: Iterable[tuple[int, Mapping[str, object]]]) -> int:
+        """Keep these (number, row) pairs; durable when this returns. Returns how many changed something."""
+        changed = 0
+        self._database.execute("begin immediate")
+        try:
+            for number, body in results:
+                changed += self._database.execute(UPSERT, (*_columns(body), number)).rowcount
+                self._database.execute("update progress set through = max(through, ?)", (number,))
+        except BaseException:
+            self._database.execute("rollback")
+            raise
+        self._database.execute("commit")
+        return changed
+
+    def latest(self, sink: str | None = None, *, limit: int = 100) -> list[KeptResult]:
+        """Kept rows that are not retracted, newest window first."""
+        rows = self._database.execute(
+            "select sink, key, window_start_us, window_end_us, revision, complete, value from result"
+            " where not retract and (?1 is null or sink = ?1) order by window_end_us desc, sink, key limit ?2",
+            (sink, limit),
+        )
+        return [
+            KeptResult(name, json.loads(key), start_us, end_us, revision, bool(complete), json.loads(value))
+            for name, key, start_us, end_us, revision, complete, value in rows
+        ]
+
+    def count(self) -> int:
+        (number,) = self._database.execute("select count(*) from result where not retract").fetchone()
+        return int(number)
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def _columns(body: Mapping[str, object]) -> tuple[object, ...]:
+    try:
+        key, values = body["key"], body["values"]
+        if not isinstance(key, list) or not isinstance(values, dict):
+            raise TypeError
+        return (
+            str(body["sink"]), json.dumps(key), _integer(body["window_start_us"]), _integer(body["window_end_us"]),
+            _integer(body["revision"]), bool(body.get("retract", False)), bool(body.get("complete", True)),
+            json.dumps(values),
+        )  # fmt: skip
+    except (KeyError, TypeError) as error:
+        raise PeerError("a result lacks a part or has one of another kind", code="result-shape") from error
+
+
+def _integer(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
+        raise TypeError
+    return value

@@ -1,0 +1,203 @@
+"""Links: whole answers or a reason, pins that hold, outages that really interrupt, relays that keep nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import ssl
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import trustme
+
+from mobile_app.links.gateway import GatewayLink
+from mobile_app.links.link import InterruptedLink, LinkDown
+from mobile_app.links.relay import Relay, RelayLink
+from mobile_app.outages import parse_outages
+from shared.errors import UsageError
+
+
+class Echo(BaseHTTPRequestHandler):
+    """Answers with the body it got, turned round; special bodies ask for special answers."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        status = 503 if body == b"busy" else 403 if body == b"stranger" else 200
+        answer = bytes(9 * 1024 * 1024) if body == b"flood" else body[::-1]
+        self.send_response(status)
+        if status == 503:
+            self.send_header("Retry-After", "7")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        try:
+            self.wfile.write(answer)
+        except OSError:
+            self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def serve(context: ssl.SSLContext | None = None) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    server.daemon_threads = True
+    if context:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.handle_error = lambda *_: None
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield f"{'https' if context else 'http'}://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def gateway() -> Iterator[str]:
+    yield from serve()
+
+
+@pytest.fixture
+def tls() -> Iterator[tuple[str, str]]:
+    certificate = trustme.CA().issue_cert("somewhere.example")  # not the name we call: only the pin counts
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.configure_cert(context)
+    pem = certificate.cert_chain_pems[0].bytes().decode()
+    fingerprint = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
+    for url in serve(context):
+        yield url, fingerprint
+
+
+@pytest.fixture
+def relay(gateway: str) -> Iterator[Relay]:
+    relay = Relay("tcp://127.0.0.1:*", lambda: GatewayLink(gateway))
+    thread = threading.Thread(target=relay.run)
+    thread.start()
+    yield relay
+    relay.stop()
+    thread.join()
+
+
+def test_the_gateway_link_brings_back_the_answer(gateway):
+    link = GatewayLink(gateway)
+    assert link.exchange(b"abc") == b"cba"
+    assert link.enrol(b"abc") == (200, b"cba")
+    link.close()
+
+
+def test_a_refusal_is_an_answer_and_a_busy_gateway_is_a_link_that_is_down_for_a_while(gateway):
+    link = GatewayLink(gateway)
+    assert link.exchange(b"stranger") == b"regnarts"
+    with pytest.raises(LinkDown) as down:
+        link.exchange(b"busy")
+    assert down.value.retry_after_s == 7
+    link.close()
+
+
+def test_a_gateway_that_is_not_there_is_a_reason_not_a_traceback():
+    link = GatewayLink("http://127.0.0.1:1")
+    with pytest.raises(LinkDown, match="cannot be reached"):
+        link.exchange(b"abc")
+    link.close()
+
+
+def test_an_answer_without_end_is_cut_off(gateway):
+    link = GatewayLink(gateway)
+    with pytest.raises(LinkDown, match="longer than"):
+        link.exchange(b"flood")
+    link.close()
+
+
+def test_a_pinned_certificate_is_accepted_whatever_its_name(tls):
+    url, fingerprint = tls
+    link = GatewayLink(url, pin=fingerprint)
+    assert link.exchange(b"abc") == b"cba"
+    link.close()
+
+
+@pytest.mark.parametrize("pin", ["0" * 64, None])
+def test_any_other_certificate_is_refused(tls, pin):
+    link = GatewayLink(tls[0], pin=pin)
+    with pytest.raises(LinkDown, match="certificate"):
+        link.exchange(b"abc")
+    link.close()
+
+
+@pytest.mark.covers("SO-10", "SO-44")
+def test_an_outage_stops_exchanges_and_takes_answers_on_their_way(gateway):
+    second = [0.0]
+    link = InterruptedLink(GatewayLink(gateway), parse_outages("10+5,30+5"), clock=lambda: second[0])
+    assert link.exchange(b"ab") == b"ba"
+    second[0] = 12.0
+    assert link.down()
+    with pytest.raises(LinkDown, match="no network"):
+        link.exchange(b"ab")
+    second[0] = 29.0
+    assert link.exchange(b"ab") == b"ba"
+
+    class Slow:
+        def exchange(self, body: bytes) -> bytes:
+            second[0] = 31.0
+            return b"answer"
+
+        def reset(self) -> None:
+            pass
+
+    link._link = Slow()
+    with pytest.raises(LinkDown, match="before the answer came"):
+        link.exchange(b"ab")
+    assert link.outages_begun() == 2
+
+
+def test_the_relay_carries_the_same_bytes_both_ways(relay):
+    link = RelayLink(relay.address)
+    assert link.exchange(b"abc" * 1000) == (b"abc" * 1000)[::-1]
+    assert link.enrol(b"code") == (200, b"edoc")
+    assert link.exchange(b"stranger") == b"regnarts"
+    link.close()
+    assert relay.carried == 3
+
+
+def test_many_phones_share_a_relay(relay):
+    answers: dict[int, bytes] = {}
+
+    def phone(number: int) -> None:
+        link = RelayLink(relay.address)
+        for turn in range(10):
+            answers[number * 100 + turn] = link.exchange(f"{number}:{turn}".encode())
+        link.close()
+
+    phones = [threading.Thread(target=phone, args=(number,)) for number in range(8)]
+    for thread in phones:
+        thread.start()
+    for thread in phones:
+        thread.join()
+    assert answers == {n * 100 + t: f"{n}:{t}".encode()[::-1] for n in range(8) for t in range(10)}
+
+
+def test_a_relay_that_cannot_reach_the_gateway_says_so_at_once():
+    relay = Relay("tcp://127.0.0.1:*", lambda: GatewayLink("http://127.0.0.1:1"))
+    thread = threading.Thread(target=relay.run)
+    thread.start()
+    link = RelayLink(relay.address)
+    with pytest.raises(LinkDown, match="relay cannot reach the gateway"):
+        link.exchange(b"abc")
+    link.close()
+    relay.stop()
+    thread.join()
+    assert relay.failed == 1
+
+
+def test_no_relay_is_a_link_that_is_down():
+    link = RelayLink("tcp://127.0.0.1:1", timeout_ms=600)
+    with pytest.raises(LinkDown, match="relay cannot be reached"):
+        link.exchange(b"abc")
+    link.close()
+
+
+def test_an_address_that_is_none_is_refused():
+    with pytest.raises(UsageError, match="relay-address"):
+        RelayLink("somewhere")
