@@ -1,17 +1,11 @@
-"""The link to the gateway over HTTP: one `requests` session, bounded times, a pinned certificate.
-
-A pinned certificate is checked by its fingerprint and by nothing else: the gateway of a household or a lab has no
-name a public authority would vouch for, and whoever holds another certificate, however well signed, is not it.
-"""
+"""The link to the gateway over HTTP: one `requests` session, bounded times, a pinned key."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import requests
-from requests.adapters import HTTPAdapter
 
 from mobile_app.links.link import REPLY_BYTES_MAX, LinkDown
+from mobile_app.links.pinning import pinned_adapter
 
 CONNECT_TIMEOUT_S = 5.0
 READ_TIMEOUT_S = 20.0
@@ -20,22 +14,10 @@ BUSY = (429, 502, 503, 504, 507)
 CONTENT_TYPE = "application/vnd.resurge.exchange"
 
 
-class PinnedAdapter(HTTPAdapter):
-    """Accepts exactly the certificate with this SHA-256 fingerprint (hexadecimal)."""
-
-    def __init__(self, fingerprint: str) -> None:
-        self._fingerprint = fingerprint
-        super().__init__()
-
-    def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
-        options["assert_fingerprint"] = self._fingerprint
-        super().init_poolmanager(*arguments, **options)
-
-
 class GatewayLink:
     """Exchanges with one gateway. `url` is its root, http or https; https without a pin uses the system's roots."""
 
-    def __init__(self, url: str, *, pin: str | None = None) -> None:
+    def __init__(self, url: str, *, pin: bytes = b"") -> None:
         self._url = url.rstrip("/")
         self._pin = pin
         self._session = self._open()
@@ -44,8 +26,8 @@ class GatewayLink:
         session = requests.Session()
         session.trust_env = False  # a proxy or .netrc of the shell is no part of how a device reaches its gateway
         if self._pin:
-            session.verify = False  # the fingerprint decides, not an authority
-            session.mount("https://", PinnedAdapter(self._pin))
+            session.verify = False  # the pinned key decides, not an authority
+            session.mount("https://", pinned_adapter(self._pin))
         return session
 
     def exchange(self, body: bytes) -> bytes:
@@ -99,7 +81,7 @@ def _retry_after_s(response: requests.Response) -> float | None:
 
 def _reason(error: requests.RequestException) -> str:
     if isinstance(error, requests.exceptions.SSLError):
-        return "the gateway's certificate is not the pinned one, or TLS failed"
+        return "the gateway's key is not the pinned one, or TLS failed"
     if isinstance(error, requests.Timeout):
         return "the gateway did not answer in time"
     if isinstance(error, requests.ConnectionError):

@@ -124,7 +124,9 @@ class Relay:
             raise UsageError(
                 f"cannot listen on {bind!r} ({error}); choose another --bind tcp://HOST:PORT", code="relay-bind"
             ) from error
-        self.address = self._router.last_endpoint.decode()  # with the port chosen when --bind named port 0 or *
+        self.address = str(
+            self._router.get_string(zmq.LAST_ENDPOINT)
+        )  # with the port chosen when --bind named port 0 or *
         self._wake_in = self._context.socket(zmq.PULL)
         self._wake_in.bind("inproc://answers")
         self._open_link = open_link
