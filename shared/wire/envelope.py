@@ -21,7 +21,7 @@ from shared.errors import PeerError
 SESSION_ID_BYTES = 16
 SESSION_ID_FIRST_BYTE = 0xE1  # not the first byte of frame.MAGIC
 MAC_BYTES = 32
-EXCHANGE_BYTES_MAX = 5 * 1024 * 1024  # one largest frame and its company; bodies are capped here before parsing
+EXCHANGE_BYTES_MAX = 6 * 1024 * 1024  # one largest frame and its company; bodies are capped here before parsing
 
 ENVELOPE = struct.Struct("<16sQ")
 ENVELOPE_BYTES = ENVELOPE.size + MAC_BYTES

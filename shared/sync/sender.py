@@ -1,0 +1,518 @@
+"""The sending end: drains the spool to the gateway, one exchange at a time, and forgets nothing unacknowledged.
+
+Theory of operation. Whatever is appended goes to the spool first. An exchange carries, per edge and strictly in
+order, the oldest entries the spool holds; there is no cursor beside the spool that could go wrong. The reply
+brings receipts, and only a receipt trims. So after a lost reply, a crash or a week offline the next exchange
+simply starts at the oldest entry again, and the gateway, which knows every mark, keeps what it lacks.
+
+        idle --due--> GREETING --WELCOME--> idle (session open) --due--> EXCHANGING --reply--> idle
+                        |                                                   |
+                        +-- refused, timeout, link failed --> backing off <-+
+
+One exchange is outstanding at a time and each sending has a new number, so a late reply to an earlier sending is
+recognised and dropped. **Nothing is sent before it is durable here**: a number that the gateway has seen and a
+crash here has forgotten would be given to another element, and that one dropped as a duplicate. Hence every
+step that sends asks for the spool to be synced first. Results are applied by the driver's store, together with
+their number in one durable write; the next exchange tells the gateway that number.
+
+A batch the gateway will never take (poison) must not block its edge: after a refusal that names the batch as the
+fault, entries go one at a time, and the one that is refused alone is given up in the ledger as quarantined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING
+
+from shared.batch import NO_FRONTIER
+from shared.errors import PeerError
+from shared.identity import EdgeId, edge_id
+from shared.spool.entry import Entry, SpooledBatch, Tombstone
+from shared.stream.schema import Schema
+from shared.sync.effects import (
+    Disconnected,
+    HintArrived,
+    Persist,
+    PlanArrived,
+    ReceiptReceived,
+    Reconnected,
+    Refused,
+    ResultArrived,
+    StoreEdge,
+    StorePlan,
+    StoreResults,
+    SyncSpool,
+)
+from shared.sync.machine import Step
+from shared.sync.pacing import Conditions, Pacing, stretch
+from shared.sync.provenance import SignedRun
+from shared.sync.session import DeviceSession
+from shared.wire.envelope import is_envelope
+from shared.wire.frame import Frame, FrameType, decode_all, decode_one, encode
+from shared.wire.messages import (
+    Data,
+    Declare,
+    Frontier,
+    Hint,
+    Lost,
+    PlanMessage,
+    Preview,
+    Receipt,
+    Refusal,
+    Result,
+    ResultReceipt,
+    Status,
+)
+
+if TYPE_CHECKING:
+    from shared.spool.ring import Spool
+
+REOPEN = frozenset({"session-unknown", "session-expired"})  # say HELLO again, nothing is wrong with us
+POISON = frozenset({"message-data", "message-tombstone", "frame-bounds", "sync-quarantine"})
+SUSPECTS_MAX = 1024
+PREVIEW_BYTES_MAX = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class EdgePolicy:
+    """How an edge is sent: higher priority first, at latest after `within_s`, at once when `rows` are waiting."""
+
+    within_s: float = 60.0
+    rows: int = 0  # 0: no limit by count
+    priority: int = 0
+
+
+@dataclass(slots=True)
+class _Edge:
+    number: EdgeId
+    name: str
+    policy: EdgePolicy
+    schemas: dict[int, Schema] = field(default_factory=dict)
+    waiting_since: float | None = None
+    waiting_rows: int = 0
+    waiting_bytes: int = 0
+    frontier_us: int = NO_FRONTIER
+    frontier_sent_us: int = NO_FRONTIER
+    preview: Preview | None = None
+    run: SignedRun | None = None
+
+
+@dataclass(slots=True)
+class _Outstanding:
+    deadline: float
+    hello: bool
+    numbered: list[Frame] = field(default_factory=list)
+    declared: set[tuple[int, int]] = field(default_factory=set)
+    frontiers: dict[EdgeId, int] = field(default_factory=dict)
+    status: Mapping[str, object] | None = None
+    results_through: int = 0
+    left: set[EdgeId] = field(default_factory=set)  # edges whose backlog did not fit
+
+
+class Sender:
+    """The device's end of all its edges to the gateway."""
+
+    def __init__(
+        self,
+        spool: Spool,
+        session: DeviceSession,
+        *,
+        pacing: Pacing,
+        rng: Random,
+        edges: Iterable[tuple[str, Schema]] = (),
+        results_through: int = 0,
+        plan_version: int = -1,
+        now: float = 0.0,
+    ) -> None:
+        """`edges`, `results_through` and `plan_version` are what StoreEdge, StoreResults and StorePlan stored."""
+        self._spool = spool
+        self._session = session
+        self._pacing = pacing
+        self._rng = rng
+        self._edges: dict[EdgeId, _Edge] = {}
+        self._results_through = results_through
+        self._plan_version = plan_version
+        self._conditions = Conditions()
+        self._status: dict[str, object] = {}
+        self._status_sent: Mapping[str, object] | None = None
+        self._receipt_sent = -1
+        self._outstanding: _Outstanding | None = None
+        self._declared: set[tuple[int, int]] = set()
+        self._persist: list[Persist] = []
+        self._events: list[object] = []
+        self._failures = 0
+        self._not_before = now
+        self._next_poll = now
+        self._unsynced_since: float | None = None
+        self._disconnected_at: float | None = None
+        self._credit_bytes: int | None = None
+        self._one_at_a_time = False
+        self._quarantined: set[tuple[EdgeId, int]] = set()
+        self._forgotten: dict[EdgeId, tuple[int, int]] = {}
+        for name, schema in edges:
+            edge = self._edge(name)
+            edge.schemas[schema.id] = schema
+            if next(iter(spool.pending(edge.number)), None) is not None:
+                edge.waiting_since = now - self._patience_s(edge)
+
+    # --- what the program says ---------------------------------------------------------------------------
+
+    def declare(self, name: str, schema: Schema, policy: EdgePolicy | None = None) -> EdgeId:
+        """Make an edge known, before anything is appended to it. Saying it again changes only the policy."""
+        edge = self._edge(name)
+        if policy is not None:
+            edge.policy = policy
+        if schema.id not in edge.schemas:
+            edge.schemas[schema.id] = schema
+            self._persist.append(StoreEdge(name, schema))
+        return edge.number
+
+    def append(self, batch: SpooledBatch, now: float) -> None:
+        """Spool a batch. Durable once the SyncSpool of a later step is done, at most `sync_within_s` from now."""
+        edge = self._edges[batch.edge]
+        self._spool.append(batch)
+        edge.waiting_rows += batch.rows
+        edge.waiting_bytes += len(batch.payload)
+        if edge.waiting_since is None:
+            edge.waiting_since = now
+        if self._unsynced_since is None:
+            self._unsynced_since = now
+
+    def frontier(self, edge: EdgeId, frontier_us: int, now: float) -> None:
+        """No element of this edge with an earlier event time will be appended."""
+        known = self._edges[edge]
+        if frontier_us > known.frontier_us:
+            known.frontier_us = frontier_us
+            if known.waiting_since is None:
+                known.waiting_since = now
+
+    def preview(self, edge: EdgeId, *, schema_id: int, codec: int, rows: int, columns: bytes) -> None:
+        """The newest value, sent along only while a backlog keeps the real one waiting."""
+        if len(columns) > PREVIEW_BYTES_MAX:
+            return
+        device, incarnation = self._session.device, self._session.incarnation
+        self._edges[edge].preview = Preview(device, incarnation, edge, codec, rows, schema_id, columns)
+
+    def status(self, values: Mapping[str, object]) -> None:
+        """What the fleet page should know; rides on the next exchange if it changed."""
+        self._status = dict(values)
+
+    def conditions(self, conditions: Conditions) -> None:
+        self._conditions = conditions
+
+    def hurry(self, now: float) -> None:
+        """Somebody is watching, or the link came back: do not wait for the next due time."""
+        self._next_poll = now
+        self._not_before = min(self._not_before, now)
+
+    @property
+    def disconnected(self) -> bool:
+        return self._disconnected_at is not None
+
+    # --- the five calls ------------------------------------------------------------------------------------
+
+    def receive(self, message: bytes | memoryview, now: float) -> None:
+        """Take the reply to what the last step sent. Anything else is dropped."""
+        outstanding = self._outstanding
+        if outstanding is None:
+            return
+        try:
+            if not is_envelope(message):
+                self._bare(decode_one(message)[0], outstanding, now)
+                return
+            frames = self._session.open(message)
+            if frames is None:
+                return
+            self._reply(list(decode_all(frames)), outstanding, now)
+        except PeerError as error:
+            self._events.append(Refused(error.code, error.message))
+            self.fail(now, error.code)
+
+    def fail(self, now: float, code: str = "link-failed") -> None:
+        """What the last step sent will not be answered: the link failed, or it took too long."""
+        if self._outstanding is None:
+            return
+        self._outstanding = None
+        for edge in self._edges.values():
+            if edge.waiting_since is None and self._has_more(edge):
+                edge.waiting_since = now - self._patience_s(edge)
+        self._failures += 1
+        self._not_before = now + self._pacing.backoff_s(self._failures, self._rng)
+        if self._disconnected_at is None:
+            self._disconnected_at = now
+            self._events.append(Disconnected(now, code))
+
+    def wake(self, now: float) -> None:
+        if self._outstanding is not None and now >= self._outstanding.deadline:
+            self.fail(now, "link-timeout")
+
+    def next_wake(self) -> float:
+        times = [self._outstanding.deadline if self._outstanding is not None else self._due()]
+        if self._unsynced_since is not None:
+            times.append(self._unsynced_since + self._pacing.sync_within_s)
+        return min(times)
+
+    def step(self, now: float) -> Step[Persist, bytes]:
+        """What to store now and, when it is time, the one body to send after that."""
+        send: tuple[bytes, ...] = ()
+        if self._outstanding is None and now >= self._due():
+            send = (self._speak(now),)
+        if self._unsynced_since is not None and (send or now >= self._unsynced_since + self._pacing.sync_within_s):
+            self._persist.append(SyncSpool())
+            self._unsynced_since = None
+        persist, self._persist = tuple(self._persist), []
+        return Step(persist, send)
+
+    def events(self) -> list[object]:
+        events, self._events = self._events, []
+        return events
+
+    # --- sending -------------------------------------------------------------------------------------------
+
+    def _edge(self, name: str) -> _Edge:
+        number = edge_id(name)
+        edge = self._edges.get(number)
+        if edge is None:
+            edge = self._edges[number] = _Edge(number, name, EdgePolicy())
+            edge.run = SignedRun(self._session.device, self._session.incarnation, number)
+        return edge
+
+    def _has_more(self, edge: _Edge) -> bool:
+        return edge.frontier_us > edge.frontier_sent_us or any(True for _ in self._spool.pending(edge.number))
+
+    def _patience_s(self, edge: _Edge) -> float:
+        """How long this edge's oldest entry may wait here just now."""
+        return edge.policy.within_s * stretch(self._conditions)
+
+    def _due(self) -> float:
+        """When the next exchange should happen."""
+        due = self._next_poll
+        gathered = 0
+        for edge in self._edges.values():
+            if edge.waiting_since is not None:
+                gathered += edge.waiting_bytes
+                enough = 0 < edge.policy.rows <= edge.waiting_rows
+                due = min(due, edge.waiting_since if enough else edge.waiting_since + self._patience_s(edge))
+                if gathered >= self._pacing.gather_bytes:
+                    due = min(due, edge.waiting_since)
+        return max(due, self._not_before)
+
+    def _speak(self, now: float) -> bytes:
+        self._outstanding = _Outstanding(deadline=now + self._pacing.timeout_s, hello=False)
+        if not self._session.is_open(now):
+            self._outstanding.hello = True
+            self._declared.clear()
+            self._status_sent = None
+            self._receipt_sent = -1
+            return self._session.hello()
+        return self._session.seal(self._exchange(self._outstanding))
+
+    def _exchange(self, outstanding: _Outstanding) -> list[bytes]:
+        """The frames of the next exchange, oldest entries first within an edge, dearer edges first."""
+        frames: list[bytes] = []
+        device = self._session.device
+        status = {**self._status, "plan": self._plan_version}
+        if status != self._status_sent:
+            frames.append(encode(Status(device, status).frame()))
+            outstanding.status = status
+        outstanding.results_through = self._results_through
+        if self._results_through != self._receipt_sent:
+            frames.append(encode(ResultReceipt(device, self._results_through).frame()))
+        budget = self._pacing.budget(self._conditions, self._credit_bytes)
+        for edge in sorted(self._edges.values(), key=lambda edge: (-edge.policy.priority, edge.name)):
+            budget = self._fill(edge, outstanding, frames, budget)
+        return frames
+
+    def _fill(self, edge: _Edge, outstanding: _Outstanding, frames: list[bytes], budget: int) -> int:
+        """Add what fits of one edge; returns the bytes left. At least one entry goes whatever its size."""
+        session = self._session
+        if edge.run is not None and (chain := edge.run.signed(session.keys.sign)) is not None:
+            frames.append(encode(chain.frame()))
+        if edge.number in self._forgotten:
+            lo, hi = self._forgotten[edge.number]
+            frames.append(encode(Lost(session.device, session.incarnation, edge.number, lo, hi, "forgotten").frame()))
+        complete = True
+        for entry in self._spool.pending(edge.number):
+            if budget <= 0 or (self._one_at_a_time and outstanding.numbered):
+                complete = False
+                break
+            frame = self._numbered(entry)
+            if frame.type is FrameType.DATA:
+                self._declare_once(edge, entry, outstanding, frames)
+            encoded = encode(frame)
+            frames.append(encoded)
+            outstanding.numbered.append(frame)
+            budget -= len(encoded)
+        if complete:
+            edge.waiting_since, edge.waiting_rows, edge.waiting_bytes = None, 0, 0
+        else:
+            outstanding.left.add(edge.number)
+            if edge.preview is not None:
+                frames.append(encode(edge.preview.frame()))
+        if complete and edge.frontier_us > edge.frontier_sent_us:
+            head = self._spool.head(edge.number)
+            message = Frontier(session.device, session.incarnation, edge.number, head, edge.frontier_us)
+            frames.append(encode(message.frame()))
+            outstanding.frontiers[edge.number] = edge.frontier_us
+        edge.preview = None
+        return budget
+
+    def _numbered(self, entry: Entry) -> Frame:
+        session = self._session
+        if isinstance(entry, Tombstone):
+            reason = entry.reason.name.lower()
+            return Lost(session.device, session.incarnation, entry.edge, entry.lo, entry.hi, reason).frame()
+        if (entry.edge, entry.lo) in self._quarantined:
+            return Lost(session.device, session.incarnation, entry.edge, entry.lo, entry.hi, "quarantined").frame()
+        batch = self._spool.read(entry)
+        return Data(
+            session.device, session.incarnation, batch.edge, batch.lo, batch.hi, batch.rows, batch.schema_id,
+            batch.applied, batch.codec, batch.payload, batch.frontier_us,
+        ).frame()  # fmt: skip
+
+    def _declare_once(self, edge: _Edge, entry: Entry, outstanding: _Outstanding, frames: list[bytes]) -> None:
+        schema = None if isinstance(entry, Tombstone) else edge.schemas.get(entry.schema_id)
+        if schema is None:
+            return
+        identity = (int(edge.number), schema.id)
+        if identity not in self._declared and identity not in outstanding.declared:
+            outstanding.declared.add(identity)
+            message = Declare(self._session.device, self._session.incarnation, edge.number, edge.name, schema)
+            frames.append(encode(message.frame()))
+
+    # --- receiving -----------------------------------------------------------------------------------------
+
+    def _bare(self, frame: Frame, outstanding: _Outstanding, now: float) -> None:
+        """WELCOME, or a REFUSAL from somebody who has no session with us."""
+        if frame.type is FrameType.WELCOME and outstanding.hello:
+            self._session.welcome(frame, now)
+            self._outstanding = None
+            self._next_poll = now  # a session was wanted for something
+            return
+        if frame.type is not FrameType.REFUSAL:
+            raise PeerError(f"a bare {frame.type.name} frame answers nothing", code="session-unexpected")
+        refusal = Refusal.of(frame)
+        if refusal.code in REOPEN and not outstanding.hello:
+            # Not a failure of the link: greet again soon, but not in step with everybody else.
+            self._session.close()
+            self._outstanding = None
+            self._not_before = now + self._pacing.backoff_s_min * self._rng.random()
+            self._next_poll = self._not_before
+            return
+        self._session.close()
+        self._refused(refusal, now)
+
+    def _refused(self, refusal: Refusal, now: float) -> None:
+        self._events.append(Refused(refusal.code, refusal.text))
+        self.fail(now, refusal.code)
+        if refusal.retry_after_s is not None:
+            self._not_before = max(self._not_before, now + refusal.retry_after_s * (1.0 + 0.25 * self._rng.random()))
+
+    def _reply(self, frames: list[Frame], outstanding: _Outstanding, now: float) -> None:
+        refusals = [Refusal.of(frame) for frame in frames if frame.type is FrameType.REFUSAL]
+        if refusals:
+            self._refused_inside(refusals[0], outstanding, now)
+            return
+        self._one_at_a_time = False
+        self._outstanding = None
+        self._failures = 0
+        self._not_before = now
+        self._next_poll = now + self._pacing.poll_s
+        if self._disconnected_at is not None:
+            self._events.append(Reconnected(now, now - self._disconnected_at))
+            self._disconnected_at = None
+        self._acknowledge(outstanding)
+        self._credit_bytes = None
+        self._receipts(frames, outstanding, now)
+        self._downlink(frames, now)
+
+    def _refused_inside(self, refusal: Refusal, outstanding: _Outstanding, now: float) -> None:
+        """The session stands, the exchange was refused: find out what in it was wrong."""
+        if refusal.code == "sync-undeclared":
+            self._declared.clear()
+        if refusal.code in POISON:
+            if self._one_at_a_time and len(outstanding.numbered) == 1 and len(self._quarantined) < SUSPECTS_MAX:
+                culprit = outstanding.numbered[0]
+                self._quarantined.add((culprit.edge, culprit.seq))
+            self._one_at_a_time = True
+        self._refused(refusal, now)
+
+    def _acknowledge(self, outstanding: _Outstanding) -> None:
+        self._declared |= outstanding.declared
+        if outstanding.status is not None:
+            self._status_sent = outstanding.status
+        self._receipt_sent = outstanding.results_through
+        for number, frontier_us in outstanding.frontiers.items():
+            self._edges[number].frontier_sent_us = frontier_us
+
+    def _receipts(self, frames: list[Frame], outstanding: _Outstanding, now: float) -> None:
+        for frame in frames:
+            if frame.type is FrameType.RECEIPT:
+                self._receipt(Receipt.of(frame), outstanding)
+        sent = {frame.edge: frame.seq + frame.count for frame in outstanding.numbered}
+        for edge in self._edges.values():
+            first = next(iter(self._spool.pending(edge.number)), None)
+            # A backlog goes on at once, and so does what was sent but not taken; newer entries wait their turn.
+            if first is not None and (edge.number in outstanding.left or first.lo < sent.get(edge.number, 0)):
+                edge.waiting_since = now - self._patience_s(edge)
+
+    def _receipt(self, receipt: Receipt, outstanding: _Outstanding) -> None:
+        edge = self._edges.get(receipt.edge)
+        if edge is None or receipt.incarnation != self._session.incarnation:
+            return
+        if receipt.through > self._spool.head(edge.number):
+            # The gateway has numbers this spool never gave: it was restored from an older copy. Going on would
+            # give new elements the numbers of old ones.
+            raise PeerError(
+                f"the gateway has edge {edge.name!r} up to {receipt.through}, this spool only numbered up to "
+                f"{self._spool.head(edge.number)}; it lost its memory, pair the device again",
+                code="sync-sequence-behind",
+            )
+        if edge.run is not None:
+            edge.run.advance([f for f in outstanding.numbered if f.edge == edge.number], receipt.through)
+        self._spool.trim(edge.number, receipt.through)
+        first = next(iter(self._spool.pending(edge.number)), None)
+        start = self._spool.head(edge.number) if first is None else first.lo
+        self._forgotten.pop(edge.number, None)
+        if receipt.through < start:
+            # Acknowledged once and gone here: only a gateway that lost its log asks for it. Say so in the ledger,
+            # or the edge would wait for it forever.
+            self._forgotten[edge.number] = (receipt.through, start)
+            self._events.append(
+                Refused("sync-gateway-forgot", f"the gateway lost [{receipt.through}, {start}) of {edge.name!r}")
+            )
+        self._events.append(ReceiptReceived(edge.number, receipt.through))
+
+    def _downlink(self, frames: list[Frame], now: float) -> None:
+        results: list[Result] = []
+        for frame in frames:
+            if frame.type is FrameType.RESULT and frame.seq > self._results_through:
+                result = Result.of(frame)
+                results.append(result)
+                self._results_through = result.seq
+                self._events.append(ResultArrived(result))
+            elif frame.type is FrameType.PLAN and frame.seq > self._plan_version:
+                self._plan(PlanMessage.of(frame))
+            elif frame.type is FrameType.HINT:
+                self._hint(Hint.of(frame), now)
+        if results:
+            self._persist.append(StoreResults(self._results_through, tuple(results)))
+            self._next_poll = now  # tell the gateway, and ask for more
+
+    def _plan(self, message: PlanMessage) -> None:
+        if not self._session.keys.verify_gateway(PlanMessage.signed(message.version, message.plan), message.signature):
+            raise PeerError("the plan is not signed by this device's gateway", code="sync-plan-signature")
+        self._plan_version = message.version
+        self._persist.append(StorePlan(message.version, message.plan))
+        self._events.append(PlanArrived(message.version, message.plan))
+
+    def _hint(self, hint: Hint, now: float) -> None:
+        self._credit_bytes = hint.credit_bytes
+        pause_s = hint.retry_after_s
+        if pause_s is None and hint.credit_bytes == 0:
+            pause_s = self._pacing.backoff_s_max
+        if pause_s is not None:
+            self._not_before = max(self._not_before, now + pause_s)
+        self._events.append(HintArrived(hint))
