@@ -38,3 +38,7 @@ class DamagedData(ResurgeError):
 
 class BrokenInvariant(ResurgeError):
     """Our own rule about stored or acknowledged data was about to be broken; stop before it is."""
+
+
+class DiskFailed(ResurgeError):
+    """The disk refused a write or a sync. Nothing since the last good sync counts; close, and open again to re-read."""

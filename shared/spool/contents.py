@@ -1,0 +1,216 @@
+"""What is in the spool, in memory: per edge the entries in order, and the numbers that outlive them.
+
+An edge's entries cover [kept, head) without gaps: a batch or a tombstone ends where the next begins. So the
+neighbours of an entry are found by its ends, and nothing has to be kept sorted.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterator
+from itertools import takewhile
+
+from shared.errors import BrokenInvariant
+from shared.identity import EdgeId
+from shared.spool.entry import DataEntry, Entry, Reason, Tombstone
+from shared.spool.ledger import Ledger
+from shared.spool.segment import CONTROL_BYTES, EdgeHead
+
+
+class EdgeContents:
+    """The retained range of one edge."""
+
+    def __init__(self, edge: EdgeId) -> None:
+        self.edge = edge
+        self.kept = 0  # entries start here
+        self.delivered = 0  # entries below this are delivered and only retained
+        self.head = 0  # the next sequence number; never goes back
+        self.frozen = 0  # below this an entry may have been sent, so its boundaries stay
+        self.batches = 0  # undelivered ones
+        self.bytes = 0  # of those
+        self._by_lo: dict[int, Entry] = {}
+        self._by_hi: dict[int, Entry] = {}
+        self._data: deque[DataEntry] = deque()  # in order; those no longer live are skipped when met
+
+    def entries(self, start: int) -> Iterator[Entry]:
+        while start < self.head:
+            entry = self._by_lo[start]
+            yield entry
+            start = entry.hi
+
+    def get(self, lo: int) -> Entry | None:
+        return self._by_lo.get(lo)
+
+    def before(self, lo: int) -> Entry | None:
+        return self._by_hi.get(lo)
+
+    def oldest(self) -> DataEntry | None:
+        """The oldest batch not yet delivered."""
+        while self._data:
+            first = self._data[0]
+            if first.hi > self.delivered and self._by_lo.get(first.lo) is first:
+                return first
+            self._data.popleft()
+        return None
+
+    def is_boundary(self, seq: int) -> bool:
+        return seq in (self.kept, self.head) or seq in self._by_lo
+
+    def _put(self, entry: Entry) -> None:
+        self._by_lo[entry.lo] = entry
+        self._by_hi[entry.hi] = entry
+        self.head = max(self.head, entry.hi)
+        if isinstance(entry, DataEntry):
+            self._data.append(entry)
+            if len(self._data) > 2 * self.batches + 64:  # the priority policy takes from the middle
+                self._data = deque(old for old in self._data if self._by_lo.get(old.lo) is old)
+            if entry.hi > self.delivered:
+                self.batches += 1
+                self.bytes += size_of(entry)
+
+    def _remove(self, entry: Entry) -> None:
+        del self._by_lo[entry.lo]
+        del self._by_hi[entry.hi]
+        if isinstance(entry, DataEntry) and entry.hi > self.delivered:
+            self.batches -= 1
+            self.bytes -= size_of(entry)
+
+
+def size_of(entry: DataEntry) -> int:
+    """What a batch counts in the account: the paper's control block and batch."""
+    return CONTROL_BYTES + entry.payload_bytes
+
+
+class Contents:
+    """All edges, the account of bytes, and the ledger. `removed` collects batches whose units became free."""
+
+    def __init__(self) -> None:
+        self.edges: dict[EdgeId, EdgeContents] = {}
+        self.ledger = Ledger()
+        self.used_bytes = 0
+        self.bytes_by_priority: dict[int, int] = {}  # of undelivered batches
+        self.next_order = 0
+        self.removed: list[DataEntry] = []
+        self._by_priority: list[tuple[int, int, int, DataEntry]] | None = None
+
+    def edge(self, edge: EdgeId) -> EdgeContents:
+        contents = self.edges.get(edge)
+        if contents is None:
+            contents = self.edges[edge] = EdgeContents(edge)
+        return contents
+
+    def append(self, entry: DataEntry) -> None:
+        contents = self.edge(entry.edge)
+        if entry.lo != contents.head or entry.hi <= entry.lo:
+            raise BrokenInvariant(
+                f"a batch [{entry.lo}, {entry.hi}) cannot follow number {contents.head}", code="spool-numbering"
+            )
+        contents._put(entry)
+        self.used_bytes += size_of(entry)
+        self._weigh(entry, size_of(entry))
+        self.next_order = max(self.next_order, entry.order + 1)
+        if self._by_priority is not None:
+            heapq.heappush(self._by_priority, _rank(entry))
+
+    def bury(self, tombstone: Tombstone) -> Tombstone:
+        """Put a tombstone over whole entries, or after the last; joins it to unsent neighbours with its reason."""
+        contents = self.edge(tombstone.edge)
+        lo, hi = tombstone.lo, tombstone.hi
+        before = contents.before(lo) if lo > contents.kept else None
+        if self._joins(contents, before, tombstone.reason):
+            lo = before.lo if before is not None else lo
+        after = contents.get(hi)
+        if self._joins(contents, after, tombstone.reason) and tombstone.lo >= contents.frozen:
+            hi = after.hi if after is not None else hi
+        joined = Tombstone(tombstone.edge, lo, hi, tombstone.reason)
+        self.replace(joined)
+        return joined
+
+    def _joins(self, contents: EdgeContents, neighbour: Entry | None, reason: Reason) -> bool:
+        return (
+            isinstance(neighbour, Tombstone)
+            and neighbour.reason == reason
+            and neighbour.lo >= max(contents.frozen, contents.delivered)
+        )
+
+    def replace(self, tombstone: Tombstone) -> None:
+        """Exactly this tombstone in place of everything in its range; what replaying its record does."""
+        contents = self.edge(tombstone.edge)
+        if tombstone.lo > contents.head or tombstone.hi <= tombstone.lo or not contents.is_boundary(tombstone.lo):
+            raise BrokenInvariant(
+                f"a tombstone [{tombstone.lo}, {tombstone.hi}) does not fit whole entries", code="spool-numbering"
+            )
+        covered = list(takewhile(lambda entry: entry.lo < tombstone.hi, contents.entries(tombstone.lo)))
+        if covered and covered[-1].hi > tombstone.hi:
+            raise BrokenInvariant(
+                f"a tombstone [{tombstone.lo}, {tombstone.hi}) ends inside a batch", code="spool-numbering"
+            )
+        for entry in covered:
+            self._drop(contents, entry)
+        contents._put(tombstone)
+        self.ledger.add(tombstone)
+
+    def deliver(self, edge: EdgeId, through: int) -> None:
+        """Entries that end at or below `through` are delivered; they stay until `forget`."""
+        contents = self.edge(edge)
+        for entry in contents.entries(contents.delivered):
+            if entry.hi > through:
+                break
+            if isinstance(entry, DataEntry):
+                contents.batches -= 1
+                contents.bytes -= size_of(entry)
+                self._weigh(entry, -size_of(entry))
+            contents.delivered = entry.hi
+        contents.frozen = max(contents.frozen, contents.delivered)
+
+    def forget(self, edge: EdgeId, through: int) -> None:
+        """Delivered entries that end at or below `through` are no longer retained."""
+        contents = self.edge(edge)
+        for entry in contents.entries(contents.kept):
+            if entry.hi > min(through, contents.delivered):
+                break
+            self._drop(contents, entry)
+            contents.kept = entry.hi
+
+    def delivered_oldest(self) -> DataEntry | Tombstone | None:
+        """The oldest retained entry that is already delivered: the first thing to give back when space is short."""
+        candidates = [c.get(c.kept) for c in self.edges.values() if c.kept < c.delivered]
+        entries = [entry for entry in candidates if entry is not None]
+        return min(entries, key=lambda e: e.order if isinstance(e, DataEntry) else -1) if entries else None
+
+    def lowest_priority(self) -> DataEntry | None:
+        """The batch to give up first by (priority, deadline, age)."""
+        if self._by_priority is None:
+            live = (e for c in self.edges.values() for e in c.entries(c.delivered) if isinstance(e, DataEntry))
+            self._by_priority = [_rank(entry) for entry in live]
+            heapq.heapify(self._by_priority)
+        while self._by_priority:
+            entry = self._by_priority[0][3]
+            contents = self.edges[entry.edge]
+            if contents.get(entry.lo) is entry and entry.hi > contents.delivered:
+                return entry
+            heapq.heappop(self._by_priority)
+        return None
+
+    def heads(self) -> list[EdgeHead]:
+        return [EdgeHead(c.edge, c.kept, c.delivered, c.head) for c in self.edges.values()]
+
+    def live(self) -> Iterator[Entry]:
+        for contents in self.edges.values():
+            yield from contents.entries(contents.kept)
+
+    def _drop(self, contents: EdgeContents, entry: Entry) -> None:
+        contents._remove(entry)
+        if isinstance(entry, DataEntry):
+            self.used_bytes -= size_of(entry)
+            if entry.hi > contents.delivered:
+                self._weigh(entry, -size_of(entry))
+            self.removed.append(entry)
+
+    def _weigh(self, entry: DataEntry, size: int) -> None:
+        self.bytes_by_priority[entry.priority] = self.bytes_by_priority.get(entry.priority, 0) + size
+
+
+def _rank(entry: DataEntry) -> tuple[int, int, int, DataEntry]:
+    return entry.priority, entry.deadline, entry.order, entry

@@ -1,0 +1,77 @@
+"""What a spool holds: batches, and tombstones for the ranges it had to give up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+
+from shared.batch import END_OF_TIME, NO_FRONTIER
+from shared.identity import EdgeId
+
+Extent: TypeAlias = tuple[int, int]  # (first unit, number of units) in the data area
+NO_DEADLINE = END_OF_TIME
+PRIORITY_MAX = 255
+
+
+class Reason(IntEnum):
+    """Why a range was given up. The ledger counts by it and the tombstone carries it to the log."""
+
+    EVICTED = 1  # the spool was full and its policy chose this range
+    EXPIRED = 2  # its deadline passed before it could be sent
+    REJECTED = 3  # it could never be kept: larger than the whole spool
+    QUARANTINED = 4  # the other side cannot read it: poison, or a schema it does not know
+    DAMAGED = 5  # the stored bytes fail their checksum
+
+
+@dataclass(frozen=True, slots=True)
+class SpooledBatch:
+    """An encoded batch as the spool takes it and gives it back: the control block, and the payload."""
+
+    edge: EdgeId
+    lo: int
+    hi: int
+    rows: int
+    schema_id: int
+    applied: int
+    frontier_us: int
+    codec: int
+    payload: bytes
+    priority: int = 0  # 0..255, higher is kept longer; only the `priority` policy looks at it
+    deadline: int = NO_DEADLINE  # microseconds; worthless after it
+    spooled_us: int = NO_FRONTIER  # when it was spooled, for "oldest" on the screens
+
+
+@dataclass(frozen=True, slots=True)
+class DataEntry:
+    """A batch that is in the spool; `Spool.read` fetches its payload."""
+
+    edge: EdgeId
+    lo: int
+    hi: int
+    rows: int
+    schema_id: int
+    applied: int
+    frontier_us: int
+    codec: int
+    priority: int
+    deadline: int
+    spooled_us: int
+    order: int  # place in the order of arrival over all edges
+    payload_bytes: int  # as stored: sealed when the spool is encrypted
+    checksum: int
+    extents: tuple[Extent, ...]
+    control: bytes  # the control block as stored
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """[lo, hi) of an edge was given up. It travels in the batches' place and takes their numbers."""
+
+    edge: EdgeId
+    lo: int
+    hi: int
+    reason: Reason
+
+
+Entry: TypeAlias = DataEntry | Tombstone

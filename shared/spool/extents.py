@@ -1,0 +1,124 @@
+"""Which units of the data area are free.
+
+Batches leave from the middle of the ring, so free space comes in pieces and a batch may be chained over
+several of them: nothing is ever moved. Pieces are kept sorted and joined with their neighbours. What was
+freed since the last sync is not handed out: until the record that freed it is durable, a crash may bring
+its old owner back, and that owner's bytes must still be there.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from shared.errors import BrokenInvariant
+from shared.spool.entry import Extent
+
+# How many pieces to look at for one that holds the whole batch, before chaining over small ones.
+SEARCHED_PIECES = 16
+
+
+class FreeExtents:
+    """Free pieces of [0, units); `allocate` walks around them like a ring so that old bytes last longest."""
+
+    def __init__(self, units: int) -> None:
+        self._starts: list[int] = [0] if units else []
+        self._lengths: dict[int, int] = {0: units} if units else {}
+        self._waiting: list[Extent] = []
+        self._cursor = 0
+        self.units = units
+        self.free_units = units  # ready to be written over
+
+    def allocate(self, units: int) -> tuple[Extent, ...]:
+        """Pieces of `units` in all. The caller has checked `free_units`."""
+        if units > self.free_units:
+            raise BrokenInvariant(f"{units} units wanted, {self.free_units} free", code="spool-allocation")
+        if units == 0:
+            return ()
+        at = self._whole_piece(units)
+        taken: list[Extent] = []
+        while units:
+            start = self._starts[at % len(self._starts)]
+            length = min(units, self._lengths[start])
+            self._take(start, length)
+            taken.append((start, length))
+            units -= length
+            self._cursor = start + length
+            at = bisect_left(self._starts, self._cursor) if units else 0
+        return tuple(taken)
+
+    def claim(self, extents: tuple[Extent, ...]) -> bool:
+        """Take these pieces, as a recovered batch's; False, taking nothing, when one is not free."""
+        for done, (start, length) in enumerate(extents):
+            if not self._claim_one(start, length):
+                for piece in extents[:done]:
+                    self._put(piece)
+                return False
+        return True
+
+    def release(self, extents: tuple[Extent, ...]) -> None:
+        """Give back pieces; they are handed out again only after `settle`."""
+        self._waiting.extend(extents)
+
+    def settle(self) -> None:
+        """Everything released so far is durably free."""
+        for piece in self._waiting:
+            self._put(piece)
+        self._waiting.clear()
+
+    @property
+    def pieces(self) -> int:
+        return len(self._starts)
+
+    def _whole_piece(self, units: int) -> int:
+        """Where to start: the first of the next pieces that holds it all, else simply the next piece."""
+        first = bisect_left(self._starts, self._cursor)
+        for at in range(first, first + min(SEARCHED_PIECES, len(self._starts))):
+            if self._lengths[self._starts[at % len(self._starts)]] >= units:
+                return at
+        return first
+
+    def _take(self, start: int, length: int) -> None:
+        """The first `length` units of the piece that begins at `start`."""
+        whole = self._lengths.pop(start)
+        at = bisect_left(self._starts, start)
+        if whole == length:
+            del self._starts[at]
+        else:
+            self._starts[at] = start + length
+            self._lengths[start + length] = whole - length
+        self.free_units -= length
+
+    def _claim_one(self, start: int, length: int) -> bool:
+        at = bisect_left(self._starts, start + 1) - 1
+        if at < 0 or length == 0:
+            return False
+        piece = self._starts[at]
+        end = piece + self._lengths[piece]
+        if start + length > end:
+            return False
+        if start > piece:
+            self._lengths[piece] = start - piece
+            self._starts.insert(at + 1, start)
+            self._lengths[start] = end - start
+        self._take(start, length)
+        return True
+
+    def _put(self, piece: Extent) -> None:
+        start, length = piece
+        self.free_units += length
+        at = bisect_left(self._starts, start)
+        if at < len(self._starts) and start + length >= self._starts[at]:
+            following = self._starts.pop(at)
+            if start + length > following:
+                raise BrokenInvariant("units freed twice", code="spool-allocation")
+            length += self._lengths.pop(following)
+        if at > 0:
+            before = self._starts[at - 1]
+            before_end = before + self._lengths[before]
+            if before_end > start:
+                raise BrokenInvariant("units freed twice", code="spool-allocation")
+            if before_end == start:
+                self._lengths[before] += length
+                return
+        self._starts.insert(at, start)
+        self._lengths[start] = length

@@ -1,0 +1,245 @@
+"""Reading a spool back after any stop: what the disk holds becomes what the spool contains.
+
+The index is the state at the start of a generation; the journal half of that generation is replayed over it.
+Every record says up to which offset its writer knew the journal durable. The highest such offset divides
+the half in two:
+
+* below it everything was durable once, so a record that is missing there is damage: it is stepped over, and
+  a gap it leaves in an edge's numbers becomes a tombstone;
+* above it is the last group, which a crash may have kept in part and in any order: it counts up to the first
+  record that is missing or whose payload is not whole, and not beyond. That is the prefix a crash leaves.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+
+from shared.errors import BrokenInvariant, DamagedData, UsageError
+from shared.identity import EdgeId
+from shared.spool.contents import Contents
+from shared.spool.disk import Disk, File
+from shared.spool.entry import DataEntry, Reason, Tombstone
+from shared.spool.extents import FreeExtents
+from shared.spool.journal import INDEX_FILES
+from shared.spool.segment import (
+    SUPERBLOCK_STRIDE,
+    UNIT_BYTES,
+    EdgeHead,
+    Kind,
+    Record,
+    Superblock,
+    decode_append,
+    decode_head,
+    decode_index,
+    decode_superblock,
+    decode_tombstone,
+    decode_trim,
+    scan_records,
+)
+
+
+@dataclass(slots=True)
+class Recovered:
+    block: Superblock
+    generation: int
+    contents: Contents
+    free: FreeExtents
+    tail: bool  # records of the last group were kept; they may be only in the system's memory
+    changed: bool  # the journal half cannot simply be continued: the next write starts a new generation
+    superblocks_whole: bool
+    damage: int  # how many pieces of stored data had to be given up or repaired
+
+
+def read_payload(file: File, block: Superblock, entry: DataEntry) -> bytes | None:
+    """The stored payload, or None when it fails its checksum."""
+    parts = [file.read(block.data_start + first * UNIT_BYTES, units * UNIT_BYTES) for first, units in entry.extents]
+    stored = parts[0] if len(parts) == 1 else b"".join(parts)
+    if len(stored) < entry.payload_bytes:
+        return None
+    payload = stored[: entry.payload_bytes] if len(stored) != entry.payload_bytes else stored
+    return payload if zlib.crc32(payload) == entry.checksum else None
+
+
+def read_superblock(file: File) -> tuple[Superblock, bool]:
+    """The superblock, and whether both copies are whole."""
+    data = file.read(0, 2 * SUPERBLOCK_STRIDE)
+    copies = [decode_superblock(data[at : at + SUPERBLOCK_STRIDE]) for at in (0, SUPERBLOCK_STRIDE)]
+    whole = [block for block in copies if block is not None]
+    if not whole or len(set(whole)) > 1:
+        raise DamagedData(
+            "neither copy of the spool's superblock is whole. Keep a copy of the files, remove them and enrol again, "
+            "which starts a new incarnation",
+            code="spool-damaged",
+        )
+    return whole[0], len(whole) == 2
+
+
+def recover(disk: Disk, file: File) -> Recovered:
+    block, both = read_superblock(file)
+    generation, contents, current, unreadable = _read_index(disk, block)
+    half = file.read(block.half_start(generation), block.half_bytes)
+    newer = file.read(block.half_start(generation + 1), block.half_bytes)
+    if next(scan_records(newer, generation + 1), None) is not None:
+        raise DamagedData(
+            "the journal is newer than every readable index, so numbers may have been used that it does not show. "
+            "Keep a copy of the files, remove them and enrol again, which starts a new incarnation",
+            code="spool-damaged",
+        )
+    recovery = _Replay(file, block, contents)
+    records = list(scan_records(half, generation))
+    try:
+        recovery.replay(records)
+    except (ValueError, struct.error, BrokenInvariant) as error:
+        raise DamagedData(f"a whole record makes no sense: {error}", code="spool-damaged") from error
+    free = recovery.claim_units()
+    for contents_of_edge in contents.edges.values():
+        contents_of_edge.frozen = contents_of_edge.head  # any of it may have been sent before the stop
+    contents.removed.clear()
+    return Recovered(
+        block=block,
+        generation=generation,
+        contents=contents,
+        free=free,
+        tail=recovery.tail,
+        changed=bool(records) or recovery.damage > 0 or not both or current < len(INDEX_FILES),
+        superblocks_whole=both,
+        damage=recovery.damage + (not both) + unreadable,
+    )
+
+
+def _read_index(disk: Disk, block: Superblock) -> tuple[int, Contents, int, int]:
+    """The newest whole index: generation, contents, how many copies are it, and how many copies are damaged.
+
+    A crash between the two copies leaves one of the generation before; that is no damage.
+    """
+    best: tuple[int, int, list[tuple[Kind, bytes]]] | None = None
+    copies = unreadable = 0
+    failure: DamagedData | None = None
+    names = disk.names()
+    for name in INDEX_FILES:
+        if name not in names:
+            continue
+        file = disk.open(name)
+        try:
+            decoded = decode_index(file.read(0, file.size()))
+        except DamagedData as damage:
+            failure = damage
+            unreadable += 1
+            continue
+        finally:
+            file.close()
+        if best is None or decoded[0] > best[0]:
+            best, copies = decoded, 1
+        elif decoded[0] == best[0]:
+            copies += 1
+    if best is None:
+        raise failure or UsageError("there is no whole spool here; create one first", code="spool-missing")
+    generation, next_order, items = best
+    contents = Contents()
+    try:
+        _load(contents, items, block)
+    except (ValueError, struct.error, BrokenInvariant) as error:
+        raise DamagedData(f"a whole index makes no sense: {error}", code="spool-damaged") from error
+    contents.next_order = max(contents.next_order, next_order)
+    return generation, contents, copies, unreadable
+
+
+def _load(contents: Contents, items: list[tuple[Kind, bytes]], block: Superblock) -> None:
+    heads: list[EdgeHead] = []
+    for kind, body in items:
+        if kind is Kind.HEAD:
+            head = decode_head(body)
+            heads.append(head)
+            edge = contents.edge(head.edge)
+            edge.kept = edge.delivered = edge.head = head.kept  # the entries that follow bring the head back up
+        elif kind is Kind.APPEND:
+            contents.append(decode_append(body, block.data_units))
+        elif kind is Kind.TOMBSTONE:
+            contents.replace(decode_tombstone(body))
+        elif kind is Kind.LEDGER:
+            contents.ledger.add(decode_tombstone(body))
+        else:
+            raise ValueError(f"an index holds no {kind.name}")
+    for head in heads:
+        contents.deliver(head.edge, head.delivered)
+        edge = contents.edge(head.edge)
+        if (edge.delivered, edge.head) != (head.delivered, head.head):
+            raise ValueError(f"edge {head.edge:016x} should reach number {head.head} and reaches {edge.head}")
+
+
+class _Replay:
+    def __init__(self, file: File, block: Superblock, contents: Contents) -> None:
+        self._file = file
+        self._block = block
+        self._contents = contents
+        self.damage = 0
+        self.tail = False
+
+    def replay(self, records: list[Record]) -> None:
+        synced = max((record.synced for record in records), default=0)
+        expected = 0
+        for record in records:
+            whole_before = record.offset == expected
+            expected = record.end
+            if record.offset >= synced:
+                if not whole_before or not self._tail_is_whole(record):
+                    return
+                self.tail = True
+            elif not whole_before:
+                self.damage += 1
+            self._apply(record)
+        if expected < synced:
+            self.damage += 1
+
+    def _tail_is_whole(self, record: Record) -> bool:
+        if record.kind is not Kind.APPEND:
+            return True
+        return read_payload(self._file, self._block, decode_append(record.body, self._block.data_units)) is not None
+
+    def _apply(self, record: Record) -> None:
+        try:
+            self._apply_whole(record)
+        except BrokenInvariant:
+            # Only where an earlier record was damaged; what it leaves unexplained is given up below.
+            if not self.damage:
+                raise
+            self.damage += 1
+
+    def _apply_whole(self, record: Record) -> None:
+        contents = self._contents
+        if record.kind is Kind.APPEND:
+            entry = decode_append(record.body, self._block.data_units)
+            self._fill_gap(entry.edge, entry.lo)
+            contents.append(entry)
+        elif record.kind is Kind.TOMBSTONE:
+            tombstone = decode_tombstone(record.body)
+            self._fill_gap(tombstone.edge, tombstone.lo)
+            contents.replace(tombstone)
+        elif record.kind is Kind.TRIM:
+            edge, through, stable = decode_trim(record.body)
+            contents.deliver(edge, through)
+            if stable:
+                contents.forget(edge, through)
+        else:
+            raise DamagedData(f"a journal holds no {record.kind.name}", code="spool-damaged")
+
+    def _fill_gap(self, edge: EdgeId, lo: int) -> None:
+        contents = self._contents.edge(edge)
+        if self.damage and lo > contents.head:
+            self._contents.replace(Tombstone(contents.edge, contents.head, lo, Reason.DAMAGED))
+
+    def claim_units(self) -> FreeExtents:
+        """Give every batch its units; after damage, first give up each batch whose bytes are no longer its own."""
+        free = FreeExtents(self._block.data_units)
+        batches = [entry for entry in self._contents.live() if isinstance(entry, DataEntry)]
+        for entry in sorted(batches, key=lambda batch: batch.order, reverse=True):
+            whole = not self.damage or read_payload(self._file, self._block, entry) is not None
+            if whole and free.claim(entry.extents):
+                continue
+            self.damage += 1
+            contents = self._contents.edge(entry.edge)
+            if entry.hi > contents.delivered:
+                self._contents.replace(Tombstone(entry.edge, entry.lo, entry.hi, Reason.DAMAGED))
+        return free

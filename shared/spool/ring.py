@@ -1,0 +1,475 @@
+"""The spool on disk: a preallocated ring of batches, crash-safe at every write.
+
+Theory of operation. A batch's payload goes into free units of the data area and a record naming it into the
+journal; one `sync` makes both durable (group commit: many appends, one sync). To make room the policy gives up
+batches anywhere in the ring: each leaves a tombstone record, and its units are written over only after that
+record is durable, so a crash finds either the batch or its tombstone, never neither. To keep that from costing
+a sync per append the data area is an eighth larger than the capacity: freed units wait there until the next
+sync. Nothing is ever moved.
+
+Numbers: an edge's head is in the index and moves with each record, so it survives when the spool is empty or
+trimmed. A trim may be forgotten by a crash: the batches are sent again and the log drops duplicates. What a
+caller may send is only what `pending` yields, and `pending` yields only what is durable.
+
+The account is exact: a batch counts its payload and 96 bytes of control block, in bytes, not in pages.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from shared.batch import NO_FRONTIER
+from shared.errors import BrokenInvariant, DamagedData, PeerError, ResurgeError, UsageError
+from shared.identity import DEVICE_ID_BYTES, DeviceId, EdgeId
+from shared.spool.cipher import IN_THE_CLEAR, Cipher
+from shared.spool.contents import Contents, size_of
+from shared.spool.disk import Disk, File
+from shared.spool.entry import PRIORITY_MAX, DataEntry, Entry, Reason, SpooledBatch, Tombstone
+from shared.spool.evict import Evict, Policy, Retain, can_make_room, victim
+from shared.spool.journal import INDEX_FILES, SPOOL_FILE, Journal
+from shared.spool.ledger import Ledger
+from shared.spool.recovery import Recovered, read_payload, recover
+from shared.spool.segment import (
+    CONTROL_BYTES,
+    RECORD_ALIGNMENT,
+    UNIT_BYTES,
+    Kind,
+    Superblock,
+    encode_append,
+    encode_control,
+    encode_head,
+    encode_index,
+    encode_superblock,
+    encode_tombstone,
+    encode_trim,
+    units_of,
+)
+
+CAPACITY_BYTES_MIN = 4096
+_FILL_BYTES = 1 << 20
+
+
+class SpoolFull(ResurgeError):
+    """The `block` policy: no room until a receipt; the batch was not numbered, keep it and try again."""
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeStatistics:
+    edge: EdgeId
+    head: int  # produced: the next sequence number
+    delivered: int  # acknowledged by receipts up to here
+    batches: int  # spooled and not delivered
+    bytes: int
+    elements: int  # covered by those batches
+    ledgered: int  # elements given up in all
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolStatistics:
+    capacity_bytes: int
+    used_bytes: int
+    batches: int
+    oldest_us: int | None  # when the oldest undelivered batch was spooled, if its writer said
+    edges: tuple[EdgeStatistics, ...]
+    ledgered: dict[Reason, int]  # elements by reason
+    damage: int  # pieces of stored data found damaged since the spool was opened
+    pieces: int  # how many pieces the free space is in
+
+
+class Spool:
+    """A durable, bounded, numbered queue per edge, in one file. Not thread-safe: the node's loop owns it."""
+
+    def __init__(self, disk: Disk, file: File, recovered: Recovered, cipher: Cipher | None) -> None:
+        self._disk = disk
+        self._file = file
+        self._block = recovered.block
+        self._policy = Policy.decode(recovered.block.policy)
+        self._cipher = cipher
+        self._contents = recovered.contents
+        self._free = recovered.free
+        self._journal = Journal(disk, file, recovered.block, recovered.generation)
+        self._start_generation = recovered.changed
+        self._repair_superblock = not recovered.superblocks_whole
+        self._damage = recovered.damage
+        self._unsynced: set[tuple[EdgeId, int]] = set()
+
+    @classmethod
+    def create(
+        cls,
+        disk: Disk,
+        *,
+        capacity_bytes: int,
+        device: DeviceId,
+        incarnation: int,
+        policy: Policy = Policy(),  # noqa: B008 - frozen
+        cipher: Cipher | None = None,
+    ) -> Spool:
+        """A new, empty spool. Its whole space is taken now, so that a full disk is met here and not while recording."""
+        if INDEX_FILES[0] in disk.names():
+            raise UsageError("there is a spool here already; open it", code="spool-exists")
+        if capacity_bytes < CAPACITY_BYTES_MIN or len(device) != DEVICE_ID_BYTES:
+            raise UsageError(
+                f"a spool has at least {CAPACITY_BYTES_MIN} bytes and a device id of {DEVICE_ID_BYTES}",
+                code="spool-capacity",
+            )
+        half = max(1 << 16, capacity_bytes // 32)
+        block = Superblock(
+            device=device,
+            incarnation=incarnation,
+            policy=policy.encode(),
+            capacity_bytes=capacity_bytes,
+            half_bytes=half + -half % RECORD_ALIGNMENT,
+            data_units=units_of(capacity_bytes + capacity_bytes // 8),
+            cipher=cipher.fingerprint() if cipher else IN_THE_CLEAR,
+        )
+        file = disk.open(SPOOL_FILE, create=True)
+        try:
+            file.truncate(0)  # an earlier creation may have stopped half way
+            zeros = bytes(_FILL_BYTES)
+            for offset in range(0, block.file_bytes, _FILL_BYTES):
+                file.write(offset, memoryview(zeros)[: min(_FILL_BYTES, block.file_bytes - offset)])
+            file.write(0, encode_superblock(block) * 2)
+            file.sync()
+            disk.sync()
+            # The index makes it a spool; until it is in place there is none.
+            for name in INDEX_FILES:
+                disk.replace(name, encode_index(0, 0, []))
+        finally:
+            file.close()
+        return cls.open(disk, cipher)
+
+    @classmethod
+    def open(cls, disk: Disk, cipher: Cipher | None = None) -> Spool:
+        """The spool that is here, after any kind of stop. Writes nothing until the first change."""
+        if SPOOL_FILE not in disk.names():
+            raise UsageError("there is no spool here; create one first", code="spool-missing")
+        file = disk.open(SPOOL_FILE)
+        try:
+            recovered = recover(disk, file)
+            if recovered.block.cipher != (cipher.fingerprint() if cipher else IN_THE_CLEAR):
+                raise UsageError(
+                    "this spool was written with another key, or without one; open it with the key it was made with",
+                    code="spool-key",
+                )
+            if recovered.tail:
+                file.sync()  # the last group may be only in the system's memory; `pending` will call it durable
+        except BaseException:
+            file.close()
+            raise
+        return cls(disk, file, recovered, cipher)
+
+    @property
+    def device(self) -> DeviceId:
+        return self._block.device
+
+    @property
+    def incarnation(self) -> int:
+        return self._block.incarnation
+
+    @property
+    def capacity_bytes(self) -> int:
+        return self._block.capacity_bytes
+
+    @property
+    def policy(self) -> Policy:
+        return self._policy
+
+    @property
+    def ledger(self) -> Ledger:
+        """Every range given up so far, also those whose tombstones were delivered."""
+        return self._contents.ledger
+
+    @property
+    def dirty(self) -> bool:
+        """Whether something is not durable yet."""
+        return self._journal.dirty
+
+    def edges(self) -> list[EdgeId]:
+        return list(self._contents.edges)
+
+    def head(self, edge: EdgeId) -> int:
+        """The next sequence number of this edge. It never goes back for what was ever durable."""
+        contents = self._contents.edges.get(edge)
+        return contents.head if contents else 0
+
+    def append(self, batch: SpooledBatch) -> Entry:
+        """Take a batch whose `lo` is the edge's head; durable after `sync`.
+
+        Gives up other batches as the policy says. Returns a Tombstone instead, with the numbers used up, when the
+        batch is larger than the whole spool, or less important than everything in it. Raises SpoolFull, with the
+        numbers not used, under the `block` policy.
+        """
+        self._begin()
+        if batch.lo != self.head(batch.edge) or not batch.lo < batch.hi:
+            raise BrokenInvariant(
+                f"a batch [{batch.lo}, {batch.hi}) cannot follow number {self.head(batch.edge)}; numbers are taken "
+                "from head() and never skipped",
+                code="spool-numbering",
+            )
+        if not 0 <= batch.priority <= PRIORITY_MAX:
+            raise UsageError(f"priority {batch.priority}; expected 0 to {PRIORITY_MAX}", code="spool-priority")
+        control = encode_control(batch)
+        sealed = self._cipher.seal(batch.payload, control) if self._cipher else batch.payload
+        size = CONTROL_BYTES + len(sealed)
+        if size > self.capacity_bytes:
+            return self._bury(Tombstone(batch.edge, batch.lo, batch.hi, Reason.REJECTED))
+        if not self._make_room(batch, size):
+            return self._bury(Tombstone(batch.edge, batch.lo, batch.hi, Reason.EVICTED))
+        if units_of(len(sealed)) > self._free.free_units:
+            self.sync()
+        entry = DataEntry(
+            edge=batch.edge, lo=batch.lo, hi=batch.hi, rows=batch.rows, schema_id=batch.schema_id,
+            applied=batch.applied, frontier_us=batch.frontier_us, codec=batch.codec, priority=batch.priority,
+            deadline=batch.deadline, spooled_us=batch.spooled_us, order=self._contents.next_order,
+            payload_bytes=len(sealed), checksum=zlib.crc32(sealed),
+            extents=self._free.allocate(units_of(len(sealed))), control=control,
+        )  # fmt: skip
+        self._write_payload(entry, sealed)
+        self._contents.append(entry)
+        self._unsynced.add((entry.edge, entry.lo))
+        self._journal.add(Kind.APPEND, encode_append(entry))
+        self._flush()
+        return entry
+
+    def sync(self) -> None:
+        """Make everything so far durable. On an error nothing since the last good sync counts: open again."""
+        self._journal.check()
+        if not self._journal.dirty:
+            return
+        self._begin()
+        if self._flush():
+            self._journal.sync()
+            self._settle()
+
+    def pending(self, edge: EdgeId) -> Iterator[Entry]:
+        """What is durable and not yet delivered, ascending: batches, and tombstones in their places."""
+        contents = self._contents.edges.get(edge)
+        if contents is None:
+            return
+        for entry in contents.entries(contents.delivered):
+            if (edge, entry.lo) in self._unsynced:
+                return
+            yield entry
+
+    def read(self, entry: DataEntry) -> SpooledBatch:
+        """The batch with its payload, checked.
+
+        A batch that fails its check becomes a tombstone (damaged) and DamagedData is raised; ask `pending` again.
+        """
+        contents = self._contents.edges.get(entry.edge)
+        if contents is None or contents.get(entry.lo) is not entry:
+            raise BrokenInvariant(
+                f"batch [{entry.lo}, {entry.hi}) is no longer in the spool; ask pending() again", code="spool-gone"
+            )
+        stored = read_payload(self._file, self._block, entry)
+        payload: bytes | None
+        try:
+            payload = self._cipher.open(stored, entry.control) if self._cipher and stored is not None else stored
+        except DamagedData:
+            payload = None
+        if payload is None:
+            self._begin()
+            self._damage += 1
+            if entry.hi > contents.delivered:
+                self._bury(Tombstone(entry.edge, entry.lo, entry.hi, Reason.DAMAGED))
+            raise DamagedData(
+                f"batch [{entry.lo}, {entry.hi}) fails its checksum; it was given up and entered in the ledger",
+                code="spool-payload",
+            )
+        return SpooledBatch(
+            edge=entry.edge, lo=entry.lo, hi=entry.hi, rows=entry.rows, schema_id=entry.schema_id,
+            applied=entry.applied, frontier_us=entry.frontier_us, codec=entry.codec, payload=payload,
+            priority=entry.priority, deadline=entry.deadline, spooled_us=entry.spooled_us,
+        )  # fmt: skip
+
+    def sent(self, edge: EdgeId, through: int) -> None:
+        """Entries below `through` have been handed to a link: from now on their boundaries stay as they are.
+
+        A tombstone never sent may still grow by its neighbours. After a restart everything counts as sent.
+        """
+        contents = self._contents.edge(edge)
+        contents.frozen = max(contents.frozen, through)
+
+    def trim(self, edge: EdgeId, through: int, *, stable: bool = False) -> None:
+        """A receipt: the log has everything below `through` (with `stable`: and will never ask for it again).
+
+        Whole entries only. Durable with the next sync; forgotten by a crash it costs a resend, nothing more.
+        """
+        contents = self._contents.edges.get(edge)
+        if contents is None or through > contents.head:
+            raise PeerError(
+                f"a receipt up to {through} for an edge that has reached {self.head(edge)}: this spool is older than "
+                "what was sent from it. Enrol again, which starts a new incarnation",
+                code="spool-trim-ahead",
+            )
+        release = stable or self._policy.retain is Retain.UNTIL_RECEIPT
+        if through <= (contents.kept if release else contents.delivered):
+            return
+        if through > contents.delivered and not contents.is_boundary(through):
+            raise PeerError(f"a receipt up to {through} ends inside a batch", code="spool-trim-partial")
+        self._begin()
+        self._contents.deliver(edge, through)
+        if release:
+            self._forget(edge, through)
+        self._journal.add(Kind.TRIM, encode_trim(edge, through, stable=release))
+        if not self._journal.fits:
+            self._flush()
+
+    def give_up(self, edge: EdgeId, lo: int, hi: int, reason: Reason) -> Tombstone:
+        """Put a tombstone over whole entries of [lo, hi), or over new numbers when `lo` is the head."""
+        self._begin()
+        contents = self._contents.edge(edge)
+        if lo < contents.delivered:
+            raise BrokenInvariant(f"[{lo}, {hi}) was delivered; it cannot be given up", code="spool-numbering")
+        return self._bury(Tombstone(edge, lo, hi, reason))
+
+    def expire(self, now_us: int) -> list[Tombstone]:
+        """Give up every batch whose deadline has passed."""
+        late = [
+            entry
+            for contents in self._contents.edges.values()
+            for entry in contents.entries(contents.delivered)
+            if isinstance(entry, DataEntry) and entry.deadline < now_us
+        ]
+        return [self.give_up(entry.edge, entry.lo, entry.hi, Reason.EXPIRED) for entry in late]
+
+    def statistics(self) -> SpoolStatistics:
+        ledgered: dict[Reason, int] = {}
+        for total in self.ledger.totals():
+            ledgered[total.reason] = ledgered.get(total.reason, 0) + total.elements
+        edges = tuple(self._edge_statistics(edge) for edge in self._contents.edges)
+        oldest = [entry.spooled_us for c in self._contents.edges.values() if (entry := c.oldest()) is not None]
+        known = [spooled_us for spooled_us in oldest if spooled_us != NO_FRONTIER]
+        return SpoolStatistics(
+            capacity_bytes=self.capacity_bytes,
+            used_bytes=self._contents.used_bytes,
+            batches=sum(edge.batches for edge in edges),
+            oldest_us=min(known, default=None),
+            edges=edges,
+            ledgered=ledgered,
+            damage=self._damage,
+            pieces=self._free.pieces,
+        )
+
+    def time_until_overwrite(self, bytes_per_second: float) -> float:
+        """Seconds until something must be given up at this rate, delivered batches not counting as needed."""
+        retained = sum(
+            size_of(entry)
+            for contents in self._contents.edges.values()
+            for entry in contents.entries(contents.kept)
+            if isinstance(entry, DataEntry) and entry.hi <= contents.delivered
+        )
+        room = self.capacity_bytes - self._contents.used_bytes + retained
+        return room / bytes_per_second if bytes_per_second > 0 else math.inf
+
+    def close(self) -> None:
+        """Sync and leave an index that needs no replay. A spool that failed is only closed."""
+        try:
+            self.sync()
+            if self._journal.used or self._start_generation:
+                self._checkpoint()
+        finally:
+            self._file.close()
+
+    def _begin(self) -> None:
+        """Before the first change after opening: never continue a half that recovery had to interpret."""
+        self._journal.check()
+        if not self._start_generation:
+            return
+        if self._repair_superblock:
+            for place, copy in enumerate((encode_superblock(self._block),) * 2):
+                self._file.write(place * len(copy), copy)
+        self._start_generation = self._repair_superblock = False
+        self._checkpoint()
+
+    def _make_room(self, batch: SpooledBatch, size: int) -> bool:
+        """Algorithm 1's loop: until there is room for control block and batch, give up what the policy says."""
+        room = self.capacity_bytes - size
+        while self._contents.used_bytes > room and (entry := self._contents.delivered_oldest()) is not None:
+            self._forget(entry.edge, entry.hi)
+            self._journal.add(Kind.TRIM, encode_trim(entry.edge, entry.hi, stable=True))
+        excess = self._contents.used_bytes - room
+        if excess > 0 and not can_make_room(self._policy.evict, self._contents, batch.priority, excess):
+            if self._policy.evict is Evict.BLOCK:
+                raise SpoolFull(
+                    f"{size} bytes do not fit beside {self._contents.used_bytes} of {self.capacity_bytes}; the "
+                    "block policy keeps what is there. Try again after the next receipt",
+                    code="spool-full",
+                )
+            return False
+        while self._contents.used_bytes > room:
+            chosen = victim(self._policy.evict, self._contents, batch.edge, batch.priority)
+            if chosen is None:
+                raise BrokenInvariant("the account says full and there is nothing to give up", code="spool-account")
+            self._bury_entry(Tombstone(chosen.edge, chosen.lo, chosen.hi, Reason.EVICTED))
+        return True
+
+    def _bury(self, tombstone: Tombstone) -> Tombstone:
+        joined = self._bury_entry(tombstone)
+        self._flush()
+        return joined
+
+    def _bury_entry(self, tombstone: Tombstone) -> Tombstone:
+        joined = self._contents.bury(tombstone)
+        self._release_removed()
+        self._unsynced.add((joined.edge, joined.lo))
+        self._journal.add(Kind.TOMBSTONE, encode_tombstone(joined))
+        return joined
+
+    def _forget(self, edge: EdgeId, through: int) -> None:
+        self._contents.forget(edge, through)
+        self._release_removed()
+
+    def _release_removed(self) -> None:
+        for entry in self._contents.removed:
+            self._free.release(entry.extents)
+        self._contents.removed.clear()
+
+    def _write_payload(self, entry: DataEntry, sealed: bytes) -> None:
+        view = memoryview(sealed)
+        for first, units in entry.extents:
+            self._journal.write_payload(first * UNIT_BYTES, view[: units * UNIT_BYTES])
+            view = view[units * UNIT_BYTES :]
+
+    def _flush(self) -> bool:
+        """Write the gathered records; False when they went into a new index instead, which is durable at once."""
+        if self._journal.fits:
+            self._journal.flush()
+            return True
+        self._checkpoint()
+        return False
+
+    def _checkpoint(self) -> None:
+        self._journal.begin_generation(self._index(self._journal.generation + 1))
+        self._settle()
+
+    def _settle(self) -> None:
+        self._free.settle()
+        self._unsynced.clear()
+
+    def _index(self, generation: int) -> bytes:
+        contents: Contents = self._contents
+        items = [(Kind.LEDGER, encode_tombstone(given_up)) for given_up in contents.ledger]
+        items += [(Kind.HEAD, encode_head(head)) for head in contents.heads()]
+        for entry in contents.live():
+            if isinstance(entry, DataEntry):
+                items.append((Kind.APPEND, encode_append(entry)))
+            else:
+                items.append((Kind.TOMBSTONE, encode_tombstone(entry)))
+        return encode_index(generation, contents.next_order, items)
+
+    def _edge_statistics(self, edge: EdgeId) -> EdgeStatistics:
+        contents = self._contents.edges[edge]
+        spooled = [e for e in contents.entries(contents.delivered) if isinstance(e, DataEntry)]
+        return EdgeStatistics(
+            edge=edge,
+            head=contents.head,
+            delivered=contents.delivered,
+            batches=contents.batches,
+            bytes=contents.bytes,
+            elements=sum(entry.hi - entry.lo for entry in spooled),
+            ledgered=self.ledger.elements(edge),
+        )

@@ -1,0 +1,281 @@
+"""The spool's bytes: superblock, journal records, index. `docs/formats.md` has the tables.
+
+Two files. `spool` is preallocated and never grows:
+
+    0        superblock, and a second copy at 4096: what never changes after creation
+    8192     journal half 0, then journal half 1: small records, one per append, tombstone or trim
+    ...      data area: payloads in extents of 64-byte units
+
+`spool.index` is the whole state at the start of a journal generation, put in place atomically. Generation g
+writes its records to half g % 2, so the half that the previous index needs is intact until the next index
+is durable. Nothing here does IO.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from shared.errors import DamagedData
+from shared.identity import DeviceId, EdgeId
+from shared.spool.entry import DataEntry, Extent, Reason, SpooledBatch, Tombstone
+
+VERSION = 1
+UNIT_BYTES = 64
+SUPERBLOCK_STRIDE = 4096  # the two copies are in different sectors of any disk, so one torn write spares one
+JOURNAL_START = 2 * SUPERBLOCK_STRIDE
+# What a batch costs beside its payload. More than the at most 63 bytes lost to rounding up to units, so the
+# units in use never exceed the bytes accounted for and the data area cannot run out before the account does.
+CONTROL_BYTES = 96
+
+_SUPERBLOCK = struct.Struct("<8sII16sIIQQQQ16s")
+_SUPERBLOCK_MAGIC = b"RSspool\0"
+_CHECKSUM = struct.Struct("<I")
+
+_RECORD = struct.Struct("<4sIIIIB3x")  # marker, generation, offset, synced, body length, kind
+_RECORD_MARKER = b"RSj1"
+RECORD_HEADER_BYTES = _RECORD.size + _CHECKSUM.size
+RECORD_ALIGNMENT = 4
+
+_CONTROL = struct.Struct("<QQIIIIqqqBBxx")
+_PLACE = struct.Struct("<QIII")  # order, payload bytes, payload checksum, number of extents
+_EXTENT = struct.Struct("<II")
+_TOMBSTONE = struct.Struct("<QQQB")
+_TRIM = struct.Struct("<QQB")
+_HEAD = struct.Struct("<QQQQ")
+_LEDGER = struct.Struct("<QQQB")
+
+_INDEX = struct.Struct("<8sIIQQ")  # magic, version, generation, next order, body length
+_INDEX_MAGIC = b"RSindex\0"
+_ITEM = struct.Struct("<BI")
+
+
+class Kind(IntEnum):
+    """The kinds of journal records and index items."""
+
+    APPEND = 1
+    TOMBSTONE = 2
+    TRIM = 3  # delivered up to here
+    HEAD = 4  # index only: an edge's numbers, which outlive its entries
+    LEDGER = 5  # index only: a range given up, kept after its tombstone was delivered
+
+
+@dataclass(frozen=True, slots=True)
+class Superblock:
+    device: DeviceId
+    incarnation: int
+    policy: int  # the evict policy's number in the low byte, the retain policy's in the next
+    capacity_bytes: int
+    half_bytes: int
+    data_units: int
+    cipher: bytes  # fingerprint of the key at rest; zeros when payloads are stored in the clear
+
+    @property
+    def data_start(self) -> int:
+        return JOURNAL_START + 2 * self.half_bytes
+
+    @property
+    def file_bytes(self) -> int:
+        return self.data_start + self.data_units * UNIT_BYTES
+
+    def half_start(self, generation: int) -> int:
+        return JOURNAL_START + (generation % 2) * self.half_bytes
+
+
+def encode_superblock(block: Superblock) -> bytes:
+    body = _SUPERBLOCK.pack(
+        _SUPERBLOCK_MAGIC, VERSION, UNIT_BYTES, block.device, block.incarnation, block.policy,
+        block.capacity_bytes, block.half_bytes, block.data_units, 0, block.cipher,
+    )  # fmt: skip
+    return (body + _CHECKSUM.pack(zlib.crc32(body))).ljust(SUPERBLOCK_STRIDE, b"\0")
+
+
+def decode_superblock(data: bytes) -> Superblock | None:
+    """The superblock, or None when these bytes are not a whole one. A newer version is refused, not ignored."""
+    if len(data) < _SUPERBLOCK.size + _CHECKSUM.size or data[: len(_SUPERBLOCK_MAGIC)] != _SUPERBLOCK_MAGIC:
+        return None
+    if any(data[_SUPERBLOCK.size + _CHECKSUM.size : SUPERBLOCK_STRIDE]):
+        return None
+    (checksum,) = _CHECKSUM.unpack_from(data, _SUPERBLOCK.size)
+    if zlib.crc32(data[: _SUPERBLOCK.size]) != checksum:
+        return None
+    _, version, unit, device, incarnation, policy, capacity, half, units, reserved, cipher = _SUPERBLOCK.unpack_from(
+        data
+    )
+    if version != VERSION or unit != UNIT_BYTES or reserved:
+        raise DamagedData(
+            f"the spool has format version {version}; this program reads {VERSION}. Install the program that wrote "
+            "it; the spool was left as it is",
+            code="spool-version",
+        )
+    return Superblock(DeviceId(device), incarnation, policy, capacity, half, units, cipher)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One whole journal record, with the journal offset up to which its writer knew everything durable."""
+
+    offset: int
+    end: int
+    synced: int
+    kind: Kind
+    body: bytes
+
+
+def record_bytes(body_length: int) -> int:
+    unpadded = RECORD_HEADER_BYTES + body_length
+    return unpadded + -unpadded % RECORD_ALIGNMENT
+
+
+def encode_record(generation: int, offset: int, synced: int, kind: Kind, body: bytes) -> bytes:
+    header = _RECORD.pack(_RECORD_MARKER, generation, offset, synced, len(body), kind)
+    record = header + _CHECKSUM.pack(zlib.crc32(body, zlib.crc32(header))) + body
+    return record + bytes(-len(record) % RECORD_ALIGNMENT)
+
+
+def scan_records(half: bytes, generation: int) -> Iterator[Record]:
+    """Every whole record of this generation, in order, looking for the next one after anything that is not whole.
+
+    The marker holds the generation and the record holds its own offset, so neither a stale record of an
+    earlier generation nor payload-like bytes can pass for one.
+    """
+    marker = _RECORD_MARKER + struct.pack("<I", generation)
+    offset = 0
+    while True:
+        offset = half.find(marker, offset)
+        if offset < 0 or len(half) - offset < RECORD_HEADER_BYTES:
+            return
+        record = _decode_record(half, offset)
+        if record is None:
+            offset += 1
+        else:
+            yield record
+            offset = record.end
+
+
+def _decode_record(half: bytes, offset: int) -> Record | None:
+    _, _, place, synced, length, kind = _RECORD.unpack_from(half, offset)
+    start = offset + RECORD_HEADER_BYTES
+    end = offset + record_bytes(length)
+    if place != offset or end > len(half):
+        return None
+    (checksum,) = _CHECKSUM.unpack_from(half, offset + _RECORD.size)
+    body = half[start : start + length]
+    header = half[offset : offset + _RECORD.size]
+    if zlib.crc32(body, zlib.crc32(header)) != checksum or any(half[start + length : end]):
+        return None
+    return Record(offset, end, synced, Kind(kind), body)
+
+
+def encode_control(batch: SpooledBatch) -> bytes:
+    """The control block: everything about a batch but its bytes. It is what a cipher authenticates."""
+    return _CONTROL.pack(
+        batch.edge, batch.lo, batch.hi - batch.lo, batch.rows, batch.schema_id, batch.applied,
+        batch.frontier_us, batch.spooled_us, batch.deadline, batch.codec, batch.priority,
+    )  # fmt: skip
+
+
+def encode_place(order: int, payload_bytes: int, checksum: int, extents: tuple[Extent, ...]) -> bytes:
+    return _PLACE.pack(order, payload_bytes, checksum, len(extents)) + b"".join(_EXTENT.pack(*e) for e in extents)
+
+
+def encode_append(entry: DataEntry) -> bytes:
+    return entry.control + encode_place(entry.order, entry.payload_bytes, entry.checksum, entry.extents)
+
+
+def decode_append(body: bytes, data_units: int) -> DataEntry:
+    control = body[: _CONTROL.size]
+    edge, lo, count, rows, schema_id, applied, frontier, spooled, deadline, codec, priority = _CONTROL.unpack(control)
+    order, payload_bytes, checksum, number = _PLACE.unpack_from(body, _CONTROL.size)
+    start = _CONTROL.size + _PLACE.size
+    if len(body) != start + number * _EXTENT.size:
+        raise _inconsistent("an append record's extents")
+    extents = tuple(_EXTENT.iter_unpack(body[start:]))
+    units = sum(length for _, length in extents)
+    if units != units_of(payload_bytes) or any(first + length > data_units for first, length in extents):
+        raise _inconsistent("an append record's extents")
+    return DataEntry(
+        edge=EdgeId(edge), lo=lo, hi=lo + count, rows=rows, schema_id=schema_id, applied=applied, frontier_us=frontier,
+        codec=codec, priority=priority, deadline=deadline, spooled_us=spooled, order=order,
+        payload_bytes=payload_bytes, checksum=checksum, extents=extents, control=control,
+    )  # fmt: skip
+
+
+def encode_tombstone(tombstone: Tombstone) -> bytes:
+    return _TOMBSTONE.pack(tombstone.edge, tombstone.lo, tombstone.hi, tombstone.reason)
+
+
+def decode_tombstone(body: bytes) -> Tombstone:
+    edge, lo, hi, reason = _TOMBSTONE.unpack(body)
+    return Tombstone(EdgeId(edge), lo, hi, Reason(reason))
+
+
+def encode_trim(edge: EdgeId, through: int, *, stable: bool) -> bytes:
+    return _TRIM.pack(edge, through, stable)
+
+
+def decode_trim(body: bytes) -> tuple[EdgeId, int, bool]:
+    edge, through, stable = _TRIM.unpack(body)
+    return EdgeId(edge), through, bool(stable)
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeHead:
+    """An edge's numbers: entries cover [kept, head); those below `delivered` are delivered and only retained."""
+
+    edge: EdgeId
+    kept: int
+    delivered: int
+    head: int
+
+
+def encode_head(head: EdgeHead) -> bytes:
+    return _HEAD.pack(head.edge, head.kept, head.delivered, head.head)
+
+
+def decode_head(body: bytes) -> EdgeHead:
+    edge, kept, delivered, head = _HEAD.unpack(body)
+    return EdgeHead(EdgeId(edge), kept, delivered, head)
+
+
+def encode_index(generation: int, next_order: int, items: list[tuple[Kind, bytes]]) -> bytes:
+    parts = [part for kind, body in items for part in (_ITEM.pack(kind, len(body)), body)]
+    body = b"".join(parts)
+    content = _INDEX.pack(_INDEX_MAGIC, VERSION, generation, next_order, len(body)) + body
+    return content + _CHECKSUM.pack(zlib.crc32(content))
+
+
+def decode_index(data: bytes) -> tuple[int, int, list[tuple[Kind, bytes]]]:
+    """(generation, next order, items). The index is put in place atomically: anything not whole is damage."""
+    if len(data) < _INDEX.size + _CHECKSUM.size:
+        raise _inconsistent("the index's length")
+    (checksum,) = _CHECKSUM.unpack_from(data, len(data) - _CHECKSUM.size)
+    if zlib.crc32(data[: -_CHECKSUM.size]) != checksum:
+        raise _inconsistent("the index's checksum")
+    magic, version, generation, next_order, length = _INDEX.unpack_from(data)
+    if magic != _INDEX_MAGIC or version != VERSION or _INDEX.size + length + _CHECKSUM.size != len(data):
+        raise _inconsistent("the index's header")
+    items: list[tuple[Kind, bytes]] = []
+    offset = _INDEX.size
+    end = len(data) - _CHECKSUM.size
+    while offset < end:
+        kind, size = _ITEM.unpack_from(data, offset)
+        offset += _ITEM.size
+        items.append((Kind(kind), data[offset : offset + size]))
+        offset += size
+    return generation, next_order, items
+
+
+def units_of(payload_bytes: int) -> int:
+    return -(-payload_bytes // UNIT_BYTES)
+
+
+def _inconsistent(what: str) -> DamagedData:
+    return DamagedData(
+        f"{what} does not fit the rest of the spool. Numbers that may have been sent cannot be recovered from it: "
+        "keep a copy of the files, remove them and enrol again, which starts a new incarnation",
+        code="spool-damaged",
+    )
