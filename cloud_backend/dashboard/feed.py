@@ -1,0 +1,111 @@
+"""Where the pages' data comes from: the log's index and its newest records, the roster, the results.
+
+Nothing is counted while it happens: each look reads what the log holds since the last one. So a page opened after a
+restart shows the same as one that was open all the time, and a page nobody looks at costs nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from cloud_backend.coordinator.roster import Roster
+from cloud_backend.dashboard.arrivals import HISTORY_S, SECOND_US, Arrivals
+from cloud_backend.dashboard.overview import Contact, account, headline, phones
+from cloud_backend.log.log import Log
+from cloud_backend.results.store import ResultRow, Results
+
+OFFLINE_AFTER_US = 5 * SECOND_US  # no exchange for this long; phones in use exchange about once a second
+RESULTS_MAX = 2000  # per event: a page that was away long catches up over several
+
+
+def contacts_of(roster: Roster) -> Callable[[], list[Contact]]:
+    """Every device that is enrolled and not revoked, as the pages show it."""
+    return lambda: [
+        Contact(entry.device.hex(), entry.name, entry.seen_us, entry.status)
+        for entry in roster.entries()
+        if entry.revoked_us is None
+    ]
+
+
+class Feed:
+    def __init__(
+        self,
+        *,
+        log: Log,
+        results: Results,
+        contacts: Callable[[], Sequence[Contact]],
+        clock_us: Callable[[], int],
+        offline_after_us: int = OFFLINE_AFTER_US,
+    ) -> None:
+        self._log = log
+        self._results = results
+        self._contacts = contacts
+        self._clock_us = clock_us
+        self._arrivals = Arrivals(offline_after_us=offline_after_us)
+        self._position: int | None = None
+        self._reading = threading.Lock()
+
+    def overview(self, *, after_second: int = 0, after_change: int = 0) -> dict[str, Any]:
+        """The page as data. Arrivals and results are only those after the given second and change."""
+        now_us = self._clock_us()
+        with self._reading:
+            self._read_log()
+            devices = phones(self._contacts(), self._logged(), self._arrivals, now_us)
+            end = now_us // SECOND_US
+            start = min(max(after_second, end - HISTORY_S), end)
+            counts = self._arrivals.per_second(start=start, end=end)
+        total = account(devices)
+        first, second = headline(devices, total)
+        change, rows = self._results.changes(after_change, RESULTS_MAX)
+        return {
+            "now_us": now_us,
+            "headline": first,
+            "subline": second,
+            "account": total.as_json(),
+            "phones": [asdict(phone) for phone in devices],
+            "arrivals": {"from": start, "until": end, "counts": counts},
+            "sinks": self._results.sinks(),
+            "results": [_result(row) for row in rows],
+            "change": change,
+        }
+
+    def _read_log(self) -> None:
+        if self._position is None:
+            self._position = self._log.start
+        end = self._log.durable_end
+        for _, record in self._log.read(self._position, end):
+            if record.frame:
+                self._arrivals.take(record.received_us, record.frame)
+        self._position = end
+
+    def _logged(self) -> dict[str, tuple[int, int]]:
+        totals: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
+        for key, state in self._log.edges():
+            delivered, ledgered = totals[key.device.hex()]
+            totals[key.device.hex()] = (
+                delivered + state.high_water - state.ledgered,
+                ledgered + state.ledgered,
+            )
+        return totals
+
+
+def _result(row: ResultRow) -> dict[str, Any]:
+    return {
+        "sink": row.sink,
+        "key": list(row.key),
+        "device": row.device,
+        "window_start_us": row.window_start_us,
+        "window_end_us": row.window_end_us,
+        "complete": row.complete,
+        "retract": row.retract,
+        "values": {name: _shown(value) for name, value in row.values.items()},
+    }
+
+
+def _shown(value: object) -> object:
+    """JSON has no NaN and no infinity; a browser would refuse the whole event."""
+    return None if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))) else value  # noqa: PLR0124

@@ -1,0 +1,218 @@
+// The three drawings of the overview. Colours come from the stylesheet, so light and dark need no code here.
+
+const HISTORY_S = 300;
+const LANE_HEIGHT = 92;
+const SERIES = 6;
+
+const root = document.documentElement;
+const colour = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
+export const seriesNumber = (index) => (index % SERIES) + 1;
+const seriesColour = (index) => colour(`series-${seriesNumber(index)}`);
+const translucent = (hex, alpha) => hex + Math.round(alpha * 255).toString(16).padStart(2, "0");
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB");
+const clockShort = (seconds) => clock(seconds).slice(0, 5);
+
+function axis(overrides) {
+  return {
+    stroke: () => colour("faint"),
+    font: "11px system-ui, sans-serif",
+    grid: { stroke: () => colour("grid"), width: 1 },
+    ticks: { show: false },
+    ...overrides,
+  };
+}
+
+function timeLabels(plot, splits) {
+  const wholeMinutes = splits.every((second) => second % 60 === 0);
+  return splits.map((second) => (wholeMinutes ? clockShort(second) : clock(second)));
+}
+
+// Hatched, not only tinted: an outage must be seen without telling colours apart.
+function hatch(context, left, top, width, height) {
+  context.save();
+  context.beginPath();
+  context.rect(left, top, width, height);
+  context.clip();
+  context.strokeStyle = colour("hatch");
+  context.lineWidth = 2 * devicePixelRatio;
+  const step = 7 * devicePixelRatio;
+  context.beginPath();
+  for (let x = left - height; x < left + width; x += step) {
+    context.moveTo(x, top + height);
+    context.lineTo(x + height, top);
+  }
+  context.stroke();
+  context.restore();
+}
+
+// One lane per phone under a common time axis: elements per second, and where there was no contact.
+export class Arrivals {
+  constructor(element) {
+    this.element = element;
+    this.lanes = new Map();
+    new ResizeObserver(() => this.resize()).observe(element);
+  }
+
+  show(phones, counts, nowS) {
+    phones.slice(0, SERIES).forEach((phone, index) => {
+      const last = index === Math.min(phones.length, SERIES) - 1;
+      let lane = this.lanes.get(phone.id);
+      if (lane && lane.last !== last) {
+        lane.plot.destroy();
+        lane.box.remove();
+        lane = undefined;
+      }
+      if (!lane) {
+        lane = this.addLane(phone, index, last);
+        this.lanes.set(phone.id, lane);
+      }
+      lane.phone = phone;
+      lane.name.textContent = phone.name;
+      const history = counts.get(phone.id) ?? new Map();
+      const seconds = [];
+      const values = [];
+      for (let second = nowS - HISTORY_S; second < nowS; second += 1) {
+        seconds.push(second);
+        values.push(history.get(second) ?? 0);
+      }
+      const recent = values.slice(-60).reduce((sum, value) => sum + value, 0) / 60;
+      lane.rate.textContent = `${recent.toFixed(1)} per second over the last minute`;
+      lane.plot.setData([seconds, values]);
+    });
+  }
+
+  addLane(phone, index, last) {
+    const box = document.createElement("div");
+    box.className = "lane";
+    const label = document.createElement("div");
+    label.className = "lane-name";
+    const name = document.createElement("b");
+    const rate = document.createElement("span");
+    label.append(name, rate);
+    box.append(label);
+    this.element.append(box);
+    const lane = { box, name, rate, last, phone };
+    const paths = uPlot.paths.stepped({ align: 1 });
+    lane.plot = new uPlot({
+      width: Math.max(this.element.clientWidth, 200),
+      height: last ? LANE_HEIGHT + 22 : LANE_HEIGHT,
+      legend: { show: false },
+      cursor: { sync: { key: "arrivals" }, y: false, points: { size: 6 } },
+      padding: [6, 6, last ? 0 : 7, 0],
+      // A backlog arrives hundreds at a time beside a steady one per second; asinh shows both, and zero.
+      scales: { x: { time: true }, y: { distr: 4, asinh: 1, range: (plot, min, max) => [0, Math.max(max, 4)] } },
+      axes: [
+        axis({ show: last, size: 24, values: timeLabels, space: 56 }),
+        axis({
+          size: 38,
+          splits: (plot) => [0, 1, 10, 100, 1000, 10000].filter((value) => value <= plot.scales.y.max),
+          filter: (plot, splits) => splits,
+          values: (plot, splits) => splits.map((value) => compact.format(value)),
+        }),
+      ],
+      series: [{}, {
+        label: phone.name,
+        stroke: () => seriesColour(index),
+        fill: () => translucent(seriesColour(index), 0.2),
+        width: 1.5,
+        paths,
+        points: { show: false },
+      }],
+      hooks: { drawClear: [(plot) => this.drawOutages(plot, lane)] },
+    }, [[], []], box);
+    return lane;
+  }
+
+  drawOutages(plot, lane) {
+    const { left, top, width, height } = plot.bbox;
+    for (const [startUs, endUs] of lane.phone.outages) {
+      const from = Math.max(plot.valToPos(startUs / 1e6, "x", true), left);
+      const to = endUs === null ? left + width : Math.min(plot.valToPos(endUs / 1e6, "x", true), left + width);
+      if (to > from) hatch(plot.ctx, from, top, to - from, height);
+    }
+  }
+
+  resize() {
+    for (const lane of this.lanes.values()) {
+      lane.plot.setSize({ width: this.element.clientWidth, height: lane.plot.height });
+    }
+  }
+
+  redraw() {
+    for (const lane of this.lanes.values()) lane.plot.redraw(false);
+  }
+}
+
+// One column of one sink over the end of its windows, a line per key.
+export class ResultLines {
+  constructor(element) {
+    this.element = element;
+    this.shape = "";
+    new ResizeObserver(() => this.plot?.setSize({ width: element.clientWidth, height: this.height() })).observe(element);
+  }
+
+  height() {
+    return Math.max(260, Math.min(this.element.clientWidth * 0.62, 340));
+  }
+
+  // lines: [{label, points: Map(second -> value)}]
+  show(lines, column) {
+    const ends = [...new Set(lines.flatMap((line) => [...line.points.keys()]))].sort((a, b) => a - b);
+    const data = [ends, ...lines.map((line) => ends.map((end) => line.points.get(end) ?? null))];
+    const shape = JSON.stringify([column, lines.map((line) => line.label)]);
+    if (shape !== this.shape) {
+      this.plot?.destroy();
+      this.shape = shape;
+      this.plot = new uPlot({
+        width: Math.max(this.element.clientWidth, 200),
+        height: this.height(),
+        padding: [10, 8, 0, 0],
+        legend: { live: false },
+        cursor: { y: false },
+        scales: { x: { time: true }, y: { range: (plot, min, max) => [Math.min(min, 0), max > 0 ? max * 1.12 : 1] } },
+        axes: [
+          axis({ size: 28, values: timeLabels, space: 56 }),
+          axis({ size: 46, values: (plot, splits) => splits.map((value) => compact.format(value)) }),
+        ],
+        series: [{}, ...lines.map((line, index) => ({
+          label: line.label,
+          stroke: () => seriesColour(line.index ?? index),
+          width: 2,
+          dash: [[], [6, 3], [2, 3]][(line.index ?? index) % 3],
+          spanGaps: true,
+          points: { show: true, size: 6, fill: () => colour("card") },
+        }))],
+      }, data, this.element);
+    } else {
+      this.plot.setData(data);
+    }
+  }
+
+  redraw() {
+    this.plot?.redraw(false);
+  }
+}
+
+// The account as one bar: what is where.
+export function drawAccount(canvas, account) {
+  const width = canvas.clientWidth * devicePixelRatio;
+  const height = 10 * devicePixelRatio;
+  canvas.width = width;
+  canvas.height = height;
+  const context = canvas.getContext("2d");
+  context.beginPath();
+  context.roundRect(0, 0, width, height, height / 2);
+  context.clip();
+  context.fillStyle = colour("grid");
+  context.fillRect(0, 0, width, height);
+  let left = 0;
+  for (const part of ["delivered", "spooled", "ledgered"]) {
+    if (!account[part] || !account.produced) continue;
+    // A part that exists is never too thin to see.
+    const share = Math.max((account[part] / account.produced) * width, 3 * devicePixelRatio);
+    context.fillStyle = colour(part);
+    context.fillRect(left, 0, share, height);
+    left += share + devicePixelRatio;
+  }
+}

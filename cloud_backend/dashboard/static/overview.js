@@ -1,0 +1,185 @@
+// Keeps the overview in step with the gateway: one server-sent event a second, none while nobody looks.
+
+import { Arrivals, ResultLines, drawAccount, seriesNumber } from "./charts.js";
+
+const HISTORY_S = 300;
+const byId = (id) => document.getElementById(id);
+const number = new Intl.NumberFormat("en");
+const clock = (us) => new Date(us / 1000).toLocaleTimeString("en-GB");
+
+const arrivals = new Arrivals(byId("arrivals"));
+const resultLines = new ResultLines(byId("results"));
+const counts = new Map(); // phone id -> Map(second -> elements)
+const answers = new Map(); // sink -> Map(identity -> row)
+let view = null;
+let source = null;
+
+function ago(us, nowUs) {
+  const seconds = Math.max(0, Math.round((nowUs - us) / 1e6));
+  if (seconds < 60) return `${seconds} s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  return clock(us);
+}
+
+function bytes(count) {
+  if (count < 1000) return `${count} B`;
+  if (count < 1e6) return `${(count / 1e3).toFixed(0)} kB`;
+  return `${(count / 1e6).toFixed(1)} MB`;
+}
+
+function keepArrivals({ from, counts: fresh }) {
+  for (const [phone, values] of Object.entries(fresh)) {
+    const history = counts.get(phone) ?? new Map();
+    counts.set(phone, history);
+    values.forEach((value, index) => history.set(from + index, value));
+    for (const second of history.keys()) {
+      if (second >= from - HISTORY_S * 2) break;
+      history.delete(second);
+    }
+  }
+}
+
+function keepResults(rows) {
+  for (const row of rows) {
+    const sink = answers.get(row.sink) ?? new Map();
+    answers.set(row.sink, sink);
+    const identity = JSON.stringify([row.key, row.window_start_us, row.window_end_us]);
+    if (row.retract) sink.delete(identity);
+    else sink.set(identity, row);
+  }
+}
+
+function showAccount(account) {
+  for (const part of ["produced", "delivered", "spooled", "ledgered", "duplicates"]) {
+    byId(`account-${part}`).textContent = number.format(account[part]);
+  }
+  byId("account-duplicates").parentElement.classList.toggle("wrong", account.duplicates > 0);
+  drawAccount(byId("account-bar"), account);
+}
+
+function cell(label, content, className = "") {
+  const td = document.createElement("td");
+  td.className = className;
+  td.dataset.label = label;
+  td.append(content);
+  return td;
+}
+
+function text(content, className) {
+  const span = document.createElement("span");
+  span.className = className;
+  span.textContent = content;
+  return span;
+}
+
+function phoneRow(phone, index, nowUs) {
+  const name = text("", "phone-name");
+  const id = document.createElement("small");
+  id.textContent = phone.id.slice(0, 8);
+  name.append(text("", `key key-${seriesNumber(index)}`), phone.name, id);
+  const contact = phone.connected
+    ? text("connected", "contact")
+    : text(phone.since_us ? `offline since ${clock(phone.since_us)}` : "not seen yet", "contact offline");
+  const buffered = document.createElement("span");
+  buffered.append(number.format(phone.buffered));
+  if (phone.buffered_bytes) buffered.append(text(` (${bytes(phone.buffered_bytes)})`, "muted"));
+  const row = document.createElement("tr");
+  row.append(
+    cell("Phone", name, "wide"),
+    cell("Contact", contact, "wide"),
+    cell("Lane", phone.lane),
+    cell("Buffered", buffered, "right"),
+    cell("Delivered", number.format(phone.delivered), "right"),
+    cell("Ledgered", number.format(phone.ledgered), "right"),
+    cell("Outages", number.format(phone.outage_count), "right"),
+    cell("Last receipt", phone.last_receipt_us ? ago(phone.last_receipt_us, nowUs) : text("none yet", "muted"), "right"),
+  );
+  return row;
+}
+
+function fillChoice(select, names) {
+  const wanted = names.join("\n");
+  if (select.dataset.names === wanted) return;
+  const chosen = select.value;
+  select.dataset.names = wanted;
+  select.replaceChildren(...names.map((name) => new Option(name, name)));
+  if (names.includes(chosen)) select.value = chosen;
+}
+
+function lineLabel(row) {
+  const phone = view.phones.find((candidate) => candidate.id === row.device);
+  const rest = row.key.filter((part) => part !== row.device);
+  return [phone?.name, ...rest].filter((part) => part !== undefined).join(", ") || row.sink;
+}
+
+function showResults() {
+  const sinks = [...answers.keys()].filter((sink) => answers.get(sink).size).sort();
+  byId("results-empty").hidden = sinks.length > 0;
+  byId("results-choice").hidden = sinks.length === 0;
+  if (!sinks.length) return;
+  fillChoice(byId("results-sink"), sinks);
+  const rows = [...answers.get(byId("results-sink").value).values()];
+  const columns = Object.keys(rows[0].values).filter((name) => typeof rows[0].values[name] === "number");
+  fillChoice(byId("results-column"), columns);
+  const column = byId("results-column").value;
+  const lines = new Map();
+  for (const row of rows) {
+    const key = JSON.stringify(row.key);
+    const line = lines.get(key) ?? { label: lineLabel(row), points: new Map() };
+    line.index = view.phones.findIndex((phone) => phone.id === row.device);
+    if (line.index < 0) delete line.index;
+    line.points.set(row.window_end_us / 1e6, row.values[column]);
+    lines.set(key, line);
+  }
+  const shown = [...lines.values()].sort((a, b) => a.label.localeCompare(b.label)).slice(0, 6);
+  resultLines.show(shown, column);
+  const total = view.sinks[byId("results-sink").value] ?? rows.length;
+  byId("results-hint").textContent = `${number.format(total)} windows closed so far, by the end of each window.`;
+}
+
+function show() {
+  byId("headline").textContent = view.headline;
+  byId("subline").textContent = view.subline;
+  showAccount(view.account);
+  byId("phones-empty").hidden = view.phones.length > 0;
+  byId("phones").replaceChildren(...view.phones.map((phone, index) => phoneRow(phone, index, view.now_us)));
+  byId("arrivals-empty").hidden = counts.size > 0;
+  if (counts.size) arrivals.show(view.phones, counts, Math.floor(view.now_us / 1e6));
+  showResults();
+}
+
+function live(state, words) {
+  byId("live").dataset.state = state;
+  byId("live-text").textContent = words;
+}
+
+function open() {
+  if (source || document.hidden) return;
+  source = new EventSource("/v1/overview/stream");
+  source.addEventListener("overview", (event) => {
+    view = JSON.parse(event.data);
+    keepArrivals(view.arrivals);
+    keepResults(view.results);
+    live("live", "Live");
+    show();
+  });
+  // EventSource tries again by itself and says where it stopped; all there is to do is to say so.
+  source.addEventListener("error", () => live("lost", "Gateway not reachable, trying again"));
+}
+
+function close() {
+  source?.close();
+  source = null;
+  live("paused", "Paused");
+}
+
+document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+for (const id of ["results-sink", "results-column"]) byId(id).addEventListener("change", showResults);
+const redraw = () => {
+  arrivals.redraw();
+  resultLines.redraw();
+  if (view) showAccount(view.account);
+};
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+addEventListener("resize", redraw);
+open();
