@@ -1,0 +1,191 @@
+"""The roster: who may speak to this gateway, kept in SQLite so that the command line and the gateway share it.
+
+Two processes write: `resurge device` adds codes and revokes, the gateway enrols and notes who was seen. What
+decides about access is durable before it is answered (synchronous FULL); a last-seen time may be a second old.
+A code is stored as its hash: whoever reads the file cannot pair with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from shared.errors import DamagedData, PeerError, UsageError
+from shared.identity import DeviceId, device_id
+from shared.sync.session import Enrolment
+from shared.wire.enrolment import CODE_BYTES
+
+FORMAT = 1
+CODE_LIFETIME_US = 10 * 60 * 1_000_000
+
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS devices (
+  device BLOB PRIMARY KEY, public_key BLOB NOT NULL, name TEXT NOT NULL, incarnation INTEGER NOT NULL,
+  enrolled_us INTEGER NOT NULL, revoked_us INTEGER, seen_us INTEGER, status TEXT NOT NULL DEFAULT '{{}}'
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS codes (
+  hash BLOB PRIMARY KEY, expires_us INTEGER NOT NULL, device BLOB, incarnation INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS audit (at_us INTEGER NOT NULL, act TEXT NOT NULL, device BLOB, detail TEXT NOT NULL) STRICT;
+PRAGMA user_version = {FORMAT};
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RosterEntry:
+    device: DeviceId
+    public_key: bytes
+    name: str
+    incarnation: int
+    enrolled_us: int
+    revoked_us: int | None
+    seen_us: int | None
+    status: Mapping[str, object]
+
+    @property
+    def plan_version(self) -> int | None:
+        version = self.status.get("plan")
+        return version if isinstance(version, int) else None
+
+
+class Roster:
+    """Open the roster at a path, creating it when it is not there. Safe to share between threads."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._database = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        self._database.execute("PRAGMA journal_mode = WAL")
+        self._database.execute("PRAGMA synchronous = FULL")
+        (version,) = self._database.execute("PRAGMA user_version").fetchone()
+        if version not in (0, FORMAT):
+            self._database.close()
+            raise DamagedData(
+                f"roster {path.name} has format {version}, this version reads {FORMAT}; use the version that wrote it",
+                code="roster-format",
+            )
+        if version == 0:
+            self._database.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
+
+    def close(self) -> None:
+        with self._lock:
+            self._database.close()
+
+    def new_code(self, now_us: int, lifetime_us: int = CODE_LIFETIME_US) -> bytes:
+        """A fresh enrolment code, good once and until it expires. Only its hash is kept."""
+        code = secrets.token_bytes(CODE_BYTES)
+        with self._transaction() as database:
+            database.execute("DELETE FROM codes WHERE expires_us < ?", (now_us - CODE_LIFETIME_US,))
+            database.execute("INSERT INTO codes VALUES (?, ?, NULL, NULL)", (_hash(code), now_us + lifetime_us))
+        return code
+
+    def enrol(self, code: bytes, public_key: bytes, name: str, now_us: int) -> int:
+        """The incarnation of the installation that holds this key and this code. The same request has the same answer.
+
+        Raises PeerError with one and the same text for an unknown, used or expired code: a guess learns nothing.
+        """
+        device = device_id(public_key)
+        with self._transaction() as database:
+            row = database.execute(
+                "SELECT expires_us, device, incarnation FROM codes WHERE hash = ?", (_hash(code),)
+            ).fetchone()
+            if row is None or row[0] < now_us or row[1] not in (None, device):
+                raise PeerError(
+                    "this enrolment code is unknown, used or older than ten minutes; make a new one with "
+                    "resurge device pair",
+                    code="enrolment-code",
+                )
+            if row[1] is not None:
+                return int(row[2])
+            # A device that pairs again is welcome again, but as a new incarnation: its numbers start over.
+            (incarnation,) = database.execute(
+                "INSERT INTO devices (device, public_key, name, incarnation, enrolled_us) VALUES (?, ?, ?, 1, ?)"
+                " ON CONFLICT (device) DO UPDATE SET incarnation = incarnation + 1, name = excluded.name,"
+                " enrolled_us = excluded.enrolled_us, revoked_us = NULL RETURNING incarnation",
+                (device, public_key, name, now_us),
+            ).fetchone()
+            database.execute(
+                "UPDATE codes SET device = ?, incarnation = ? WHERE hash = ?", (device, incarnation, _hash(code))
+            )
+            _audit(database, now_us, "enrolled", device, f"incarnation {incarnation}")
+            return int(incarnation)
+
+    def find(self, device: DeviceId) -> Enrolment | None:
+        rows = self._read("SELECT public_key, incarnation, revoked_us FROM devices WHERE device = ?", (device,))
+        return Enrolment(rows[0][0], rows[0][1], rows[0][2] is not None) if rows else None
+
+    def revoke(self, device: DeviceId, now_us: int) -> None:
+        """Refuse this device from now on. What it delivered stays; what it still holds stays on it."""
+        with self._transaction() as database:
+            cursor = database.execute(
+                "UPDATE devices SET revoked_us = coalesce(revoked_us, ?) WHERE device = ?", (now_us, device)
+            )
+            if not cursor.rowcount:
+                raise UsageError(
+                    f"no device {device.hex()} is enrolled; resurge device list shows those that are",
+                    code="device-not-found",
+                )
+            _audit(database, now_us, "revoked", device, "")
+
+    def revoked(self) -> set[DeviceId]:
+        return {DeviceId(row[0]) for row in self._read("SELECT device FROM devices WHERE revoked_us IS NOT NULL")}
+
+    def seen(self, reports: Iterable[tuple[DeviceId, int, Mapping[str, object] | None]]) -> None:
+        """Note when devices were last heard, and what they said of themselves (None: nothing new)."""
+        with self._transaction() as database:
+            database.executemany(
+                "UPDATE devices SET seen_us = ?, status = coalesce(?, status) WHERE device = ?",
+                [(at_us, None if status is None else json.dumps(status), device) for device, at_us, status in reports],
+            )
+
+    def audit(self, at_us: int, act: str, device: DeviceId | None = None, detail: str = "") -> None:
+        """One line that says who tried what. Never holds input, only what we made of it."""
+        with self._transaction() as database:
+            _audit(database, at_us, act, device, detail)
+
+    def audit_lines(self, limit: int = 100) -> list[tuple[int, str, str, str]]:
+        """(when, act, device in hex, detail), newest first."""
+        rows = self._read("SELECT at_us, act, device, detail FROM audit ORDER BY rowid DESC LIMIT ?", (limit,))
+        return [(at_us, act, (device or b"").hex(), detail) for at_us, act, device, detail in rows]
+
+    def entries(self) -> list[RosterEntry]:
+        """Every device ever enrolled, by name."""
+        rows = self._read(
+            "SELECT device, public_key, name, incarnation, enrolled_us, revoked_us, seen_us, status FROM devices"
+            " ORDER BY name, device"
+        )
+        return [RosterEntry(DeviceId(row[0]), *row[1:7], json.loads(row[7])) for row in rows]
+
+    def changes(self) -> int:
+        """A number that differs after another process has written."""
+        return int(self._read("PRAGMA data_version")[0][0])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._database
+            except BaseException:
+                self._database.execute("ROLLBACK")
+                raise
+            self._database.execute("COMMIT")
+
+    def _read(self, query: str, parameters: tuple[object, ...] = ()) -> list[tuple]:
+        with self._lock:
+            return self._database.execute(query, parameters).fetchall()
+
+
+def _hash(code: bytes) -> bytes:
+    return hashlib.sha256(b"resurge-code" + code).digest()
+
+
+def _audit(database: sqlite3.Connection, at_us: int, act: str, device: DeviceId | None, detail: str) -> None:
+    database.execute("INSERT INTO audit VALUES (?, ?, ?, ?)", (at_us, act, device, detail))

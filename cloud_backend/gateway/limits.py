@@ -1,0 +1,47 @@
+"""Who may ask how often: token buckets, per device for what it sends and per address for failed introductions.
+
+A bucket holds `burst` tokens and gains `rate` per second. Devices behind one address are many and honest, so an
+address pays only for failures; a device pays for each exchange and each byte. At the bound the answer is 429
+with the second when there will be room, never a silent drop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+KEYS_MAX = 100_000  # beyond it the fullest buckets, which restrict nobody, are forgotten
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    per_s: float
+    burst: float
+
+
+@dataclass(slots=True)
+class Buckets:
+    """One bucket per key, all of the same rate. Times are seconds on a monotonic clock."""
+
+    rate: Rate
+    _levels: dict[Hashable, tuple[float, float]] = field(default_factory=dict)  # key -> (tokens, at)
+
+    def wait_s(self, key: Hashable, now: float, cost: float = 1.0) -> float:
+        """0 if this may go ahead now, else the seconds until it may. Takes nothing."""
+        short = min(cost, self.rate.burst) - self._level(key, now)
+        return max(0.0, short / self.rate.per_s)
+
+    def take(self, key: Hashable, now: float, cost: float = 1.0) -> None:
+        """Pay; the level may go below zero, which only makes the next wait longer."""
+        self._levels[key] = (self._level(key, now) - cost, now)
+        if len(self._levels) > KEYS_MAX:
+            self._forget(now)
+
+    def _level(self, key: Hashable, now: float) -> float:
+        tokens, at = self._levels.get(key, (self.rate.burst, now))
+        return min(self.rate.burst, tokens + (now - at) * self.rate.per_s)
+
+    def _forget(self, now: float) -> None:
+        full = [key for key in self._levels if self._level(key, now) >= self.rate.burst]
+        for key in full or list(self._levels)[: KEYS_MAX // 10]:
+            del self._levels[key]

@@ -1,0 +1,39 @@
+"""What a gateway is started with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cloud_backend.gateway.limits import Rate
+from cloud_backend.log.log import SEGMENT_BYTES
+from shared.wire.envelope import EXCHANGE_BYTES_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    home: Path  # keys, roster and log live here; two gateways never share one
+    host: str = "127.0.0.1"
+    port: int = 8750
+    plan: Path | None = None  # an encoded plan for every device; watched, a new version goes out by itself
+    results: Path | None = None  # the results store; None: no results go down
+    stable: Path | None = None  # what Spark has made stable, as it writes it; None: nothing is trimmed
+    copies: tuple[Path, ...] = ()  # further directories that get every segment before it is acknowledged
+    tls: bool = False
+    dashboard: bool = True
+    segment_bytes: int = SEGMENT_BYTES
+    reserve_bytes: int = 8 * 1024 * 1024  # zero-filled ahead of the log's end, see Log.reserve
+    exchange_bytes_max: int = EXCHANGE_BYTES_MAX
+    in_flight_bytes_max: int = 256 * 1024 * 1024  # bodies held at once, over all devices
+    exchange_rate: Rate = field(default_factory=lambda: Rate(per_s=50, burst=500))
+    byte_rate: Rate = field(default_factory=lambda: Rate(per_s=2 * 1024 * 1024, burst=256 * 1024 * 1024))
+    failure_rate: Rate = field(default_factory=lambda: Rate(per_s=5, burst=100))
+    backlog_bytes_max: int = 1 << 30  # unread log beyond which devices are asked to sample less
+
+    @property
+    def log_directory(self) -> Path:
+        return self.home / "log"
+
+    @property
+    def roster_path(self) -> Path:
+        return self.home / "roster.sqlite"
