@@ -1,0 +1,374 @@
+"""The manifest: the job's truth, as a numbered list of entries that are put once and never changed.
+
+Every entry is a JSON object with `n` (its number), `term` (the driver that wrote it) and `kind`:
+
+* `term`     a driver takes over; every later entry of a lower term is refused, so a stale driver is fenced (T12)
+* `cut`      epoch e reads the log up to these offsets: durable before any task of e runs, hence a consistent cut
+* `commit`   hash ranges of a vertex finished epoch e: their files, digests, cost; and which ranges of which
+             consumers go back because a re-executed output differs from what they had read (`cascade`)
+* `rollback` ranges go back to an epoch: positions move, nothing is deleted. Unless their output is known to
+             change, what they recorded stays readable while they run again; `lost` names records that do not
+* `ranges`   a vertex is divided differently from an epoch on
+* `plan`     another version of the plan counts from here on
+* `collect`  what is older than this may be deleted
+
+The driver is not the only writer. Anyone may append an entry of the current term: `resurge job rollback` does, while
+the job runs. A writer that finds its number taken reads what was put there, folds it in, and decides again.
+
+`Manifest` folds the entries into what counts now. It reads no other file and knows no clock, so a test can drive it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cloud_backend.spark.slots import Range, even_ranges
+from cloud_backend.spark.store import Store
+from shared.errors import BrokenInvariant, DamagedData, ResurgeError
+
+Entry = dict[str, Any]
+Physical = tuple[str, Range]  # a physical vertex: one hash range of a vertex
+
+SUMMARY_EVERY = 200
+
+
+class Fenced(ResurgeError):
+    """Another driver took over; this one must stop without writing anything more."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFile:
+    """The recorded output of one range and epoch towards one reader."""
+
+    file: str
+    rows: int
+    bytes: int
+    digest: str  # over all rows; '' without rows. The file's footer has one per slot
+
+    def to_json(self) -> list[Any]:
+        return [self.file, self.rows, self.bytes, self.digest]
+
+    @staticmethod
+    def from_json(value: Sequence[Any]) -> RecordFile:
+        return RecordFile(value[0], value[1], value[2], value[3])
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What one hash range did in one epoch. `outputs`: (output name, reader) -> record; a sink's reader is ''."""
+
+    epoch: int
+    generation: int  # how often this physical vertex had been rolled back
+    outputs: Mapping[tuple[str, str], RecordFile]
+    state: tuple[str, ...]  # base and deltas, in order: together the snapshot of this epoch
+    state_bytes: int
+    frontiers: Mapping[str, Any]  # output name -> frontier
+    rows_in: int
+    bytes_read: int
+    seconds: float
+    code: str
+    plan: int
+    quarantined: tuple[Mapping[str, Any], ...] = ()
+    stale: bool = False  # rolled back, not yet run again; readers may still use it
+    attempt: int = 0
+
+    def to_json(self) -> Entry:
+        return {
+            "epoch": self.epoch, "generation": self.generation,
+            "outputs": [[name, reader, *record.to_json()] for (name, reader), record in self.outputs.items()],
+            "state": list(self.state), "state_bytes": self.state_bytes, "frontiers": dict(self.frontiers),
+            "rows_in": self.rows_in, "bytes_read": self.bytes_read, "seconds": round(self.seconds, 6),
+            "code": self.code, "plan": self.plan, "quarantined": list(self.quarantined), "stale": self.stale,
+            "attempt": self.attempt,
+        }  # fmt: skip
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Committed:
+        return Committed(
+            epoch=value["epoch"], generation=value["generation"],
+            outputs={(each[0], each[1]): RecordFile.from_json(each[2:]) for each in value["outputs"]},
+            state=tuple(value["state"]), state_bytes=value["state_bytes"], frontiers=value["frontiers"],
+            rows_in=value["rows_in"], bytes_read=value["bytes_read"], seconds=value["seconds"], code=value["code"],
+            plan=value["plan"], quarantined=tuple(value["quarantined"]), stale=value["stale"],
+            attempt=value["attempt"],
+        )  # fmt: skip
+
+    def files(self) -> set[str]:
+        return {record.file for record in self.outputs.values()} | set(self.state)
+
+
+@dataclass(slots=True)
+class Lineage:
+    """One physical vertex: where it is and what it did."""
+
+    first: int  # the first epoch it runs
+    last: int | None = None  # the last one, once it was split or merged
+    position: int = 0
+    generation: int = 0
+    parents: tuple[Range, ...] = ()  # the ranges it was split or merged from, at epoch first - 1
+    commits: dict[int, Committed] = field(default_factory=dict)
+    superseded: dict[int, Committed] = field(default_factory=dict)  # until corrections were published
+
+
+@dataclass(slots=True)
+class Manifest:
+    """The fold of all entries."""
+
+    n: int = 0
+    term: int = 0
+    owner: str = ""
+    plan: int = 0
+    cuts: dict[int, Entry] = field(default_factory=dict)
+    vertices: dict[str, dict[Range, Lineage]] = field(default_factory=dict)
+    collected: Entry = field(default_factory=dict)
+    rollbacks: list[Entry] = field(default_factory=list)
+
+    @property
+    def last_cut(self) -> int:
+        return max(self.cuts, default=0)
+
+    def ranges_at(self, vertex: str, epoch: int) -> list[Range]:
+        """The ranges that divide the vertex in this epoch, in order."""
+        return sorted(
+            range_
+            for range_, lineage in self.vertices[vertex].items()
+            if lineage.first <= epoch and (lineage.last is None or epoch <= lineage.last)
+        )
+
+    def lineage(self, physical: Physical) -> Lineage:
+        return self.vertices[physical[0]][physical[1]]
+
+    def position(self, vertex: str) -> int:
+        """The last epoch that every range of the vertex has committed."""
+        return min(self.frontier_of(vertex).values(), default=0)
+
+    def frontier_of(self, vertex: str) -> dict[Range, int]:
+        return {
+            range_: lineage.position
+            for range_, lineage in self.vertices[vertex].items()
+            if lineage.last is None or lineage.position < lineage.last
+        }
+
+    def record_at(self, vertex: str, epoch: int) -> list[tuple[Range, Committed]] | None:
+        """What every range of the vertex recorded in the epoch, or None while one is missing."""
+        found = []
+        for range_ in self.ranges_at(vertex, epoch):
+            committed = self.vertices[vertex][range_].commits.get(epoch)
+            if committed is None:
+                return None
+            found.append((range_, committed))
+        return found
+
+    # -- folding -------------------------------------------------------------------------------------------------
+
+    def apply(self, entry: Entry) -> None:
+        """Fold one entry in; raises when it is not the next one or comes from a fenced driver."""
+        if entry["n"] != self.n + 1:
+            raise BrokenInvariant(f"manifest entry {entry['n']} follows {self.n}", code="manifest-order")
+        if entry["term"] < self.term:
+            raise BrokenInvariant(
+                f"manifest entry {entry['n']} has term {entry['term']} after term {self.term}", code="manifest-term"
+            )
+        self.n = entry["n"]
+        getattr(self, "_apply_" + entry["kind"])(entry)
+
+    def _apply_term(self, entry: Entry) -> None:
+        self.term, self.owner = entry["term"], entry["owner"]
+
+    def _apply_plan(self, entry: Entry) -> None:
+        self.plan = entry["plan"]
+        for vertex, count in entry["vertices"].items():
+            if vertex not in self.vertices:
+                start = entry.get("from", 1)
+                self.vertices[vertex] = {
+                    range_: Lineage(first=start, position=start - 1) for range_ in even_ranges(count)
+                }
+
+    def _apply_cut(self, entry: Entry) -> None:
+        self.cuts[entry["epoch"]] = {key: entry[key] for key in ("ends", "starts", "frontiers")}
+
+    def _apply_commit(self, entry: Entry) -> None:
+        for text, value in entry["ranges"].items():
+            lineage = self.vertices[entry["vertex"]][Range.parse(text)]
+            committed = Committed.from_json(value)
+            if committed.epoch != lineage.position + 1:
+                raise BrokenInvariant(
+                    f"{entry['vertex']} {text} committed epoch {committed.epoch} at position {lineage.position}",
+                    code="manifest-order",
+                )
+            before = lineage.commits.get(committed.epoch)
+            if before is not None and committed.epoch not in lineage.superseded:
+                lineage.superseded[committed.epoch] = before
+            lineage.commits[committed.epoch] = committed
+            lineage.position = committed.epoch
+        for vertex, text, to in entry.get("cascade", ()):
+            self._roll_back((vertex, Range.parse(text)), to, keep_readable=False)
+
+    def _apply_rollback(self, entry: Entry) -> None:
+        if "plan" in entry:
+            self.plan = entry["plan"]
+        for vertex, text in entry["rollback"]:
+            self._roll_back((vertex, Range.parse(text)), entry["to"], keep_readable=not entry["changed"])
+        for vertex, text, epoch in entry.get("lost", ()):
+            lineage = self.vertices[vertex][Range.parse(text)]
+            lineage.superseded.pop(epoch, None)
+            lineage.commits.pop(epoch, None)
+        self.rollbacks.append(
+            {key: entry[key] for key in ("n", "to", "rollback", "changed", "reason", "predicted") if key in entry}
+        )
+
+    def _apply_ranges(self, entry: Entry) -> None:
+        """From epoch `from` on, `new` ranges take over from `old` ones; each starts from parts of the old states."""
+        lineages = self.vertices[entry["vertex"]]
+        old = [Range.parse(text) for text in entry["old"]]
+        for range_ in old:
+            lineages[range_].last = entry["from"] - 1
+        for text in entry["new"]:
+            range_ = Range.parse(text)
+            lineages[range_] = Lineage(
+                first=entry["from"],
+                position=entry["from"] - 1,
+                parents=tuple(each for each in old if each.overlaps(range_)),
+            )
+
+    def _apply_collect(self, entry: Entry) -> None:
+        self.collected = {"records": entry["records"], "snapshots": entry["snapshots"], "log": entry["log"]}
+        for epoch in [epoch for epoch in self.cuts if epoch <= entry["log"] and epoch < self.last_cut]:
+            del self.cuts[epoch]
+        for vertex, lineages in self.vertices.items():
+            oldest = min(entry["records"].get(vertex, 0), entry["snapshots"].get(vertex, 0))
+            for range_, lineage in list(lineages.items()):
+                if lineage.last is not None and lineage.last <= oldest:
+                    del lineages[range_]
+                    continue
+                for commits in (lineage.commits, lineage.superseded):
+                    for epoch in [epoch for epoch in commits if epoch < oldest and epoch < lineage.position]:
+                        del commits[epoch]
+
+    def _roll_back(self, physical: Physical, to: int, *, keep_readable: bool) -> None:
+        lineage = self.lineage(physical)
+        to = max(to, lineage.first - 1)  # what came before is its parents' to undo
+        if lineage.position <= to:
+            return
+        for epoch in [epoch for epoch in lineage.commits if epoch > to]:
+            if keep_readable:
+                lineage.commits[epoch] = _as_stale(lineage.commits[epoch])
+            else:
+                lineage.superseded.setdefault(epoch, lineage.commits.pop(epoch))
+        lineage.position = to
+        lineage.generation += 1
+
+    def settle(self, physical: Physical) -> None:
+        """Corrections for everything this range had said before were published: forget what it said."""
+        self.lineage(physical).superseded.clear()
+
+    # -- as JSON ---------------------------------------------------------------------------------------------------
+
+    def to_json(self) -> Entry:
+        return {
+            "n": self.n, "term": self.term, "owner": self.owner, "plan": self.plan,
+            "cuts": {str(epoch): cut for epoch, cut in self.cuts.items()},
+            "collected": self.collected, "rollbacks": self.rollbacks[-100:],
+            "vertices": {
+                vertex: {str(range_): _lineage_to_json(lineage) for range_, lineage in lineages.items()}
+                for vertex, lineages in self.vertices.items()
+            },
+        }  # fmt: skip
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Manifest:
+        return Manifest(
+            n=value["n"], term=value["term"], owner=value["owner"], plan=value["plan"],
+            cuts={int(epoch): cut for epoch, cut in value["cuts"].items()},
+            collected=value["collected"], rollbacks=value["rollbacks"],
+            vertices={
+                vertex: {Range.parse(text): _lineage_from_json(each) for text, each in lineages.items()}
+                for vertex, lineages in value["vertices"].items()
+            },
+        )  # fmt: skip
+
+
+def _as_stale(committed: Committed) -> Committed:
+    return Committed.from_json(committed.to_json() | {"stale": True})
+
+
+def _lineage_to_json(lineage: Lineage) -> Entry:
+    return {
+        "first": lineage.first, "last": lineage.last, "position": lineage.position, "generation": lineage.generation,
+        "parents": [str(range_) for range_ in lineage.parents],
+        "commits": [committed.to_json() for committed in lineage.commits.values()],
+        "superseded": [committed.to_json() for committed in lineage.superseded.values()],
+    }  # fmt: skip
+
+
+def _lineage_from_json(value: Mapping[str, Any]) -> Lineage:
+    commits = [Committed.from_json(each) for each in value["commits"]]
+    superseded = [Committed.from_json(each) for each in value["superseded"]]
+    return Lineage(
+        value["first"], value["last"], value["position"], value["generation"],
+        tuple(Range.parse(text) for text in value["parents"]),
+        {each.epoch: each for each in commits}, {each.epoch: each for each in superseded},
+    )  # fmt: skip
+
+
+class ManifestLog:
+    """The manifest of a store: catches up with what others appended, and appends."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.state = Manifest()
+        self._open()
+
+    def _open(self) -> None:
+        for number in reversed(self.store.summaries()):
+            try:
+                self.state = Manifest.from_json(json.loads(self.store.summary(number)))
+                break
+            except (ValueError, KeyError):
+                continue  # torn by a power cut; an older summary and the entries say the same
+        self.catch_up()
+
+    def catch_up(self, seen: Callable[[Entry], None] | None = None) -> int:
+        """Fold in every entry that is there now; returns how many were new."""
+        count = 0
+        while (data := self.store.entry(self.state.n + 1)) is not None:
+            try:
+                entry = json.loads(data)
+            except ValueError as error:
+                raise DamagedData(
+                    f"manifest entry {self.state.n + 1} is not whole; restore it from a copy of the store, or remove "
+                    "it when it is the last one: the job then runs that step again",
+                    code="manifest-damaged",
+                ) from error
+            self.state.apply(entry)
+            if seen:
+                seen(entry)
+            count += 1
+        return count
+
+    def try_append(self, kind: str, *, term: int, **fields: Any) -> Entry | None:
+        """Append an entry durably, or return None when another writer was first: catch up and decide again."""
+        if self.state.term > term:
+            raise Fenced(
+                f"driver {self.state.owner!r} holds term {self.state.term}; this one has {term} and stops",
+                code="manifest-fenced",
+            )
+        entry = {"n": self.state.n + 1, "term": term, "kind": kind, **fields}
+        data = json.dumps(entry, separators=(",", ":")).encode()
+        if not self.store.put_entry(entry["n"], data):
+            return None
+        self.state.apply(json.loads(data))
+        if self.state.n % SUMMARY_EVERY == 0:
+            self.store.put_summary(self.state.n, json.dumps(self.state.to_json(), separators=(",", ":")).encode())
+        return entry
+
+    def take_over(self, owner: str) -> int:
+        """Begin a new term; returns it. Whatever the former driver still tries to commit is refused."""
+        while True:
+            self.catch_up()
+            term = self.state.term + 1
+            if self.try_append("term", term=term, owner=owner) is not None:
+                return term

@@ -1,0 +1,278 @@
+"""Record files: a vertex's recorded output of one epoch, which is also the shuffle file.
+
+A producer writes its rows sorted by the consumer's slot (stable, so the producer's order stays within a slot). The
+footer says at which row each occupied slot begins and the digest of its rows. A consumer reads the footer and then
+only its own slots of each column. Two runs with equal rows have equal digests slot by slot, which is how a cascade
+knows where to stop, and damage is found before a damaged row reaches an operator.
+
+    "RSrd" version | column bytes ... | footer (JSON) | footer length u32 | footer crc u32 | "RSrd"
+
+Fixed-width columns are the raw little-endian array. Text is uint32 offsets (rows + 1) followed by UTF-8.
+Besides its columns a record has `time` (event time), `seq` (producer's numbering), `slot` (consumer's) and
+`origin` (producer's slot, so that the order a consumer sees does not depend on how the producer was divided).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cloud_backend.spark.slots import Range
+from shared.errors import DamagedData
+from shared.stream.schema import Schema
+
+MAGIC = b"RSrd"
+VERSION = 1
+_HEAD = struct.Struct("<4sI")
+_TAIL = struct.Struct("<II4s")
+_FIXED = {"time": np.dtype("<i8"), "seq": np.dtype("<i8"), "slot": np.dtype("<u2"), "origin": np.dtype("<u2")}
+FOOTER_BYTES_MAX = 1 << 24
+
+Stored = np.ndarray | tuple[np.ndarray, bytes]  # a column as it is written; text is (offsets, bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows with their event times, numbers and places; the columns are those of `schema`."""
+
+    schema: Schema
+    columns: Mapping[str, np.ndarray]
+    time_us: np.ndarray
+    seq: np.ndarray
+    slot: np.ndarray
+    origin: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+    def take(self, index: np.ndarray | slice) -> Rows:
+        return Rows(
+            self.schema,
+            {name: column[index] for name, column in self.columns.items()},
+            self.time_us[index],
+            self.seq[index],
+            self.slot[index],
+            self.origin[index],
+        )
+
+    @staticmethod
+    def concatenate(schema: Schema, parts: list[Rows]) -> Rows:
+        if len(parts) == 1:
+            return parts[0]
+        return Rows(
+            schema,
+            {name: np.concatenate([part.columns[name] for part in parts]) for name in schema.names} if parts else {},
+            *(
+                np.concatenate([getattr(part, field) for part in parts])
+                for field in ("time_us", "seq", "slot", "origin")
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    schema: Schema
+    rows: int
+    slots: tuple[int, ...]  # occupied slots, ascending
+    starts: tuple[int, ...]  # the first row of each occupied slot
+    digests: tuple[str, ...]  # of the rows of each occupied slot
+    columns: Mapping[str, tuple[int, int]]  # name -> (offset, bytes)
+
+    def digest_of(self, range_: Range) -> str:
+        """One digest over the slots of a range; '' when none of them holds a row."""
+        inside = [
+            f"{slot}:{digest}"
+            for slot, digest in zip(self.slots, self.digests, strict=True)
+            if range_.lo <= slot < range_.hi
+        ]
+        return hashlib.blake2b(" ".join(inside).encode(), digest_size=12).hexdigest() if inside else ""
+
+    def bounds(self, range_: Range) -> tuple[int, int]:
+        """The rows [first, last) that belong to the range."""
+        first = last = self.rows
+        ends = (*self.starts[1:], self.rows)
+        for slot, start, end in zip(self.slots, self.starts, ends, strict=True):
+            if range_.lo <= slot < range_.hi:
+                first = min(first, start)
+                last = end
+        return (first, last) if first < self.rows else (0, 0)
+
+
+def encode(rows: Rows) -> tuple[bytes, Footer]:
+    """The whole file, and its footer. Rows need not be sorted yet."""
+    if len(rows) and bool((np.diff(rows.slot.astype(np.int32)) < 0).any()):
+        rows = rows.take(np.argsort(rows.slot, kind="stable"))
+    slots, starts = np.unique(rows.slot, return_index=True)
+    stored = _stored_columns(rows)
+    parts: list[bytes] = [_HEAD.pack(MAGIC, VERSION)]
+    offset = _HEAD.size
+    places: dict[str, tuple[int, int]] = {}
+    for name, column in stored.items():
+        data = column[0].tobytes() + column[1] if isinstance(column, tuple) else column.tobytes()
+        places[name] = (offset, len(data))
+        parts.append(data)
+        offset += len(data)
+    footer = Footer(
+        rows.schema,
+        len(rows),
+        tuple(slots.tolist()),
+        tuple(starts.tolist()),
+        _slot_digests(stored, starts, len(rows)),
+        places,
+    )
+    text = json.dumps(
+        {
+            "schema": rows.schema.to_json(), "rows": footer.rows, "slots": footer.slots, "starts": footer.starts,
+            "digests": footer.digests, "columns": {name: list(place) for name, place in places.items()},
+        },
+        separators=(",", ":"),
+    ).encode()  # fmt: skip
+    parts += [text, _TAIL.pack(len(text), zlib.crc32(text), MAGIC)]
+    return b"".join(parts), footer
+
+
+def read_footer(path: Path) -> Footer:
+    """The footer alone; DamagedData when the file is missing, torn or not a record."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        raise DamagedData(f"record {path.name} is gone; its producer must run again", code="record-missing") from None
+    try:
+        return _footer(handle, path)
+    finally:
+        os.close(handle)
+
+
+def read_slice(path: Path, range_: Range) -> tuple[Rows, int]:
+    """The rows of a range, checked against their digests, and how many bytes were read."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        raise DamagedData(f"record {path.name} is gone; its producer must run again", code="record-missing") from None
+    try:
+        footer = _footer(handle, path)
+        first, last = footer.bounds(range_)
+        rows, read = _rows(handle, path, footer, first, last)
+    finally:
+        os.close(handle)
+    slots, starts = np.unique(rows.slot, return_index=True)
+    found = dict(zip(slots.tolist(), _slot_digests(_stored_columns(rows), starts, len(rows)), strict=True))
+    named = {
+        slot: digest for slot, digest in zip(footer.slots, footer.digests, strict=True) if range_.lo <= slot < range_.hi
+    }
+    if found != named:
+        raise DamagedData(f"rows of record {path.name} fail their digest", code="record-digest")
+    return rows, read
+
+
+def _slot_digests(stored: Mapping[str, Stored], starts: np.ndarray, rows: int) -> tuple[str, ...]:
+    """A digest per run of rows. `origin` says how the producer was divided and `seq` how it numbered its rows: neither
+    is part of what a row says, so a second run on other ranges has the same digests."""
+    hashes = [hashlib.blake2b(digest_size=8) for _ in starts]
+    bounds = list(zip(starts.tolist(), [*starts.tolist()[1:], rows], strict=True)) if len(starts) else []
+    for name, column in stored.items():
+        if name in ("origin", "seq"):
+            continue
+        if isinstance(column, tuple):
+            offsets, text = column
+            lengths = memoryview(np.diff(offsets.astype(np.int64)).astype("<u4").tobytes())
+            view = memoryview(text)
+            for each, (start, end) in zip(hashes, bounds, strict=True):
+                each.update(lengths[4 * start : 4 * end])
+                each.update(view[int(offsets[start]) : int(offsets[end])])
+        else:
+            view, width = memoryview(column.tobytes()), column.itemsize
+            for each, (start, end) in zip(hashes, bounds, strict=True):
+                each.update(view[width * start : width * end])
+    return tuple(each.hexdigest() for each in hashes)
+
+
+def _footer(handle: int, path: Path) -> Footer:
+    size = os.fstat(handle).st_size
+    tail = os.pread(handle, _TAIL.size, max(size - _TAIL.size, 0))
+    if len(tail) < _TAIL.size:
+        raise DamagedData(f"record {path.name} has {size} bytes, too few for a footer", code="record-torn")
+    length, checksum, magic = _TAIL.unpack(tail)
+    if magic != MAGIC or length > FOOTER_BYTES_MAX or length + _TAIL.size + _HEAD.size > size:
+        raise DamagedData(f"record {path.name} does not end with a footer", code="record-torn")
+    text = os.pread(handle, length, size - _TAIL.size - length)
+    if zlib.crc32(text) != checksum:
+        raise DamagedData(f"footer of record {path.name} fails its checksum", code="record-torn")
+    value = json.loads(text)
+    return Footer(
+        Schema.from_json(value["schema"]),
+        value["rows"],
+        tuple(value["slots"]),
+        tuple(value["starts"]),
+        tuple(value["digests"]),
+        {name: (place[0], place[1]) for name, place in value["columns"].items()},
+    )
+
+
+def _rows(handle: int, path: Path, footer: Footer, first: int, last: int) -> tuple[Rows, int]:
+    read = 0
+
+    def piece(name: str, start: int, length: int) -> bytes:
+        nonlocal read
+        data = os.pread(handle, length, footer.columns[name][0] + start)
+        if len(data) != length:
+            raise DamagedData(f"column {name!r} of record {path.name} ends early", code="record-torn")
+        read += length
+        return data
+
+    def fixed(name: str, dtype: np.dtype) -> np.ndarray:
+        return np.frombuffer(piece(name, dtype.itemsize * first, dtype.itemsize * (last - first)), dtype)
+
+    def text(name: str) -> np.ndarray:
+        offsets = np.frombuffer(piece(name, 4 * first, 4 * (last - first + 1)), "<u4").tolist()
+        data = piece(name, 4 * (footer.rows + 1) + offsets[0], offsets[-1] - offsets[0])
+        base = offsets[0]
+        whole = data.decode()
+        if len(whole) == len(data):  # one byte per letter: slice the decoded text, once
+            listed = [whole[a - base : b - base] for a, b in itertools.pairwise(offsets)]
+        else:
+            listed = [data[a - base : b - base].decode() for a, b in itertools.pairwise(offsets)]
+        return np.array(listed, np.dtypes.StringDType())
+
+    columns = {
+        field.name: text("c." + field.name) if field.kind == "str" else fixed("c." + field.name, _dtype(field.kind))
+        for field in footer.schema
+    }
+    special = {name: fixed(name, dtype) for name, dtype in _FIXED.items()}
+    rows = Rows(footer.schema, columns, special["time"], special["seq"], special["slot"], special["origin"])
+    return rows, read
+
+
+def _stored_columns(rows: Rows) -> dict[str, Stored]:
+    stored: dict[str, Stored] = {}
+    for field in rows.schema:
+        column = rows.columns[field.name]
+        if field.kind == "str":
+            stored["c." + field.name] = _text(column)
+        else:
+            stored["c." + field.name] = np.ascontiguousarray(column, _dtype(field.kind))
+    stored["time"] = np.ascontiguousarray(rows.time_us, _FIXED["time"])
+    stored["seq"] = np.ascontiguousarray(rows.seq, _FIXED["seq"])
+    stored["slot"] = np.ascontiguousarray(rows.slot, _FIXED["slot"])
+    stored["origin"] = np.ascontiguousarray(rows.origin, _FIXED["origin"])
+    return stored
+
+
+def _text(column: np.ndarray) -> tuple[np.ndarray, bytes]:
+    encoded = [text.encode() for text in column.tolist()]
+    offsets = np.zeros(len(encoded) + 1, "<u4")
+    offsets[1:] = np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)))
+    return offsets, b"".join(encoded)
+
+
+def _dtype(kind: str) -> np.dtype:
+    return np.dtype(kind).newbyteorder("<")

@@ -1,0 +1,148 @@
+"""Entries are put once, fold to one truth, and fence a driver that lost its term."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from cloud_backend.spark.manifest import Fenced, Manifest, ManifestLog
+from cloud_backend.spark.slots import Range, even_ranges
+from cloud_backend.spark.store import Store
+from shared.errors import BrokenInvariant, DamagedData
+
+LEFT, RIGHT = even_ranges(2)
+
+
+def committed(
+    epoch: int, *, generation: int = 0, digest: str = "d", state: tuple[str, ...] = ("base",)
+) -> dict[str, object]:
+    return {
+        "epoch": epoch, "generation": generation, "outputs": [["out", "reader", f"file{epoch}.{generation}", 1, 10, digest]],
+        "state": list(state), "state_bytes": 1, "frontiers": {}, "rows_in": 1, "bytes_read": 1, "seconds": 0.1,
+        "code": "c", "plan": 1, "quarantined": [], "stale": False, "attempt": 0,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store(tmp_path / "store")
+    store.create()
+    return store
+
+
+def start(store: Store, *vertices: str) -> tuple[ManifestLog, int]:
+    log = ManifestLog(store)
+    term = log.take_over("driver")
+    log.try_append("plan", term=term, plan=1, vertices=dict.fromkeys(vertices, 2))
+    return log, term
+
+
+def commit(log: ManifestLog, term: int, vertex: str, epoch: int, **facts: object) -> None:
+    ranges = {str(range_): committed(epoch, **facts) for range_ in log.state.ranges_at(vertex, epoch)}  # type: ignore[arg-type]
+    assert log.try_append("commit", term=term, vertex=vertex, ranges=ranges)
+
+
+def test_a_reopened_manifest_is_the_same(store: Store) -> None:
+    log, term = start(store, "a")
+    log.try_append("cut", term=term, epoch=1, starts={"0": 0}, ends={"0": 100}, frontiers={})
+    commit(log, term, "a", 1)
+    assert ManifestLog(store).state == log.state
+    assert Manifest.from_json(json.loads(json.dumps(log.state.to_json()))) == log.state
+
+
+def test_a_summary_spares_reading_history(store: Store) -> None:
+    log, _ = start(store, "a")
+    store.put_summary(log.state.n, json.dumps(log.state.to_json()).encode())
+    store.remove_history(log.state.n)
+    assert ManifestLog(store).state == log.state
+
+
+@pytest.mark.covers("SO-32")
+def test_of_two_drivers_racing_one_commit_wins_and_the_other_sees_it(store: Store) -> None:
+    first, term = start(store, "a")
+    second = ManifestLog(store)
+    first.try_append("cut", term=term, epoch=1, starts={}, ends={}, frontiers={})
+    assert second.try_append("cut", term=term, epoch=1, starts={}, ends={"0": 5}, frontiers={}) is None
+    assert second.catch_up() == 1
+    assert second.state == first.state
+
+
+@pytest.mark.covers("T12", "SO-32")
+def test_a_driver_that_lost_its_term_is_fenced(store: Store) -> None:
+    old, old_term = start(store, "a")
+    ManifestLog(store).take_over("standby")
+    assert old.try_append("cut", term=old_term, epoch=1, starts={}, ends={}, frontiers={}) is None
+    old.catch_up()
+    with pytest.raises(Fenced, match=r"driver 'standby' holds term 2"):
+        old.try_append("cut", term=old_term, epoch=1, starts={}, ends={}, frontiers={})
+
+
+def test_a_rolled_back_range_keeps_its_records_readable_unless_they_change(store: Store) -> None:
+    log, term = start(store, "a")
+    for epoch in (1, 2):
+        commit(log, term, "a", epoch)
+    log.try_append("rollback", term=term, rollback=[["a", str(LEFT)]], to=1, changed=False, reason="damaged state")
+    assert log.state.frontier_of("a") == {LEFT: 1, RIGHT: 2}
+    record = log.state.record_at("a", 2)
+    assert record is not None
+    assert [each.stale for _, each in record] == [True, False]
+    log.try_append("rollback", term=term, rollback=[["a", str(RIGHT)]], to=1, changed=True, reason="bug")
+    assert log.state.record_at("a", 2) is None
+
+
+def test_a_commit_out_of_order_is_refused(store: Store) -> None:
+    log, term = start(store, "a")
+    with pytest.raises(BrokenInvariant, match="committed epoch 2 at position 0"):
+        commit(log, term, "a", 2)
+
+
+def test_a_cascade_rolls_its_readers_back_in_the_same_entry(store: Store) -> None:
+    log, term = start(store, "a", "b")
+    for epoch in (1, 2):
+        commit(log, term, "a", epoch)
+        commit(log, term, "b", epoch)
+    log.try_append("rollback", term=term, rollback=[["a", str(LEFT)]], to=0, changed=False, reason="x")
+    ranges = {str(LEFT): committed(1, generation=1, digest="other")}
+    log.try_append("commit", term=term, vertex="a", ranges=ranges, cascade=[["b", str(RIGHT), 0]])
+    assert log.state.frontier_of("b") == {LEFT: 2, RIGHT: 0}
+    assert log.state.vertices["b"][RIGHT].generation == 1
+
+
+def test_a_split_takes_over_at_an_epoch_boundary(store: Store) -> None:
+    log, term = start(store, "a")
+    commit(log, term, "a", 1)
+    new = [str(half) for half in LEFT.halves()]
+    log.try_append("ranges", term=term, vertex="a", old=[str(LEFT)], new=new, **{"from": 2})
+    assert log.state.ranges_at("a", 1) == [LEFT, RIGHT]
+    assert log.state.ranges_at("a", 2) == [*LEFT.halves(), RIGHT]
+    assert log.state.vertices["a"][Range.parse(new[0])].parents == (LEFT,)
+    commit(log, term, "a", 2)
+    assert log.state.position("a") == 2
+
+
+def test_a_torn_entry_is_reported_not_guessed(store: Store) -> None:
+    log, _ = start(store, "a")
+    (store.manifest / f"{log.state.n + 1:012d}.json").write_bytes(b'{"n": 3, "te')
+    with pytest.raises(DamagedData, match=r"entry 3 is not whole.*\[manifest-damaged\]"):
+        ManifestLog(store)
+
+
+def test_a_full_disk_leaves_no_entry_and_no_leftover(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, term = start(store, "a")
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(OSError, match="no space left"):
+            log.try_append("cut", term=term, epoch=1, starts={}, ends={}, frontiers={})
+        with pytest.raises(OSError, match="no space left"):
+            store.write_file("a", "base", b"x")
+    assert store.file_names() == []
+    assert [path.name for path in store.manifest.iterdir() if path.name.startswith(".")] == []
+    assert log.try_append("cut", term=term, epoch=1, starts={}, ends={}, frontiers={})
