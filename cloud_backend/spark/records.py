@@ -15,13 +15,13 @@ Besides its columns a record has `time` (event time), `seq` (producer's numberin
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import os
 import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -99,8 +99,8 @@ class Footer:
     def bounds(self, range_: Range) -> tuple[int, int]:
         """The rows [first, last) that belong to the range."""
         first = last = self.rows
-        ends = (*self.starts[1:], self.rows)
-        for slot, start, end in zip(self.slots, self.starts, ends, strict=True):
+        ends = (*self.starts[1:], self.rows)  # one too many when there is no row
+        for slot, start, end in zip(self.slots, self.starts, ends, strict=False):
             if range_.lo <= slot < range_.hi:
                 first = min(first, start)
                 last = end
@@ -233,14 +233,21 @@ def _rows(handle: int, path: Path, footer: Footer, first: int, last: int) -> tup
         return np.frombuffer(piece(name, dtype.itemsize * first, dtype.itemsize * (last - first)), dtype)
 
     def text(name: str) -> np.ndarray:
-        offsets = np.frombuffer(piece(name, 4 * first, 4 * (last - first + 1)), "<u4").tolist()
-        data = piece(name, 4 * (footer.rows + 1) + offsets[0], offsets[-1] - offsets[0])
-        base = offsets[0]
-        whole = data.decode()
-        if len(whole) == len(data):  # one byte per letter: slice the decoded text, once
-            listed = [whole[a - base : b - base] for a, b in itertools.pairwise(offsets)]
-        else:
-            listed = [data[a - base : b - base].decode() for a, b in itertools.pairwise(offsets)]
+        offsets = np.frombuffer(piece(name, 4 * first, 4 * (last - first + 1)), "<u4").astype(np.int64)
+        size = footer.columns[name][1] - 4 * (footer.rows + 1)
+        if int(offsets[-1]) > size or bool((np.diff(offsets) < 0).any()):
+            raise DamagedData(f"text of column {name!r} of record {path.name} has no order", code="record-digest")
+        base = int(offsets[0])
+        data = piece(name, 4 * (footer.rows + 1) + base, int(offsets[-1]) - base)
+        bounds = (offsets - base).tolist()
+        try:
+            whole = data.decode()
+            if len(whole) == len(data):  # one byte per letter: slice the decoded text
+                listed = [whole[a:b] for a, b in pairwise(bounds)]
+            else:
+                listed = [data[a:b].decode() for a, b in pairwise(bounds)]
+        except UnicodeDecodeError:
+            raise DamagedData(f"column {name!r} of record {path.name} is not text", code="record-digest") from None
         return np.array(listed, np.dtypes.StringDType())
 
     columns = {

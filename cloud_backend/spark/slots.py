@@ -108,7 +108,8 @@ def _hash_text(column: np.ndarray) -> np.ndarray:
     encoded = [text.encode() for text in texts]
     lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
     width = int(lengths.max())
-    letters = np.frombuffer(b"".join(text.ljust(width, b"\0") for text in encoded), np.uint8).reshape(len(encoded), width)
+    padded = b"".join(text.ljust(width, b"\0") for text in encoded)
+    letters = np.frombuffer(padded, np.uint8).reshape(len(encoded), width)
     hashed = np.full(len(encoded), _FNV_OFFSET)
     with np.errstate(over="ignore"):
         for position in range(width):
