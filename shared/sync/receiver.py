@@ -27,41 +27,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from shared.batch import NO_FRONTIER
 from shared.errors import PeerError
-from shared.identity import DeviceId, EdgeId, EdgeKey, edge_id
+from shared.identity import DeviceId, EdgeId
+from shared.sync.exchange import EdgeMark, Exchange, HighWater, LogRecord, Signatures
 from shared.sync.machine import Step
 from shared.sync.session import GatewaySession, GatewaySessions
 from shared.wire.envelope import is_envelope
-from shared.wire.frame import HEADER_BYTES, FrameType, decode_one, encode, read_header
-from shared.wire.messages import (
-    DATA_PREFIX,
-    Chain,
-    Declare,
-    Hint,
-    Lost,
-    PlanMessage,
-    Preview,
-    Receipt,
-    Refusal,
-    Result,
-    Status,
-    bare_refusal,
-)
+from shared.wire.frame import encode
+from shared.wire.messages import Hint, PlanMessage, Receipt, Refusal, Result, bare_refusal
 
-EDGES_PER_DEVICE_MAX = 1024
 RESULTS_PER_REPLY_MAX = 256
 RESULT_BYTES_PER_REPLY_MAX = 512 * 1024
-
-_DATA, _TOMBSTONE, _FRONTIER = int(FrameType.DATA), int(FrameType.TOMBSTONE), int(FrameType.FRONTIER)
-_DECLARE, _CHAIN, _PREVIEW = int(FrameType.DECLARE), int(FrameType.CHAIN), int(FrameType.PREVIEW)
-_STATUS, _RESULT_RECEIPT = int(FrameType.STATUS), int(FrameType.RESULT_RECEIPT)
-
-
-class HighWater(Protocol):
-    """The index of the log: what must come next on an edge, counting what is appended and not yet durable."""
-
-    def high_water(self, key: EdgeKey) -> int: ...
 
 
 class Downlink(Protocol):
@@ -74,10 +50,6 @@ class Downlink(Protocol):
     def plan(self, device: DeviceId, newer_than: int) -> PlanMessage | None: ...
 
     def hint(self, device: DeviceId) -> Hint | None: ...
-
-
-class Signatures(Protocol):
-    def verify(self, public_key: bytes, message: bytes, signature: bytes) -> bool: ...
 
 
 class Arrival(NamedTuple):
@@ -95,34 +67,6 @@ class Reply(NamedTuple):
     refused: str | None = None
 
 
-class LogRecord(NamedTuple):
-    """A frame for the log, as received. `lo == hi` for what covers no elements."""
-
-    frame: bytes
-    key: EdgeKey
-    lo: int
-    hi: int
-    kind: int
-
-
-@dataclass(frozen=True, slots=True)
-class StatusReceived:
-    device: DeviceId
-    incarnation: int
-    values: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class PreviewReceived:
-    preview: Preview
-
-
-@dataclass(frozen=True, slots=True)
-class ResultsAcknowledged:
-    device: DeviceId
-    through: int
-
-
 @dataclass(frozen=True, slots=True)
 class ExchangeApplied:
     device: DeviceId
@@ -134,33 +78,6 @@ class ExchangeApplied:
     gaps: int
 
 
-class _Edge:
-    """What the receiver remembers of one edge, beside the log."""
-
-    __slots__ = ("frontier_us", "key", "mark")
-
-    def __init__(self, key: EdgeKey, mark: int) -> None:
-        self.key = key
-        self.mark = mark
-        self.frontier_us = NO_FRONTIER
-
-
-class _Exchange:
-    """An exchange being read: what it would change, kept apart until all of it is known to be good."""
-
-    __slots__ = ("counts", "declared", "events", "frontiers", "marks", "plan_version", "records", "results_through")
-
-    def __init__(self) -> None:
-        self.records: list[LogRecord] = []
-        self.marks: dict[int, int] = {}
-        self.frontiers: dict[int, int] = {}
-        self.declared: set[tuple[int, int]] = set()
-        self.events: list[object] = []
-        self.counts = [0, 0, 0]  # elements, duplicates, gaps
-        self.results_through = 0
-        self.plan_version: int | None = None
-
-
 class Receiver:
     """The gateway's end of every edge of every device: one machine, one owner of the index."""
 
@@ -169,7 +86,7 @@ class Receiver:
         self._sessions = sessions
         self._downlink = downlink
         self._signatures = signatures
-        self._devices: dict[tuple[DeviceId, int], dict[int, _Edge]] = {}
+        self._devices: dict[tuple[DeviceId, int], dict[int, EdgeMark]] = {}
         self._persist: list[LogRecord] = []
         self._send: list[Reply] = []
         self._events: list[object] = []
@@ -189,7 +106,7 @@ class Receiver:
             return
         edges = self._edges(session)
         try:
-            exchange = self._read(session, edges, frames) if fresh else None
+            exchange = Exchange(session, edges, self._index, self._signatures).read(frames) if fresh else None
         except PeerError as error:
             refusal = encode(Refusal(session.device, error.code, error.message).frame())
             self._send.append(Reply(handle, session.seal(counter, (refusal,)), error.code))
@@ -230,148 +147,40 @@ class Receiver:
         self._send.clear()
         self._events.clear()
 
-    def _edges(self, session: GatewaySession) -> dict[int, _Edge]:
+    def _edges(self, session: GatewaySession) -> dict[int, EdgeMark]:
         owner = (session.device, session.incarnation)
         edges = self._devices.get(owner)
         if edges is None:
             edges = self._devices[owner] = {}
         return edges
 
-    def _edge(self, session: GatewaySession, edges: dict[int, _Edge], number: int) -> _Edge:
-        edge = edges.get(number)
-        if edge is None:
-            if len(edges) >= EDGES_PER_DEVICE_MAX:
-                raise PeerError(f"more than {EDGES_PER_DEVICE_MAX} edges from one device", code="sync-edges")
-            key = EdgeKey(session.device, session.incarnation, EdgeId(number))
-            edge = edges[number] = _Edge(key, self._index.high_water(key))
-        return edge
-
-    def _read(self, session: GatewaySession, edges: dict[int, _Edge], frames: memoryview) -> _Exchange:
-        """What this exchange would change. Raises PeerError before anything has changed."""
-        exchange = _Exchange()
-        offset, end = 0, len(frames)
-        while offset < end:
-            kind, _, _, _, incarnation, source, number, seq, count, length, frontier = read_header(frames, offset)
-            start, offset = offset, offset + HEADER_BYTES + length
-            if source != session.device:
-                raise PeerError("a frame of another device in this session", code="sync-identity")
-            if kind == _STATUS or kind == _RESULT_RECEIPT:
-                self._take_report(session, exchange, frames, start)
-                continue
-            if incarnation != session.incarnation:
-                raise PeerError("a frame of another incarnation in this session", code="sync-identity")
-            edge = self._edge(session, edges, number)
-            if kind == _DATA:
-                self._check_data(session, exchange, frames, start, number, count, length)
-                self._take_numbered(exchange, edge, frames[start:offset], kind, seq, count)
-            elif kind == _TOMBSTONE:
-                Lost.of(decode_one(frames, start)[0])
-                self._take_numbered(exchange, edge, frames[start:offset], kind, seq, count)
-            elif kind == _DECLARE:
-                self._take_declaration(session, exchange, edge, frames, start)
-            elif kind == _FRONTIER:
-                self._take_frontier(exchange, edge, frames[start:offset], seq, frontier)
-            elif kind == _CHAIN:
-                self._take_chain(session, exchange, edge, frames, start)
-            elif kind == _PREVIEW:
-                exchange.events.append(PreviewReceived(Preview.of(decode_one(frames, start)[0])))
-            else:
-                raise PeerError(f"a frame of type {kind} does not travel this way", code="sync-direction")
-        return exchange
-
-    def _check_data(
-        self, session: GatewaySession, exchange: _Exchange, frames: memoryview, start: int, number: int, count: int,
-        length: int,
-    ) -> None:  # fmt: skip
-        if length < DATA_PREFIX.size or not count:
-            raise PeerError("a DATA frame covers at least one element and has a prefix", code="message-data")
-        schema_id, _, rows = DATA_PREFIX.unpack_from(frames, start + HEADER_BYTES)
-        if rows > count:
-            raise PeerError(f"{rows} rows in a range of {count} elements", code="message-data")
-        if (number, schema_id) not in session.declared and (number, schema_id) not in exchange.declared:
-            raise PeerError("a batch came before the declaration of its schema; declare it", code="sync-undeclared")
-
-    def _take_numbered(
-        self, exchange: _Exchange, edge: _Edge, frame: memoryview, kind: int, lo: int, count: int
-    ) -> None:
-        number = edge.key.edge
-        mark = exchange.marks.get(number, edge.mark)
-        hi = lo + count
-        if lo == mark:
-            exchange.records.append(LogRecord(bytes(frame), edge.key, lo, hi, kind))
-            exchange.counts[0] += count
-            mark = hi
-        elif hi <= mark:
-            exchange.counts[1] += 1
-        elif lo > mark:
-            exchange.counts[2] += 1
-        else:
-            raise PeerError(
-                f"range [{lo}, {hi}) overlaps what ends at {mark}; batches are repeated whole or not at all",
-                code="sync-overlap",
-            )
-        exchange.marks[number] = mark
-
-    def _take_declaration(
-        self, session: GatewaySession, exchange: _Exchange, edge: _Edge, frames: memoryview, start: int
-    ) -> None:
-        frame, end = decode_one(frames, start)
-        declare = Declare.of(frame)
-        if edge_id(declare.name) != edge.key.edge:
-            raise PeerError("a DECLARE's name does not belong to its edge", code="message-declare")
-        identity = (int(edge.key.edge), declare.schema.id)
-        exchange.marks.setdefault(edge.key.edge, edge.mark)
-        if identity not in session.declared:
-            exchange.declared.add(identity)
-            exchange.records.append(LogRecord(bytes(frames[start:end]), edge.key, edge.mark, edge.mark, _DECLARE))
-
-    def _take_frontier(self, exchange: _Exchange, edge: _Edge, frame: memoryview, seq: int, frontier_us: int) -> None:
-        number = edge.key.edge
-        mark = exchange.marks.setdefault(number, edge.mark)
-        # Behind a gap it would promise for elements that are not here yet; repeated it would only fill the log.
-        if seq <= mark and frontier_us > exchange.frontiers.get(number, edge.frontier_us):
-            exchange.frontiers[number] = frontier_us
-            exchange.records.append(LogRecord(bytes(frame), edge.key, mark, mark, _FRONTIER))
-
-    def _take_chain(
-        self, session: GatewaySession, exchange: _Exchange, edge: _Edge, frames: memoryview, start: int
-    ) -> None:
-        frame, end = decode_one(frames, start)
-        chain = Chain.of(frame)
-        mark = exchange.marks.setdefault(edge.key.edge, edge.mark)
-        if chain.hi > mark:
-            return  # it signs batches behind a gap; it comes again with them
-        if not self._signatures.verify(session.public_key, chain.signed(), chain.signature):
-            raise PeerError("the signature over a run of batches is wrong", code="sync-chain-signature")
-        exchange.records.append(LogRecord(bytes(frames[start:end]), edge.key, mark, mark, _CHAIN))
-
-    def _take_report(self, session: GatewaySession, exchange: _Exchange, frames: memoryview, start: int) -> None:
-        frame, _ = decode_one(frames, start)
-        if frame.type is FrameType.RESULT_RECEIPT:
-            exchange.results_through = max(exchange.results_through, frame.seq)
-            exchange.events.append(ResultsAcknowledged(session.device, frame.seq))
-            return
-        status = Status.of(frame)
-        version = status.values.get("plan")
-        if isinstance(version, int) and not isinstance(version, bool):
-            exchange.plan_version = version
-        exchange.events.append(StatusReceived(session.device, session.incarnation, status.values))
-
-    def _apply(self, session: GatewaySession, counter: int, edges: dict[int, _Edge], exchange: _Exchange) -> None:
+    def _apply(self, session: GatewaySession, counter: int, edges: dict[int, EdgeMark], exchange: Exchange) -> None:
         for number, mark in exchange.marks.items():
             edges[number].mark = mark
         for number, frontier_us in exchange.frontiers.items():
             edges[number].frontier_us = frontier_us
+        for number, through in exchange.chains.items():
+            edges[number].chain_through = through
         session.declared |= exchange.declared
         session.results_through = max(session.results_through, exchange.results_through)
         if exchange.plan_version is not None:
             session.plan_version = exchange.plan_version
         self._persist += exchange.records
         self._events += exchange.events
-        self._events.append(ExchangeApplied(session.device, session.incarnation, session.id, counter, *exchange.counts))
+        self._events.append(
+            ExchangeApplied(
+                session.device,
+                session.incarnation,
+                session.id,
+                counter,
+                exchange.elements,
+                exchange.duplicates,
+                exchange.gaps,
+            )
+        )
 
     def _answer(
-        self, session: GatewaySession, edges: dict[int, _Edge], touched: Mapping[int, object], fresh: bool
+        self, session: GatewaySession, edges: dict[int, EdgeMark], touched: Mapping[int, object], fresh: bool
     ) -> list[bytes]:
         device, incarnation = session.device, session.incarnation
         frames = [

@@ -11,9 +11,9 @@ simply starts at the oldest entry again, and the gateway, which knows every mark
 
 One exchange is outstanding at a time and each sending has a new number, so a late reply to an earlier sending is
 recognised and dropped. **Nothing is sent before it is durable here**: a number that the gateway has seen and a
-crash here has forgotten would be given to another element, and that one dropped as a duplicate. Hence every
-step that sends asks for the spool to be synced first. Results are applied by the driver's store, together with
-their number in one durable write; the next exchange tells the gateway that number.
+crash here has forgotten would be given to another element, and that one dropped as a duplicate. Hence a step
+asks for the spool to be synced before the step that sends, and the spool shows only what is durable. Results are
+applied by the driver's store, with their number, in one durable write; the next exchange tells the gateway.
 
 A batch the gateway will never take (poison) must not block its edge: after a refusal that names the batch as the
 fault, entries go one at a time, and the one that is refused alone is given up in the ledger as quarantined.
@@ -24,12 +24,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING
 
 from shared.batch import NO_FRONTIER
-from shared.errors import PeerError
+from shared.errors import DamagedData, PeerError
 from shared.identity import EdgeId, edge_id
-from shared.spool.entry import Entry, SpooledBatch, Tombstone
+from shared.spool.entry import DataEntry, Entry, Reason, SpooledBatch, Tombstone
+from shared.spool.ring import Spool
 from shared.stream.schema import Schema
 from shared.sync.effects import (
     Disconnected,
@@ -66,12 +66,8 @@ from shared.wire.messages import (
     Status,
 )
 
-if TYPE_CHECKING:
-    from shared.spool.ring import Spool
-
 REOPEN = frozenset({"session-unknown", "session-expired"})  # say HELLO again, nothing is wrong with us
 POISON = frozenset({"message-data", "message-tombstone", "frame-bounds", "sync-quarantine"})
-SUSPECTS_MAX = 1024
 PREVIEW_BYTES_MAX = 64 << 10
 
 
@@ -149,7 +145,6 @@ class Sender:
         self._disconnected_at: float | None = None
         self._credit_bytes: int | None = None
         self._one_at_a_time = False
-        self._quarantined: set[tuple[EdgeId, int]] = set()
         self._forgotten: dict[EdgeId, tuple[int, int]] = {}
         for name, schema in edges:
             edge = self._edge(name)
@@ -169,16 +164,17 @@ class Sender:
             self._persist.append(StoreEdge(name, schema))
         return edge.number
 
-    def append(self, batch: SpooledBatch, now: float) -> None:
-        """Spool a batch. Durable once the SyncSpool of a later step is done, at most `sync_within_s` from now."""
+    def append(self, batch: SpooledBatch, now: float) -> Entry:
+        """Spool a batch, as `Spool.append` does. Durable once the SyncSpool of a later step is done."""
         edge = self._edges[batch.edge]
-        self._spool.append(batch)
+        entry = self._spool.append(batch)
         edge.waiting_rows += batch.rows
         edge.waiting_bytes += len(batch.payload)
         if edge.waiting_since is None:
             edge.waiting_since = now
         if self._unsynced_since is None:
             self._unsynced_since = now
+        return entry
 
     def frontier(self, edge: EdgeId, frontier_us: int, now: float) -> None:
         """No element of this edge with an earlier event time will be appended."""
@@ -257,11 +253,12 @@ class Sender:
     def step(self, now: float) -> Step[Persist, bytes]:
         """What to store now and, when it is time, the one body to send after that."""
         send: tuple[bytes, ...] = ()
-        if self._outstanding is None and now >= self._due():
-            send = (self._speak(now),)
-        if self._unsynced_since is not None and (send or now >= self._unsynced_since + self._pacing.sync_within_s):
+        due = self._outstanding is None and now >= self._due()
+        if self._unsynced_since is not None and (due or now >= self._unsynced_since + self._pacing.sync_within_s):
             self._persist.append(SyncSpool())
             self._unsynced_since = None
+        elif due:
+            send = (self._speak(now),)
         persist, self._persist = tuple(self._persist), []
         return Step(persist, send)
 
@@ -307,9 +304,9 @@ class Sender:
             self._status_sent = None
             self._receipt_sent = -1
             return self._session.hello()
-        return self._session.seal(self._exchange(self._outstanding))
+        return self._session.seal(self._exchange(self._outstanding, now))
 
-    def _exchange(self, outstanding: _Outstanding) -> list[bytes]:
+    def _exchange(self, outstanding: _Outstanding, now: float) -> list[bytes]:
         """The frames of the next exchange, oldest entries first within an edge, dearer edges first."""
         frames: list[bytes] = []
         device = self._session.device
@@ -323,6 +320,8 @@ class Sender:
         budget = self._pacing.budget(self._conditions, self._credit_bytes)
         for edge in sorted(self._edges.values(), key=lambda edge: (-edge.policy.priority, edge.name)):
             budget = self._fill(edge, outstanding, frames, budget)
+        if self._spool.dirty and self._unsynced_since is None:
+            self._unsynced_since = now  # a damaged batch became a tombstone
         return frames
 
     def _fill(self, edge: _Edge, outstanding: _Outstanding, frames: list[bytes], budget: int) -> int:
@@ -338,13 +337,15 @@ class Sender:
             if budget <= 0 or (self._one_at_a_time and outstanding.numbered):
                 complete = False
                 break
-            frame = self._numbered(entry)
-            if frame.type is FrameType.DATA:
-                self._declare_once(edge, entry, outstanding, frames)
+            frame = self._numbered(edge, entry, outstanding, frames)
+            if frame is None:
+                complete = False
+                break
             encoded = encode(frame)
             frames.append(encoded)
             outstanding.numbered.append(frame)
             budget -= len(encoded)
+            self._spool.sent(edge.number, entry.hi)
         if complete:
             edge.waiting_since, edge.waiting_rows, edge.waiting_bytes = None, 0, 0
         else:
@@ -359,28 +360,29 @@ class Sender:
         edge.preview = None
         return budget
 
-    def _numbered(self, entry: Entry) -> Frame:
-        session = self._session
+    def _numbered(self, edge: _Edge, entry: Entry, outstanding: _Outstanding, frames: list[bytes]) -> Frame | None:
+        """The entry as a frame, its declaration before it; None when it cannot go now."""
+        device, incarnation = self._session.device, self._session.incarnation
         if isinstance(entry, Tombstone):
-            reason = entry.reason.name.lower()
-            return Lost(session.device, session.incarnation, entry.edge, entry.lo, entry.hi, reason).frame()
-        if (entry.edge, entry.lo) in self._quarantined:
-            return Lost(session.device, session.incarnation, entry.edge, entry.lo, entry.hi, "quarantined").frame()
-        batch = self._spool.read(entry)
-        return Data(
-            session.device, session.incarnation, batch.edge, batch.lo, batch.hi, batch.rows, batch.schema_id,
-            batch.applied, batch.codec, batch.payload, batch.frontier_us,
-        ).frame()  # fmt: skip
-
-    def _declare_once(self, edge: _Edge, entry: Entry, outstanding: _Outstanding, frames: list[bytes]) -> None:
-        schema = None if isinstance(entry, Tombstone) else edge.schemas.get(entry.schema_id)
+            return Lost(device, incarnation, entry.edge, entry.lo, entry.hi, entry.reason.name.lower()).frame()
+        schema = edge.schemas.get(entry.schema_id)
         if schema is None:
-            return
+            # The declaration was not handed back at start. Better to wait for it than to give the batch up.
+            self._events.append(Refused("sync-schema-unknown", f"no declaration for a batch of edge {edge.name!r}"))
+            return None
+        try:
+            batch = self._spool.read(entry)
+        except DamagedData as error:
+            self._events.append(Refused(error.code, error.message))
+            return None  # a tombstone took its place, to be synced before it is sent
         identity = (int(edge.number), schema.id)
         if identity not in self._declared and identity not in outstanding.declared:
             outstanding.declared.add(identity)
-            message = Declare(self._session.device, self._session.incarnation, edge.number, edge.name, schema)
-            frames.append(encode(message.frame()))
+            frames.append(encode(Declare(device, incarnation, edge.number, edge.name, schema).frame()))
+        return Data(
+            device, incarnation, batch.edge, batch.lo, batch.hi, batch.rows, batch.schema_id, batch.applied,
+            batch.codec, batch.payload, batch.frontier_us,
+        ).frame()  # fmt: skip
 
     # --- receiving -----------------------------------------------------------------------------------------
 
@@ -433,11 +435,17 @@ class Sender:
         if refusal.code == "sync-undeclared":
             self._declared.clear()
         if refusal.code in POISON:
-            if self._one_at_a_time and len(outstanding.numbered) == 1 and len(self._quarantined) < SUSPECTS_MAX:
-                culprit = outstanding.numbered[0]
-                self._quarantined.add((culprit.edge, culprit.seq))
+            if self._one_at_a_time and len(outstanding.numbered) == 1:
+                self._quarantine(outstanding.numbered[0], now)
             self._one_at_a_time = True
         self._refused(refusal, now)
+
+    def _quarantine(self, frame: Frame, now: float) -> None:
+        first = next(iter(self._spool.pending(frame.edge)), None)
+        if isinstance(first, DataEntry) and first.lo == frame.seq:
+            self._spool.give_up(frame.edge, first.lo, first.hi, Reason.QUARANTINED)
+            if self._unsynced_since is None:
+                self._unsynced_since = now
 
     def _acknowledge(self, outstanding: _Outstanding) -> None:
         self._declared |= outstanding.declared
@@ -472,7 +480,8 @@ class Sender:
             )
         if edge.run is not None:
             edge.run.advance([f for f in outstanding.numbered if f.edge == edge.number], receipt.through)
-        self._spool.trim(edge.number, receipt.through)
+        if receipt.through:
+            self._spool.trim(edge.number, receipt.through)
         first = next(iter(self._spool.pending(edge.number)), None)
         start = self._spool.head(edge.number) if first is None else first.lo
         self._forgotten.pop(edge.number, None)
