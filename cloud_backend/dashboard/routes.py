@@ -44,9 +44,9 @@ def dashboard_router(feed: Feed, *, version: str) -> APIRouter:
     pages = _pages()
 
     @router.get("/", response_class=HTMLResponse, include_in_schema=False)
-    async def overview_page(request: Request) -> HTMLResponse:
+    async def overview_page() -> HTMLResponse:
         view = await asyncio.to_thread(feed.overview)
-        page = pages.get_template("overview.html").render(view=view, version=version, host=request.url.netloc)
+        page = pages.get_template("overview.html").render(view=view, version=version)
         return HTMLResponse(page, headers=SECURITY_HEADERS | {"Cache-Control": "no-store"})
 
     @router.get("/v1/overview", summary="What the overview page shows", tags=["dashboard"])

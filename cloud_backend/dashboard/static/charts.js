@@ -167,7 +167,7 @@ export class ResultLines {
       this.plot = new uPlot({
         width: Math.max(this.element.clientWidth, 200),
         height: this.height(),
-        padding: [10, 8, 0, 0],
+        padding: [10, 18, 0, 0],
         legend: { live: false },
         cursor: { y: false },
         scales: { x: { time: true }, y: { range: (plot, min, max) => [Math.min(min, 0), max > 0 ? max * 1.12 : 1] } },
