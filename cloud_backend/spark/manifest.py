@@ -10,6 +10,7 @@ Every entry is a JSON object with `n` (its number), `term` (the driver that wrot
              change, what they recorded stays readable while they run again; `lost` names records that do not
 * `ranges`   a vertex is divided differently from an epoch on
 * `plan`     another version of the plan counts from here on
+* `settled`  corrections for what a range had said before its rollback were published
 * `collect`  what is older than this may be deleted
 
 The driver is not the only writer. Anyone may append an entry of the current term: `resurge job rollback` does, while
@@ -110,7 +111,7 @@ class Lineage:
     generation: int = 0
     parents: tuple[Range, ...] = ()  # the ranges it was split or merged from, at epoch first - 1
     commits: dict[int, Committed] = field(default_factory=dict)
-    superseded: dict[int, Committed] = field(default_factory=dict)  # until corrections were published
+    superseded: dict[int, list[Committed]] = field(default_factory=dict)  # until corrections were published
 
 
 @dataclass(slots=True)
@@ -199,9 +200,8 @@ class Manifest:
                     f"{entry['vertex']} {text} committed epoch {committed.epoch} at position {lineage.position}",
                     code="manifest-order",
                 )
-            before = lineage.commits.get(committed.epoch)
-            if before is not None and committed.epoch not in lineage.superseded:
-                lineage.superseded[committed.epoch] = before
+            if committed.epoch in lineage.commits:
+                lineage.superseded.setdefault(committed.epoch, []).append(lineage.commits[committed.epoch])
             lineage.commits[committed.epoch] = committed
             lineage.position = committed.epoch
         for vertex, text, to in entry.get("cascade", ()):
@@ -234,6 +234,9 @@ class Manifest:
                 parents=tuple(each for each in old if each.overlaps(range_)),
             )
 
+    def _apply_settled(self, entry: Entry) -> None:
+        self.vertices[entry["vertex"]][Range.parse(entry["range"])].superseded.clear()
+
     def _apply_collect(self, entry: Entry) -> None:
         self.collected = {"records": entry["records"], "snapshots": entry["snapshots"], "log": entry["log"]}
         for epoch in [epoch for epoch in self.cuts if epoch <= entry["log"] and epoch < self.last_cut]:
@@ -257,13 +260,9 @@ class Manifest:
             if keep_readable:
                 lineage.commits[epoch] = _as_stale(lineage.commits[epoch])
             else:
-                lineage.superseded.setdefault(epoch, lineage.commits.pop(epoch))
+                lineage.superseded.setdefault(epoch, []).append(lineage.commits.pop(epoch))
         lineage.position = to
         lineage.generation += 1
-
-    def settle(self, physical: Physical) -> None:
-        """Corrections for everything this range had said before were published: forget what it said."""
-        self.lineage(physical).superseded.clear()
 
     # -- as JSON ---------------------------------------------------------------------------------------------------
 
@@ -300,17 +299,19 @@ def _lineage_to_json(lineage: Lineage) -> Entry:
         "first": lineage.first, "last": lineage.last, "position": lineage.position, "generation": lineage.generation,
         "parents": [str(range_) for range_ in lineage.parents],
         "commits": [committed.to_json() for committed in lineage.commits.values()],
-        "superseded": [committed.to_json() for committed in lineage.superseded.values()],
+        "superseded": [each.to_json() for earlier in lineage.superseded.values() for each in earlier],
     }  # fmt: skip
 
 
 def _lineage_from_json(value: Mapping[str, Any]) -> Lineage:
     commits = [Committed.from_json(each) for each in value["commits"]]
-    superseded = [Committed.from_json(each) for each in value["superseded"]]
+    superseded: dict[int, list[Committed]] = {}
+    for each in map(Committed.from_json, value["superseded"]):
+        superseded.setdefault(each.epoch, []).append(each)
     return Lineage(
         value["first"], value["last"], value["position"], value["generation"],
         tuple(Range.parse(text) for text in value["parents"]),
-        {each.epoch: each for each in commits}, {each.epoch: each for each in superseded},
+        {each.epoch: each for each in commits}, superseded,
     )  # fmt: skip
 
 

@@ -1,0 +1,119 @@
+"""From a sink's records to results with identity and revision, and the corrections after a rollback.
+
+A revision is (generation of the physical vertex, epoch): it grows within a run, and every rollback starts above all
+that was said before. A range that runs an epoch again and gets the same digest publishes nothing. Otherwise it
+publishes its rows as upserts; once it has caught up with where it was, whatever it had said then and did not say again
+is corrected: back to the last thing said about it before the rollback, or retracted. Publishing again what was
+published changes nothing, so the driver may die anywhere in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from cloud_backend.results.rows import ResultRow
+from cloud_backend.spark import records
+from cloud_backend.spark.manifest import Committed, Lineage
+from cloud_backend.spark.slots import WHOLE
+from cloud_backend.spark.store import Store
+from shared.plan.operators import COMPLETE, DEVICE, WINDOW_END, WINDOW_START
+
+Identity = tuple[str, str, int, int]
+_ABOUT = (WINDOW_START, WINDOW_END, COMPLETE)
+
+
+def revision_of(generation: int, epoch: int) -> int:
+    return generation << 32 | epoch
+
+
+def result_rows(sink: str, key: tuple[str, ...], rows: records.Rows, revision: int = 0) -> list[ResultRow]:
+    """A sink's rows as results. Where rows have no window, the event time stands for it."""
+    names = [name for name in rows.schema.names if name not in _ABOUT and name not in key and name != DEVICE]
+    columns = {name: column.tolist() for name, column in rows.columns.items()}
+    times = rows.time_us.tolist()
+    starts = columns.get(WINDOW_START, times)
+    ends = columns.get(WINDOW_END, times)
+    complete = columns.get(COMPLETE, [True] * len(times))
+    devices = columns.get(DEVICE, [""] * len(times))
+    return [
+        ResultRow(
+            sink=sink,
+            device=devices[index],
+            key=tuple(columns[name][index] for name in key),
+            window_start_us=starts[index],
+            window_end_us=ends[index],
+            revision=revision,
+            retract=False,
+            complete=complete[index],
+            values={name: columns[name][index] for name in names},
+        )
+        for index in range(len(times))
+    ]
+
+
+def read_sink(store: Store, committed: Committed, sink: str, key: tuple[str, ...]) -> list[ResultRow]:
+    """What one range said in one epoch. Of several rows about one identity the last one counts."""
+    record = committed.outputs.get((sink, ""))
+    if record is None or not record.rows:
+        return []
+    rows, _ = records.read_slice(store.files / record.file, WHOLE)
+    said = result_rows(sink, key, rows, revision_of(committed.generation, committed.epoch))
+    return list({row.identity: row for row in said}.values())
+
+
+def same_as_before(lineage: Lineage, committed: Committed, sink: str) -> bool:
+    """True when this epoch was run before and said the same then: nothing to publish."""
+    earlier = lineage.superseded.get(committed.epoch)
+    if not earlier:
+        return False
+    return all(_digest(each, sink) == _digest(committed, sink) for each in earlier)
+
+
+def corrections(store: Store, lineage: Lineage, sink: str, key: tuple[str, ...]) -> list[ResultRow]:
+    """What must still be said about rows of superseded runs that the new run did not repeat."""
+    changed = [
+        epoch
+        for epoch, earlier in lineage.superseded.items()
+        if any(_digest(each, sink) != _digest(lineage.commits.get(epoch), sink) for each in earlier)
+    ]
+    if not changed:
+        return []
+    before = _latest(
+        row for epoch in changed for each in lineage.superseded[epoch] for row in read_sink(store, each, sink, key)
+    )
+    again = {
+        row.identity
+        for epoch, committed in lineage.commits.items()
+        if epoch >= min(changed)
+        for row in read_sink(store, committed, sink, key)
+    }
+    missing = {identity: row for identity, row in before.items() if identity not in again}
+    if not missing:
+        return []
+    kept = _latest(
+        row
+        for epoch, committed in sorted(lineage.commits.items())
+        if epoch < min(changed)
+        for row in read_sink(store, committed, sink, key)
+    )
+    revision = revision_of(lineage.generation, lineage.position)
+    return [
+        replace(kept[identity], revision=revision)
+        if identity in kept
+        else replace(row, revision=revision, retract=True)
+        for identity, row in missing.items()
+    ]
+
+
+def _latest(rows: Iterable[ResultRow]) -> Mapping[Identity, ResultRow]:
+    latest: dict[Identity, ResultRow] = {}
+    for row in rows:
+        if row.identity not in latest or latest[row.identity].revision <= row.revision:
+            latest[row.identity] = row
+    return latest
+
+
+def _digest(committed: Committed | None, sink: str) -> str:
+    record = committed.outputs.get((sink, "")) if committed else None
+    return record.digest if record else ""

@@ -1,0 +1,171 @@
+"""The Spark session, and running tasks on it: one Spark job for a set of tasks, one Spark task for each.
+
+A task's specification goes out as a row of text and its outcome comes back as one (`mapInArrow`). Partition i holds
+exactly row i: `repartitionById` places it, where `repartition(n, column)` would hash it somewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cloud_backend.spark import shipping
+from shared.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+OUTCOME = "task int, outcome string"
+
+
+def open_session(
+    master: str = "local[*]", *, name: str = "resurge", settings: dict[str, str] | None = None
+) -> SparkSession:
+    """A session with what epoch jobs need: Arrow, reused workers, no UI, nothing adaptive."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).appName(name)
+    defaults = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.adaptive.enabled": "false",  # a coalesced partition would put two ranges into one task
+        "spark.sql.shuffle.partitions": "2",
+        "spark.python.worker.reuse": "true",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.task.maxFailures": "4",
+    }
+    for key, value in (defaults | (settings or {})).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+class SparkRunner:
+    """Runs tasks on a session's executors with our code shipped to them."""
+
+    def __init__(
+        self, session: SparkSession, code_directory: Path, operator_modules: Sequence[str] = (), *, check: bool = True
+    ) -> None:
+        self.session = session
+        self._modules = tuple(operator_modules)
+        code_directory.mkdir(parents=True, exist_ok=True)
+        archive, self.code = shipping.write_zip(code_directory, shipping.source_files(operator_modules))
+        session.sparkContext.addPyFile(str(archive))
+        if check:
+            self._check_executors()
+
+    def run(self, specs: Sequence[dict[str, Any]], *, timeout_s: float | None = None) -> list[dict[str, Any]]:
+        """The outcomes in the order of the specifications. Raises TimeoutError once `timeout_s` has passed."""
+        if not specs:
+            return []
+        rows = [(index, json.dumps(spec | {"modules": self._modules})) for index, spec in enumerate(specs)]
+        frame = self._frame(rows).mapInArrow(run_tasks, OUTCOME)
+        collected = self._collect(frame, timeout_s)
+        outcomes = {row["task"]: json.loads(row["outcome"]) for row in collected}
+        return [outcomes[index] for index in range(len(specs))]
+
+    def _frame(self, rows: list[tuple[int, str]]) -> DataFrame:
+        frame = self.session.createDataFrame(rows, "task int, spec string")
+        if len(rows) == 1:
+            return frame.coalesce(1)
+        from pyspark.sql.functions import col
+
+        return frame.repartitionById(len(rows), col("task"))
+
+    def _collect(self, frame: DataFrame, timeout_s: float | None) -> list[Any]:
+        if timeout_s is None:
+            return frame.collect()
+        import threading
+
+        context = self.session.sparkContext
+        tag = f"resurge-{id(frame)}"
+        expired = threading.Event()
+
+        def cancel() -> None:
+            expired.set()
+            context.cancelJobsWithTag(tag)
+
+        timer = threading.Timer(timeout_s, cancel)
+        context.addJobTag(tag)
+        timer.start()
+        try:
+            return frame.collect()
+        except Exception as error:
+            if expired.is_set():
+                raise TimeoutError(f"a Spark job took more than {timeout_s:g} s and was cancelled") from error
+            raise
+        finally:
+            timer.cancel()
+            context.removeJobTag(tag)
+
+    def _check_executors(self) -> None:
+        count = max(2, self.session.sparkContext.defaultParallelism)
+        frame = self._frame([(index, json.dumps(self._modules)) for index in range(count)]).mapInArrow(
+            report_worker, OUTCOME
+        )
+        for row in frame.collect():
+            report = json.loads(row["outcome"])
+            if report["code"] != self.code:
+                raise UsageError(
+                    f"executor on {report['host']} runs code {report['code']}, the driver {self.code}; "
+                    "restart it so that it fetches the driver's zip",
+                    code="spark-executor-code",
+                )
+
+
+def report_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What an executor is: asked once, before it gets work. Fails by itself where numpy or pyarrow is missing."""
+    import socket
+
+    import numpy
+    import pyarrow as pa
+
+    schema = pa.schema([("task", pa.int32()), ("outcome", pa.string())])
+    for batch in batches:
+        archive = next((part for part in Path(__file__).parents if part.suffix == ".zip"), None)
+        modules = json.loads(batch.column(1)[0].as_py())
+        code = archive.stem.removeprefix("resurge-") if archive else shipping.code_hash(shipping.source_files(modules))
+        report = json.dumps({"host": socket.gethostname(), "code": code, "numpy": numpy.__version__})
+        yield pa.RecordBatch.from_pydict({"task": batch.column(0), "outcome": [report] * batch.num_rows}, schema=schema)
+
+
+def run_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Inside an executor's Python worker: run each task of this partition."""
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    from cloud_backend.spark import task
+
+    context = TaskContext.get()
+    attempt = context.attemptNumber() if context else 0
+    schema = pa.schema([("task", pa.int32()), ("outcome", pa.string())])
+    for batch in batches:
+        for number, spec in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+            outcome = task.run(json.loads(spec) | {"attempt": attempt})
+            yield pa.RecordBatch.from_pydict({"task": [number], "outcome": [json.dumps(outcome)]}, schema=schema)
+
+
+class LocalRunner:
+    """Runs tasks one after the other in this process: the same tasks, without a JVM."""
+
+    def __init__(self, code: str = "local") -> None:
+        self.code = code
+
+    def run(self, specs: Sequence[dict[str, Any]], *, timeout_s: float | None = None) -> list[dict[str, Any]]:  # noqa: ARG002
+        from cloud_backend.spark import task
+
+        # Through JSON and back, because that is what a task gets on an executor.
+        return [json.loads(json.dumps(task.run(json.loads(json.dumps(spec))))) for spec in specs]
