@@ -4,7 +4,11 @@ The wall clock of a phone jumps (network time, a person, a flight); elements mus
 clock that counts since boot, suspend included, and the wall clock is measured once in each boot, kept in the home
 directory with the boot's id, and reused by every later start in that boot. After a reboot it is measured anew; if
 the wall clock then lies before event times already given out, the offset is raised to where those ended and the
-uncertainty says by how much. `speed` stretches event time for demonstrations: 60 makes a minute of a second.
+uncertainty says by how much.
+
+`speed` compresses time for demonstrations: at 60 a second of the run is a minute of event time. Event time must not
+run ahead of the wall clock (a gateway caps frontiers from the future), so such a run begins in the past, far enough
+for an hour of running, and goes on at the pace of the wall clock once it has caught up.
 """
 
 from __future__ import annotations
@@ -19,14 +23,16 @@ from mobile_app.storage import read_json, write_durably
 
 CLOCK_FILE = "clock.json"
 NANOSECONDS = 1000  # in a microsecond
+RUN_US = 3_600_000_000  # how long a compressed run can go on before it has caught up with the wall clock
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Event time at_event_us was boot time at_boot_us, give or take the uncertainty."""
+    """At boot time at_boot_us it was at_wall_us on the wall, give or take the uncertainty, and at_event_us for us."""
 
     boot_id: str
     at_boot_us: int
+    at_wall_us: int
     at_event_us: int
     uncertainty_us: int
     speed: float
@@ -60,7 +66,8 @@ class EventClock:
 
     def now_us(self) -> int:
         elapsed_us = self._boot() - self.anchor.at_boot_us
-        return self.anchor.at_event_us + round(elapsed_us * self.anchor.speed)
+        compressed_us = self.anchor.at_event_us + round(elapsed_us * self.anchor.speed)
+        return min(compressed_us, self.anchor.at_wall_us + elapsed_us)
 
 
 def measure(
@@ -73,14 +80,17 @@ def measure(
     wall: Callable[[], int] = wall_time_us,
 ) -> Anchor:
     """A new anchor: the wall clock read between two readings of the boot clock, which bound the error of reading."""
-    before_us, event_us, after_us = boot(), wall(), boot()
+    before_us, wall_us, after_us = boot(), wall(), boot()
     uncertainty_us = (after_us - before_us + 1) // 2
-    if not_before_us is not None and event_us < not_before_us:
-        uncertainty_us += not_before_us - event_us
-        event_us = not_before_us
+    event_us = wall_us - round((speed - 1.0) * RUN_US)
+    if not_before_us is not None:
+        event_us = max(event_us, not_before_us)
+        uncertainty_us += max(0, not_before_us - wall_us)
+        wall_us = max(wall_us, not_before_us)
     return Anchor(
         boot_id=this_boot,
         at_boot_us=(before_us + after_us) // 2,
+        at_wall_us=wall_us,
         at_event_us=event_us,
         uncertainty_us=uncertainty_us,
         speed=speed,
@@ -107,8 +117,9 @@ def open_clock(
         if not_before_us is None or clock.now_us() >= not_before_us:
             return clock
     floor_us = not_before_us
-    if old is not None and old.boot_id == this_boot:  # only the speed changed: go on from the old clock's now
-        floor_us = max(EventClock(old, boot).now_us(), not_before_us or 0)
+    if old is not None:  # a changed speed goes on from the old clock's now, a new boot from where the old began
+        reached_us = EventClock(old, boot).now_us() if old.boot_id == this_boot else old.at_event_us
+        floor_us = max(reached_us, not_before_us or 0)
     anchor = measure(
         this_boot=this_boot,
         speed=speed,

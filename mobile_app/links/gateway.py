@@ -7,8 +7,8 @@ import requests
 from mobile_app.links.link import REPLY_BYTES_MAX, LinkDown
 from mobile_app.links.pinning import pinned_adapter
 
-CONNECT_TIMEOUT_S = 5.0
-READ_TIMEOUT_S = 20.0
+CONNECT_TIMEOUT_S = 4.0
+READ_TIMEOUT_S = 15.0
 CHUNK_BYTES = 64 * 1024
 BUSY = (429, 502, 503, 504, 507)
 CONTENT_TYPE = "application/vnd.resurge.exchange"

@@ -31,7 +31,7 @@ except ImportError:  # HTTP alone is enough for a device; only relays and those 
 
 ROUTES = (b"exchange", b"enrol")
 BODY_BYTES_MAX = 16 * 1024 * 1024
-ANSWER_TIMEOUT_MS = 30_000
+ANSWER_TIMEOUT_MS = 20_000  # more than the relay needs to give up on the gateway
 WAITING_MAX = 256
 WORKERS = 4
 UNREACHABLE = 0

@@ -9,13 +9,13 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 
-from mobile_app.sensors.source import Samples
 from shared.errors import UsageError
 
 FILE_BYTES_MAX = 256 * 1024 * 1024
@@ -32,7 +32,15 @@ NAMES = {
 }  # fmt: skip
 
 
-def load(path: Path) -> Samples:
+@dataclass(frozen=True, slots=True, eq=False)
+class Track:
+    """What a file holds: event times, and columns of the same length."""
+
+    time_us: np.ndarray
+    columns: dict[str, np.ndarray]
+
+
+def load(path: Path) -> Track:
     """The readings of a recording, sorted by event time; the format is told by the file itself."""
     if not path.is_file():
         raise UsageError(f"no recording at {str(path)!r}; give a GPX, PLT or CSV file", code="recording-missing")
@@ -44,17 +52,17 @@ def load(path: Path) -> Samples:
     suffix = path.suffix.lower()
     try:
         if suffix == ".gpx":
-            samples = _gpx(path)
+            track = _gpx(path)
         elif suffix == ".plt":
-            samples = _plt(path)
+            track = _plt(path)
         else:
-            samples = _table(path)
+            track = _table(path)
     except (ValueError, IndexError, ElementTree.ParseError, UnicodeDecodeError, csv.Error) as error:
         raise UsageError(f"recording {path.name!r} cannot be read: {error}", code="recording-format") from error
-    if not len(samples):
+    if not len(track.time_us):
         raise UsageError(f"recording {path.name!r} holds no readings", code="recording-empty")
-    order = np.argsort(samples.time_us, kind="stable")
-    return Samples(samples.time_us[order], {name: column[order] for name, column in samples.columns.items()})
+    order = np.argsort(track.time_us, kind="stable")
+    return Track(track.time_us[order], {name: column[order] for name, column in track.columns.items()})
 
 
 def _microseconds(moment: datetime) -> int:
@@ -66,7 +74,7 @@ def _parse_iso(text: str) -> int:
     return _microseconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
-def _gpx(path: Path) -> Samples:
+def _gpx(path: Path) -> Track:
     times: list[int] = []
     rows: dict[str, list[float]] = {"lat": [], "lon": [], "altitude": [], "speed": [], "bearing": []}
     # The file is the user's own, and expat bounds entity expansion since 2.4.1.
@@ -81,10 +89,10 @@ def _gpx(path: Path) -> Samples:
             for name, tag in (("altitude", "ele"), ("speed", "speed"), ("bearing", "course")):
                 rows[name].append(float(values.get(tag) or "nan"))
         element.clear()
-    return _samples(times, rows)
+    return _track(times, rows)
 
 
-def _plt(path: Path) -> Samples:
+def _plt(path: Path) -> Track:
     times: list[int] = []
     rows: dict[str, list[float]] = {"lat": [], "lon": [], "altitude": []}
     with path.open(encoding="utf-8") as lines:
@@ -96,10 +104,10 @@ def _plt(path: Path) -> Samples:
             rows["lat"].append(float(lat))
             rows["lon"].append(float(lon))
             rows["altitude"].append(float("nan") if float(feet) == GEOLIFE_NO_ALTITUDE else float(feet) * FEET)
-    return _samples(times, rows)
+    return _track(times, rows)
 
 
-def _table(path: Path) -> Samples:
+def _table(path: Path) -> Track:
     """Sensor Logger (`time` in ns), phyphox (`Time (s)`, any separator, decimal comma) or a plain CSV."""
     with path.open(encoding="utf-8-sig", newline="") as text:
         first = text.readline()
@@ -115,7 +123,7 @@ def _table(path: Path) -> Samples:
             rows[_name(header[index])] = [_number(row[index], decimal_comma=decimal_comma) for row in table]
         except ValueError:
             continue  # a column of text (a note, a label): sensors are numbers
-    return _samples(_times([row[column_of_time] for row in table], header[column_of_time], decimal_comma), rows)
+    return _track(_times([row[column_of_time] for row in table], header[column_of_time], decimal_comma), rows)
 
 
 def _time_column(header: list[str]) -> int:
@@ -150,6 +158,6 @@ def _times(cells: list[str], title: str, decimal_comma: bool) -> list[int]:
     return [round(_number(cell, decimal_comma=decimal_comma) * 1e6) for cell in cells]
 
 
-def _samples(times: Iterable[int], rows: dict[str, list[float]]) -> Samples:
+def _track(times: Iterable[int], rows: dict[str, list[float]]) -> Track:
     columns = {name: np.asarray(values, dtype=np.float64) for name, values in rows.items()}
-    return Samples(np.asarray(list(times), dtype=np.int64), columns)
+    return Track(np.asarray(list(times), dtype=np.int64), columns)

@@ -36,7 +36,7 @@ class Recording:
             period = (self._times - self._origin_us)[max(0, start - 1) : self._next] // self._every_us
             changed = np.diff(period) > 0 if start > 0 else np.concatenate(([True], np.diff(period) > 0))
             keep = keep[changed[: len(keep)]] if len(keep) else keep
-        return Samples(self._times[keep], {name: column[keep] for name, column in self._columns.items()})
+        return Samples(self._times[keep], {name: column[keep] for name, column in self._columns.items()}, until_us)
 
     def sample_every(self, period_us: int) -> None:
         self._every_us = period_us

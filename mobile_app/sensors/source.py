@@ -23,10 +23,11 @@ class SensorMissing(UsageError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """Readings in ascending event time; columns are of equal length."""
+    """Readings in ascending event time; columns are of equal length. No earlier one than frontier_us follows."""
 
     time_us: np.ndarray
     columns: Mapping[str, np.ndarray]
+    frontier_us: int
 
     def __len__(self) -> int:
         return len(self.time_us)
@@ -36,7 +37,7 @@ class Source(Protocol):
     """One sensor. Event times of successive reads never go back."""
 
     def read(self, until_us: int) -> Samples:
-        """Every reading before until_us not handed out yet."""
+        """Readings before until_us not handed out yet: all, or the oldest of them when there are very many."""
         ...
 
     def sample_every(self, period_us: int) -> None:

@@ -47,7 +47,8 @@ class Synthetic:
         times = np.arange(self._next_us, max(until_us, self._next_us), self._every_us, dtype=np.int64)
         if len(times):
             self._next_us = int(times[-1]) + self._every_us
-        return Samples(times, self._compute(self._itinerary, self._seed, times - self._origin_us))
+        columns = self._compute(self._itinerary, self._seed, times - self._origin_us)
+        return Samples(times, columns, min(until_us, self._next_us))
 
     def sample_every(self, period_us: int) -> None:
         last_us = self._next_us

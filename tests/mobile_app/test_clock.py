@@ -66,6 +66,14 @@ def test_compressed_time_runs_faster_and_survives_a_restart(tmp_path):
     assert world.open(tmp_path, speed=60.0).now_us() == start_us + 120_000_000
 
 
+def test_compressed_time_never_runs_ahead_of_the_wall_clock(tmp_path):
+    world = World()
+    clock = world.open(tmp_path, speed=60.0)
+    assert clock.now_us() < world.wall_us
+    world.pass_time(2 * HOUR_US)
+    assert clock.now_us() == world.wall_us
+
+
 def test_a_change_of_speed_never_takes_event_time_back(tmp_path):
     world = World()
     world.open(tmp_path, speed=60.0)

@@ -139,6 +139,6 @@ def test_a_slower_rate_keeps_the_first_reading_of_each_period_however_it_is_read
 )
 def test_real_recordings_are_read_whole(name, rows, columns):
     samples = load(RECORDINGS / name)
-    assert len(samples) >= rows
+    assert len(samples.time_us) >= rows
     assert columns <= set(samples.columns)
     assert (np.diff(samples.time_us) >= 0).all()
