@@ -1,0 +1,1 @@
+"""`resurge up`: the whole product on one machine, and the account that shows it kept its promise."""

@@ -1,0 +1,166 @@
+"""Starting, watching, killing and always cleaning up the processes of `resurge up`.
+
+Every process leads a group of its own, so that what it started (Spark's JVM and Python workers) goes with it, and
+nothing else ever does: processes are ended by the group of a pid we started. If this process itself is killed, the
+kernel ends its children (`PR_SET_PDEATHSIG`, Linux); elsewhere a stale one is found by its port at the next start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from shared.errors import UsageError
+
+PR_SET_PDEATHSIG = 1
+STOP_TIMEOUT_S = 15.0
+LOG_TAIL_BYTES = 2000
+
+
+@dataclass(slots=True)
+class Process:
+    """One process of the product. Its output goes to a file, appended over restarts."""
+
+    name: str
+    command: Sequence[str]
+    output: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    _running: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._running.pid if self._running else 0
+
+    def start(self) -> None:
+        self.output.parent.mkdir(parents=True, exist_ok=True)
+        with self.output.open("ab") as output:
+            self._running = _launch(self.command, output, os.environ | self.environment)
+
+    def exit_code(self) -> int | None:
+        """None while it runs, or before it was started."""
+        return self._running.poll() if self._running else None
+
+    def kill(self) -> int:
+        """End it as a power cut would (SIGKILL to the process alone); returns the pid it had."""
+        pid = self.pid
+        if self._running:
+            self._running.kill()
+            self._running.wait()
+            # Its children lost their parent and end by themselves (a JVM at the end of its input, a worker at the
+            # end of its socket). What is left is ended, so that a successor does not meet it.
+            _signal_group(pid, signal.SIGKILL)
+        return pid
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> bool:
+        """Ask it to end and wait; after the time-out end it. Returns whether it ended by itself."""
+        if not self._running:
+            return True
+        pid = self.pid
+        graceful = True
+        if self._running.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._running.terminate()
+            try:
+                self._running.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                graceful = False
+                self._running.kill()
+                self._running.wait()
+        _signal_group(pid, signal.SIGKILL)
+        return graceful
+
+    def tail(self) -> str:
+        """The end of what it said, for an error message."""
+        if not self.output.exists():
+            return ""
+        return self.output.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
+
+    def ensure_running(self) -> None:
+        code = self.exit_code()
+        if code is not None:
+            raise UsageError(
+                f"{self.name} ended with code {code}; its output is in {self.output}. It ends with:\n{self.tail()}\n",
+                code="up-process-ended",
+            )
+
+
+@dataclass(slots=True)
+class Fleet:
+    """All processes, ended in the reverse of the order they were started in, whatever happened."""
+
+    processes: list[Process] = field(default_factory=list)
+
+    def start(self, process: Process) -> Process:
+        self.processes.append(process)
+        process.start()
+        return process
+
+    def end(self) -> None:
+        for process in reversed(self.processes):
+            process.stop()
+
+    def __enter__(self) -> Fleet:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # A second Ctrl-C must not interrupt the cleaning up; each stop has a time limit of its own.
+        previous = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            self.end()
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+
+def wait_until(
+    condition: Callable[[], bool],
+    *,
+    what: str,
+    timeout_s: float,
+    processes: Sequence[Process] = (),
+    every_s: float = 0.1,
+) -> None:
+    """Wait for a condition; says at once when a process it depends on has ended."""
+    end = time.monotonic() + timeout_s
+    while not condition():
+        for process in processes:
+            process.ensure_running()
+        if time.monotonic() > end:
+            tails = "\n".join(f"{process.name} ({process.output}):\n{process.tail()}" for process in processes)
+            raise UsageError(f"{what} did not happen within {timeout_s:.0f} s\n{tails}", code="up-timeout")
+        time.sleep(every_s)
+
+
+def python(*arguments: str) -> list[str]:
+    """A command that runs this Python; -u so that output files are current when one looks."""
+    return [sys.executable, "-u", *arguments]
+
+
+def _launch(command: Sequence[str], output: IO[bytes], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        list(command),
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        start_new_session=True,
+        preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - started before any thread
+    )
+
+
+def _end_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _signal_group(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)

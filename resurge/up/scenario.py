@@ -1,0 +1,56 @@
+"""What happens while `resurge up` runs: who the phones are, when they lose the network, what chaos kills when.
+
+All of it follows from the number of phones and the length of the run; the same numbers give the same story.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NAMES = ("tram-07", "bus-12", "bicycle-3", "ferry-2", "walker-5", "van-31", "train-9", "scooter-8")
+BEHIND_RELAY = 1  # the index of the phone that has no way to the gateway of its own
+
+# Shares of the run at which a phone's network goes and comes back. All are over well before the end, so that
+# what was spooled can arrive; with three phones there are five outages.
+OUTAGES = (
+    ((0.12, 0.24), (0.52, 0.62)),
+    ((0.32, 0.50),),
+    ((0.20, 0.34), (0.66, 0.76)),
+)
+KILLS = (("relay", 0.28), ("phone", 0.42), ("gateway", 0.56), ("spark", 0.68))
+RESTART_AFTER_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PhoneStory:
+    name: str
+    seed: int
+    behind_relay: bool
+    outages: str  # as `resurge node run --outages` takes it
+    outage_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    target: str  # relay | phone | gateway | spark
+    at_s: float
+
+
+def phone_stories(count: int, length_s: float | None) -> list[PhoneStory]:
+    """The phones of a run; without a length their outages are drawn from a seed and never end."""
+    stories: list[PhoneStory] = []
+    for index in range(count):
+        name = NAMES[index] if index < len(NAMES) else f"phone-{index + 1}"
+        spans = OUTAGES[index % len(OUTAGES)]
+        if length_s is None:
+            outages, outage_count = f"random:{index + 1}", 0
+        else:
+            outages = ",".join(f"{start * length_s:.1f}+{(end - start) * length_s:.1f}" for start, end in spans)
+            outage_count = len(spans)
+        stories.append(PhoneStory(name, 11 + index, index == BEHIND_RELAY, outages, outage_count))
+    return stories
+
+
+def kills(length_s: float | None) -> list[Kill]:
+    """When chaos strikes; a run without end gets each kill once, spread over two minutes."""
+    return [Kill(target, share * (length_s or 120.0)) for target, share in KILLS]
