@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from shared.errors import DamagedData, PeerError, UsageError
 from shared.identity import DeviceId, device_id
@@ -161,7 +162,7 @@ class Roster:
             "SELECT device, public_key, name, incarnation, enrolled_us, revoked_us, seen_us, status FROM devices"
             " ORDER BY name, device"
         )
-        return [RosterEntry(DeviceId(row[0]), *row[1:7], json.loads(row[7])) for row in rows]
+        return [RosterEntry(*row[:-1], json.loads(row[-1])) for row in rows]
 
     def changes(self) -> int:
         """A number that differs after another process has written."""
@@ -178,7 +179,7 @@ class Roster:
                 raise
             self._database.execute("COMMIT")
 
-    def _read(self, query: str, parameters: tuple[object, ...] = ()) -> list[tuple]:
+    def _read(self, query: str, parameters: tuple[object, ...] = ()) -> list[Any]:
         with self._lock:
             return self._database.execute(query, parameters).fetchall()
 

@@ -18,6 +18,7 @@ already trimmed reports it.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -37,7 +38,7 @@ from cloud_backend.log.format import (
 )
 from cloud_backend.log.index import EdgeState, Index
 from cloud_backend.log.segments import bases, read_records, sound_prefix
-from shared.errors import BrokenInvariant, DamagedData
+from shared.errors import BrokenInvariant, DamagedData, DiskFailed
 from shared.identity import EdgeKey
 from shared.spool.disk import Disk, File
 
@@ -85,6 +86,7 @@ class Log:
         self._pending_start = end
         self._committing = False
         self._stopped = False
+        self._syncing = False  # a sync that fails may have dropped what it should have written, a write has not
         self.recovery = Recovery()
 
     @staticmethod
@@ -115,6 +117,11 @@ class Log:
         )  # fmt: skip
         log.recovery = Recovery(len(found), prefix.torn_bytes, removed)
         return log
+
+    def reopen(self) -> None:
+        """Read again what the disk holds, after it refused a write: this log then goes on from there."""
+        self._file.close()
+        self.__dict__.update(Log.open(self._disk, segment_bytes=self._segment_bytes).__dict__)
 
     @property
     def start(self) -> int:
@@ -175,6 +182,14 @@ class Log:
             end = self._write(group)
             if group.next_index is not None:
                 end = self._roll(end, group.next_index)
+        except OSError as error:
+            self._stopped = True
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            raise DiskFailed(
+                f"the disk refused the log: {error.strerror}; nothing of this group was acknowledged. "
+                + ("Free some space, or add a disk" if full else "Check the disk, then start the gateway again"),
+                code="log-disk-full" if full and not self._syncing else "log-disk-failed",
+            ) from error
         except BaseException:
             self._stopped = True
             raise
@@ -197,18 +212,29 @@ class Log:
             freed += following - base
         return freed
 
+    def unreserved(self, length: int) -> bool:
+        """Whether less than this is left of what was reserved, in a segment that has room for more."""
+        used = self._durable_end - self._base
+        return self._reserved < min(used + length, self._segment_bytes)
+
     def reserve(self, length: int) -> None:
         """Fill the segment with zeros this far past its end, so that a sync need not also move the file's end.
 
         Worth it where a sync of a growing file is slow (ext4: half the speed). Zeros after the last record
-        mean nothing. Call it while no group is being committed.
+        mean nothing, and a disk too full for them may still hold records. Call it while no group is being committed.
         """
         self._check_running()
         wanted = min(self._durable_end - self._base + length, self._segment_bytes)
-        if wanted > self._reserved:
+        if wanted <= self._reserved:
+            return
+        try:
             self._file.write(self._reserved, bytes(wanted - self._reserved))
-            self._file.sync()
-            self._reserved = wanted
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            return
+        self._file.sync()
+        self._reserved = wanted
 
     def close(self) -> None:
         """Make what is left durable and put a seal behind it; a stopped log is only closed."""
@@ -234,7 +260,9 @@ class Log:
         if parts:
             self._file.write(group.start - self._base, b"".join(parts))
             if group.next_index is None:
+                self._syncing = True
                 self._file.sync()
+                self._syncing = False
         self._chain = chain
         self._reserved = max(self._reserved, offset - self._base)
         return offset
@@ -242,7 +270,9 @@ class Log:
     def _roll(self, end: int, index: bytes) -> int:
         """Close the segment at this end and start the next; the old one is whole on disk before the new one exists."""
         self._file.truncate(end - self._base)
+        self._syncing = True
         self._file.sync()
+        self._syncing = False
         self._file.close()
         self._file, self._chain, length = _create_segment(self._disk, end, self._chain, index)
         self._base = end

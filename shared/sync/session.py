@@ -282,6 +282,11 @@ class GatewaySessions:
             session.counter = counter
         return session, counter, fresh, frames
 
+    def device_of(self, body: bytes | memoryview) -> DeviceId | None:
+        """Whose session a sealed body claims, before its seal is checked: good for rate limits, nothing else."""
+        session = self._sessions.get(bytes(body[: envelope.SESSION_ID_BYTES]))
+        return None if session is None else session.device
+
     def revoke(self, device: DeviceId) -> int:
         """End every session of a device at once; returns how many there were."""
         ended = [session for session in self._sessions.values() if session.device == device]

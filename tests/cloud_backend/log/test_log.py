@@ -7,7 +7,7 @@ import pytest
 
 from cloud_backend.log.format import segment_base, segment_name
 from cloud_backend.log.log import Log
-from shared.errors import BrokenInvariant, DamagedData
+from shared.errors import BrokenInvariant, DamagedData, DiskFailed
 from tests.cloud_backend.log.builders import OTHER, PHONE, data, declare, tombstone
 from tests.cloud_backend.log.crash_images import RecordingDisk
 
@@ -178,11 +178,15 @@ def test_after_a_failed_write_or_sync_nothing_is_accepted_until_the_log_is_opene
     log.append([data(PHONE, 1, 2)])
     with monkeypatch.context() as patch:
         patch.setattr(log._file, failing, refuse)
-        with pytest.raises(OSError, match="input/output"):
+        with pytest.raises(DiskFailed, match="log-disk-failed"):
             log.sync()
     with pytest.raises(BrokenInvariant, match="log-stopped"):
         log.append([data(PHONE, 2, 3)])
     with pytest.raises(BrokenInvariant, match="log-stopped"):
         log.sync()
     # A failed sync may still have written: the mark is then 2. A failed write has not.
-    assert Log.open(disk).high_water(PHONE) == (2 if failing == "sync" else 1)
+    log.reopen()
+    assert log.high_water(PHONE) == (2 if failing == "sync" else 1)
+    log.append([data(PHONE, log.high_water(PHONE), 9)])
+    log.sync()
+    assert Log.open(disk).high_water(PHONE) == 9

@@ -1,0 +1,103 @@
+"""`python -m cloud_backend.gateway --home DIR --port P`: run a gateway until it is told to stop.
+
+It may be killed at any moment and started again on the same home. It ends by itself, with status 70, when a sync of
+the log failed: only a new process reads what the disk really holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+import uvicorn
+
+from cloud_backend.gateway.app import create_app
+from cloud_backend.gateway.certificate import load_certificate
+from cloud_backend.gateway.gateway import Gateway
+from cloud_backend.gateway.settings import Settings
+from shared.errors import ResurgeError
+from shared.spool.disk import PosixDisk
+
+ADDRESS_FILE = "gateway.json"
+DISK_FAILED = 70  # EX_SOFTWARE of sysexits; a supervisor starts the gateway again
+CONNECTIONS_MAX = 8192
+KEEP_ALIVE_S = 75  # longer than a device's usual minute between two exchanges
+
+
+def parse(arguments: list[str]) -> Settings:
+    parser = argparse.ArgumentParser(prog="python -m cloud_backend.gateway", description="Run a Resurge gateway.")
+    parser.add_argument("--home", type=Path, required=True, help="keys, roster and log; made when it is not there")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
+    parser.add_argument("--port", type=int, default=8750, help="0 picks a free one; gateway.json in the home names it")
+    parser.add_argument("--plan", type=Path, help="encoded plan for the devices; watched for newer versions")
+    parser.add_argument("--results", type=Path, help="results store that goes down to devices and to the dashboard")
+    parser.add_argument("--stable", type=Path, help="what Spark has made stable; older log segments are trimmed")
+    parser.add_argument("--copy", type=Path, action="append", default=[], help="further directory for every segment")
+    parser.add_argument("--tls", action="store_true", help="serve TLS with a certificate that devices pin")
+    given = parser.parse_args(arguments)
+    return Settings(
+        home=given.home, host=given.host, port=given.port, plan=given.plan, results=given.results,
+        stable=given.stable, copies=tuple(given.copy), tls=given.tls,
+    )  # fmt: skip
+
+
+def main(arguments: list[str]) -> int:
+    settings = parse(arguments)
+    servers: list[uvicorn.Server] = []
+
+    def stop(error: Exception) -> None:
+        print(f"gateway: {error}; stopping", file=sys.stderr, flush=True)
+        for server in servers:
+            server.should_exit = True
+
+    try:
+        gateway = Gateway(settings, on_broken=stop)
+    except ResurgeError as error:
+        print(f"gateway: {error}", file=sys.stderr)
+        return 1
+    if gateway.log.recovery.cut_bytes:
+        print(f"gateway: cut {gateway.log.recovery.cut_bytes} bytes of a torn write off the log", file=sys.stderr)
+    certificate, pin = load_certificate(settings.home) if settings.tls else (None, b"")
+    with socket.create_server((settings.host, settings.port), backlog=2048) as listener:
+        port = listener.getsockname()[1]
+        address = {
+            "host": settings.host, "port": port, "pin": pin.hex(), "key": gateway.keys.public_key.hex(),
+            "pid": os.getpid(),
+        }  # fmt: skip
+        PosixDisk(settings.home).replace(ADDRESS_FILE, json.dumps(address).encode())
+        config = uvicorn.Config(
+            create_app(settings, gateway=gateway), loop=_available("uvloop", "asyncio"),
+            http=_available("httptools", "h11"), log_level="warning", access_log=False, server_header=False,
+            date_header=False, timeout_keep_alive=KEEP_ALIVE_S, limit_concurrency=CONNECTIONS_MAX,
+            timeout_graceful_shutdown=5, ssl_certfile=certificate, ssl_keyfile=certificate,
+        )  # fmt: skip
+        if config.ssl_certfile:
+            _tls_1_3_only(config)
+        server = uvicorn.Server(config)
+        servers.append(server)
+        print(json.dumps({"listening": f"{settings.host}:{port}", "home": str(settings.home)}), flush=True)
+        server.run(sockets=[listener])
+    return DISK_FAILED if gateway.broken is not None else 0
+
+
+def _tls_1_3_only(config: uvicorn.Config) -> None:
+    import ssl
+
+    config.load()
+    if config.ssl is not None:
+        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
+
+
+def _available(wanted: str, otherwise: str) -> str:
+    """The faster loop and parser where they are installed; Windows has no uvloop."""
+    from importlib.util import find_spec
+
+    return wanted if find_spec(wanted) else otherwise
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,106 @@
+"""The gateway's HTTP app: FastAPI for everything that is asked rarely, the ingest route around it.
+
+    app = create_app(settings)         # run it with uvicorn; `python -m cloud_backend.gateway` does
+
+Every status a route can answer is declared, so a generated client or fuzzer knows what to expect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import FastAPI
+
+from cloud_backend.gateway import ingest, problems
+from cloud_backend.gateway.enrolment import enrolment_router
+from cloud_backend.gateway.gateway import Gateway, now_us
+from cloud_backend.gateway.operations import operations_router
+from cloud_backend.gateway.settings import Settings
+from cloud_backend.gateway.size import LimitBody
+
+VERSION = "1"
+REQUEST_BYTES_MAX = 64 * 1024  # of everything but an exchange
+
+
+class GatewayApp(FastAPI):
+    """FastAPI with one path taken out before its middleware; `gateway` is the state behind it all."""
+
+    gateway: Gateway
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["path"] == ingest.PATH:
+            await self.gateway.ingest(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            schema = super().openapi()
+            schema["paths"][ingest.PATH] = {"post": _exchange_operation()}
+        return self.openapi_schema or {}
+
+
+def create_app(settings: Settings, *, gateway: Gateway | None = None) -> GatewayApp:
+    """The app over a gateway of these settings (or the one given); it is closed when the app shuts down."""
+    the_gateway = gateway or Gateway(settings)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        background = asyncio.create_task(the_gateway.run())
+        try:
+            yield
+        finally:
+            background.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await background
+            await the_gateway.close()
+
+    app = GatewayApp(
+        title="Resurge gateway", version=VERSION, lifespan=lifespan, docs_url=None, redoc_url=None,
+        description="Devices enrol and exchange here; operators look after it.",
+    )  # fmt: skip
+    app.gateway = the_gateway
+    problems.install(app)
+    app.add_middleware(LimitBody, bytes_max=REQUEST_BYTES_MAX)
+    app.include_router(enrolment_router(the_gateway))
+    app.include_router(operations_router(the_gateway))
+    if settings.dashboard and the_gateway.results is not None:
+        _include_dashboard(app, the_gateway)
+    return app
+
+
+def _include_dashboard(app: FastAPI, gateway: Gateway) -> None:
+    from cloud_backend.dashboard.feed import Feed
+    from cloud_backend.dashboard.overview import Contact
+    from cloud_backend.dashboard.routes import dashboard_router
+
+    def contacts() -> list[Contact]:
+        return [
+            Contact(entry.device.hex(), entry.name, entry.seen_us, entry.status)
+            for entry in gateway.roster.entries()
+            if entry.revoked_us is None
+        ]
+
+    if gateway.results is not None:
+        feed = Feed(log=gateway.log, results=gateway.results, contacts=contacts, clock_us=now_us)
+        app.include_router(dashboard_router(feed, version=VERSION))
+
+
+def _exchange_operation() -> dict[str, Any]:
+    media = ingest.MEDIA_TYPE.decode()
+    frames = {media: {"schema": {"type": "string", "format": "binary"}}}
+    refusals: dict[str, Any] = {}
+    for status, answer in problems.declare(400, 401, 403, 405, 408, 409, 413, 415, 429, 503, 507).items():
+        refusals[str(status)] = {**answer, "content": {**frames, **answer["content"]}}  # type: ignore[dict-item]
+    return {
+        "tags": ["devices"],
+        "summary": "One exchange: batches, tombstones and status up; receipts, results, plans and hints down",
+        "description": "The body is a HELLO frame or a sealed exchange; docs/formats.md has the bytes. "
+        "Repeating any exchange changes nothing.",
+        "operationId": "exchange",
+        "requestBody": {"required": True, "content": frames},
+        "responses": {"200": {"description": "A WELCOME frame or a sealed reply", "content": frames}, **refusals},
+    }

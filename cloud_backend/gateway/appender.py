@@ -1,0 +1,131 @@
+"""The one appender: everything that reaches the log goes through here, and so does every answer.
+
+Bodies are read and decided as they arrive, in the event loop; the disk works in a thread. While it works, arrivals
+collect; when it is done they become the next group. So a lone device pays for its own sync and a hundred devices
+share one, without a timer that would make anybody wait.
+
+Answers leave in the order of their groups, also those that brought nothing new: a duplicate may repeat what is still
+on its way to the disk, and its receipt must not be quicker than the record it speaks of. When the disk refuses, all
+who wait are told to come back; the log is then read again from the disk (it was full), or the process ends (a sync
+failed, and what the page cache now says about the file cannot be trusted).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import cast
+
+from cloud_backend.log.format import Record
+from cloud_backend.log.log import Log
+from shared.errors import ResurgeError
+from shared.sync.receiver import Arrival, Receiver, Reply
+
+
+class Unavailable(Exception):
+    """The log cannot take anything now; nothing of the exchange was kept."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Appender:
+    def __init__(
+        self,
+        log: Log,
+        receiver: Receiver,
+        *,
+        reserve_bytes: int = 0,
+        on_events: Callable[[list[object]], None],
+        on_group: Callable[[int, float], None],
+        on_broken: Callable[[Exception], None],
+    ) -> None:
+        self._log = log
+        self._receiver = receiver
+        self._reserve_bytes = reserve_bytes
+        self._on_events = on_events
+        self._on_group = on_group  # records and seconds of a group that became durable
+        self._on_broken = on_broken  # a sync failed: end the process
+        self._disk = ThreadPoolExecutor(1, thread_name_prefix="log")
+        self._task: asyncio.Task[None] | None = None
+        self._broken: Unavailable | None = None
+
+    def submit(self, body: bytes) -> asyncio.Future[Reply]:
+        """The reply to one body; done once everything it rests on is durable, or Unavailable."""
+        waiter: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        if self._broken is not None:
+            waiter.set_exception(self._broken)
+            return waiter
+        self._receiver.receive(Arrival(waiter, body), time.monotonic())
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+        return waiter
+
+    async def idle(self) -> None:
+        """Wait until nothing is on its way to the disk."""
+        while self._task is not None:
+            await self._task
+
+    async def run_when_idle(self, work: Callable[[], object]) -> None:
+        """Do something with the log that must not overlap a group: trimming, for one."""
+        await self.idle()
+        self._task = asyncio.get_running_loop().create_task(self._do(work))
+        await self._task
+
+    async def close(self) -> None:
+        await self.idle()
+        self._disk.shutdown(wait=True)
+        self._log.close()
+
+    async def _do(self, work: Callable[[], object]) -> None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._disk, work)
+        finally:
+            self._task = None
+            self._resume()
+
+    def _resume(self) -> None:
+        """Arrivals that came meanwhile found a task and started none."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while step := self._receiver.step(time.monotonic()):
+                self._on_events(self._receiver.events())
+                if step.persist:
+                    try:
+                        at_us = time.time_ns() // 1000
+                        self._log.append([Record(at_us, record.frame) for record in step.persist])
+                        started = time.monotonic()
+                        await loop.run_in_executor(self._disk, self._log.commit, self._log.take())
+                    except (ResurgeError, OSError) as error:
+                        self._refuse(error, step.send)
+                        return
+                    self._on_group(len(step.persist), time.monotonic() - started)
+                for reply in step.send:
+                    waiter = cast("asyncio.Future[Reply]", reply.handle)
+                    if not waiter.done():  # its connection may have gone
+                        waiter.set_result(reply)
+                if self._reserve_bytes and self._log.unreserved(self._reserve_bytes // 2):
+                    await loop.run_in_executor(self._disk, self._log.reserve, self._reserve_bytes)
+        finally:
+            self._task = None
+
+    def _refuse(self, error: Exception, replies: tuple[Reply, ...]) -> None:
+        later = self._receiver.step(time.monotonic())
+        self._receiver.events()
+        failure = Unavailable(error.code if isinstance(error, ResurgeError) else "log-disk-failed")
+        if failure.code == "log-disk-full":
+            self._log.reopen()
+            self._receiver.abandon(self._log)
+        else:
+            self._broken = failure
+            self._on_broken(error)
+        for reply in (*replies, *later.send):
+            waiter = cast("asyncio.Future[Reply]", reply.handle)
+            if not waiter.done():
+                waiter.set_exception(failure)

@@ -1,0 +1,115 @@
+"""What goes down to devices in the answer to an exchange: results, a newer plan, and hints to slow down.
+
+Every exchange asks, so the answer "nothing new" must cost next to nothing. The results store belongs to another
+process; `refresh` notices once a tick that it changed, and only then is it queried again, per device, as devices ask.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cloud_backend.results.store import ResultRow, Results
+from shared.errors import ResurgeError
+from shared.identity import DeviceId
+from shared.sync.session import GatewayKeys
+from shared.wire.messages import Hint, PlanMessage
+
+FULL_RATE = 1.0
+
+
+class GatewayDownlink:
+    def __init__(self, keys: GatewayKeys, *, results: Results | None, plan: Path | None) -> None:
+        self._keys = keys
+        self._results = results
+        self._plan_path = plan
+        self._plan_seen: tuple[int, int] | None = None  # modification time and size of the file last read
+        self._plan: tuple[int, bytes, bytes] | None = None  # version, plan, signature
+        self._heads: dict[DeviceId, int] = {}
+        self._acknowledged: dict[DeviceId, int] = {}
+        self._rate = FULL_RATE
+        self._lock = threading.Lock()
+
+    @property
+    def plan_version(self) -> int | None:
+        return None if self._plan is None else self._plan[0]
+
+    # -- asked by the receiver -----------------------------------------------------------------------------------
+
+    def results(self, device: DeviceId, after: int, limit: int) -> Sequence[tuple[int, Mapping[str, object]]]:
+        if self._results is None:
+            return ()
+        head = self._heads.get(device)
+        if head is None:
+            head = self._heads[device] = self._results.downlink_head(device.hex())
+        if head <= after:
+            return ()
+        return [(seq, result_body(row)) for seq, row in self._results.downlink(device.hex(), after, limit)]
+
+    def plan(self, device: DeviceId, newer_than: int) -> PlanMessage | None:
+        if self._plan is None or self._plan[0] <= newer_than:
+            return None
+        return PlanMessage(device, *self._plan)
+
+    def hint(self, device: DeviceId) -> Hint | None:
+        """Only while the log cannot be emptied as fast as it fills; `*` stands for every sensor."""
+        return Hint(device, rates={"*": self._rate}) if self._rate < FULL_RATE else None
+
+    # -- called by the gateway now and then ------------------------------------------------------------------------
+
+    def acknowledged(self, device: DeviceId, through: int) -> None:
+        with self._lock:
+            self._acknowledged[device] = max(through, self._acknowledged.get(device, 0))
+
+    def refresh(self) -> None:
+        """Notice new results and a new plan, and forget results that devices hold. Blocks on files: use a thread."""
+        if self._results is not None:
+            with self._lock:
+                acknowledged, self._acknowledged = self._acknowledged, {}
+            for device, through in acknowledged.items():
+                self._results.trim(device.hex(), through)
+            self._heads = {}
+        self._read_plan()
+
+    def press(self, unread_bytes: int, unread_bytes_max: int) -> None:
+        """Ask devices for the share of their rate that brings an unread log back under its bound (SO-35)."""
+        self._rate = FULL_RATE if unread_bytes <= unread_bytes_max else max(0.1, unread_bytes_max / unread_bytes)
+
+    def _read_plan(self) -> None:
+        if self._plan_path is None:
+            return
+        from shared.plan.encoding import decode_plan  # brings the whole operator registry: only where there are plans
+
+        try:
+            status = self._plan_path.stat()
+            if (status.st_mtime_ns, status.st_size) == self._plan_seen:
+                return
+            data = self._plan_path.read_bytes()
+            version = decode_plan(data).version
+        except (OSError, ResurgeError):
+            return  # being written, or not a plan: the one we have stays, devices never see a broken one
+        self._plan_seen = (status.st_mtime_ns, status.st_size)
+        if self._plan is None or version > self._plan[0]:
+            self._plan = (version, data, self._keys.sign(PlanMessage.signed(version, data)))
+
+
+def result_body(row: ResultRow) -> dict[str, object]:
+    """A result row as a device gets it. JSON has no NaN or infinity: they travel as null and as text."""
+    return {
+        "sink": row.sink,
+        "key": list(row.key),
+        "window_start_us": row.window_start_us,
+        "window_end_us": row.window_end_us,
+        "revision": row.revision,
+        "retract": row.retract,
+        "complete": row.complete,
+        "values": {name: _portable(value) for name, value in row.values.items()},
+    }
+
+
+def _portable(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value

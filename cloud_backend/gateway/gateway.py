@@ -1,0 +1,144 @@
+"""The gateway as one object: log, roster, sessions, receiver, appender, and the few things that happen by the clock.
+
+`open` reads what the disk holds; `run` is the background task: it ends the sessions of revoked devices, notes who was
+seen, notices new plans and results, and trims what Spark has made stable. Nothing in it is needed for correctness of
+an exchange, so a late tick costs freshness only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+
+from cloud_backend.coordinator.roster import Roster
+from cloud_backend.gateway.appender import Appender
+from cloud_backend.gateway.downlink import GatewayDownlink
+from cloud_backend.gateway.ingest import Ingest
+from cloud_backend.gateway.keys import Keys, load_keys
+from cloud_backend.gateway.metrics import Metrics
+from cloud_backend.gateway.settings import Settings
+from cloud_backend.log.copies import open_disk
+from cloud_backend.log.log import Log
+from cloud_backend.results.store import Results
+from shared.errors import UsageError
+from shared.identity import DeviceId
+from shared.sync.exchange import ResultsAcknowledged, StatusReceived
+from shared.sync.receiver import ExchangeApplied, Receiver
+from shared.sync.session import GatewaySessions
+
+TICK_S = 0.5  # revocation must reach open sessions within 5 s
+TRIM_EVERY_S = 30.0
+
+
+def now_us() -> int:
+    return time.time_ns() // 1000
+
+
+class Gateway:
+    def __init__(self, settings: Settings, *, on_broken: Callable[[Exception], None] | None = None) -> None:
+        self.settings = settings
+        settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._home_lock = _lock(settings)
+        self.keys: Keys = load_keys(settings.home)
+        self.metrics = Metrics()
+        self.roster = Roster(settings.roster_path)
+        self.log = Log.open(open_disk(settings.log_directory, settings.copies), segment_bytes=settings.segment_bytes)
+        self.results = None if settings.results is None else Results(settings.results)
+        self.downlink = GatewayDownlink(self.keys, results=self.results, plan=settings.plan)
+        self.downlink.refresh()
+        self.sessions = GatewaySessions(self.keys, self.roster)
+        receiver = Receiver(self.log, self.sessions, self.downlink, self.keys)
+        self.broken: Exception | None = None
+        self._on_broken = on_broken
+        self.appender = Appender(
+            self.log, receiver, reserve_bytes=settings.reserve_bytes, on_events=self._take_events,
+            on_group=self.metrics.group, on_broken=self._break,
+        )  # fmt: skip
+        self.ingest = Ingest(self.appender, self.sessions, settings, self.metrics)
+        self._receiver = receiver
+        self._seen: dict[DeviceId, tuple[int, Mapping[str, object] | None]] = {}
+        self._roster_changes = self.roster.changes()
+        self._trimmed_at = time.monotonic()
+
+    async def run(self) -> None:
+        """The background task; ends when cancelled."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            await self.tick()
+
+    async def tick(self) -> None:
+        changes = self.roster.changes()
+        if changes != self._roster_changes:
+            self._roster_changes = changes
+            for device in self.roster.revoked():
+                self.sessions.revoke(device)
+        self._receiver.wake(time.monotonic())
+        await asyncio.to_thread(self._flush_seen)
+        await asyncio.to_thread(self.downlink.refresh)
+        self.metrics.sessions.set(len(self.sessions))
+        self.metrics.log_end.set(self.log.durable_end)
+        stable = self._stable_offset()
+        if stable is not None:
+            self.downlink.press(self.log.durable_end - stable, self.settings.backlog_bytes_max)
+            if time.monotonic() - self._trimmed_at > TRIM_EVERY_S:
+                self._trimmed_at = time.monotonic()
+                await self.appender.run_when_idle(lambda: self.log.trim(stable))
+
+    async def close(self) -> None:
+        """Finish what was received, seal the log, let the home go."""
+        await self.appender.close()
+        self._flush_seen()
+        self.roster.close()
+        if self.results is not None:
+            self.results.close()
+        os.close(self._home_lock)
+
+    def _take_events(self, events: list[object]) -> None:
+        at_us = now_us()
+        for event in events:
+            if isinstance(event, ExchangeApplied):
+                self.metrics.applied(event)
+                if event.device not in self._seen:
+                    self._seen[event.device] = (at_us, None)
+            elif isinstance(event, StatusReceived):
+                self._seen[event.device] = (at_us, event.values)
+            elif isinstance(event, ResultsAcknowledged):
+                self.downlink.acknowledged(event.device, event.through)
+
+    def _flush_seen(self) -> None:
+        seen, self._seen = self._seen, {}
+        if seen:
+            self.roster.seen((device, at_us, status) for device, (at_us, status) in seen.items())
+
+    def _stable_offset(self) -> int | None:
+        """How far Spark may forget the log; None when nobody says so, and then nothing is trimmed."""
+        if self.settings.stable is None:
+            return None
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            offset = json.loads(self.settings.stable.read_bytes())["0"]
+            return offset if isinstance(offset, int) else None
+        return None
+
+    def _break(self, error: Exception) -> None:
+        self.broken = error
+        if self._on_broken is not None:
+            self._on_broken(error)
+
+
+def _lock(settings: Settings) -> int:
+    """Hold the home for this process: two appenders would overwrite each other's records."""
+    handle = os.open(settings.home / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise UsageError(
+            f"another gateway is running on {str(settings.home)!r}; stop it, or choose another --home",
+            code="gateway-home-busy",
+        ) from None
+    return handle

@@ -1,0 +1,49 @@
+"""What the gateway counts about itself, for /metrics. The account of elements is not here: it is read from the log."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from shared.sync.receiver import ExchangeApplied
+
+
+class Metrics:
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._exchanges = Counter("resurge_exchanges", "Exchanges applied", registry=self.registry)
+        self._elements = Counter("resurge_elements", "Elements received for the first time", registry=self.registry)
+        self._duplicates = Counter(
+            "resurge_duplicate_batches",
+            "Batches that the log already had, answered again",
+            registry=self.registry,
+        )
+        self._gaps = Counter("resurge_gap_batches", "Batches that came before their turn", registry=self.registry)
+        self._refused = Counter("resurge_refused", "Requests refused, by code", ["code"], registry=self.registry)
+        self._group = Histogram(
+            "resurge_group_records", "Records per group commit", buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500),
+            registry=self.registry,
+        )  # fmt: skip
+        self._sync = Histogram(
+            "resurge_sync_seconds", "Seconds until a group was durable",
+            buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5), registry=self.registry,
+        )  # fmt: skip
+        self.log_end = Gauge("resurge_log_end_bytes", "Offset after the last durable record", registry=self.registry)
+        self.sessions = Gauge("resurge_sessions", "Open sessions", registry=self.registry)
+
+    def applied(self, exchange: ExchangeApplied) -> None:
+        self._exchanges.inc()
+        self._elements.inc(exchange.elements)
+        if exchange.duplicates:
+            self._duplicates.inc(exchange.duplicates)
+        if exchange.gaps:
+            self._gaps.inc(exchange.gaps)
+
+    def refused(self, code: str) -> None:
+        self._refused.labels(code).inc()
+
+    def group(self, records: int, seconds: float) -> None:
+        self._group.observe(records)
+        self._sync.observe(seconds)
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
