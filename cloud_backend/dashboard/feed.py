@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from cloud_backend.coordinator.roster import Roster
 from cloud_backend.dashboard.arrivals import HISTORY_S, SECOND_US, Arrivals
 from cloud_backend.dashboard.overview import Contact, account, headline, phones
 from cloud_backend.log.log import Log
@@ -20,15 +19,6 @@ from cloud_backend.results.store import ResultRow, Results
 
 OFFLINE_AFTER_US = 5 * SECOND_US  # no exchange for this long; phones in use exchange about once a second
 RESULTS_MAX = 2000  # per event: a page that was away long catches up over several
-
-
-def contacts_of(roster: Roster) -> Callable[[], list[Contact]]:
-    """Every device that is enrolled and not revoked, as the pages show it."""
-    return lambda: [
-        Contact(entry.device.hex(), entry.name, entry.seen_us, entry.status)
-        for entry in roster.entries()
-        if entry.revoked_us is None
-    ]
 
 
 class Feed:

@@ -54,3 +54,16 @@ def phone_stories(count: int, length_s: float | None) -> list[PhoneStory]:
 def kills(length_s: float | None) -> list[Kill]:
     """When chaos strikes; a run without end gets each kill once, spread over two minutes."""
     return [Kill(target, share * (length_s or 120.0)) for target, share in KILLS]
+
+
+def shifted(outages: str, by_s: float) -> str:
+    """What is left of a schedule for a phone that starts again this long after its first start."""
+    if outages.startswith("random:") or not outages:
+        return outages
+    left: list[str] = []
+    for span in outages.split(","):
+        start, length = (float(part) for part in span.split("+"))
+        if start + length > by_s:
+            begin = max(start - by_s, 0.0)
+            left.append(f"{begin:.1f}+{start + length - by_s - begin:.1f}")
+    return ",".join(left)

@@ -40,7 +40,7 @@ def chromium() -> Iterator[Browser]:
 def served(feed: Feed, *, port: int = 0) -> Iterator[str]:
     """The dashboard of this feed at the address that is handed out."""
     app = FastAPI()
-    app.include_router(dashboard_router(feed, version="Resurge"))
+    app.include_router(dashboard_router(feed, version="0.1.0"))
     listener = socket.create_server(("127.0.0.1", port))
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

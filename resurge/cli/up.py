@@ -1,0 +1,69 @@
+"""`resurge up`: start the whole product here and watch phones lose and regain the network."""
+
+from __future__ import annotations
+
+import json as json_module
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def up(
+    *,
+    length_s: Annotated[
+        float | None, typer.Option("--for", min=10, metavar="S", help="End after this many seconds (default: Ctrl-C).")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the account as one JSON object, last line.")] = False,
+    chaos: Annotated[
+        bool, typer.Option("--chaos", help="kill -9 the relay, a phone, the gateway and the Spark driver, once each.")
+    ] = False,
+    phones: Annotated[int, typer.Option("--phones", min=2, max=50, help="How many simulated phones.")] = 3,
+    home: Annotated[
+        Path | None, typer.Option("--home", help="An empty directory for everything (default: a temporary one).")
+    ] = None,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of gateway and dashboard; 0: a free one.")] = 0,
+    speed: Annotated[float, typer.Option("--speed", min=0.1, max=1000, help="Event seconds per second.")] = 1.0,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the temporary directory to look around in.")] = False,
+    program: Annotated[
+        Path | None, typer.Option("--program", help="Another stream program (default: resurge/examples/trips.py).")
+    ] = None,
+) -> None:
+    """Start gateway, Spark, a relay and simulated phones; print the dashboard's address; account for every reading."""
+    from rich.console import Console
+
+    from resurge.up.run import Interrupted, Options, play
+    from resurge.up.stage import make_stage
+    from resurge.up.terminal import Terminal, report
+    from shared.stream.program import load_program
+
+    console = Console(stderr=True)
+    plan = load_program(program or Path(__file__).parents[1] / "examples" / "trips.py")
+    directory = home or Path(tempfile.mkdtemp(prefix="resurge-up-"))
+    failed = True
+    try:
+        stage = make_stage(directory, plan, port=port, speed=speed)
+        outcome = play(stage, plan, Options(length_s, phones, chaos), Terminal(console))
+        failed = bool(outcome.problems())
+    except Interrupted:
+        console.print("Stopped before everything had started; every process has ended.")
+        raise typer.Exit(130) from None
+    finally:
+        if home is None and not keep and not failed:
+            shutil.rmtree(directory, ignore_errors=True)
+        elif home is None:
+            console.print(f"Everything is in {directory}", highlight=False)
+    if json:
+        print(json_module.dumps(outcome.as_json()))
+    else:
+        report(outcome, Console())
+    for problem in outcome.problems():
+        print(f"resurge up: {problem} [up-account]", file=sys.stderr)
+    if failed:
+        raise typer.Exit(1)
