@@ -41,7 +41,7 @@ Parameters: TypeAlias = tuple[tuple[str, Value], ...]
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """`function` is one of AGGREGATES, or "user", then the parameter `name` names the registered aggregate."""
+    """`function` is one of AGGREGATES, or "user": then the first parameters are `name` and `version` of its type."""
 
     function: str
     columns: tuple[str, ...] = ()

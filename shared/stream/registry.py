@@ -93,6 +93,11 @@ def registered() -> Mapping[str, OperatorType]:
     return MappingProxyType(_types)
 
 
+def references() -> frozenset[str]:
+    """What this process can run and a node advertises: "name@version" of every operator type known here."""
+    return frozenset(kind.reference for kind in _types.values())
+
+
 def register(kind: OperatorType) -> OperatorType:
     """Make an operator type known. The same name may be registered again only with the same implementation's module
     reloaded; another type of that name is refused, since plans name types by it."""

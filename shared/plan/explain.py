@@ -1,0 +1,125 @@
+"""A plan in words: the graph, the cut, the vertices and the reasons. `resurge plan FILE` prints it."""
+
+from __future__ import annotations
+
+from shared.plan import operators as op
+from shared.plan.graph import Node, Plan
+from shared.plan.placement import ON_CLOUD, ON_DEVICE, sides
+from shared.plan.vertices import rekeys, vertices
+from shared.stream import aggregates, expressions, windows
+from shared.stream.durations import written
+
+
+def explain(plan: Plan) -> str:
+    """Several lines for a person: what runs where, in which pieces, and why."""
+    worked = sides(plan)
+    lines = [f"plan {plan.name!r}, version {plan.version}, {len(plan.nodes)} operators", ""]
+    for side, title in ((ON_DEVICE, "on each device"), (ON_CLOUD, "on the cloud")):
+        nodes = [node for node in plan.nodes if worked[node.id] == side]
+        if nodes:
+            lines += [f"{title}:", *(f"  {_node_line(node)}" for node in nodes), ""]
+    lines += _cut_lines(plan)
+    lines += _vertex_lines(plan)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _node_line(node: Node) -> str:
+    reads = ", ".join(map(str, node.inputs))
+    return (
+        f"{node.id:>3}  {describe_operator(node.operator)}"
+        + (f"  <- {reads}" if reads else "")
+        + f"   [{_place(node)}]"
+    )
+
+
+def _place(node: Node) -> str:
+    return f"{node.line.file}:{node.line.line}"
+
+
+def describe_operator(operator: op.Operator) -> str:
+    """One operator in a few words."""
+    match operator:
+        case op.Sensor(name, every_us):
+            return f"sensor {name} " + (f"every {written(every_us)}" if every_us else "on request")
+        case op.Timer(_, every_us):
+            return f"timer every {written(every_us)}"
+        case op.Appended(name) | op.Feedback(name) | op.Feed(name) | op.Subscribe(name) | op.Port(name):
+            return f"{op.operator_name(operator)} {name}"
+        case op.Where(predicate):
+            return f"where {expressions.text_of(predicate)}"
+        case op.Select(columns):
+            return "select " + ", ".join(_column_text(name, expression) for name, expression in columns)
+        case op.KeyBy(columns, merge):
+            return f"key by {', '.join(columns) or 'nothing'} ({merge})"
+        case op.Union(merge) | op.Combine(merge=merge):
+            return f"{op.operator_name(operator)} ({merge})"
+        case op.Join(before_us, after_us):
+            return f"join from {before_us} us before to {after_us} us after"
+        case op.WindowAggregate(window, chosen, lateness_us):
+            parts = ", ".join(f"{name}={aggregates.text_of(entry)}" for name, entry in chosen)
+            late = f", corrections for {written(lateness_us)}" if lateness_us else ""
+            return f"{windows.text_of(window)}: {parts}{late}"
+        case op.Apply(name, version, _, window):
+            over = "rows" if window is None else windows.text_of(window)
+            return f"apply {name}@{version} to {over}"
+        case op.State(columns):
+            return "state " + ", ".join(column.name for column in columns)
+        case op.Significant(columns, metres, change):
+            return f"significant {', '.join(columns)} " + (f"by {metres} m" if metres is not None else f"by {change}")
+        case op.Sync(name, batch_rows, _, within_us):
+            return f"sync {name}: batches of {batch_rows} rows or {written(within_us)}"
+        case op.SyncBack(name, commit):
+            return f"sync back {name} (commit {commit})"
+        case op.Request(sensor):
+            return f"request {sensor}"
+    return op.operator_name(operator)
+
+
+def _column_text(name: str, expression: expressions.Expression) -> str:
+    text = expressions.text_of(expression)
+    return name if text == name else f"{name}={text}"
+
+
+def _cut_lines(plan: Plan) -> list[str]:
+    lines = ["cut:"]
+    for edge in plan.edges:
+        columns = ", ".join(f"{column.name} {column.kind}" for column in edge.schema)
+        promise = "lossless" if edge.contract.lossless else f"keeps at least {edge.contract.kept_min:.0%}"
+        delay = "" if edge.contract.delay_us_max is None else f" within {written(edge.contract.delay_us_max)}"
+        lines.append(
+            f"  device -> cloud  {edge.name} ({columns}); {promise}{delay}: spooled until receipt, evict {edge.evict}"
+        )
+    for node in plan.sinks:
+        if isinstance(node.operator, op.SyncBack):
+            why = (
+                "held until stable" if node.operator.commit == "stable" else "latest revision, corrected if rolled back"
+            )
+            lines.append(f"  cloud -> device  {node.operator.name}; {why}")
+    return [*lines, ""] if len(lines) > 1 else ["cut: none, everything runs on the device", ""]
+
+
+def _vertex_lines(plan: Plan) -> list[str]:
+    found = vertices(plan)
+    if not found:
+        return []
+    lines = ["vertices on the cloud:"]
+    for vertex in found:
+        numbers = ", ".join(str(node.id) for node in vertex.operators) or "none"
+        lines.append(f"  {vertex.name!r} by ({', '.join(vertex.key)}): operators {numbers}")
+        lines.append(f"      reads {', '.join(vertex.inputs)}; gives {', '.join(vertex.outputs) or 'nothing'}")
+        lines.append(f"      {_reason(plan, vertex.operators)}; {_replay(vertex.deterministic, vertex.merge)}")
+    return lines
+
+
+def _reason(plan: Plan, nodes: tuple[Node, ...]) -> str:
+    if nodes and rekeys(plan, nodes[0]):
+        return f"starts where rows are keyed anew ({_place(nodes[0])})"
+    return "fused: no re-keying between its operators" if len(nodes) > 1 else "reads its edge as it comes"
+
+
+def _replay(deterministic: bool, merge: str) -> str:
+    if not deterministic:
+        return "not deterministic: everything downstream rolls back with it"
+    if merge == "arrival":
+        return "merges by arrival: everything downstream rolls back with it"
+    return "deterministic: a crash rolls back this vertex alone"

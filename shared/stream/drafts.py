@@ -1,0 +1,138 @@
+"""A program while it is being written: verbs add drafts, and the plan is assembled from what reaches a sink.
+
+Each draft remembers the line of the user's program that made it. Any usage error found while a draft is typed is raised
+again with that line, so a wrong column or window is reported where it was written and before anything runs.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import linecache
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from types import FrameType
+
+import numpy as np
+
+from shared.errors import UsageError
+from shared.plan import operators as op
+from shared.plan.graph import Node, Plan, SourceLine, StreamType
+from shared.plan.inference import output_type, port_type
+
+Callback = Callable[[Mapping[str, np.ndarray]], None]
+
+# Frames of these packages are ours, not the user's; examples are programs like any other.
+_OURS = ("shared.", "resurge.")
+_EXAMPLES = "resurge.examples"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draft:
+    """One operator as written. Two drafts are never equal: identity is what the plan numbers."""
+
+    operator: op.Operator
+    inputs: tuple[Draft, ...]
+    type: StreamType
+    line: SourceLine
+
+
+@dataclass(slots=True)
+class Program:
+    """Everything written since it was opened: drafts in order, and the callbacks of its subscriptions by name."""
+
+    name: str = "program"
+    drafts: list[Draft] = field(default_factory=list)
+    callbacks: dict[str, Callback] = field(default_factory=dict)
+
+    def plan(self, *, version: int = 1) -> Plan:
+        """The plan of the whole program. UsageError where it is not well formed."""
+        from shared.plan.wellformed import check_plan
+
+        if not any(isinstance(draft.operator, op.Sync | op.SyncBack | op.Subscribe) for draft in self.drafts):
+            raise UsageError(
+                "the program has no sink: end a stream with .sync(), .sync_back(name) or .subscribe(callback)",
+                code="plan-sink",
+            )
+        return check_plan(assemble(self.drafts, version=version, name=self.name))
+
+
+_current: contextvars.ContextVar[Program | None] = contextvars.ContextVar("resurge_program", default=None)
+
+
+def collecting(program: Program) -> contextvars.Token[Program | None]:
+    """From here on, what this context writes belongs to `program`; hand the token to `stop_collecting`."""
+    return _current.set(program)
+
+
+def stop_collecting(token: contextvars.Token[Program | None]) -> None:
+    _current.reset(token)
+
+
+def current_program() -> Program | None:
+    return _current.get()
+
+
+def draft(operator: op.Operator, *inputs: Draft) -> Draft:
+    """Add an operator that reads these drafts; typed at once."""
+    line = user_line()
+    made = Draft(operator, inputs, typed(operator, inputs, line), line)
+    program = _current.get()
+    if program is not None:
+        program.drafts.append(made)
+    return made
+
+
+def typed(operator: op.Operator, inputs: tuple[Draft, ...], line: SourceLine) -> StreamType:
+    try:
+        if isinstance(operator, op.Port):
+            applied = inputs[0]
+            if isinstance(applied.operator, op.Apply):
+                return port_type(applied.operator, operator.name, tuple(source.type for source in applied.inputs))
+        return output_type(operator, tuple(source.type for source in inputs))
+    except UsageError as error:
+        raise at_line(error, line) from None
+
+
+def at_line(error: UsageError, line: SourceLine) -> UsageError:
+    """The same error, saying where in the user's program it is."""
+    return UsageError(f"{error.message}, at {line}", code=error.code)
+
+
+def user_line() -> SourceLine:
+    """The innermost line of the call stack that is not ours."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if not module.startswith(_OURS) or module.startswith(_EXAMPLES):
+            text = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).strip()
+            return SourceLine(PurePath(frame.f_code.co_filename).name, frame.f_lineno, text[:200])
+        frame = frame.f_back
+    return SourceLine("?", 0)
+
+
+def upstream(sinks: Iterable[Draft]) -> list[Draft]:
+    """These drafts and everything they read, each once, inputs first."""
+    found: dict[int, Draft] = {}
+
+    def visit(draft: Draft) -> None:
+        if id(draft) not in found:
+            for source in draft.inputs:
+                visit(source)
+            found[id(draft)] = draft
+
+    for sink in sinks:
+        visit(sink)
+    return list(found.values())
+
+
+def assemble(drafts: Iterable[Draft], *, version: int = 1, name: str = "program") -> Plan:
+    """Number drafts and what they read into a plan; not yet checked."""
+    numbers: dict[int, int] = {}
+    nodes: list[Node] = []
+    for made in upstream(drafts):
+        numbers[id(made)] = len(nodes)
+        inputs = tuple(numbers[id(source)] for source in made.inputs)
+        nodes.append(Node(len(nodes), made.operator, inputs, made.type, made.line))
+    return Plan(tuple(nodes), version=version, name=name)

@@ -1,0 +1,69 @@
+"""Loading a user's program: a Python file whose verbs describe a plan."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from shared.errors import UsageError
+from shared.plan.graph import Plan
+from shared.stream.drafts import Program, collecting, stop_collecting
+
+SETTINGS = "resurge.toml"
+
+
+def load_program(path: str | Path, *, version: int = 1) -> Plan:
+    """Run a program's file and return the checked plan of everything it wrote."""
+    return read_program(path).plan(version=version)
+
+
+def read_program(path: str | Path) -> Program:
+    """Run a program's file and return what it wrote, callbacks included. Operator modules that the `resurge.toml`
+    beside it lists are imported first."""
+    file = Path(path)
+    try:
+        code = compile(file.read_text(encoding="utf-8"), str(file), "exec")
+    except OSError as error:
+        raise UsageError(f"cannot read the program {str(path)!r}: {error.strerror}", code="program-file") from None
+    except (SyntaxError, UnicodeDecodeError, ValueError) as error:
+        raise UsageError(f"the program {file.name!r} is not Python: {error}", code="program-syntax") from None
+    program = Program(name=file.stem)
+    module = ModuleType("program")  # a fresh namespace each time; never "__main__", so guards stay shut
+    module.__file__ = str(file)
+    folder = str(file.resolve().parent)
+    sys.path.insert(0, folder)
+    token = collecting(program)
+    try:
+        load_operators(file.resolve().parent)
+        exec(code, module.__dict__)  # noqa: S102  # it is the user's own program, run where the user asked
+    finally:
+        stop_collecting(token)
+        sys.path.remove(folder)
+    return program
+
+
+def load_operators(folder: Path) -> tuple[str, ...]:
+    """Import the operator modules that a folder's `resurge.toml` lists under [operators] modules; their names."""
+    settings = folder / SETTINGS
+    if not settings.is_file():
+        return ()
+    try:
+        document = tomllib.loads(settings.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{SETTINGS} is not TOML: {error}", code="settings-toml") from None
+    section = document.get("operators", {})
+    modules = section.get("modules", []) if isinstance(section, dict) else None
+    if not isinstance(modules, list) or not all(isinstance(name, str) for name in modules):
+        raise UsageError(f'{SETTINGS}: expected [operators] modules = ["my_operators"]', code="settings-toml")
+    for name in modules:
+        try:
+            import_module(name)
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                f"{SETTINGS} lists the operator module {name!r}, but {error.name!r} cannot be imported",
+                code="operator-module",
+            ) from None
+    return tuple(modules)

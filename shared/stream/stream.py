@@ -1,0 +1,260 @@
+"""Streams as a program writes them. Every verb adds one operator to the plan and returns the stream it makes; nothing
+runs. What each verb means is written at its operator in `shared.plan.operators` and in `docs/semantics.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+from shared.errors import UsageError
+from shared.plan import operators as op
+from shared.plan.contracts import LOSSLESS, Contract
+from shared.plan.graph import StreamType
+from shared.stream.drafts import Callback, Draft, at_line, current_program, draft, user_line
+from shared.stream.durations import microseconds
+from shared.stream.expressions import Column, Expression, Value, literal
+from shared.stream.registry import operator_type, parameters_of
+from shared.stream.schema import Schema
+from shared.stream.terms import Term, expression_of
+from shared.stream.windowed import Windowing
+from shared.stream.windows import Window
+
+
+class Stream(Windowing):
+    """A typed, keyed stream. From a device it is keyed by `device`; `key_by` chooses another key."""
+
+    def __init__(self, made: Draft) -> None:
+        self.draft = made
+
+    @property
+    def type(self) -> StreamType:
+        return self.draft.type
+
+    @property
+    def schema(self) -> Schema:
+        return self.draft.type.schema
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.draft.type.key
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{column.name}: {column.kind}" for column in self.schema)
+        return f"<stream ({columns}) by ({', '.join(self.key)})>"
+
+    # --- Row by row ---------------------------------------------------------------------------------------------------
+
+    def where(self, condition: Term | bool) -> Stream:
+        """The rows for which the condition holds: `gps.where(col.accuracy < 50)`."""
+        return Stream(draft(op.Where(expression_of(condition)), self.draft))
+
+    def select(self, *columns: str, **computed: Term | Value) -> Stream:
+        """These columns and computed ones; key columns stay: `gps.select("lat", kmh=col.speed * 3.6)`."""
+        chosen: dict[str, Expression] = {name: Column(name) for name in self.key}
+        chosen.update((name, Column(name)) for name in columns)
+        return self._projected(chosen, computed)
+
+    def extend(self, **computed: Term | Value) -> Stream:
+        """All columns, and computed ones beside or instead of them."""
+        return self._projected({name: Column(name) for name in self.schema.names}, computed)
+
+    def _projected(self, chosen: dict[str, Expression], computed: Mapping[str, Term | Value]) -> Stream:
+        chosen.update((name, expression_of(value)) for name, value in computed.items())
+        return Stream(draft(op.Select(tuple(chosen.items())), self.draft))
+
+    def significant(self, *columns: str, metres: float | None = None, change: float | None = None) -> Stream:
+        """Only rows that differ enough from the last one kept: `gps.significant("lat", "lon", metres=15)`."""
+        return Stream(draft(op.Significant(columns, metres, change), self.draft))
+
+    # --- Keys and several streams -------------------------------------------------------------------------------------
+
+    def key_by(self, *columns: str, merge: str = "ordered", idle_after: str | None = None) -> Stream:
+        """The same rows kept apart by these columns; by none: all together."""
+        idle_after_us = None if idle_after is None else microseconds(idle_after)
+        return Stream(draft(op.KeyBy(columns, merge, idle_after_us), self.draft))
+
+    group_by = key_by
+
+    def union(self, *others: Stream, merge: str = "ordered") -> Stream:
+        """The rows of all of them; same columns, same key."""
+        return Stream(draft(op.Union(merge), self.draft, *(other.draft for other in others)))
+
+    def zip(self, other: Stream, *, suffix: str = "_right") -> Stream:
+        """The n-th row here with the n-th there."""
+        return Stream(draft(op.Zip(suffix), self.draft, other.draft))
+
+    def combine(self, other: Stream, *, suffix: str = "_right", merge: str = "ordered") -> Stream:
+        """The latest row of both, whenever either has a new one."""
+        return Stream(draft(op.Combine(suffix, merge), self.draft, other.draft))
+
+    def join(
+        self,
+        other: Stream,
+        *,
+        within: str | None = None,
+        before: str | None = None,
+        after: str | None = None,
+        suffix: str = "_right",
+    ) -> Stream:
+        """Every pair of the same key at most `within` apart in time, or from `before` earlier to `after` later."""
+        lengths = [0 if bound is None else microseconds(bound) for bound in (before or within, after or within)]
+        if not any(lengths):
+            raise at_line(UsageError("join needs within=, before= or after=", code="join-interval"), user_line())
+        return Stream(draft(op.Join(lengths[0], lengths[1], suffix), self.draft, other.draft))
+
+    def with_latest(
+        self, other: Stream, *, defaults: Mapping[str, Value] | None = None, suffix: str = "_right"
+    ) -> Stream:
+        """Each row here with the last row there at its time; `defaults` stand in before there is one."""
+        values = None
+        if defaults is not None:
+            wanted = [name for name in other.schema.names if name not in other.key]
+            if sorted(defaults) != sorted(wanted):
+                error = UsageError(
+                    f"defaults must give a value for each of {', '.join(wanted)}", code="latest-defaults"
+                )
+                raise at_line(error, user_line())
+            values = tuple(defaults[name] for name in wanted)
+        return Stream(draft(op.Latest(values, suffix), self.draft, other.draft))
+
+    # --- State and users' operators -----------------------------------------------------------------------------------
+
+    def state(self, initial: Mapping[str, Value], *, config: Stream | None = None, **updates: Term | Value) -> Stream:
+        """A stateful stream: `x.state({"peak": -1e9}, peak=if_else(col.t > state.peak, col.t, state.peak))`."""
+        if sorted(initial) != sorted(updates):
+            error = UsageError(
+                f"state has {', '.join(initial)}, updates are given for {', '.join(updates) or 'none'}; each needs one",
+                code="state-type",
+            )
+            raise at_line(error, user_line())
+        columns = tuple(
+            op.StateColumn(name, literal(value).kind, value, expression_of(updates[name]))
+            for name, value in initial.items()
+        )
+        sources = (self.draft,) if config is None else (self.draft, config.draft)
+        return Stream(draft(op.State(columns, config is not None), *sources))
+
+    def apply(
+        self,
+        operator: str,
+        *others: Stream,
+        config: Stream | None = None,
+        within: str | None = None,
+        **parameters: Value,
+    ) -> Stream:
+        """A registered operator type over rows; further streams go to its further input ports, in order."""
+        return applied(operator, (self, *others), window=None, config=config, within=within, parameters=parameters)
+
+    def port(self, name: str) -> Stream:
+        """One output port of an operator type that has several."""
+        return Stream(draft(op.Port(name), self.draft))
+
+    # --- Where streams cross and end ----------------------------------------------------------------------------------
+
+    def sync(
+        self,
+        name: str | None = None,
+        *,
+        batch: int = 60,
+        batch_bytes: int = 65_536,
+        within: str = "60s",
+        codec: str = "auto",
+        contract: Contract = LOSSLESS,
+        evict: str = "query",
+        priority: int = 0,
+        deadline: str | None = None,
+    ) -> Stream:
+        """The phone ends here. Without a name the edge is called like the first source of this stream."""
+        deadline_us = None if deadline is None else microseconds(deadline)
+        edge = name or _first_source_name(self.draft)
+        operator = op.Sync(
+            edge, batch, batch_bytes, microseconds(within), codec, contract, evict, priority, deadline_us
+        )
+        return Stream(draft(operator, self.draft))
+
+    def sync_back(self, name: str, *, commit: str = "latest") -> Stream:
+        """Each row goes to the device it names. The stream returned is that device's, for further operators."""
+        return Stream(draft(op.SyncBack(name, commit), self.draft))
+
+    def subscribe(self, callback: Callback | str) -> Sink:
+        """Hand rows, as columns, to a function of this program; or by a name that `evaluate` returns them under."""
+        name = callback if isinstance(callback, str) else str(getattr(callback, "__name__", "subscription"))
+        sink = Sink(draft(op.Subscribe(name), self.draft))
+        program = current_program()
+        if program is not None and not isinstance(callback, str):
+            program.callbacks[name] = callback
+        return sink
+
+    def feed(self, feedback: Stream) -> Sink:
+        """Close a cycle: these rows come out of a stream made with `rs.feedback`."""
+        source = feedback.draft.operator
+        if not isinstance(source, op.Feedback):
+            error = UsageError("feed takes a stream made with rs.feedback(...)", code="graph-input")
+            raise at_line(error, user_line())
+        return Sink(draft(op.Feed(source.name), self.draft))
+
+    def read(self, sensor: str, columns: Mapping[str, str] | None = None) -> Stream:
+        """One reading of a sensor for every row here: adaptive sampling. `signals.read("gps")`."""
+        from shared.stream.sources import sensor_schema
+
+        draft(op.Request(sensor), self.draft)
+        return Stream(draft(op.Sensor(sensor, 0, sensor_schema(sensor, columns))))
+
+
+class Sink:
+    """Where rows leave the plan. It has no verbs: what happens outside is not the plan's to describe (EC-5, rule 4)."""
+
+    def __init__(self, made: Draft) -> None:
+        self.draft = made
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_") or not hasattr(Stream, name):
+            raise AttributeError(name)
+        error = UsageError(
+            f".{name}(...) follows {op.operator_name(self.draft.operator)!r}, which hands rows to the outside world; a "
+            "plan does not connect the outside with itself. Write the verb on the stream before it",
+            code="graph-outside",
+        )
+        raise at_line(error, user_line())
+
+
+def applied(
+    operator: str,
+    streams: tuple[Stream, ...],
+    *,
+    window: Window | None,
+    config: Stream | None,
+    within: str | None,
+    parameters: Mapping[str, Value],
+) -> Stream:
+    """A use of a registered operator type; checks its ports and parameters."""
+    line = user_line()
+    try:
+        kind = operator_type(operator)
+        if len(streams) != len(kind.inputs):
+            ports = ", ".join(port for port, _ in kind.inputs)
+            raise UsageError(
+                f"operator type {operator!r} has the input ports ({ports}) and each takes exactly one stream; "
+                f"{len(streams)} given",
+                code="graph-input",
+            )
+        built = op.Apply(
+            operator,
+            kind.version,
+            parameters_of(kind, parameters),
+            window,
+            kind.deterministic,
+            config is not None,
+            None if within is None else microseconds(within),
+        )
+    except UsageError as error:
+        raise at_line(error, line) from None
+    sources = tuple(stream.draft for stream in streams)
+    return Stream(draft(built, *sources, *(() if config is None else (config.draft,))))
+
+
+def _first_source_name(made: Draft) -> str:
+    while made.inputs:
+        made = made.inputs[0]
+    return made.operator.name if isinstance(made.operator, op.SOURCES) else "sync"

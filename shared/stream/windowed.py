@@ -1,0 +1,109 @@
+"""Windows on streams: the verbs that open one, and those that only make sense on an open one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shared.errors import UsageError
+from shared.plan import operators as op
+from shared.stream.aggregates import Aggregate
+from shared.stream.drafts import Draft, at_line, draft, user_line
+from shared.stream.durations import microseconds
+from shared.stream.expressions import Value
+from shared.stream.windows import CountWindow, SessionWindow, SlidingTimeWindow, TimeWindow, Window, check_window
+
+if TYPE_CHECKING:
+    from shared.stream.stream import Stream
+
+
+class Windowing:
+    """Windows by time ("5s") or by count (count=12), for each key by itself."""
+
+    draft: Draft
+
+    def tumbling(
+        self, size: str | None = None, *, count: int | None = None, lateness: str | None = None
+    ) -> WindowedStream:
+        """One window after another: `tumbling("1m")` or `tumbling(count=60)`."""
+        if _by_count(size, count):
+            return self._windowed(CountWindow(count or 0, count or 0), lateness)
+        return self._windowed(TimeWindow(_us(size), _us(size)), lateness)
+
+    def hopping(
+        self,
+        size: str | None = None,
+        *,
+        every: str | None = None,
+        count: int | None = None,
+        every_count: int | None = None,
+        lateness: str | None = None,
+    ) -> WindowedStream:
+        """Overlapping windows that start at regular steps: `hopping("1m", every="10s")`. Without a step: tumbling."""
+        if _by_count(size, count):
+            return self._windowed(
+                CountWindow(count or 0, (count or 0) if every_count is None else every_count), lateness
+            )
+        return self._windowed(TimeWindow(_us(size), _us(every or size)), lateness)
+
+    def sliding(
+        self, size: str | None = None, *, count: int | None = None, lateness: str | None = None
+    ) -> WindowedStream:
+        """One window per row, ending with it: `sliding("30s")`, or its last rows: `sliding(count=12)`."""
+        if _by_count(size, count):
+            return self._windowed(CountWindow(count or 0, 1), lateness)
+        return self._windowed(SlidingTimeWindow(_us(size)), lateness)
+
+    def session(self, gap: str, *, lateness: str | None = None) -> WindowedStream:
+        """Rows until nothing comes for `gap`: `session(gap="5m")`."""
+        return self._windowed(SessionWindow(_us(gap)), lateness)
+
+    def _windowed(self, window: Window, lateness: str | None) -> WindowedStream:
+        try:
+            check_window(window)
+            lateness_us = 0 if lateness is None else microseconds(lateness)
+        except UsageError as error:
+            raise at_line(error, user_line()) from None
+        return WindowedStream(self.draft, window, lateness_us)
+
+
+def _by_count(size: str | None, count: int | None) -> bool:
+    if (size is None) == (count is None):
+        error = UsageError("a window has a size in time ('5s') or in rows (count=12), one of them", code="window-size")
+        raise at_line(error, user_line())
+    return count is not None
+
+
+def _us(size: str | None) -> int:
+    try:
+        return microseconds(size or "")
+    except UsageError as error:
+        raise at_line(error, user_line()) from None
+
+
+class WindowedStream:
+    """A stream cut into windows, waiting to hear what to make of each."""
+
+    def __init__(self, source: Draft, window: Window, lateness_us: int) -> None:
+        self.source = source
+        self.window = window
+        self.lateness_us = lateness_us
+
+    def aggregate(self, **aggregates: Aggregate) -> Stream:
+        """One row per window and key: `.aggregate(km=rs.path_km("lat", "lon"), points=rs.count())`."""
+        from shared.stream.stream import Stream
+
+        operator = op.WindowAggregate(self.window, tuple(aggregates.items()), self.lateness_us)
+        return Stream(draft(operator, self.source))
+
+    def apply(
+        self, operator: str, *, config: Stream | None = None, within: str | None = None, **parameters: Value
+    ) -> Stream:
+        """A registered operator type that makes one row of each window."""
+        from shared.stream.stream import Stream, applied
+
+        source = (Stream(self.source),)
+        return applied(operator, source, window=self.window, config=config, within=within, parameters=parameters)
+
+    def mean(self, column: str) -> Stream:
+        """Shorthand for aggregate(COLUMN=rs.mean(COLUMN)), as Sonora's windows have it."""
+        return self.aggregate(**{column: Aggregate("mean", (column,))})
