@@ -118,6 +118,11 @@ class Roster:
             _audit(database, now_us, "enrolled", device, f"incarnation {incarnation}")
             return int(incarnation)
 
+    def used_by(self, code: bytes) -> bytes | None:
+        """The public key that was enrolled with this code; None while nobody used it."""
+        rows = self._read("SELECT public_key FROM codes JOIN devices USING (device) WHERE hash = ?", (_hash(code),))
+        return rows[0][0] if rows else None
+
     def find(self, device: DeviceId) -> Enrolment | None:
         rows = self._read("SELECT public_key, incarnation, revoked_us FROM devices WHERE device = ?", (device,))
         return Enrolment(rows[0][0], rows[0][1], rows[0][2] is not None) if rows else None
@@ -162,7 +167,10 @@ class Roster:
             "SELECT device, public_key, name, incarnation, enrolled_us, revoked_us, seen_us, status FROM devices"
             " ORDER BY name, device"
         )
-        return [RosterEntry(*row[:-1], json.loads(row[-1])) for row in rows]
+        return [
+            RosterEntry(DeviceId(device), key, name, incarnation, enrolled, revoked, seen, json.loads(status))
+            for device, key, name, incarnation, enrolled, revoked, seen, status in rows
+        ]
 
     def changes(self) -> int:
         """A number that differs after another process has written."""

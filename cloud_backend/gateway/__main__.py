@@ -9,20 +9,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import uvicorn
 
+from cloud_backend.gateway.address import write_address
 from cloud_backend.gateway.app import create_app
 from cloud_backend.gateway.certificate import load_certificate
 from cloud_backend.gateway.gateway import Gateway
+from cloud_backend.gateway.limits import Rate
 from cloud_backend.gateway.settings import Settings
 from shared.errors import ResurgeError
-from shared.spool.disk import PosixDisk
 
-ADDRESS_FILE = "gateway.json"
 DISK_FAILED = 70  # EX_SOFTWARE of sysexits; a supervisor starts the gateway again
 CONNECTIONS_MAX = 8192
 KEEP_ALIVE_S = 75  # longer than a device's usual minute between two exchanges
@@ -37,12 +39,14 @@ def parse(arguments: list[str]) -> Settings:
     parser.add_argument("--results", type=Path, help="results store that goes down to devices and to the dashboard")
     parser.add_argument("--stable", type=Path, help="what Spark has made stable; older log segments are trimmed")
     parser.add_argument("--copy", type=Path, action="append", default=[], help="further directory for every segment")
+    parser.add_argument("--rate", type=float, help="exchanges per second that one device may make (default: 50)")
     parser.add_argument("--tls", action="store_true", help="serve TLS with a certificate that devices pin")
     given = parser.parse_args(arguments)
-    return Settings(
+    settings = Settings(
         home=given.home, host=given.host, port=given.port, plan=given.plan, results=given.results,
         stable=given.stable, copies=tuple(given.copy), tls=given.tls,
     )  # fmt: skip
+    return replace(settings, exchange_rate=Rate(given.rate, 10 * given.rate)) if given.rate else settings
 
 
 def main(arguments: list[str]) -> int:
@@ -64,11 +68,9 @@ def main(arguments: list[str]) -> int:
     certificate, pin = load_certificate(settings.home) if settings.tls else (None, b"")
     with socket.create_server((settings.host, settings.port), backlog=2048) as listener:
         port = listener.getsockname()[1]
-        address = {
-            "host": settings.host, "port": port, "pin": pin.hex(), "key": gateway.keys.public_key.hex(),
-            "pid": os.getpid(),
-        }  # fmt: skip
-        PosixDisk(settings.home).replace(ADDRESS_FILE, json.dumps(address).encode())
+        write_address(
+            settings.home, host=settings.host, port=port, pin=pin, key=gateway.keys.public_key, pid=os.getpid()
+        )
         config = uvicorn.Config(
             create_app(settings, gateway=gateway), loop=_available("uvloop", "asyncio"),
             http=_available("httptools", "h11"), log_level="warning", access_log=False, server_header=False,
@@ -80,6 +82,9 @@ def main(arguments: list[str]) -> int:
         server = uvicorn.Server(config)
         servers.append(server)
         print(json.dumps({"listening": f"{settings.host}:{port}", "home": str(settings.home)}), flush=True)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # uvicorn shuts down gracefully and then raises the signal again; by then all is done.
+            signal.signal(number, lambda *_: None)
         server.run(sockets=[listener])
     return DISK_FAILED if gateway.broken is not None else 0
 

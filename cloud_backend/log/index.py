@@ -34,6 +34,11 @@ class EdgeState:
     declaration: bytes = b""  # the DECLARE frame that counts from here on
 
 
+def frame_type(frame: bytes) -> int:
+    """The type of an encoded frame, without decoding it."""
+    return frame[_TYPE]
+
+
 class Index:
     def __init__(self) -> None:
         self._edges: dict[bytes, EdgeState] = {}

@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cloud_backend.log.format import Record, decode_segment_header, segment_name
+from cloud_backend.log.index import Index, frame_type
 from cloud_backend.log.segments import ReadAhead, bases, first_record, read_records
 from shared.errors import DamagedData
 from shared.spool.disk import PosixDisk
+from shared.wire.frame import FrameType
 
 
 class Reader:
@@ -46,6 +48,23 @@ class Reader:
     def read(self, start: int, end: int) -> Iterator[tuple[int, Record]]:
         """Records that start in [start, end), with their offsets; ask only up to a `valid_end`."""
         return read_records(self._disk, start, end)
+
+    def declarations(self) -> Iterator[bytes]:
+        """Every DECLARE frame that still counts or is still kept: names and schemas of the edges, oldest first."""
+        found = bases(self._disk)
+        if not found:
+            return
+        file = self._disk.open(segment_name(found[0]))
+        try:
+            header = decode_segment_header(file.read(0, first_record(file, found[0])), found[0])
+        finally:
+            file.close()
+        for _, state in Index.decode(header.index).edges():
+            if state.declaration:
+                yield state.declaration
+        for _, record in self.read(found[0], self.valid_end()):
+            if frame_type(record.frame) == FrameType.DECLARE:
+                yield record.frame
 
     def _walk(self, base: int) -> int:
         file = self._disk.open(segment_name(base))

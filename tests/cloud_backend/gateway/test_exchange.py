@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from cloud_backend.log.log import Log
+from cloud_backend.log.reader import Reader
+from shared.spool.disk import PosixDisk
+from shared.wire.frame import FrameType, decode_one
+from shared.wire.messages import Refusal
+from tests.cloud_backend.gateway.phone import Phone, through
+
+
+def test_a_batch_is_in_the_log_when_its_receipt_arrives(service):
+    phone = service.phone()
+    assert phone.send(10, b"ten elements") == 10
+    records = list(service.gateway.log.read(0, service.gateway.log.end))
+    kinds = [decode_one(record.frame)[0].type for _, record in records]
+    assert kinds == [FrameType.DECLARE, FrameType.DATA]
+    reader = Reader(service.gateway.settings.log_directory)
+    assert list(reader.read(0, reader.valid_end())) == records
+    assert records[0][1].received_us > 0
+
+
+@pytest.mark.covers("SO-9", "NB-8")
+def test_repeating_an_exchange_any_number_of_times_changes_nothing(service):
+    phone = service.phone()
+    body = phone.session.seal([phone.declare(), phone.batch(0, 10)])
+    status, first = service.post(body)
+    assert status == 200
+    before = service.log_bytes()
+    for _ in range(20):
+        status, again = service.post(body)
+        assert status == 200
+        assert through_of(phone, again) == through_of(phone, first) == 10
+    for _ in range(20):  # the same batch in new exchanges
+        assert through(phone.exchange(phone.declare(), phone.batch(0, 10))[1]) == 10
+    assert service.log_bytes() == before
+
+
+def through_of(phone: Phone, answer: bytes) -> int:
+    from shared.wire.frame import decode_all
+
+    return through(list(decode_all(phone.session.open(answer))))
+
+
+def test_a_gap_is_answered_with_the_mark_and_kept_out_of_the_log(service):
+    phone = service.phone()
+    phone.send(10)
+    before = service.log_bytes()
+    status, frames = phone.exchange(phone.batch(20, 30))
+    assert (status, through(frames)) == (200, 10)
+    assert service.log_bytes() == before
+
+
+@pytest.mark.covers("SO-22")
+def test_a_restarted_gateway_continues_where_its_log_ends(start, tmp_path):
+    first = start()
+    phone = first.phone()
+    phone.send(10)
+    first.client.__exit__(None, None, None)
+    second = start()
+    phone.post = second.post
+    status, frames = phone.exchange(phone.batch(10, 20))
+    assert status == 401
+    assert Refusal.of(frames[0]).code == "session-unknown"
+    assert phone.hello()[0] == 200
+    assert phone.send(10) == 20
+    assert through(phone.exchange(phone.declare(), phone.batch(0, 10))[1]) == 20
+
+
+@pytest.mark.parametrize(
+    ("make", "status", "code"),
+    [
+        (lambda phone: phone.session.seal([phone.batch(5, 15)]), 409, "sync-overlap"),
+        (lambda phone: phone.session.seal([phone.batch(10, 20)])[:-1] + b"x", 401, "envelope-seal"),
+        (lambda phone: b"\xe1" + bytes(200), 401, "session-unknown"),
+        (lambda phone: b"", 400, "frame-truncated"),
+        (lambda phone: b"not a frame" * 30, 400, "frame-magic"),
+        (lambda phone: phone.session.seal([b"garbage" * 30]), 400, "frame-magic"),
+        (lambda phone: phone.session.seal([phone.batch(10, 20)[:-1]]), 400, "frame-truncated"),
+        (lambda phone: phone.batch(10, 20), 401, "session-required"),
+    ],
+)
+def test_a_malformed_or_forged_exchange_is_refused_and_the_log_unchanged(service, make, status, code):
+    phone = service.phone()
+    phone.send(10)
+    before = service.log_bytes()
+    got, answer = service.post(make(phone))
+    inside = phone.session.open(answer) if answer[:1] == b"\xe1" else answer
+    assert (got, Refusal.of(decode_one(inside)[0]).code) == (status, code)
+    assert service.log_bytes() == before
+    assert phone.send(10) == 20  # the phone kept its data and goes on
+
+
+def test_an_unknown_and_a_wrongly_signed_phone_learn_the_same_nothing(service):
+    known = service.phone()
+    stranger = Phone(service.gateway.keys.public_key, service.post)
+    forger = Phone(service.gateway.keys.public_key, service.post)
+    forger.session.device = known.device  # claims another's id
+    forger.session.incarnation = known.incarnation
+    before = service.log_bytes()
+    answers = {who.hello() for who in (stranger, forger)}
+    ((status, answer),) = answers
+    assert (status, Refusal.of(decode_one(answer)[0]).code) == (401, "device-unknown")
+    assert service.log_bytes() == before
+
+
+def test_a_frame_of_another_device_is_refused(service):
+    phone, other = service.phone("a"), service.phone("b")
+    before = service.log_bytes()
+    status, frames = phone.exchange(phone.declare(), other.declare(), other.batch(0, 10))
+    assert (status, Refusal.of(frames[0]).code) == (403, "sync-identity")
+    assert service.log_bytes() == before
+
+
+def test_an_oversized_body_is_refused_before_it_is_read(start):
+    service = start(exchange_bytes_max=2000)
+    phone = service.phone()
+    status, answer = service.post(phone.session.seal([phone.declare(), phone.batch(0, 10, bytes(3000))]))
+    assert (status, Refusal.of(decode_one(answer)[0]).code) == (413, "exchange-too-large")
+
+    def chunks():
+        for _ in range(10):
+            yield bytes(1000)
+
+    response = service.client.post(
+        "/v1/exchange", content=chunks(), headers={"content-type": "application/vnd.resurge.exchange"}
+    )
+    assert response.status_code == 413
+    assert phone.send(10) == 10
+
+
+def test_whoever_does_not_speak_our_media_type_gets_a_problem(service):
+    response = service.client.post("/v1/exchange", content=b"{}", headers={"content-type": "application/json"})
+    assert response.status_code == 415
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["code"] == "exchange-media-type"
+    assert service.client.get("/v1/exchange").status_code == 405
+
+
+def test_a_full_disk_is_507_with_nothing_acknowledged_and_heals(service, monkeypatch):
+    phone = service.phone()
+    phone.send(10)
+    before = service.log_bytes()
+
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shared.spool.disk.PosixFile.write", refuse)
+        status, frames = phone.exchange(phone.batch(10, 20))
+    assert (status, Refusal.of(frames[0]).code) == (507, "log-disk-full")
+    assert service.log_bytes() == before
+    assert service.client.get("/healthz").status_code == 200
+    phone.next = 10
+    assert phone.send(10) == 20
+
+
+def test_after_a_failed_sync_nothing_more_is_acknowledged_and_the_process_is_told_to_stop(start, monkeypatch):
+    service = start()
+    phone = service.phone()
+    phone.send(10)
+
+    def refuse(*_):
+        raise OSError(errno.EIO, "input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shared.spool.disk.PosixFile.sync", refuse)
+        status, frames = phone.exchange(phone.batch(10, 20))
+    assert (status, Refusal.of(frames[0]).code) == (503, "log-disk-failed")
+    # The disk works again, but this process must not find out by asking it again.
+    assert phone.exchange(phone.batch(10, 20))[0] == 503
+    assert service.client.get("/healthz").status_code == 503
+    assert service.gateway.broken is not None
+    reread = Log.open(PosixDisk(service.gateway.settings.log_directory))
+    assert [state.high_water for _, state in reread.edges()] in ([10], [20])

@@ -1,0 +1,112 @@
+"""A real gateway process for tests: started, killed, started again on the same home."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from cloud_backend.coordinator.roster import Roster
+from cloud_backend.gateway.ingest import MEDIA_TYPE
+from tests.cloud_backend.gateway.phone import Phone
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class GatewayProcess:
+    """Start with `start`; `kill` is SIGKILL. After a restart the port is the same."""
+
+    def __init__(self, home: Path, *options: str) -> None:
+        self.home = home
+        self.options = options
+        self.port = 0
+        self.process: subprocess.Popen[str] | None = None
+        self.key = b""
+        self._posts: list[PersistentPost] = []
+
+    def start(self) -> GatewayProcess:
+        command = [sys.executable, "-m", "cloud_backend.gateway", "--home", str(self.home), "--port", str(self.port)]
+        self.process = subprocess.Popen(
+            [*command, *self.options],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        line = self.process.stdout.readline()
+        assert line, "the gateway ended before it listened"
+        address = json.loads((self.home / "gateway.json").read_text())
+        self.port, self.key = address["port"], bytes.fromhex(address["key"])
+        return self
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit status."""
+        for post in self._posts:
+            post.close()
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(30)
+        self.process.stdout.close()
+        return status
+
+    def __enter__(self) -> GatewayProcess:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        for post in self._posts:
+            post.close()
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+
+    def post(self, path: str, body: bytes, content_type: str = MEDIA_TYPE.decode()) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request("POST", path, body, {"content-type": content_type})
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+    def phone(self, name: str = "phone") -> Phone:
+        """A paired phone with an open session and one connection that is opened again when it broke."""
+        self._posts.append(PersistentPost(self))
+        phone = Phone(self.key, self._posts[-1], name=name)
+        roster = Roster(self.home / "roster.sqlite")
+        code = roster.new_code(time.time_ns() // 1000)
+        roster.close()
+        status, answer = self.post("/v1/enrol", phone.enrolment(code), "application/json")
+        assert status == 200, answer
+        phone.enrolled(json.loads(answer)["incarnation"])
+        assert phone.hello()[0] == 200
+        return phone
+
+
+class PersistentPost:
+    def __init__(self, gateway: GatewayProcess) -> None:
+        self._gateway = gateway
+        self._connection: http.client.HTTPConnection | None = None
+
+    def __call__(self, body: bytes) -> tuple[int, bytes]:
+        if self._connection is None:
+            self._connection = http.client.HTTPConnection("127.0.0.1", self._gateway.port, timeout=30)
+        try:
+            self._connection.request("POST", "/v1/exchange", body, {"content-type": MEDIA_TYPE.decode()})
+            response = self._connection.getresponse()
+            return response.status, response.read()
+        except (OSError, http.client.HTTPException):
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
