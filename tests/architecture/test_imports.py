@@ -24,6 +24,8 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
             for alias in node.names:
                 yield node.lineno, alias.name
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            if node.module == "random" and {alias.name for alias in node.names} == {"Random"}:
+                continue  # the type of a generator that is handed in, already seeded
             yield node.lineno, node.module
 
 
