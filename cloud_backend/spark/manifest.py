@@ -58,15 +58,33 @@ class RecordFile:
 
 
 @dataclass(frozen=True, slots=True)
+class StatePart:
+    """State of a run of slots: a base and deltas. A range has several parts after a merge."""
+
+    range: Range
+    chain: tuple[str, ...]
+    sizes: tuple[int, ...]  # bytes of each file of the chain
+
+    def within(self, range_: Range) -> StatePart:
+        """The part as a range inside it uses it after a split: the same files, fewer slots."""
+        return StatePart(Range(max(self.range.lo, range_.lo), min(self.range.hi, range_.hi)), self.chain, self.sizes)
+
+    def to_json(self) -> list[Any]:
+        return [str(self.range), list(self.chain), list(self.sizes)]
+
+    @staticmethod
+    def from_json(value: Sequence[Any]) -> StatePart:
+        return StatePart(Range.parse(value[0]), tuple(value[1]), tuple(value[2]))
+
+
+@dataclass(frozen=True, slots=True)
 class Committed:
     """What one hash range did in one epoch. `outputs`: (output name, reader) -> record; a sink's reader is ''."""
 
     epoch: int
     generation: int  # how often this physical vertex had been rolled back
     outputs: Mapping[tuple[str, str], RecordFile]
-    state: tuple[str, ...]  # base and deltas, in order: together the snapshot of this epoch
-    state_bytes: int
-    frontiers: Mapping[str, Any]  # output name -> frontier
+    state: tuple[StatePart, ...]  # together the snapshot of this epoch
     rows_in: int
     bytes_read: int
     seconds: float
@@ -80,7 +98,7 @@ class Committed:
         return {
             "epoch": self.epoch, "generation": self.generation,
             "outputs": [[name, reader, *record.to_json()] for (name, reader), record in self.outputs.items()],
-            "state": list(self.state), "state_bytes": self.state_bytes, "frontiers": dict(self.frontiers),
+            "state": [part.to_json() for part in self.state],
             "rows_in": self.rows_in, "bytes_read": self.bytes_read, "seconds": round(self.seconds, 6),
             "code": self.code, "plan": self.plan, "quarantined": list(self.quarantined), "stale": self.stale,
             "attempt": self.attempt,
@@ -91,14 +109,21 @@ class Committed:
         return Committed(
             epoch=value["epoch"], generation=value["generation"],
             outputs={(each[0], each[1]): RecordFile.from_json(each[2:]) for each in value["outputs"]},
-            state=tuple(value["state"]), state_bytes=value["state_bytes"], frontiers=value["frontiers"],
+            state=tuple(StatePart.from_json(part) for part in value["state"]),
             rows_in=value["rows_in"], bytes_read=value["bytes_read"], seconds=value["seconds"], code=value["code"],
             plan=value["plan"], quarantined=tuple(value["quarantined"]), stale=value["stale"],
             attempt=value["attempt"],
         )  # fmt: skip
 
     def files(self) -> set[str]:
-        return {record.file for record in self.outputs.values()} | set(self.state)
+        return {record.file for record in self.outputs.values()} | self.state_files()
+
+    def state_files(self) -> set[str]:
+        return {name for part in self.state for name in part.chain}
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(sum(part.sizes) for part in self.state)
 
 
 @dataclass(slots=True)
@@ -152,6 +177,23 @@ class Manifest:
             for range_, lineage in self.vertices[vertex].items()
             if lineage.last is None or lineage.position < lineage.last
         }
+
+    def state_before(self, physical: Physical, epoch: int) -> tuple[StatePart, ...] | None:
+        """The snapshot the range starts the epoch from; None while its parents have not come so far."""
+        vertex, range_ = physical
+        lineage = self.lineage(physical)
+        if epoch > lineage.first:
+            committed = lineage.commits.get(epoch - 1)
+            return committed.state if committed and not committed.stale else None
+        if not lineage.parents:
+            return (StatePart(range_, (), ()),)
+        parts: list[StatePart] = []
+        for parent in lineage.parents:
+            before = self.vertices[vertex][parent].commits.get(epoch - 1)
+            if before is None or before.stale:
+                return None
+            parts += [part.within(range_) for part in before.state if part.range.overlaps(range_)]
+        return tuple(parts)
 
     def record_at(self, vertex: str, epoch: int) -> list[tuple[Range, Committed]] | None:
         """What every range of the vertex recorded in the epoch, or None while one is missing."""
@@ -238,7 +280,7 @@ class Manifest:
         self.vertices[entry["vertex"]][Range.parse(entry["range"])].superseded.clear()
 
     def _apply_collect(self, entry: Entry) -> None:
-        self.collected = {"records": entry["records"], "snapshots": entry["snapshots"], "log": entry["log"]}
+        self.collected = {key: entry[key] for key in ("records", "snapshots", "log", "at")}
         for epoch in [epoch for epoch in self.cuts if epoch <= entry["log"] and epoch < self.last_cut]:
             del self.cuts[epoch]
         for vertex, lineages in self.vertices.items():

@@ -57,7 +57,7 @@ def read_sink(store: Store, committed: Committed, sink: str, key: tuple[str, ...
     record = committed.outputs.get((sink, ""))
     if record is None or not record.rows:
         return []
-    rows, _ = records.read_slice(store.files / record.file, WHOLE)
+    rows, _, _ = records.read_slice(store.files / record.file, WHOLE)
     said = result_rows(sink, key, rows, revision_of(committed.generation, committed.epoch))
     return list({row.identity: row for row in said}.values())
 

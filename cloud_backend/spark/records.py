@@ -8,8 +8,8 @@ knows where to stop, and damage is found before a damaged row reaches an operato
     "RSrd" version | column bytes ... | footer (JSON) | footer length u32 | footer crc u32 | "RSrd"
 
 Fixed-width columns are the raw little-endian array. Text is uint32 offsets (rows + 1) followed by UTF-8.
-Besides its columns a record has `time` (event time), `seq` (producer's numbering), `slot` (consumer's) and
-`origin` (producer's slot, so that the order a consumer sees does not depend on how the producer was divided).
+Besides its columns a record has `time` (event time), `seq` (producer's numbering) and `slot` (consumer's). The footer
+also carries the edge's progress of time, so that the manifest stays small with many devices.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ MAGIC = b"RSrd"
 VERSION = 1
 _HEAD = struct.Struct("<4sI")
 _TAIL = struct.Struct("<II4s")
-_FIXED = {"time": np.dtype("<i8"), "seq": np.dtype("<i8"), "slot": np.dtype("<u2"), "origin": np.dtype("<u2")}
+_FIXED = {"time": np.dtype("<i8"), "seq": np.dtype("<i8"), "slot": np.dtype("<u2")}
 FOOTER_BYTES_MAX = 1 << 24
 
 Stored = np.ndarray | tuple[np.ndarray, bytes]  # a column as it is written; text is (offsets, bytes)
@@ -49,7 +50,6 @@ class Rows:
     time_us: np.ndarray
     seq: np.ndarray
     slot: np.ndarray
-    origin: np.ndarray
 
     def __len__(self) -> int:
         return len(self.seq)
@@ -61,7 +61,6 @@ class Rows:
             self.time_us[index],
             self.seq[index],
             self.slot[index],
-            self.origin[index],
         )
 
     @staticmethod
@@ -71,10 +70,7 @@ class Rows:
         return Rows(
             schema,
             {name: np.concatenate([part.columns[name] for part in parts]) for name in schema.names} if parts else {},
-            *(
-                np.concatenate([getattr(part, field) for part in parts])
-                for field in ("time_us", "seq", "slot", "origin")
-            ),
+            *(np.concatenate([getattr(part, name) for part in parts]) for name in ("time_us", "seq", "slot")),
         )
 
 
@@ -86,15 +82,17 @@ class Footer:
     starts: tuple[int, ...]  # the first row of each occupied slot
     digests: tuple[str, ...]  # of the rows of each occupied slot
     columns: Mapping[str, tuple[int, int]]  # name -> (offset, bytes)
+    progress: Mapping[str, Any]  # how far time has come on this edge, as JSON
 
     def digest_of(self, range_: Range) -> str:
-        """One digest over the slots of a range; '' when none of them holds a row."""
-        inside = [
+        """One digest over what a reader of this range gets: its rows, and the progress of time."""
+        said = [
             f"{slot}:{digest}"
             for slot, digest in zip(self.slots, self.digests, strict=True)
             if range_.lo <= slot < range_.hi
         ]
-        return hashlib.blake2b(" ".join(inside).encode(), digest_size=12).hexdigest() if inside else ""
+        said.append(json.dumps(self.progress, sort_keys=True))
+        return hashlib.blake2b(" ".join(said).encode(), digest_size=12).hexdigest()
 
     def bounds(self, range_: Range) -> tuple[int, int]:
         """The rows [first, last) that belong to the range."""
@@ -107,8 +105,9 @@ class Footer:
         return (first, last) if first < self.rows else (0, 0)
 
 
-def encode(rows: Rows) -> tuple[bytes, Footer]:
+def encode(rows: Rows, progress: Mapping[str, Any] | None = None) -> tuple[bytes, Footer]:
     """The whole file, and its footer. Rows need not be sorted yet."""
+    progress = progress or {}
     if len(rows) and bool((np.diff(rows.slot.astype(np.int32)) < 0).any()):
         rows = rows.take(np.argsort(rows.slot, kind="stable"))
     slots, starts = np.unique(rows.slot, return_index=True)
@@ -128,10 +127,12 @@ def encode(rows: Rows) -> tuple[bytes, Footer]:
         tuple(starts.tolist()),
         _slot_digests(stored, starts, len(rows)),
         places,
+        progress,
     )
     text = json.dumps(
         {
-            "schema": rows.schema.to_json(), "rows": footer.rows, "slots": footer.slots, "starts": footer.starts,
+            "schema": rows.schema.to_json(), "progress": progress, "rows": footer.rows,
+            "slots": footer.slots, "starts": footer.starts,
             "digests": footer.digests, "columns": {name: list(place) for name, place in places.items()},
         },
         separators=(",", ":"),
@@ -152,8 +153,8 @@ def read_footer(path: Path) -> Footer:
         os.close(handle)
 
 
-def read_slice(path: Path, range_: Range) -> tuple[Rows, int]:
-    """The rows of a range, checked against their digests, and how many bytes were read."""
+def read_slice(path: Path, range_: Range) -> tuple[Rows, Footer, int]:
+    """The rows of a range, checked against their digests, the footer, and how many bytes were read."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -171,16 +172,16 @@ def read_slice(path: Path, range_: Range) -> tuple[Rows, int]:
     }
     if found != named:
         raise DamagedData(f"rows of record {path.name} fail their digest", code="record-digest")
-    return rows, read
+    return rows, footer, read
 
 
 def _slot_digests(stored: Mapping[str, Stored], starts: np.ndarray, rows: int) -> tuple[str, ...]:
-    """A digest per run of rows. `origin` says how the producer was divided and `seq` how it numbered its rows: neither
-    is part of what a row says, so a second run on other ranges has the same digests."""
+    """A digest per run of rows. `seq` says how the producer numbered, not what a row says: it is left out, so a second
+    run on other ranges has the same digests."""
     hashes = [hashlib.blake2b(digest_size=8) for _ in starts]
     bounds = list(zip(starts.tolist(), [*starts.tolist()[1:], rows], strict=True)) if len(starts) else []
     for name, column in stored.items():
-        if name in ("origin", "seq"):
+        if name == "seq":
             continue
         if isinstance(column, tuple):
             offsets, text = column
@@ -215,6 +216,7 @@ def _footer(handle: int, path: Path) -> Footer:
         tuple(value["starts"]),
         tuple(value["digests"]),
         {name: (place[0], place[1]) for name, place in value["columns"].items()},
+        value["progress"],
     )
 
 
@@ -255,7 +257,7 @@ def _rows(handle: int, path: Path, footer: Footer, first: int, last: int) -> tup
         for field in footer.schema
     }
     special = {name: fixed(name, dtype) for name, dtype in _FIXED.items()}
-    rows = Rows(footer.schema, columns, special["time"], special["seq"], special["slot"], special["origin"])
+    rows = Rows(footer.schema, columns, special["time"], special["seq"], special["slot"])
     return rows, read
 
 
@@ -270,7 +272,6 @@ def _stored_columns(rows: Rows) -> dict[str, Stored]:
     stored["time"] = np.ascontiguousarray(rows.time_us, _FIXED["time"])
     stored["seq"] = np.ascontiguousarray(rows.seq, _FIXED["seq"])
     stored["slot"] = np.ascontiguousarray(rows.slot, _FIXED["slot"])
-    stored["origin"] = np.ascontiguousarray(rows.origin, _FIXED["origin"])
     return stored
 
 

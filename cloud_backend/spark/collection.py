@@ -1,0 +1,51 @@
+"""Collection: forget what no rollback inside the horizon could need, and then delete the files nobody names."""
+
+from __future__ import annotations
+
+from cloud_backend.spark.graph import JobGraph
+from cloud_backend.spark.manifest import Manifest, ManifestLog
+from cloud_backend.spark.store import Store
+from shared.recovery.retention import Retention, trims
+from shared.recovery.snapshots import Snapshots
+
+
+def collect(log: ManifestLog, term: int, graph: JobGraph, snapshots: Snapshots, retention: Retention) -> int:
+    """Append what may go and delete its files; returns how many were deleted."""
+    inputs = {name: graph.vertices[name].sources for name in graph.order}
+    stable = {name: snapshots.stable(name) for name in graph.order}
+    answer = trims(inputs, stable, retention)
+    oldest = {name: min((set(stable[name]) - answer.snapshots[name]) or {0}) for name in graph.order}
+    log_epoch = min((oldest[name] for name in graph.order if not inputs[name]), default=0)
+    entry = log.try_append(
+        "collect", term=term, records=dict(answer.records), snapshots=oldest, log=log_epoch, at=log.state.last_cut
+    )
+    if entry is None:
+        return 0
+    for name, epochs in answer.snapshots.items():
+        for epoch in epochs:
+            snapshots.collect(name, epoch)
+    return delete_unnamed(log.store, log.state, term)
+
+
+def delete_unnamed(store: Store, manifest: Manifest, term: int) -> int:
+    """Delete files that no commit names. A later driver's files (a higher term in the name) may be about to be
+    committed and stay; ours are all decided, because a driver collects only between its own jobs."""
+    named = {
+        file
+        for lineages in manifest.vertices.values()
+        for lineage in lineages.values()
+        for commits in (lineage.commits.values(), *lineage.superseded.values())
+        for committed in commits
+        for file in committed.files()
+    }
+    removed = 0
+    for name in store.file_names():
+        if name not in named and _term(name) <= term:
+            store.remove_file(name)
+            removed += 1
+    return removed
+
+
+def _term(name: str) -> int:
+    marks = [part for part in name.split(".") if part.startswith("t") and part[1:].isdigit()]
+    return int(marks[0][1:]) if marks else 0

@@ -1,0 +1,440 @@
+"""The job manager: cuts epochs from the ingest log and drives every vertex through them.
+
+One driver at a time holds the term. Its loop: fold in what others appended to the manifest; cut an epoch when the log
+has grown; run every step that is ready, as one Spark job with a task per hash range; commit what came back; publish.
+Steps of different epochs run side by side when their inputs are there, so a long chain of vertices is a pipeline.
+
+The one rule: nothing counts until its manifest entry is put. A driver killed anywhere leaves files nobody names and
+an entry that is there or is not; the next driver takes the term and goes on from the last entry.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from cloud_backend.log.reader import Reader
+from cloud_backend.results.store import Results
+from cloud_backend.spark import records
+from cloud_backend.spark.balance import Overload, redivision, sampling_rate
+from cloud_backend.spark.collection import collect
+from cloud_backend.spark.graph import JobGraph, job_graph
+from cloud_backend.spark.lease import Lease
+from cloud_backend.spark.manifest import Committed, Manifest, ManifestLog, Physical
+from cloud_backend.spark.plans import store_plan, stored_plan
+from cloud_backend.spark.publication import Publication
+from cloud_backend.spark.schedule import (
+    Step,
+    cascade,
+    physical_name,
+    ready_steps,
+    recovery_manifests,
+    specification,
+)
+from cloud_backend.spark.store import Store
+from shared.errors import DamagedData
+from shared.plan.encoding import encode_plan
+from shared.plan.graph import Plan
+from shared.recovery.retention import Retention
+from shared.recovery.rollback import rollback
+from shared.recovery.snapshots import Snapshots
+
+ATTEMPTS_MAX = 3
+
+
+class Runner(Protocol):
+    """Runs tasks: on Spark, or in this process."""
+
+    code: str
+
+    def run(self, specs: Sequence[dict[str, Any]], *, timeout_s: float | None = None) -> list[dict[str, Any]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    ranges: int = 2  # hash ranges of a vertex at its start
+    epoch_s: float = 1.0  # at most one cut per this many seconds
+    epochs_ahead_max: int = 8  # cuts that no vertex has finished; above it the log absorbs
+    epoch_bytes_max: int = 64 * 1024 * 1024
+    task_timeout_s: float | None = 120.0
+    retention: Retention = field(default_factory=Retention)
+    collect_every: int = 20  # epochs
+    balance: bool = True
+    ranges_max: int = 64
+    overload: Overload = field(default_factory=Overload)
+    lease_s: float = 10.0
+
+
+@dataclass(slots=True)
+class Parked:
+    """A range that cannot go on by itself: an operator raises on its state, or its task hangs. Visible, and lifted by a
+    rollback or a restart."""
+
+    reason: str
+    attempts: int = 0
+
+
+@dataclass(slots=True)
+class Events:
+    """What happened since the start, for status and tests."""
+
+    commits: int = 0
+    rollbacks: int = 0
+    cascades: int = 0
+    lost_races: int = 0
+    timeouts: int = 0
+    quarantined: list[dict[str, Any]] = field(default_factory=list)
+    cache: dict[str, int] = field(default_factory=dict)
+
+
+class JobManager:
+    def __init__(
+        self,
+        log_dir: Path | str,
+        store_dir: Path | str,
+        plan: Plan,
+        master: str = "local[*]",
+        *,
+        results: Results,
+        runner: Runner | None = None,
+        operator_modules: Sequence[str] = (),
+        settings: JobSettings | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.settings = settings or JobSettings()
+        self.store = Store(Path(store_dir).absolute())
+        self.store.create()
+        self._log_dir = Path(log_dir).absolute()
+        self._reader = Reader(self._log_dir)
+        self._clock = clock
+        self.owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self.lease = Lease(
+            self.store.root / "lease.json", owner=self.owner, duration_s=self.settings.lease_s, now=clock
+        )
+        if runner is None:
+            from cloud_backend.spark.session import SparkRunner, open_session
+
+            runner = SparkRunner(open_session(master), self.store.root / "code", operator_modules)
+        self.runner = runner
+        self.manifest_log = ManifestLog(self.store)
+        self.events = Events()
+        self.parked: dict[Physical, Parked] = {}
+        self._results = results
+        self._cut_at = float("-inf")
+        self._rate = 1.0
+        self._loads: dict[Physical, list[float]] = {}
+        self.term = self.manifest_log.take_over(self.owner)
+        self._install(plan)
+
+    # -- plans -----------------------------------------------------------------------------------------------------
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.manifest_log.state
+
+    def _install(self, plan: Plan) -> None:
+        """Store the plan and make it count; vertices that are new start at the next epoch."""
+        current = stored_plan(self.store, self.manifest.plan) if self.manifest.plan else None
+        if current is None or encode_plan(current) != encode_plan(plan):
+            number = store_plan(self.store, plan)
+            graph = job_graph(plan)
+            vertices = dict.fromkeys(graph.order, self.settings.ranges)
+            self._append("plan", plan=number, vertices=vertices, **{"from": self.manifest.last_cut + 1})
+        self._follow_plan()
+
+    def _follow_plan(self) -> None:
+        plan = stored_plan(self.store, self.manifest.plan)
+        self.graph: JobGraph = job_graph(plan)
+        self._plan_number = self.manifest.plan
+        self.publication = Publication(self.store, self.graph, self._results)
+        self._count_snapshots()
+
+    def _count_snapshots(self) -> None:
+        self.snapshots = Snapshots({name: self.graph.vertices[name].sources for name in self.graph.order})
+        for name in self.graph.order:
+            epochs = {epoch for lineage in self.manifest.vertices[name].values() for epoch in lineage.commits}
+            for epoch in sorted(epochs):
+                if epoch <= self.manifest.position(name):
+                    self.snapshots.complete(name, epoch)
+
+    # -- the loop --------------------------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """One round; False when there was nothing to do. Raises Fenced once another driver has taken over."""
+        self._catch_up()
+        worked = self._cut()
+        steps = ready_steps(self.manifest, self.graph, parked=self.parked)
+        if steps:
+            self._run(steps)
+            worked = True
+        self.publication.publish(self.manifest_log, self.term, self.snapshots)
+        if worked:
+            self._after_work()
+        return worked
+
+    def drain(self) -> None:
+        """Work until everything in the log was processed and published; parked ranges stay behind."""
+        self._cut_at = float("-inf")
+        while self.step():
+            self._cut_at = float("-inf")
+
+    def _catch_up(self) -> None:
+        if self.manifest_log.catch_up():
+            self.events.lost_races += 1
+            self.parked.clear()  # somebody rolled back or changed something: try again
+            if self.manifest.plan != self._plan_number:
+                self._follow_plan()
+            else:
+                self._count_snapshots()
+
+    def _append(self, kind: str, **fields: Any) -> bool:
+        if self.manifest_log.try_append(kind, term=self.term, **fields) is not None:
+            return True
+        self._catch_up()
+        return False
+
+    def _cut(self) -> bool:
+        """Cut the next epoch where the log ends now. The entry is durable before any task of the epoch runs."""
+        now = self._clock()
+        behind = min((self.manifest.position(name) for name in self.graph.order), default=0)
+        if now - self._cut_at < self.settings.epoch_s:
+            return False
+        start = self.manifest.cuts[self.manifest.last_cut]["ends"]["0"] if self.manifest.cuts else self._reader.start
+        end = self._reader.valid_end()
+        self._hint(max(0, end - start))
+        if end <= start or self.manifest.last_cut - behind >= self.settings.epochs_ahead_max:
+            return False
+        end = self._bounded(start, end)
+        self._cut_at = now
+        return self._append("cut", epoch=self.manifest.last_cut + 1, starts={"0": start}, ends={"0": end}, frontiers={})
+
+    def _bounded(self, start: int, end: int) -> int:
+        """An epoch holds about `epoch_bytes_max` at most, so that catching up after a long stop makes many epochs."""
+        if end - start <= self.settings.epoch_bytes_max:
+            return end
+        for offset, _ in self._reader.read(start, end):
+            if offset - start >= self.settings.epoch_bytes_max:
+                return offset
+        return end
+
+    # -- running and committing ------------------------------------------------------------------------------------
+
+    def _run(self, steps: list[Step]) -> None:
+        specs = [
+            specification(
+                self.manifest,
+                self.graph,
+                step,
+                log=str(self._log_dir),
+                store=str(self.store.root),
+                code=self.runner.code,
+            )
+            for step in steps
+        ]
+        for step in steps:
+            self.snapshots.begin(step.vertex, step.epoch)
+        outcomes = self._outcomes(steps, specs)
+        self.store.sync_files()
+        by_vertex: dict[tuple[str, int], dict[Step, dict[str, Any]]] = {}
+        for step, outcome in zip(steps, outcomes, strict=True):
+            if "ok" in outcome:
+                by_vertex.setdefault((step.vertex, step.epoch), {})[step] = outcome["ok"]
+        for done in by_vertex.values():
+            self._commit(done)
+        for step, spec, outcome in zip(steps, specs, outcomes, strict=True):
+            if "failed" in outcome:
+                self._failed(step, spec, outcome)
+
+    def _outcomes(self, steps: list[Step], specs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Run all as one job. When that dies or hangs, each by itself: one range must not hold up the rest."""
+        try:
+            return self.runner.run(specs, timeout_s=self.settings.task_timeout_s)
+        except Exception as error:
+            if len(specs) == 1:
+                self.events.timeouts += isinstance(error, TimeoutError)
+                return [{"failed": "hung" if isinstance(error, TimeoutError) else "died", "message": str(error)[:500]}]
+            return [self._outcomes([step], [spec])[0] for step, spec in zip(steps, specs, strict=True)]
+
+    def _commit(self, done: dict[Step, dict[str, Any]]) -> None:
+        """Commit the ranges of one vertex and epoch that are still wanted; another writer may have moved them."""
+        while done:
+            ranges: dict[str, Any] = {}
+            back: list[list[Any]] = []
+            for step, outcome in list(done.items()):
+                lineage = self.manifest.vertices.get(step.vertex, {}).get(step.range)
+                if lineage is None or (lineage.position, lineage.generation, self.manifest.plan) != (
+                    step.epoch - 1, outcome["generation"], outcome["plan"],
+                ):  # fmt: skip
+                    del done[step]
+                    continue
+                ranges[str(step.range)] = {key: value for key, value in outcome.items() if key != "cache"}
+                committed = Committed.from_json(ranges[str(step.range)])
+                back += [
+                    [vertex, str(range_), to]
+                    for vertex, range_, to in cascade(self.manifest, self.graph, step, committed, self._footer)
+                ]
+            if not ranges:
+                return
+            (vertex, epoch) = next((step.vertex, step.epoch) for step in done)
+            if self._append("commit", vertex=vertex, ranges=ranges, cascade=back):
+                self._committed(vertex, epoch, done, back)
+                return
+
+    def _committed(self, vertex: str, epoch: int, done: dict[Step, dict[str, Any]], back: list[list[Any]]) -> None:
+        self.events.commits += 1
+        self.events.cascades += len(back)
+        for step, outcome in done.items():
+            self.parked.pop(step.physical, None)
+            self._loads.setdefault(step.physical, []).append(outcome["seconds"] / max(self.settings.epoch_s, 1e-3))
+            self.events.quarantined += outcome["quarantined"]
+            for how in outcome["cache"]:
+                self.events.cache[how] = self.events.cache.get(how, 0) + 1
+        for reader, _, to in back:
+            self.snapshots.roll_back(reader, to)
+        if self.manifest.position(vertex) >= epoch:
+            self.snapshots.complete(vertex, epoch)
+
+    def _footer(self, name: str) -> records.Footer | None:
+        try:
+            return records.read_footer(self.store.files / name)
+        except DamagedData:
+            return None
+
+    # -- failures --------------------------------------------------------------------------------------------------
+
+    def _failed(self, step: Step, spec: dict[str, Any], outcome: dict[str, Any]) -> None:
+        kind = outcome["failed"]
+        if kind == "state":
+            self._recover([step.physical], damaged=[outcome["file"]], reason=outcome["message"])
+        elif kind == "record":
+            owner = self._producer(outcome["file"])
+            if owner is not None:
+                (vertex, range_), epoch = owner
+                self._recover(
+                    [(vertex, range_)], to=epoch - 1, lost=[(vertex, str(range_), epoch)], reason=outcome["message"]
+                )
+        else:
+            parked = self.parked.get(step.physical, Parked("", 0))
+            attempts = parked.attempts + 1
+            # An operator that raises on its state will raise again; a hung or dead task may have been the machine.
+            if kind == "operator" or attempts >= ATTEMPTS_MAX:
+                self.parked[step.physical] = Parked(f"{kind}: {outcome['message']}", attempts)
+            else:
+                self._retry(step, spec, attempts)
+
+    def _retry(self, step: Step, spec: dict[str, Any], attempts: int) -> None:
+        (outcome,) = self._outcomes([step], [spec])
+        if "ok" in outcome:
+            self.store.sync_files()
+            self._commit({step: outcome["ok"]})
+        else:
+            self.parked[step.physical] = Parked("", attempts)
+            self._failed(step, spec, outcome)
+
+    def _producer(self, file: str) -> tuple[Physical, int] | None:
+        for vertex, lineages in self.manifest.vertices.items():
+            for range_, lineage in lineages.items():
+                for epoch, committed in lineage.commits.items():
+                    if any(record.file == file for record in committed.outputs.values()):
+                        return (vertex, range_), epoch
+        return None
+
+    def _recover(
+        self,
+        failed: Sequence[Physical],
+        *,
+        reason: str,
+        to: int | None = None,
+        damaged: Sequence[str] = (),
+        lost: Sequence[tuple[str, str, int]] = (),
+    ) -> None:
+        """Roll back what was damaged or lost. What reads it follows only if the second run differs (`cascade`)."""
+        manifests = recovery_manifests(self.manifest, self.graph, code=self.runner.code, damaged=damaged)
+        plan = rollback(
+            [physical_name(physical) for physical in failed],
+            manifests,
+            [(f"{vertex} {text}", epoch) for vertex, text, epoch in lost],
+            to=to,
+        )
+        if self._append(
+            "rollback", rollback=[[vertex, str(range_)] for vertex, range_ in failed], to=plan.epoch, changed=False,
+            lost=[list(each) for each in lost], reason=reason, predicted=sorted(plan.rollback),
+        ):  # fmt: skip
+            self.events.rollbacks += 1
+            for vertex, _ in failed:
+                self.snapshots.roll_back(vertex, plan.epoch)
+
+    # -- around the work -------------------------------------------------------------------------------------------
+
+    def _after_work(self) -> None:
+        if self.settings.balance:
+            self._balance()
+        if self.manifest.last_cut - self.manifest.collected.get("at", 0) >= self.settings.collect_every:
+            collect(self.manifest_log, self.term, self.graph, self.snapshots, self.settings.retention)
+        self.write_status()
+
+    def _balance(self) -> None:
+        for vertex in self.graph.order:
+            epoch = self.manifest.position(vertex)
+            if not self.graph.vertices[vertex].key or not epoch:
+                continue
+            ranges = self.manifest.ranges_at(vertex, epoch + 1)
+            level = all(self.manifest.vertices[vertex][range_].position == epoch for range_ in ranges)
+            if not level:
+                continue
+            loads = {range_: self._loads.get((vertex, range_), []) for range_ in ranges}
+            division = redivision(loads, ranges_max=self.settings.ranges_max, ranges_min=self.settings.ranges)
+            if division is not None:
+                for range_ in division.old:
+                    self._loads.pop((vertex, range_), None)
+                self._append(
+                    "ranges", vertex=vertex, old=[str(each) for each in division.old],
+                    new=[str(each) for each in division.new], **{"from": epoch + 1},
+                )  # fmt: skip
+
+    def _hint(self, backlog_bytes: int) -> None:
+        """Ask phones to sample less while the log holds more than it should; the gateway reads this file."""
+        rate = sampling_rate(backlog_bytes, self._rate, self.settings.overload)
+        if rate != self._rate:
+            self._rate = rate
+            _replace(self.store.root / "hints.json", {"sampling_rate": rate, "backlog_bytes": backlog_bytes})
+
+    def write_status(self) -> None:
+        _replace(self.store.root / "status.json", self.status())
+
+    def status(self) -> dict[str, Any]:
+        return {
+            "owner": self.owner, "term": self.term, "epoch": self.manifest.last_cut, "code": self.runner.code,
+            "stable": self.snapshots.stable_everywhere(), "entries": self.manifest.n, "at": self._clock(),
+            "vertices": {
+                name: {
+                    "position": self.manifest.position(name),
+                    "ranges": {str(range_): at for range_, at in sorted(self.manifest.frontier_of(name).items())},
+                }
+                for name in self.graph.order
+            },
+            "parked": {physical_name(physical): each.reason for physical, each in self.parked.items() if each.reason},
+            "quarantined": self.events.quarantined[-100:], "quarantined_count": len(self.events.quarantined),
+            "cache": self.events.cache, "sampling_rate": self._rate,
+        }  # fmt: skip
+
+    def run(self, *, stop: Callable[[], bool] = lambda: False, idle_s: float = 0.05) -> None:
+        """Work until told to stop, renewing the lease."""
+        while not stop():
+            self.lease.acquire()
+            if not self.step():
+                time.sleep(idle_s)
+        self.lease.release()
+
+
+def _replace(path: Path, value: dict[str, Any]) -> None:
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+    temporary.write_text(json.dumps(value))
+    temporary.replace(path)

@@ -1,0 +1,143 @@
+"""The job's graph: the plan's cloud vertices, who reads whom, and by which key.
+
+A vertex that reads a sync edge takes its rows from the log by device. When its key is another one, rows must first find
+their range, so an `ingest` vertex is put before it: it decodes the log and records the rows by that key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from shared.plan.fragments import Vertex
+from shared.plan.graph import Plan, with_device
+from shared.plan.operators import DEVICE, SyncBack
+from shared.plan.vertices import vertices
+from shared.recovery.replay import topological
+from shared.stream.schema import Schema
+
+FEEDBACK = "feedback "
+
+
+@dataclass(frozen=True, slots=True)
+class LogInput:
+    """A sync edge, read from the log by device."""
+
+    edge: str
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeInput:
+    """Another vertex's recorded output; `delay` 1 for feedback, which enters the epoch after."""
+
+    edge: str
+    vertex: str
+    delay: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    name: str
+    key: tuple[str, ...]
+    stable: bool  # hold results until their epoch is STABLE
+
+
+@dataclass(frozen=True, slots=True)
+class JobVertex:
+    name: str
+    key: tuple[str, ...]
+    inputs: tuple[LogInput | EdgeInput, ...]
+    readers: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]  # output edge -> (reader, its key)
+    sinks: tuple[Sink, ...] = ()
+    deterministic: bool = True
+    merge: str = "ordered"
+    ingest: bool = False
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The vertices it reads in the same epoch."""
+        found = [entry.vertex for entry in self.inputs if isinstance(entry, EdgeInput) and not entry.delay]
+        return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True, slots=True)
+class JobGraph:
+    plan: Plan
+    vertices: Mapping[str, JobVertex]
+    order: tuple[str, ...]  # topological
+    wire: Mapping[str, Schema]  # sync edge -> what its batches hold
+    schemas: Mapping[str, Schema]  # every edge -> the columns of its rows in the cloud
+
+    def readers_of(self, vertex: str) -> list[str]:
+        return [name for name in self.order if vertex in self.vertices[name].sources]
+
+    def upstream(self, vertex: str) -> list[str]:
+        """The vertex and everything above it."""
+        found = [vertex]
+        for name in found:
+            found.extend(source for source in self.vertices[name].sources if source not in found)
+        return found
+
+
+def job_graph(plan: Plan) -> JobGraph:
+    parts = {part.name: part for part in vertices(plan)}
+    wire = {edge.name: edge.schema for edge in plan.edges}
+    schemas: dict[str, Schema] = {name: with_device(schema) for name, schema in wire.items()}
+    producer: dict[str, str] = {}
+    for part in parts.values():
+        for output in part.fragment.outputs:
+            if output.kind in ("edge", "feed"):
+                producer[output.name] = part.name
+                schemas[output.name] = output.schema
+    ingested = {
+        entry: _ingest_name(entry)
+        for part in parts.values()
+        for entry in part.inputs
+        if entry in wire and part.key != (DEVICE,)
+    }
+    inputs = {
+        part.name: tuple(_input(part, entry, wire, producer, ingested) for entry in part.inputs)
+        for part in parts.values()
+    }
+    readers: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    for part in parts.values():
+        for entry in inputs[part.name]:
+            if isinstance(entry, EdgeInput):
+                readers.setdefault(entry.edge, []).append((part.name, part.key))
+    found = {
+        name: JobVertex(name, (DEVICE,), (LogInput(edge),), {edge: tuple(readers[edge])}, ingest=True)
+        for edge, name in ingested.items()
+    }
+    for part in parts.values():
+        outputs = {
+            output.name: tuple(readers.get(output.name, ()))
+            for output in part.fragment.outputs
+            if output.name in producer
+        }
+        found[part.name] = JobVertex(
+            part.name, part.key, inputs[part.name], outputs, _sinks(part, plan), part.deterministic, part.merge
+        )
+    order = topological({name: vertex.sources for name, vertex in found.items()})
+    return JobGraph(plan, found, tuple(order), wire, schemas)
+
+
+def _ingest_name(edge: str) -> str:
+    return f"ingest {edge}"
+
+
+def _input(
+    part: Vertex, entry: str, wire: Mapping[str, Schema], producer: Mapping[str, str], ingested: Mapping[str, str]
+) -> LogInput | EdgeInput:
+    if entry in wire:
+        return LogInput(entry) if part.key == (DEVICE,) else EdgeInput(entry, ingested[entry])
+    return EdgeInput(entry, producer[entry], delay=1 if entry.startswith(FEEDBACK) else 0)
+
+
+def _sinks(part: Vertex, plan: Plan) -> tuple[Sink, ...]:
+    found = []
+    for output in part.fragment.outputs:
+        if output.kind in ("sync_back", "subscribe"):
+            node = plan.node(output.node)
+            stable = isinstance(node.operator, SyncBack) and node.operator.commit == "stable"
+            found.append(Sink(output.name, node.type.key, stable))
+    return tuple(found)

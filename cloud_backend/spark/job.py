@@ -1,0 +1,89 @@
+"""The job's process: `python -m cloud_backend.spark.job --log DIR --store DIR --plan FILE --results FILE`.
+
+Prints one JSON line when it is ready and one when it stops. SIGTERM and SIGINT finish the round at hand and stop;
+kill -9 at any point costs nothing but time. With --standby it waits until the lease of the running driver has run out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from cloud_backend.results.store import Results
+from cloud_backend.spark.driver import JobManager, JobSettings
+from cloud_backend.spark.lease import Lease
+from cloud_backend.spark.manifest import Fenced
+from shared.plan.encoding import decode_plan
+
+FENCED_EXIT = 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _options(arguments)
+    stopping = False
+
+    def stop(*_: object) -> None:
+        nonlocal stopping
+        stopping = True
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    if options.standby:
+        watched = Lease(options.store / "lease.json", owner="standby", duration_s=0, now=time.time)
+        while watched.holder() is not None and not stopping:
+            time.sleep(0.2)
+        if stopping:
+            return 0
+    settings = JobSettings(
+        ranges=options.ranges, epoch_s=options.epoch_s, task_timeout_s=options.task_timeout_s, balance=options.balance
+    )
+    manager = JobManager(
+        options.log,
+        options.store,
+        decode_plan(options.plan.read_bytes()),
+        options.master,
+        results=Results(options.results),
+        operator_modules=options.module,
+        settings=settings,
+    )
+    _say({"ready": True, "owner": manager.owner, "term": manager.term, "epoch": manager.manifest.last_cut})
+    try:
+        manager.run(stop=lambda: stopping)
+        if options.drain:
+            manager.drain()
+    except Fenced as fenced:
+        _say({"fenced": True, "message": fenced.message})
+        return FENCED_EXIT
+    _say({"stopped": True, **manager.status()})
+    return 0
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m cloud_backend.spark.job", description=__doc__)
+    parser.add_argument("--log", type=Path, required=True, help="the ingest log's directory")
+    parser.add_argument("--store", type=Path, required=True, help="where manifest, records and state are kept")
+    parser.add_argument("--plan", type=Path, required=True, help="an encoded plan")
+    parser.add_argument("--results", type=Path, required=True, help="the results store")
+    parser.add_argument("--master", default="local[*]", help="any Spark master")
+    parser.add_argument("--module", action="append", default=[], help="a module with users' operator types")
+    parser.add_argument("--ranges", type=int, default=2, help="hash ranges of a vertex at its start")
+    parser.add_argument("--epoch-s", type=float, default=1.0, help="at most one epoch per this many seconds")
+    parser.add_argument("--task-timeout-s", type=float, default=120.0, help="a task that takes longer counts as hung")
+    parser.add_argument("--no-balance", dest="balance", action="store_false", help="never split or merge ranges")
+    parser.add_argument("--drain", action="store_true", help="on SIGTERM, finish all of the log first")
+    parser.add_argument("--standby", action="store_true", help="wait until the running driver's lease has run out")
+    return parser.parse_args(arguments)
+
+
+def _say(value: dict[str, object]) -> None:
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""What runs next, what a change cascades to, and what a rollback would take: pure functions of manifest and graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cloud_backend.spark.graph import EdgeInput, JobGraph, LogInput
+from cloud_backend.spark.manifest import Committed, Manifest, Physical
+from cloud_backend.spark.records import Footer
+from cloud_backend.spark.slots import Range
+from shared.recovery.rollback import Merge, RecoveryPlan, Rule, VertexManifest, rollback
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One range of a vertex runs one epoch."""
+
+    vertex: str
+    range: Range
+    epoch: int
+
+    @property
+    def physical(self) -> Physical:
+        return (self.vertex, self.range)
+
+
+def ready_steps(manifest: Manifest, graph: JobGraph, *, parked: Collection[Physical] = ()) -> list[Step]:
+    """Every step that may run now, oldest epochs first; each range at most once."""
+    steps = []
+    for index, vertex in enumerate(graph.order):
+        for range_, position in manifest.frontier_of(vertex).items():
+            step = Step(vertex, range_, position + 1)
+            if step.epoch <= manifest.last_cut and step.physical not in parked and _readable(manifest, graph, step):
+                steps.append((step.epoch, index, range_, step))
+    return [step for *_, step in sorted(steps, key=lambda each: each[:3])]
+
+
+def _readable(manifest: Manifest, graph: JobGraph, step: Step) -> bool:
+    if manifest.state_before(step.physical, step.epoch) is None:
+        return False
+    for entry in graph.vertices[step.vertex].inputs:
+        if isinstance(entry, LogInput):
+            if step.epoch not in manifest.cuts:
+                return False
+        elif step.epoch - entry.delay >= 1 and manifest.record_at(entry.vertex, step.epoch - entry.delay) is None:
+            return False
+    return True
+
+
+def specification(
+    manifest: Manifest, graph: JobGraph, step: Step, *, log: str, store: str, code: str
+) -> dict[str, Any]:
+    """What the task needs to know; JSON."""
+    state = manifest.state_before(step.physical, step.epoch)
+    assert state is not None
+    records: dict[str, list[str]] = {}
+    slices: list[list[int]] = []
+    vertex = graph.vertices[step.vertex]
+    for entry in vertex.inputs:
+        if isinstance(entry, EdgeInput):
+            found = manifest.record_at(entry.vertex, step.epoch - entry.delay) or []
+            files = [committed.outputs[entry.edge, step.vertex].file for _, committed in found]
+            # "arrival" takes its inputs as they came: by the attempts' names, which a second run does not repeat.
+            records[entry.edge] = sorted(files, key=_attempt) if vertex.merge == "arrival" else files
+        else:
+            cut = manifest.cuts[step.epoch]
+            slices = [[cut["starts"][partition], end] for partition, end in sorted(cut["ends"].items())]
+    return {
+        "store": store, "vertex": step.vertex, "range": str(step.range), "epoch": step.epoch,
+        "generation": manifest.lineage(step.physical).generation, "term": manifest.term, "plan": manifest.plan,
+        "code": code, "state": [part.to_json() for part in state], "log": {"directory": log, "slices": slices},
+        "records": records,
+    }  # fmt: skip
+
+
+def _attempt(file: str) -> str:
+    return file.split(".")[-3]
+
+
+def cascade(
+    manifest: Manifest,
+    graph: JobGraph,
+    step: Step,
+    committed: Committed,
+    footer: Callable[[str], Footer | None],
+) -> list[tuple[str, Range, int]]:
+    """Which readers must go back, and to where, because the range says something else in this epoch than they read."""
+    lineage = manifest.lineage(step.physical)
+    before = lineage.commits.get(step.epoch)
+    if before is None and step.epoch in lineage.superseded:
+        before = lineage.superseded[step.epoch][-1]
+    if before is None:
+        return []
+    back: list[tuple[str, Range, int]] = []
+    for (name, reader), record in committed.outputs.items():
+        old = before.outputs.get((name, reader))
+        if not reader or (old is not None and old.digest == record.digest):
+            continue
+        was, now = footer(old.file) if old else None, footer(record.file)
+        delay = next(
+            entry.delay
+            for entry in graph.vertices[reader].inputs
+            if isinstance(entry, EdgeInput) and entry.edge == name
+        )
+        read_in = step.epoch + delay
+        for range_ in manifest.ranges_at(reader, read_in):
+            same = was is not None and now is not None and was.digest_of(range_) == now.digest_of(range_)
+            if not same and manifest.vertices[reader][range_].position >= read_in:
+                back.append((reader, range_, read_in - 1))
+    if step.epoch == lineage.last:  # ranges that took over from this one started from a state that is no more
+        back += [
+            (step.vertex, range_, step.epoch)
+            for range_, child in manifest.vertices[step.vertex].items()
+            if step.range in child.parents and child.position > step.epoch
+        ]
+    return list(dict.fromkeys(back))
+
+
+# -- rollback ----------------------------------------------------------------------------------------------------------
+
+
+def physical_name(physical: Physical) -> str:
+    return f"{physical[0]} {physical[1]}"
+
+
+def parse_physical(name: str) -> Physical:
+    vertex, _, text = name.rpartition(" ")
+    return vertex, Range.parse(text)
+
+
+def recovery_manifests(
+    manifest: Manifest,
+    graph: JobGraph,
+    *,
+    code: str | None = None,
+    damaged: Collection[str] = (),
+    changed: Collection[str] = (),
+) -> dict[str, VertexManifest]:
+    """The graph of physical vertices as `rollback` wants it. `damaged` are state files that cannot be used; `changed`
+    vertices are known to run different code or configuration than before."""
+    unusable = set(damaged)
+    found = {}
+    for vertex in graph.order:
+        described = graph.vertices[vertex]
+        for range_, lineage in manifest.vertices[vertex].items():
+            sources = [
+                physical_name((source, each)) for source in described.sources for each in manifest.vertices[source]
+            ] + [physical_name((vertex, parent)) for parent in lineage.parents]
+            snapshots = {
+                epoch
+                for epoch, committed in lineage.commits.items()
+                if not committed.stale and not committed.state_files() & unusable
+            }
+            if manifest.state_before((vertex, range_), lineage.first) is not None and lineage.first in manifest.cuts:
+                snapshots.add(lineage.first - 1)
+            ran = [each.code for epoch, each in lineage.commits.items() if epoch <= lineage.position]
+            found[physical_name((vertex, range_))] = VertexManifest(
+                inputs=tuple(sources),
+                position=lineage.position,
+                snapshots=frozenset(snapshots),
+                deterministic=described.deterministic,
+                merge=Merge(described.merge),
+                same_code=vertex not in changed and (code is None or all(each == code for each in ran)),
+            )
+    return found
+
+
+def undo(
+    manifest: Manifest,
+    graph: JobGraph,
+    vertex: str,
+    to: int,
+    *,
+    ranges: Collection[Range] | None = None,
+    code: str | None = None,
+    rule: Rule = Rule.CHANGED,
+) -> RecoveryPlan:
+    """What rolling a vertex back to an epoch takes, when its operator was wrong: its output will change."""
+    failed = {
+        physical_name((vertex, range_))
+        for range_, lineage in manifest.vertices[vertex].items()
+        if lineage.position > to and (ranges is None or any(range_.overlaps(each) for each in ranges))
+    }
+    manifests = recovery_manifests(manifest, graph, code=code, changed=(vertex,))
+    return rollback(failed, manifests, to=to, rule=rule)
+
+
+def cost(manifest: Manifest, plan: RecoveryPlan) -> Mapping[str, float]:
+    """What carrying out the plan reads and takes, judged by what the same epochs read and took before."""
+    state_bytes = replayed = seconds = 0.0
+    epochs = 0
+    for name in plan.rollback:
+        physical = parse_physical(name)
+        lineage = manifest.lineage(physical)
+        restored = lineage.commits.get(max(plan.epoch, lineage.first - 1))
+        state_bytes += restored.state_bytes if restored else 0
+        for epoch in range(max(plan.epoch, lineage.first - 1) + 1, lineage.position + 1):
+            committed = lineage.commits.get(epoch)
+            if committed is not None:
+                replayed += committed.bytes_read
+                seconds += committed.seconds
+                epochs += 1
+    return {"state_bytes": state_bytes, "replay_bytes": replayed, "task_seconds": seconds, "vertex_epochs": epochs}
