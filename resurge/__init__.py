@@ -3,11 +3,15 @@
     import resurge as rs
     from resurge import col
 
-Everything a program needs is here; Spark is imported only when `engine="spark"` is asked for.
+Everything a program needs is here. Names load when they are first used, so the command line starts fast, and Spark only
+when `engine="spark"` asks for it.
 """
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import shared
@@ -19,99 +23,99 @@ if not getattr(shared, "RESURGE", False):  # another top-level package called "s
         "elsewhere [shared-hidden]"
     )
 
-from shared.errors import PeerError, ResurgeError, UsageError
-from shared.plan.explain import explain
-from shared.stream.declare import aggregate, lossless, lossy, operator, plan_of
-from shared.stream.functions import (
-    count,
-    dft,
-    distinct,
-    first,
-    floor,
-    haversine,
-    hypot,
-    if_else,
-    is_missing,
-    last,
-    max,
-    mean,
-    min,
-    path_km,
-    quantile,
-    sqrt,
-    std,
-    sum,
-    top_k,
-    user_aggregate,
-    variance,
-)
-from shared.stream.program import load_program
-from shared.stream.sources import feedback, sensor, stream, timer
-from shared.stream.stream import Stream
-from shared.stream.terms import call, col, state
-
 if TYPE_CHECKING:
-    from resurge.evaluate import evaluate
-    from resurge.sql import sql
+    from resurge.evaluate import evaluate as evaluate
+    from resurge.sql import sql as sql
+    from shared.errors import PeerError as PeerError
+    from shared.errors import ResurgeError as ResurgeError
+    from shared.errors import UsageError as UsageError
+    from shared.plan.explain import explain as explain
+    from shared.stream.declare import aggregate as aggregate
+    from shared.stream.declare import lossless as lossless
+    from shared.stream.declare import lossy as lossy
+    from shared.stream.declare import operator as operator
+    from shared.stream.declare import plan_of as plan_of
+    from shared.stream.functions import count as count
+    from shared.stream.functions import dft as dft
+    from shared.stream.functions import distinct as distinct
+    from shared.stream.functions import first as first
+    from shared.stream.functions import floor as floor
+    from shared.stream.functions import haversine as haversine
+    from shared.stream.functions import hypot as hypot
+    from shared.stream.functions import if_else as if_else
+    from shared.stream.functions import is_missing as is_missing
+    from shared.stream.functions import last as last
+    from shared.stream.functions import max as max
+    from shared.stream.functions import mean as mean
+    from shared.stream.functions import min as min
+    from shared.stream.functions import path_km as path_km
+    from shared.stream.functions import quantile as quantile
+    from shared.stream.functions import sqrt as sqrt
+    from shared.stream.functions import std as std
+    from shared.stream.functions import sum as sum
+    from shared.stream.functions import top_k as top_k
+    from shared.stream.functions import user_aggregate as user_aggregate
+    from shared.stream.functions import variance as variance
+    from shared.stream.program import load_program as load_program
+    from shared.stream.sources import feedback as feedback
+    from shared.stream.sources import sensor as sensor
+    from shared.stream.sources import stream as stream
+    from shared.stream.sources import timer as timer
+    from shared.stream.stream import Stream as Stream
+    from shared.stream.terms import call as call
+    from shared.stream.terms import col as col
+    from shared.stream.terms import state as state
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "PeerError",
-    "ResurgeError",
-    "Stream",
-    "UsageError",
-    "aggregate",
-    "call",
-    "col",
-    "count",
-    "dft",
-    "distinct",
-    "evaluate",
-    "explain",
-    "feedback",
-    "first",
-    "floor",
-    "haversine",
-    "hypot",
-    "if_else",
-    "is_missing",
-    "last",
-    "load_program",
-    "lossless",
-    "lossy",
-    "max",
-    "mean",
-    "min",
-    "operator",
-    "path_km",
-    "plan_of",
-    "quantile",
-    "sensor",
-    "sql",
-    "sqrt",
-    "state",
-    "std",
-    "stream",
-    "sum",
-    "timer",
-    "top_k",
-    "user_aggregate",
-    "variance",
-]
+_HOMES = {
+    "shared.errors": ("PeerError", "ResurgeError", "UsageError"),
+    "shared.plan.explain": ("explain",),
+    "shared.stream.declare": ("aggregate", "lossless", "lossy", "operator", "plan_of"),
+    "shared.stream.functions": (
+        "count", "dft", "distinct", "first", "floor", "haversine", "hypot", "if_else", "is_missing", "last", "max",
+        "mean", "min", "path_km", "quantile", "sqrt", "std", "sum", "top_k", "user_aggregate", "variance",
+    ),
+    "shared.stream.program": ("load_program",),
+    "shared.stream.sources": ("feedback", "sensor", "stream", "timer"),
+    "shared.stream.stream": ("Stream",),
+    "shared.stream.terms": ("call", "col", "state"),
+}  # fmt: skip
+
+_NAMES = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted((*_NAMES, "evaluate", "sql"))  # noqa: PLE0605  # computed from the table above
 
 
 def __getattr__(name: str) -> object:
-    """Heavy parts load when first used: the engines for `evaluate`, sqlglot for `sql`."""
-    if name == "evaluate":
-        # `resurge.evaluate` is also the module's name; importing it binds the module here, so the function is put back.
-        from resurge.evaluate import evaluate
+    home = _NAMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'resurge' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(home), name)
+    return found
 
-        globals()["evaluate"] = evaluate
-        return evaluate
-    if name == "sql":
-        from resurge.sql import sql
 
-        globals()["sql"] = sql
-        return sql
-    raise AttributeError(f"module 'resurge' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
+class _FrontDoor(ModuleType):
+    """`rs.evaluate` and `rs.sql` are functions that live in modules of the same name. Importing such a module binds it
+    to its name here; these properties keep the name for the function."""
+
+    @property
+    def evaluate(self) -> object:
+        return import_module("resurge.evaluate").evaluate
+
+    @evaluate.setter
+    def evaluate(self, module: object) -> None: ...
+
+    @property
+    def sql(self) -> object:
+        return import_module("resurge.sql").sql
+
+    @sql.setter
+    def sql(self, module: object) -> None: ...
+
+
+sys.modules[__name__].__class__ = _FrontDoor
