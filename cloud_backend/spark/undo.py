@@ -1,0 +1,106 @@
+"""Rolling a vertex back while the job runs: one entry in the manifest, by anyone who can write to the store.
+
+No request is sent to the driver. It finds the entry when it next folds the manifest in, or when it loses the race for
+an entry's number; what it had in hand for a range that was moved is dropped. So a rollback needs no running driver, and
+a driver that dies in the middle changes nothing about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cloud_backend.spark.graph import JobGraph, job_graph
+from cloud_backend.spark.manifest import ManifestLog
+from cloud_backend.spark.plans import store_plan, stored_plan
+from cloud_backend.spark.schedule import cost, parse_physical, undo
+from cloud_backend.spark.slots import Range
+from cloud_backend.spark.store import Store
+from shared.errors import UsageError
+from shared.plan.graph import Plan
+from shared.recovery.rollback import RecoveryPlan, Rule
+
+OTHER_WRITERS_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """What a rollback takes, and, once done, the manifest entry that did it."""
+
+    plan: RecoveryPlan
+    cost: dict[str, float]
+    entry: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "rollback": sorted(self.plan.rollback), "replay": dict(self.plan.replay), "epoch": self.plan.epoch,
+            "reasons": dict(self.plan.reasons), "cost": self.cost, "entry": self.entry,
+        }  # fmt: skip
+
+
+def roll_back(
+    store_dir: Path | str,
+    vertex: str,
+    to: int,
+    *,
+    ranges: Collection[Range] | None = None,
+    dry_run: bool = False,
+    fixed: Plan | None = None,
+    rule: Rule = Rule.CHANGED,
+) -> Undo:
+    """Undo everything the vertex did after epoch `to`, or only say what that takes. With `fixed`, another plan of the same
+    shape counts from here on: how an operator bug is corrected without stopping the job."""
+    store = Store(store_dir)
+    log = ManifestLog(store)
+    for _ in range(OTHER_WRITERS_MAX):
+        log.catch_up()
+        if not log.state.plan:
+            raise UsageError(f"no job has run in {store.root.name!r} yet", code="job-no-plan")
+        graph = job_graph(stored_plan(store, log.state.plan))
+        _check(graph, vertex, to, log, fixed)
+        answer = undo(log.state, graph, vertex, to, ranges=ranges, rule=rule)
+        what = Undo(answer, dict(cost(log.state, answer)))
+        if dry_run or not answer.rollback:
+            return what
+        moved = [
+            [name, str(range_)]
+            for name, range_ in map(parse_physical, sorted(answer.rollback))
+            if name == vertex or rule is not Rule.CHANGED
+        ]
+        fields: dict[str, Any] = {"plan": store_plan(store, fixed)} if fixed else {}
+        entry = log.try_append(
+            "rollback", term=log.state.term, rollback=moved, to=answer.epoch, changed=True, reason="asked for",
+            predicted=sorted(answer.rollback), **fields,
+        )  # fmt: skip
+        if entry is not None:
+            return Undo(answer, what.cost, entry["n"])
+    raise UsageError("the manifest changes too fast to append to it; try again", code="job-busy")
+
+
+def _check(graph: JobGraph, vertex: str, to: int, log: ManifestLog, fixed: Plan | None) -> None:
+    if vertex not in graph.vertices:
+        raise UsageError(f"no vertex {vertex!r} (have: {', '.join(graph.order)})", code="rollback-unknown-vertex")
+    if not 0 <= to <= log.state.last_cut:
+        raise UsageError(
+            f"epoch {to} is outside this job; its epochs go from 1 to {log.state.last_cut}", code="job-epoch"
+        )
+    if fixed is not None:
+        other = job_graph(fixed)
+        same = other.order == graph.order and all(
+            other.vertices[name].inputs == graph.vertices[name].inputs for name in graph.order
+        )
+        if not same:
+            raise UsageError(
+                "the corrected plan has other vertices than the running one; submit it as a new plan instead",
+                code="job-other-shape",
+            )
+    for name in graph.order:
+        held = [sink.name for sink in graph.vertices[name].sinks if sink.stable]
+        if held and vertex in graph.upstream(name) and log.state.position(name) > to:
+            raise UsageError(
+                f"sink {held[0]!r} has given out stable results up to epoch {log.state.position(name)}; what phones "
+                f"compute from them cannot be undone: choose --to {log.state.position(name)} or later",
+                code="rollback-past-stable",
+            )

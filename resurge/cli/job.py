@@ -1,0 +1,137 @@
+"""`resurge job`: what the Spark vertices are doing, and undoing what they did."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="See and roll back Spark vertices."
+)
+
+StoreOption = Annotated[Path, typer.Option("--store", help="the job's store", envvar="RESURGE_STORE")]
+JsonOption = Annotated[bool, typer.Option("--json", help="the last line is one JSON object")]
+DEFAULT_STORE = Path(".resurge") / "store"
+
+
+@app.command("list")
+def list_vertices(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False) -> None:
+    """The vertices, how far each has come and what it keeps."""
+    value = {"vertices": _vertices(store)}
+    if as_json:
+        print(json.dumps(value))
+        return
+    for each in value["vertices"]:
+        print(
+            f"{each['name']:<28} epoch {each['position']:>6}  {each['ranges']:>2} ranges  "
+            f"state {each['state_bytes'] / 1e6:8.2f} MB  oldest epoch kept {each['oldest']}"
+        )
+
+
+@app.command()
+def status(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False) -> None:
+    """The running driver, its epochs, and everything that needs attention."""
+    value = _status(store)
+    if as_json:
+        print(json.dumps(value))
+        return
+    print(
+        f"driver {value.get('owner', 'none')}, term {value['term']}, epoch {value['epoch']}, stable {value.get('stable')}"
+    )
+    for name, reason in value.get("parked", {}).items():
+        print(f"  parked: {name}: {reason}")
+    print(f"  quarantined batches: {value.get('quarantined_count', 0)}")
+    for entry in value.get("quarantined", [])[-5:]:
+        print(
+            f"    {entry.get('edge')} {entry.get('device', '')[:8]} [{entry.get('lo')}, {entry.get('hi')}): {entry['reason']}"
+        )
+    for entry in value["rollbacks"][-5:]:
+        moved = ", ".join(f"{vertex} {text}" for vertex, text in entry["rollback"])
+        print(f"  rolled back to {entry['to']}: {moved} ({entry['reason']})")
+
+
+@app.command()
+def rollback(
+    vertex: Annotated[str, typer.Argument(help="the vertex whose work is undone; `resurge job list` names them")],
+    to: Annotated[int, typer.Option("--to", help="the last epoch to keep")],
+    store: StoreOption = DEFAULT_STORE,
+    ranges: Annotated[list[str], typer.Option("--range", help="only these hash ranges, as LO-HI")] = [],  # noqa: B006
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what it would take")] = False,
+    program: Annotated[Path | None, typer.Option("--program", help="the corrected program, same shape")] = None,
+    rule: Annotated[str, typer.Option("--rule", help="changed, sonora or full, for comparison")] = "changed",
+    as_json: JsonOption = False,
+) -> None:
+    """Undo a vertex's work after an epoch, while everything outside the rollback set keeps running."""
+    from cloud_backend.spark.slots import Range
+    from cloud_backend.spark.undo import roll_back
+    from shared.recovery.rollback import Rule
+
+    fixed = None
+    if program is not None:
+        from shared.stream.program import load_program
+
+        fixed = load_program(program)
+    answer = roll_back(
+        store, vertex, to, ranges=[Range.parse(text) for text in ranges] or None, dry_run=dry_run, fixed=fixed,
+        rule=Rule(rule),
+    )  # fmt: skip
+    value = answer.to_json() | {"dry_run": dry_run}
+    if as_json:
+        print(json.dumps(value))
+        return
+    print(f"back to epoch {value['epoch']}")
+    for name in value["rollback"]:
+        print(f"  rolls back  {name:<32} {value['reasons'][name]}")
+    for name, first in value["replay"].items():
+        print(f"  replays     {name:<32} from epoch {first}")
+    spent = value["cost"]
+    read = spent["state_bytes"] + spent["replay_bytes"]
+    print(
+        f"  reads {read / 1e6:.2f} MB, about {spent['task_seconds']:.1f} s of tasks in {spent['vertex_epochs']:.0f} vertex-epochs"
+    )
+    print("nothing was changed (--dry-run)" if dry_run else f"done: manifest entry {value['entry']}")
+
+
+def _manifest(store: Path) -> Any:
+    from cloud_backend.spark.manifest import ManifestLog
+    from cloud_backend.spark.store import Store
+    from shared.errors import UsageError
+
+    if not (store / "manifest").is_dir():
+        raise UsageError(
+            f"there is no job store at {str(store)!r}; give its directory with --store", code="job-no-store"
+        )
+    return ManifestLog(Store(store)).state
+
+
+def _vertices(store: Path) -> list[dict[str, Any]]:
+    manifest = _manifest(store)
+    found = []
+    for name, lineages in manifest.vertices.items():
+        current = [lineage for lineage in lineages.values() if lineage.last is None]
+        kept = [epoch for lineage in lineages.values() for epoch in lineage.commits]
+        newest = [lineage.commits[lineage.position] for lineage in current if lineage.position in lineage.commits]
+        found.append(
+            {
+                "name": name, "position": manifest.position(name), "ranges": len(current), "oldest": min(kept, default=0),
+                "state_bytes": sum(each.state_bytes for each in newest),
+            }
+        )  # fmt: skip
+    return found
+
+
+def _status(store: Path) -> dict[str, Any]:
+    manifest = _manifest(store)
+    try:
+        said = json.loads((store / "status.json").read_bytes())
+    except (FileNotFoundError, ValueError):
+        said = {}
+    return said | {
+        "term": manifest.term,
+        "epoch": manifest.last_cut,
+        "rollbacks": manifest.rollbacks,
+        "vertices": _vertices(store),
+    }
