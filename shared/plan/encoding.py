@@ -75,6 +75,14 @@ def decode_plan(data: bytes) -> Plan:
     raise _malformed("a plan has format, version, name and nodes")
 
 
+def operator_identity(operator: op.Operator) -> str:
+    """Text that two operators share exactly when they mean the same, bit for bit.
+
+    Python's `==` is not enough: it holds 0.0 and -0.0, or 1 and True, for equal, and a NaN for different from itself.
+    """
+    return json.dumps([op.operator_name(operator), _fields(operator)], sort_keys=True)
+
+
 # --- Encoding ---------------------------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ from shared.errors import UsageError
 from shared.plan import operators as op
 from shared.plan.contracts import Contract, check_contract
 from shared.plan.graph import Plan
+from shared.plan.rewrites import rewrite
 from shared.plan.wellformed import check_plan
 from shared.stream.drafts import Draft, assemble
 from shared.stream.durations import microseconds
@@ -121,8 +122,10 @@ def _contract(contract: Contract) -> Contract:
 
 
 def plan_of(*streams: Stream | Sink, version: int = 1, name: str = "program") -> Plan:
-    """The checked plan of these streams and what they read. A stream that no sink ends is subscribed as "out"; several
-    of them as "out", "out 2", ..."""
+    """The checked and rewritten plan of these streams and what they read.
+
+    A stream that no sink ends is subscribed as "out"; several of them as "out", "out 2", ...
+    """
     drafts: list[Draft] = []
     for stream in streams:
         made = stream.draft
@@ -130,4 +133,4 @@ def plan_of(*streams: Stream | Sink, version: int = 1, name: str = "program") ->
             unnamed = sum(isinstance(other.operator, op.Subscribe) for other in drafts)
             made = stream.subscribe("out" if unnamed == 0 else f"out {unnamed + 1}").draft
         drafts.append(made)
-    return check_plan(assemble(drafts, version=version, name=name))
+    return rewrite(check_plan(assemble(drafts, version=version, name=name))).plan

@@ -20,6 +20,8 @@ from shared.errors import UsageError
 from shared.plan import operators as op
 from shared.plan.graph import Node, Plan, SourceLine, StreamType
 from shared.plan.inference import output_type, port_type
+from shared.plan.rewrites import rewrite
+from shared.plan.wellformed import check_plan
 
 Callback = Callable[[Mapping[str, np.ndarray]], None]
 
@@ -47,8 +49,11 @@ class Program:
     callbacks: dict[str, Callback] = field(default_factory=dict)
 
     def plan(self, *, version: int = 1) -> Plan:
-        """The plan of the whole program. UsageError where it is not well formed."""
-        from shared.plan.wellformed import check_plan
+        """The plan of the whole program, rewritten to cost less. UsageError where it is not well formed."""
+        return rewrite(self.written_plan(version=version)).plan
+
+    def written_plan(self, *, version: int = 1) -> Plan:
+        """The plan as it was written, operator by operator; checked."""
 
         if not any(isinstance(draft.operator, op.Sync | op.SyncBack | op.Subscribe) for draft in self.drafts):
             raise UsageError(
@@ -130,8 +135,14 @@ def upstream(sinks: Iterable[Draft]) -> list[Draft]:
 def assemble(drafts: Iterable[Draft], *, version: int = 1, name: str = "program") -> Plan:
     """Number drafts and what they read into a plan; not yet checked."""
     numbers: dict[int, int] = {}
+    sources: dict[op.Operator, int] = {}  # the same sensor written twice is one stream
     nodes: list[Node] = []
     for made in upstream(drafts):
+        if not made.inputs and made.operator in sources:
+            numbers[id(made)] = sources[made.operator]
+            continue
+        if not made.inputs:
+            sources[made.operator] = len(nodes)
         numbers[id(made)] = len(nodes)
         inputs = tuple(numbers[id(source)] for source in made.inputs)
         nodes.append(Node(len(nodes), made.operator, inputs, made.type, made.line))

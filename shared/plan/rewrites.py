@@ -1,0 +1,282 @@
+"""Plans that mean the same and cost less.
+
+Applied until nothing changes, in this order, each only where the answer cannot differ by a bit:
+
+1. *Shared work*: two operators with the same definition and inputs become one (SO-18).
+2. *Filters early*: a `where` moves before a `select` that only passes its columns on, into every branch of a union,
+   before a key_by, and before keyed state when it reads key columns only (keys do not influence each other). It moves
+   only past operators that nothing else reads, and never across `.sync()`: the cut is the program's to choose.
+3. *Fusion*: neighbouring `where`s become one condition and neighbouring `select`s one projection, unless that would
+   compute something twice. No expression raises, so evaluating conditions together is safe.
+4. *Columns early*: a `select` drops what nobody reads; before rows travel to another key a `select` leaves only what is
+   read there. Not before a sync edge, whose columns must not depend on what the cloud happens to read today.
+
+`tests/properties/test_rewrites_keep_meaning.py` runs random programs with and without.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from shared.plan import operators as op
+from shared.plan.encoding import operator_identity
+from shared.plan.graph import Node, Plan, SourceLine, StreamType
+from shared.plan.inference import output_type, port_type
+from shared.stream.expressions import Binary, Column, Expression, columns_of, substitute
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    plan: Plan
+    notes: tuple[str, ...]  # what was changed and where, for explanations
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A node while the graph is being changed: its type is inferred again at the end."""
+
+    operator: op.Operator
+    inputs: tuple[int, ...]
+    line: SourceLine
+
+
+def rewrite(plan: Plan) -> Rewritten:
+    """The same plan, cheaper; node numbers change. Rewriting what is rewritten changes nothing."""
+    sketch = _Sketch(plan)
+    changed = True
+    while changed:
+        changed = any([sketch.share(), sketch.filter_early(), sketch.fuse(), sketch.prune()])
+    return Rewritten(sketch.plan(), tuple(dict.fromkeys(sketch.notes)))
+
+
+class _Sketch:
+    def __init__(self, plan: Plan) -> None:
+        self.original = plan
+        self.steps = {node.id: Step(node.operator, node.inputs, node.line) for node in plan.nodes}
+        self.next_id = len(plan.nodes)
+        self.notes: list[str] = []
+
+    # --- The graph ----------------------------------------------------------------------------------------------------
+
+    def add(self, step: Step) -> int:
+        self.steps[self.next_id] = step
+        self.next_id += 1
+        return self.next_id - 1
+
+    def readers(self) -> Counter[int]:
+        return Counter(number for step in self.steps.values() for number in step.inputs)
+
+    def redirect(self, old: int, new: int) -> None:
+        """Whoever read `old` reads `new`."""
+        for number, step in self.steps.items():
+            if old in step.inputs:
+                inputs = tuple(new if source == old else source for source in step.inputs)
+                self.steps[number] = replace(step, inputs=inputs)
+
+    def ordered(self) -> list[int]:
+        """Ids with inputs first, otherwise in the order in which they were written."""
+        order: dict[int, None] = {}
+
+        def visit(number: int) -> None:
+            if number not in order:
+                for source in self.steps[number].inputs:
+                    visit(source)
+                order[number] = None
+
+        for number in sorted(self.steps):
+            visit(number)
+        return list(order)
+
+    def types(self) -> dict[int, StreamType]:
+        types: dict[int, StreamType] = {}
+        for number in self.ordered():
+            step = self.steps[number]
+            if isinstance(step.operator, op.Port):
+                applied = self.steps[step.inputs[0]]
+                if isinstance(applied.operator, op.Apply):
+                    sources = tuple(types[source] for source in applied.inputs)
+                    types[number] = port_type(applied.operator, step.operator.name, sources)
+            else:
+                types[number] = output_type(step.operator, tuple(types[source] for source in step.inputs))
+        return types
+
+    def plan(self) -> Plan:
+        types = self.types()
+        numbers = {old: new for new, old in enumerate(self.ordered())}
+        nodes = tuple(
+            Node(
+                numbers[old],
+                self.steps[old].operator,
+                tuple(numbers[source] for source in self.steps[old].inputs),
+                types[old],
+                self.steps[old].line,
+            )
+            for old in numbers
+        )
+        return Plan(nodes, version=self.original.version, name=self.original.name)
+
+    def note(self, text: str, line: SourceLine) -> None:
+        self.notes.append(f"{text} ({line.file}:{line.line})")
+
+    # --- 1. Shared work -----------------------------------------------------------------------------------------------
+
+    def share(self) -> bool:
+        seen: dict[tuple[str, tuple[int, ...]], int] = {}
+        shared = False
+        for number in self.ordered():
+            step = self.steps[number]
+            if isinstance(step.operator, (*op.SOURCES, *op.SINKS, op.Sync, op.SyncBack)) or not _repeats(step.operator):
+                continue
+            identity = (operator_identity(step.operator), step.inputs)
+            first = seen.setdefault(identity, number)
+            if first != number:
+                self.note(f"{op.operator_name(step.operator)} is computed once for both uses", step.line)
+                self.redirect(number, first)
+                del self.steps[number]
+                shared = True
+        return shared
+
+    # --- 2. Filters early ---------------------------------------------------------------------------------------------
+
+    def filter_early(self) -> bool:
+        moved = False
+        for number in self.ordered():
+            step = self.steps.get(number)
+            if step is not None and isinstance(step.operator, op.Where):
+                moved |= self._move_filter(number, step, step.operator.predicate)
+        return moved
+
+    def _move_filter(self, number: int, step: Step, predicate: Expression) -> bool:
+        below = step.inputs[0]
+        source = self.steps[below]
+        if self.readers()[below] != 1:
+            return False
+        earlier = _before(source.operator, predicate, self.types()[below].key)
+        if earlier is None or self._reads_an_edge(source):
+            return False
+        for position, origin in enumerate(source.inputs):
+            if isinstance(source.operator, op.State) and position == 1:
+                continue  # a config stream's rows are no rows of the result
+            filtered = self.add(Step(op.Where(earlier), (origin,), step.line))
+            inputs = self.steps[below].inputs
+            self.steps[below] = replace(
+                self.steps[below], inputs=(*inputs[:position], filtered, *inputs[position + 1 :])
+            )
+        self.redirect(number, below)
+        del self.steps[number]
+        self.note(f"filter moved before {op.operator_name(source.operator)}", step.line)
+        return True
+
+    def _reads_an_edge(self, step: Step) -> bool:
+        """True for a key_by straight on a sync edge: an operator between them would cost a vertex of its own."""
+        return isinstance(step.operator, op.KeyBy) and isinstance(self.steps[step.inputs[0]].operator, op.Sync)
+
+    # --- 3. Fusion ----------------------------------------------------------------------------------------------------
+
+    def fuse(self) -> bool:
+        fused = False
+        for number in self.ordered():
+            step = self.steps.get(number)
+            if step is None or len(step.inputs) != 1 or self.readers()[step.inputs[0]] != 1:
+                continue
+            below = step.inputs[0]
+            together = _fused(self.steps[below].operator, step.operator)
+            if together is not None:
+                self.steps[number] = Step(together, self.steps[below].inputs, self.steps[below].line)
+                del self.steps[below]
+                self.note(f"neighbouring {op.operator_name(together)}s fused", step.line)
+                fused = True
+        return fused
+
+    # --- 4. Columns early ---------------------------------------------------------------------------------------------
+
+    def prune(self) -> bool:
+        types = self.types()
+        needed = self._needed(types)
+        pruned = False
+        for number in self.ordered():
+            step = self.steps[number]
+            wanted = needed[number]
+            if isinstance(step.operator, op.Select):
+                kept = tuple((name, entry) for name, entry in step.operator.columns if name in wanted)
+                if len(kept) < len(step.operator.columns):
+                    self.steps[number] = replace(step, operator=op.Select(kept))
+                    self.note("columns that nothing reads dropped", step.line)
+                    pruned = True
+            elif isinstance(step.operator, op.KeyBy):
+                pruned |= self._narrow(number, step, wanted, types)
+        return pruned
+
+    def _narrow(self, number: int, step: Step, wanted: set[str], types: dict[int, StreamType]) -> bool:
+        """Put a select before rows travel to another key; not where they come straight from an edge or a select."""
+        below = step.inputs[0]
+        source, key = types[below], types[number].key
+        kept = [name for name in source.schema.names if name in wanted or name in source.key or name in key]
+        passing = isinstance(self.steps[below].operator, (*op.SOURCES, op.Sync, op.SyncBack, op.Select))
+        if passing or set(source.key) == set(key) or len(kept) == len(source.schema.names):
+            return False
+        narrow = op.Select(tuple((name, Column(name)) for name in kept))
+        self.steps[number] = replace(step, inputs=(self.add(Step(narrow, (below,), step.line)),))
+        self.note("only columns that are read travel to the next key", step.line)
+        return True
+
+    def _needed(self, types: dict[int, StreamType]) -> dict[int, set[str]]:
+        """For each node, the columns of its output that somebody reads."""
+        needed: dict[int, set[str]] = {number: set() for number in self.steps}
+        for number in reversed(self.ordered()):
+            step = self.steps[number]
+            for source in step.inputs:
+                needed[source] |= _reads(step.operator, needed[number], types[source])
+        return needed
+
+
+def _repeats(operator: op.Operator) -> bool:
+    """True where the same rows always give the same output."""
+    return not isinstance(operator, op.Apply) or operator.deterministic
+
+
+def _before(operator: op.Operator, predicate: Expression, key: tuple[str, ...]) -> Expression | None:
+    """The condition to put on this operator's inputs instead of on its output; None where that differs."""
+    columns = set(columns_of(predicate))
+    match operator:
+        case op.Select(chosen):
+            passed = {name: entry for name, entry in chosen if isinstance(entry, Column)}
+            if columns <= {*passed, "time"}:
+                return substitute(predicate, passed)
+        case op.Union() | op.KeyBy():
+            return predicate
+        case op.WindowAggregate() | op.State() | op.Significant():
+            if columns <= set(key):
+                return predicate
+    return None
+
+
+def _fused(first: op.Operator, second: op.Operator) -> op.Operator | None:
+    if isinstance(first, op.Where) and isinstance(second, op.Where):
+        return op.Where(Binary("and", first.predicate, second.predicate))
+    if isinstance(first, op.Select) and isinstance(second, op.Select):
+        inner = dict(first.columns)
+        uses = Counter(name for _, entry in second.columns for name in columns_of(entry))
+        if all(isinstance(entry, Column) or uses[name] <= 1 for name, entry in inner.items()):
+            return op.Select(tuple((name, substitute(entry, inner)) for name, entry in second.columns))
+    return None
+
+
+def _reads(operator: op.Operator, wanted: set[str], source: StreamType) -> set[str]:
+    """The columns that an operator reads of an input, given which columns of its own output are read."""
+    key = set(source.key)
+    match operator:
+        case op.Where(predicate):
+            return wanted | key | set(columns_of(predicate))
+        case op.Select(columns):
+            return key | {used for name, entry in columns if name in wanted | key for used in columns_of(entry)}
+        case op.KeyBy(columns):
+            return wanted | key | set(columns)
+        case op.Significant(columns):
+            return wanted | key | set(columns)
+        case op.WindowAggregate(aggregates=aggregates):
+            return key | {name for _, entry in aggregates for name in entry.columns}
+        case op.State(columns):
+            return key | {name for column in columns for name in columns_of(column.update)}
+    return set(source.schema.names)
