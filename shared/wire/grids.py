@@ -119,12 +119,16 @@ def take_from_grid(on: OnGrid, grid: Grid, dtype: np.dtype) -> Floats:
 
 def find_grid(values: Floats) -> Grid:
     """The cheapest grid for a column, judged on a sample."""
+    with np.errstate(all="ignore"):
+        return _find_grid(values)
+
+
+def _find_grid(values: Floats) -> Grid:
     sample = _sample(values)
     finite = sample[np.isfinite(sample)]
     if not len(finite):
         return _bits_grid(values)
-    with np.errstate(over="ignore"):
-        narrow = values.dtype.itemsize == 8 and bool(np.all(finite.astype(np.float32).astype(np.float64) == finite))
+    narrow = values.dtype.itemsize == 8 and bool(np.all(finite.astype(np.float32).astype(np.float64) == finite))
     held = finite.astype(np.float32) if narrow else finite
     best = _bits_grid(values)
     best_cost = grid_cost(sample, best) - WORTH_BITS
@@ -140,8 +144,12 @@ def grid_cost(values: Floats, grid: Grid) -> float:
     sample = _sample(values)
     on = place_on_grid(sample, grid)
     cost = bits_per_value(on.integers)
+    if grid.kind is GridKind.BITS:
+        # Of noise in full precision the exponents still have little information, however far apart they are.
+        mantissa = (23 if grid.narrow or values.dtype.itemsize == 4 else 52) - grid.shift
+        cost = min(cost, _entropy(on.integers >> np.int64(max(mantissa, 0))) + max(mantissa, 0))
     if on.adjust is not None:
-        cost += _entropy(on.adjust)
+        cost += _entropy(on.adjust) + 2 * float((on.adjust != 0).mean())  # the entropy of a sample flatters noise
     if on.exceptions is not None:
         cost += float(on.exceptions.mean()) * (8 * values.dtype.itemsize + 8)
     return cost
@@ -297,7 +305,7 @@ def _common_step(gaps: NDArray[np.float64], resolution: float) -> float:
 
 def _refine(distinct: NDArray[np.float64], step: float, resolution: float) -> float | None:
     """Fit the step over ever wider spans around the middle, as far as the error allows to count steps."""
-    if step <= 2 * resolution:
+    if not 2 * resolution < step < np.inf:
         return None
     relative = distinct - distinct[len(distinct) // 2]
     span = 16.0
@@ -307,10 +315,10 @@ def _refine(distinct: NDArray[np.float64], step: float, resolution: float) -> fl
         weight = float((count * count).sum())
         if weight > 0:
             step = float((relative[near] * count).sum() / weight)
-        if near.all() or step <= resolution:
+        if near.all() or not resolution < step < np.inf:
             break
         span *= 3
-    return step if step > resolution else None
+    return step if resolution < step < np.inf else None
 
 
 def _offset(distinct: NDArray[np.float64], step: float) -> float:

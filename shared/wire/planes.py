@@ -47,6 +47,7 @@ class Shape:
     form: Form = Form.PLANES
     order: int = 0
     low_bits: int = 0
+    centred: bool = True  # order 0: relative to a middle value; not so for bits, whose fields would be torn
 
 
 @dataclass(slots=True)
@@ -195,22 +196,30 @@ def choose_shape(integers: Integers) -> Shape:
     for order in range(ORDER_MAX + 1):
         differences, _ = _difference(sample, order)
         differences = differences[order:] if len(differences) > order else differences
-        folded = _zigzag(differences - differences[len(differences) // 2] if order == 0 else differences)
+        if order == 0:
+            bits = _plane_bits(_zigzag(differences))
+            if bits < best_bits - 0.01:
+                best, best_bits = Shape(centred=False), bits
+            differences = differences - differences[len(differences) // 2]
+        folded = _zigzag(differences)
         for low_bits in range(8):
             bits = low_bits + _plane_bits(folded >> np.uint64(low_bits))
             if bits < best_bits - 0.01:
                 best, best_bits = Shape(Form.PLANES, order, low_bits), bits
         _, counts = np.unique(folded, return_counts=True)
         share = counts / len(folded)
-        tabled = float(-(share * np.log2(share)).sum()) + 24 * len(counts) / len(folded)
+        # A table of values seen once saves nothing, and there will be more of them outside the sample.
+        tabled = float(-(share * np.log2(share)).sum()) + 2 * len(counts) / len(folded) * _plane_bits(folded)
         if tabled < 0.9 * best_bits:
             best, best_bits = Shape(Form.TABLE, order), tabled
     return best
 
 
 def write_integers(writer: Writer, integers: Integers, shape: Shape) -> None:
+    if not len(integers):
+        shape = Shape()
     differences, heads = _difference(integers, shape.order)
-    base = int(differences[len(differences) // 2]) if shape.order == 0 and len(differences) else 0
+    base = int(differences[len(differences) // 2]) if shape.order == 0 and shape.centred and len(differences) else 0
     if base:
         differences = differences - np.int64(base)
     folded = _zigzag(differences)
@@ -330,7 +339,9 @@ def _plane_bits(folded: NDArray[np.uint64]) -> float:
     for place in range(width):
         share = np.bincount(octets[:, place]) / len(folded)
         share = share[share > 0]
-        bits += float(-(share * np.log2(share)).sum())
+        # A small sample looks more orderly than it is; the usual first correction for that.
+        unseen = (len(share) - 1) / (2 * len(folded) * np.log(2))
+        bits += min(8.0, float(-(share * np.log2(share)).sum()) + float(unseen))
     return bits
 
 
