@@ -25,7 +25,7 @@ class EdgeBatcher:
         self.next = head  # the number after the last one held here
         self.frontier_us = NO_FRONTIER  # of everything put out so far
         self._closed_frontier_us = NO_FRONTIER  # of everything taken out so far
-        self._shift: int | None = None  # edge number minus the pipeline's
+        self.shift: int | None = None  # edge number minus the pipeline's
         self._rules = Batching(
             rows=edge.batch_rows, size_bytes=edge.batch_bytes, within_us=max(1, round(edge.within_us / speed))
         )
@@ -42,16 +42,24 @@ class EdgeBatcher:
         """Whether there are numbers here that are not in the spool; they may have no rows."""
         return bool(self._parts)
 
+    def reach(self, frontier_us: int) -> None:
+        """No earlier row than this will be added."""
+        self.frontier_us = max(self.frontier_us, frontier_us)
+
     def add(self, batch: Batch, now_us: int) -> None:
         """Take what the pipeline put out; now_us is real, monotonic time."""
-        self.frontier_us = max(self.frontier_us, batch.frontier_us)
         if batch.lo == batch.hi:
             return
-        if self._shift is None:
-            self._shift = self.next - batch.lo
+        if self.shift is None:
+            self.shift = self.next - batch.lo
         self.hold(
-            replace(batch, seq=batch.seq + self._shift, lo=batch.lo + self._shift, hi=batch.hi + self._shift), now_us
+            replace(batch, seq=batch.seq + self.shift, lo=batch.lo + self.shift, hi=batch.hi + self.shift), now_us
         )
+
+    def resume(self, shift: int | None, frontier_us: int) -> None:
+        """Go on where a snapshot left off, with the same pipeline state behind it."""
+        self.shift = shift
+        self.frontier_us = self._closed_frontier_us = frontier_us
 
     def hold(self, batch: Batch, now_us: int) -> None:
         """Take a batch that already has the edge's numbers."""
@@ -114,9 +122,7 @@ class EdgeBatcher:
         self._parts = [_rows(merged, slice(limit, None), lo=cut, hi=merged.hi)]
         self._rows -= limit
         self._bytes = _size(self._parts[0])
-        return replace(
-            _rows(merged, slice(0, limit), lo=merged.lo, hi=cut), frontier_us=self._closed_frontier_us
-        )
+        return replace(_rows(merged, slice(0, limit), lo=merged.lo, hi=cut), frontier_us=self._closed_frontier_us)
 
 
 def _rows(batch: Batch, rows: slice, *, lo: int, hi: int) -> Batch:

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shared.errors import PeerError
-
 RESULTS_FILE = "results.sqlite"
 
 SCHEMA = """
@@ -58,6 +56,7 @@ class Results:
         self._database.execute("pragma journal_mode = wal")
         self._database.execute("pragma synchronous = full")
         self._database.executescript(SCHEMA)
+        self.malformed = 0
 
     @property
     def through(self) -> int:
@@ -66,12 +65,19 @@ class Results:
         return int(number)
 
     def apply(self, results: Iterable[tuple[int, Mapping[str, object]]]) -> int:
-        """Keep these (number, row) pairs; durable when this returns. Returns how many changed something."""
+        """Keep these (number, row) pairs; durable when this returns. Returns how many changed something.
+
+        A row that is none is passed over: asking for it again would bring the same, and hold up those after it.
+        """
         changed = 0
         self._database.execute("begin immediate")
         try:
             for number, body in results:
-                changed += self._database.execute(UPSERT, (*_columns(body), number)).rowcount
+                columns = _columns(body)
+                if columns is None:
+                    self.malformed += 1
+                else:
+                    changed += self._database.execute(UPSERT, (*columns, number)).rowcount
                 self._database.execute("update progress set through = max(through, ?)", (number,))
         except BaseException:
             self._database.execute("rollback")
@@ -99,21 +105,13 @@ class Results:
         self._database.close()
 
 
-def _columns(body: Mapping[str, object]) -> tuple[object, ...]:
-    try:
-        key, values = body["key"], body["values"]
-        if not isinstance(key, list) or not isinstance(values, dict):
-            raise TypeError
-        return (
-            str(body["sink"]), json.dumps(key), _integer(body["window_start_us"]), _integer(body["window_end_us"]),
-            _integer(body["revision"]), bool(body.get("retract", False)), bool(body.get("complete", True)),
-            json.dumps(values),
-        )  # fmt: skip
-    except (KeyError, TypeError) as error:
-        raise PeerError("a result lacks a part or has one of another kind", code="result-shape") from error
-
-
-def _integer(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
-        raise TypeError
-    return value
+def _columns(body: Mapping[str, object]) -> tuple[object, ...] | None:
+    """The row as the table has it, or None when a part is missing or of another kind."""
+    key, values, sink = body.get("key"), body.get("values"), body.get("sink")
+    numbers = [body.get(name) for name in ("window_start_us", "window_end_us", "revision")]
+    if not (isinstance(key, list) and isinstance(values, dict) and isinstance(sink, str)):
+        return None
+    if not all(type(number) is int and -(2**63) <= number < 2**63 for number in numbers):
+        return None
+    flags = (bool(body.get("retract", False)), bool(body.get("complete", True)))
+    return (sink, json.dumps(key), *numbers, *flags, json.dumps(values))

@@ -30,7 +30,7 @@ class Settings:
 
     name: str = "node"  # what the operator sees
     spool_mb: int = 50  # disk space for what is not delivered yet
-    evict: str = "query"  # which range goes first when the spool is full: query, oldest, priority, block
+    evict: str = "query-aware"  # what goes first when the spool is full: query-aware, oldest, priority, or block
     loss_window_s: float = 5.0  # a kill or power cut loses at most the readings of this long
     relay: str = ""  # tcp://HOST:PORT of a relay, when there is no way to the gateway
 

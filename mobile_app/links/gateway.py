@@ -10,7 +10,6 @@ from mobile_app.links.pinning import pinned_adapter
 CONNECT_TIMEOUT_S = 4.0
 READ_TIMEOUT_S = 15.0
 CHUNK_BYTES = 64 * 1024
-BUSY = (429, 502, 503, 504, 507)
 CONTENT_TYPE = "application/vnd.resurge.exchange"
 
 
@@ -31,16 +30,16 @@ class GatewayLink:
         return session
 
     def exchange(self, body: bytes) -> bytes:
-        status, answer, retry_after_s = self._post("/v1/exchange", body, CONTENT_TYPE)
-        if status in BUSY:
-            raise LinkDown(f"the gateway is busy (HTTP {status})", retry_after_s)
-        return answer  # a refusal is a frame too: the sender reads its code
+        status, kind, answer = self._post("/v1/exchange", body, CONTENT_TYPE)
+        if kind != CONTENT_TYPE:  # a refusal is frames too; anything else is a proxy or a hotel's login page
+            raise LinkDown(f"something else than the gateway answered (HTTP {status})")
+        return answer
 
     def enrol(self, request: bytes) -> tuple[int, bytes]:
-        status, answer, _ = self._post("/v1/enrol", request, "application/json")
+        status, _, answer = self._post("/v1/enrol", request, "application/json")
         return status, answer
 
-    def _post(self, path: str, body: bytes, content_type: str) -> tuple[int, bytes, float | None]:
+    def _post(self, path: str, body: bytes, content_type: str) -> tuple[int, str, bytes]:
         try:
             with self._session.post(
                 self._url + path,
@@ -50,7 +49,7 @@ class GatewayLink:
                 allow_redirects=False,
                 stream=True,
             ) as response:
-                return response.status_code, _bounded(response), _retry_after_s(response)
+                return response.status_code, response.headers.get("Content-Type", ""), _bounded(response)
         except requests.RequestException as error:
             raise LinkDown(_reason(error)) from error
 
@@ -72,11 +71,6 @@ def _bounded(response: requests.Response) -> bytes:
             raise LinkDown(f"the answer is longer than {REPLY_BYTES_MAX} bytes")
         parts.append(part)
     return b"".join(parts)
-
-
-def _retry_after_s(response: requests.Response) -> float | None:
-    text = response.headers.get("Retry-After", "")
-    return float(text) if text.isdigit() and len(text) < 6 else None
 
 
 def _reason(error: requests.RequestException) -> str:

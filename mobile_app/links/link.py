@@ -18,10 +18,6 @@ REPLY_BYTES_MAX = 8 * 1024 * 1024
 class LinkDown(Exception):
     """Nothing came back. The body may or may not have arrived: only a receipt tells."""
 
-    def __init__(self, reason: str, retry_after_s: float | None = None) -> None:
-        super().__init__(reason)
-        self.retry_after_s = retry_after_s
-
 
 class Link(Protocol):
     """Calls block for a bounded time and come from one thread at a time."""
@@ -44,11 +40,18 @@ class Link(Protocol):
 class InterruptedLink:
     """A link under an outage schedule. An outage that begins before the answer is here takes the answer with it."""
 
-    def __init__(self, link: Link, outages: Outages, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        link: Link,
+        outages: Outages,
+        *,
+        started: float | None = None,  # on the clock; the schedule counts from here
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._link = link
         self._outages = outages
         self._clock = clock
-        self._start = clock()
+        self._start = clock() if started is None else started
 
     def _second(self) -> float:
         return self._clock() - self._start

@@ -8,9 +8,10 @@ phones only see an exchange without an answer, and repeat it.
     phone DEALER  -- [id, route, body] -->  ROUTER relay  -- HTTP POST body --> gateway
     phone DEALER  <-- [id, status, answer] --  ROUTER relay <-- answer ----------
 
-`id` numbers the phone's question, so a late answer to an earlier one is not taken for this one's. `status` is the
-HTTP status in decimal, or 0 when the relay could not reach the gateway. One thread owns the ROUTER socket; a few
-workers do the blocking HTTP. Every queue is bounded: beyond it the phone is told to come back later.
+`id` numbers the phone's question, so a late answer to an earlier one is not taken for this one's. `status` is in
+decimal: the HTTP status of an enrolment, 200 for any answer to an exchange, 0 when the gateway gave none. One thread
+owns the ROUTER socket; a few workers do the blocking HTTP. Every queue is bounded: beyond it the phone is told at
+once that its exchange was not carried.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ import queue
 import threading
 from collections.abc import Callable
 
-from mobile_app.links.gateway import BUSY
 from mobile_app.links.link import REPLY_BYTES_MAX, Link, LinkDown
 from shared.errors import UsageError
 
@@ -73,9 +73,7 @@ class RelayLink:
         return socket
 
     def exchange(self, body: bytes) -> bytes:
-        status, answer = self._ask(b"exchange", body)
-        if status in BUSY:
-            raise LinkDown(f"the gateway is busy (HTTP {status})")
+        _, answer = self._ask(b"exchange", body)
         return answer
 
     def enrol(self, request: bytes) -> tuple[int, bytes]:
@@ -159,7 +157,7 @@ class Relay:
         try:
             self._questions.put_nowait(parts)
         except queue.Full:
-            self._router.send_multipart([parts[0], parts[1], b"503", b""])
+            self._router.send_multipart([parts[0], parts[1], b"%d" % UNREACHABLE, b""])
 
     def _work(self) -> None:
         link = self._open_link()

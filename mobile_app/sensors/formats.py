@@ -28,7 +28,7 @@ NAMES = {
     "latitude": "lat", "lat": "lat", "longitude": "lon", "lon": "lon", "lng": "lon",
     "horizontalaccuracy": "accuracy", "accuracy": "accuracy", "bearing": "bearing", "course": "bearing",
     "direction": "bearing", "velocity": "speed", "speed": "speed", "altitude": "altitude", "height": "altitude",
-    "ele": "altitude", "pressure": "pressure", "illuminance": "light",
+    "ele": "altitude", "pressure": "hpa", "illuminance": "lux",
 }  # fmt: skip
 
 

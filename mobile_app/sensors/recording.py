@@ -38,6 +38,11 @@ class Recording:
             keep = keep[changed[: len(keep)]] if len(keep) else keep
         return Samples(self._times[keep], {name: column[keep] for name, column in self._columns.items()}, until_us)
 
+    def at(self, time_us: np.ndarray) -> Samples:
+        last = np.searchsorted(self._times, time_us, side="right") - 1
+        asked, last = time_us[last >= 0], last[last >= 0]
+        return Samples(asked, {name: column[last] for name, column in self._columns.items()}, int(time_us[-1]))
+
     def sample_every(self, period_us: int) -> None:
         self._every_us = period_us
 

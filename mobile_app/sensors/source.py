@@ -40,6 +40,10 @@ class Source(Protocol):
         """Readings before until_us not handed out yet: all, or the oldest of them when there are very many."""
         ...
 
+    def at(self, time_us: np.ndarray) -> Samples:
+        """The reading at each of these ascending times, stamped with it; none where the source has nothing yet."""
+        ...
+
     def sample_every(self, period_us: int) -> None:
         """Ask for this spacing from now on: a plan's rate, or a hint to slow down."""
         ...

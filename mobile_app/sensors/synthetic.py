@@ -32,7 +32,7 @@ class Synthetic:
         self._seed = seed
         self._itinerary = Itinerary(seed)
         self._origin_us = origin_us
-        self._every_us = every_us
+        self._every_us = every_us or MICROSECONDS  # 0: read on request only, the grid does not matter
         self._next_us = origin_us
         if from_us is not None and from_us > origin_us:
             self._next_us = self._on_grid(from_us)
@@ -49,6 +49,10 @@ class Synthetic:
             self._next_us = int(times[-1]) + self._every_us
         columns = self._compute(self._itinerary, self._seed, times - self._origin_us)
         return Samples(times, columns, min(until_us, self._next_us))
+
+    def at(self, time_us: np.ndarray) -> Samples:
+        columns = self._compute(self._itinerary, self._seed, time_us - self._origin_us)
+        return Samples(time_us, columns, int(time_us[-1]))
 
     def sample_every(self, period_us: int) -> None:
         last_us = self._next_us
@@ -140,7 +144,7 @@ def battery(_itinerary: Itinerary, _seed: int, offset_us: np.ndarray) -> dict[st
     hours = (offset_us / 3.6e9) % 12.0
     charging = hours >= 11.0
     level = np.where(charging, 12.0 + 88.0 * (hours - 11.0), 100.0 - 8.0 * hours)
-    return {"level": np.floor(level), "charging": charging}
+    return {"level": np.floor(level) / 100.0, "charging": charging}
 
 
 SENSORS: dict[str, Compute] = {"gps": gps, "accelerometer": accelerometer, "battery": battery}

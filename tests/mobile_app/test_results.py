@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from mobile_app.results import Results
-from shared.errors import PeerError
 
 
 def row(revision: int = 1, km: float = 1.0, *, start: int = 0, retract: bool = False, sink: str = "trips"):
@@ -34,13 +33,25 @@ def test_a_retraction_holds_against_older_revisions(tmp_path):
 
 def test_results_and_progress_survive_together(tmp_path):
     results = Results(tmp_path)
+
+    def breaks_off():
+        yield 3, row(start=20)
+        raise OSError("killed")
+
     results.apply([(1, row()), (2, row(start=10))])
-    with pytest.raises(PeerError, match="result-shape"):
-        results.apply([(3, row(start=20)), (4, {"sink": "trips"})])
+    with pytest.raises(OSError, match="killed"):
+        results.apply(breaks_off())
     results.close()
     again = Results(tmp_path)
     assert (again.through, again.count()) == (2, 2)
     again.close()
+
+
+def test_what_is_no_result_is_passed_over_and_counted(tmp_path):
+    results = Results(tmp_path)
+    assert results.apply([(1, {"sink": "trips"}), (2, row() | {"revision": True}), (3, row())]) == 1
+    assert (results.through, results.malformed) == (3, 2)
+    results.close()
 
 
 def test_one_sink_can_be_asked_for_newest_window_first(tmp_path):

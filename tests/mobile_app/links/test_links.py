@@ -13,7 +13,7 @@ import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from mobile_app.links.gateway import GatewayLink
+from mobile_app.links.gateway import CONTENT_TYPE, GatewayLink
 from mobile_app.links.link import InterruptedLink, LinkDown
 from mobile_app.links.relay import Relay, RelayLink
 from mobile_app.outages import parse_outages
@@ -27,11 +27,10 @@ class Echo(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        status = 503 if body == b"busy" else 403 if body == b"stranger" else 200
+        status = 403 if body == b"stranger" else 200
         answer = bytes(9 * 1024 * 1024) if body == b"flood" else body[::-1]
         self.send_response(status)
-        if status == 503:
-            self.send_header("Retry-After", "7")
+        self.send_header("Content-Type", "text/html" if body == b"hotel" else CONTENT_TYPE)
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         try:
@@ -90,12 +89,11 @@ def test_the_gateway_link_brings_back_the_answer(gateway):
     link.close()
 
 
-def test_a_refusal_is_an_answer_and_a_busy_gateway_is_a_link_that_is_down_for_a_while(gateway):
+def test_a_refusal_is_an_answer_and_a_login_page_is_none(gateway):
     link = GatewayLink(gateway)
     assert link.exchange(b"stranger") == b"regnarts"
-    with pytest.raises(LinkDown) as down:
-        link.exchange(b"busy")
-    assert down.value.retry_after_s == 7
+    with pytest.raises(LinkDown, match="something else than the gateway"):
+        link.exchange(b"hotel")
     link.close()
 
 

@@ -1,0 +1,170 @@
+"""A node without a screen, as a process: enrols when it is given a link, runs until told to stop, says its account.
+
+`resurge node` is its command line; on a phone the service calls the same functions. SIGTERM and SIGINT end it
+cleanly: everything held is spooled and durable within two seconds, whatever the network does.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mobile_app.enrolment import enrol, enrolled_with
+from mobile_app.links.gateway import GatewayLink
+from mobile_app.links.link import InterruptedLink, Link, LinkDown
+from mobile_app.links.relay import Relay, RelayLink
+from mobile_app.node import Node, Surroundings
+from mobile_app.outages import Outages, parse_outages
+from mobile_app.sensors.choose import Choice
+from mobile_app.settings import Gateway, load_gateway, load_settings
+from shared.errors import UsageError
+from shared.plan.graph import Plan
+
+DRAIN_S = 10.0
+ENROL_AGAIN_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    home: Path
+    link: str = ""  # an enrolment link; used once
+    relay: str = ""  # tcp://HOST:PORT; empty: what settings.toml says
+    sensors: dict[str, Choice] = field(default_factory=dict)
+    outages: str = ""
+    speed: float = 1.0
+    plan: Plan | None = None
+    for_s: float | None = None  # None: until stopped
+    say: Callable[[str], None] = lambda _: None
+
+
+class NoLink:
+    """The link of a node that is not enrolled: it records, and nothing leaves it."""
+
+    def exchange(self, body: bytes) -> bytes:
+        raise LinkDown(f"not enrolled with a gateway; {len(body)} bytes stay here")
+
+    def enrol(self, request: bytes) -> tuple[int, bytes]:
+        raise LinkDown(f"not enrolled with a gateway; {len(request)} bytes stay here")
+
+    def reset(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@contextmanager
+def stopping() -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set; a second signal ends the process the usual way."""
+    event = threading.Event()
+
+    def note(number: int, _frame: object) -> None:
+        event.set()
+        signal.signal(number, signal.SIG_DFL)
+
+    previous = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield event
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def run(options: RunOptions) -> dict[str, Any]:
+    """Run a node; returns its account. The outage schedule counts from now."""
+    if not 0.01 <= options.speed <= 10_000:
+        raise UsageError(f"speed {options.speed} is not between 0.01 and 10000", code="node-speed")
+    options.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    outages = parse_outages(options.outages)
+    started = time.monotonic()
+    end = None if options.for_s is None else started + options.for_s
+    with stopping() as stop:
+        while True:
+            gateway = _enrol_if_asked(options, stop, end)
+            node, interrupted = _open(options, gateway, outages, started)
+            options.say(f"device {node.device} incarnation {node.spool.incarnation} running")
+            retry_at = time.monotonic() + ENROL_AGAIN_S
+            again = bool(options.link) and gateway is None  # keep recording, and try the link again now and then
+
+            def over(retry_at: float = retry_at, again: bool = again) -> bool:
+                now = time.monotonic()
+                return stop.is_set() or (end is not None and now >= end) or (again and now >= retry_at)
+
+            try:
+                node.run(over)
+                if gateway is not None and not stop.is_set():
+                    node.drain(DRAIN_S, stop.is_set)
+            finally:
+                account = node.close()
+            if stop.is_set() or (end is not None and time.monotonic() >= end):
+                return account | {"outages": interrupted.outages_begun()}
+
+
+def _enrol_if_asked(options: RunOptions, stop: threading.Event, end: float | None) -> Gateway | None:
+    """The gateway to use. With a plan at hand an unreachable gateway is no reason to wait: record first."""
+    gateway = load_gateway(options.home)
+    if not options.link or (gateway is not None and enrolled_with(options.home, options.link)):
+        return gateway
+    has_plan = options.plan is not None or (options.home / "plan.bin").exists()
+    while not stop.is_set() and (end is None or time.monotonic() < end):
+        try:
+            done = enrol(options.home, options.link, relay=options.relay)
+        except UsageError as error:
+            if error.code != "enrolment-unreachable":
+                raise
+            options.say(f"not enrolled yet: {error.message}")
+            if has_plan:
+                return gateway
+            stop.wait(1.0)
+        else:
+            options.say(f"enrolled with {done.gateway}; compare {done.compare} with the gateway's screen")
+            break
+    return load_gateway(options.home)
+
+
+def _open(
+    options: RunOptions, gateway: Gateway | None, outages: Outages, started: float
+) -> tuple[Node, InterruptedLink]:
+    settings = load_settings(options.home)
+    relay = options.relay or settings.relay
+    link: Link = NoLink()
+    if gateway is not None:
+        link = RelayLink(relay) if relay else GatewayLink(gateway.url, pin=gateway.pin)
+    interrupted = InterruptedLink(link, outages, started=started)
+    try:
+        node = Node(
+            options.home,
+            Surroundings(
+                settings=settings,
+                gateway=gateway,
+                link=interrupted,
+                sensors=options.sensors,
+                speed=options.speed,
+                plan=options.plan,
+            ),
+        )
+    except BaseException:
+        link.close()
+        raise
+    return node, interrupted
+
+
+def run_relay(
+    bind: str, gateway_url: str, *, pin: bytes = b"", for_s: float | None = None, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Carry exchanges until told to stop; returns how many."""
+    relay = Relay(bind, lambda: GatewayLink(gateway_url, pin=pin))
+    say(f"relay on {relay.address} to {gateway_url}")
+    with stopping() as stop:
+        thread = threading.Thread(target=relay.run, name="relay")
+        thread.start()
+        stop.wait(for_s)
+        relay.stop()
+        thread.join()
+    return {"carried": relay.carried, "failed": relay.failed}

@@ -1,0 +1,46 @@
+"""Look at a home from outside: a running node's own words, or a stopped node's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mobile_app.node import STATUS_FILE
+from mobile_app.plans import Edges
+from mobile_app.results import RESULTS_FILE, KeptResult, Results
+from mobile_app.storage import HomeLock, read_json
+from mobile_app.view_state import account, edge_states
+from shared.errors import UsageError
+from shared.spool.disk import PosixDisk
+from shared.spool.ring import Spool
+
+
+def inspect(home: Path) -> dict[str, Any]:
+    """The node's view state; the account of a stopped node is read from its spool, not from its last words."""
+    view: dict[str, Any] = read_json(home / STATUS_FILE) or {}
+    if not view:
+        raise UsageError(f"no node has run in {str(home)!r}; start one with `resurge node run`", code="home-empty")
+    try:
+        lock = HomeLock(home)
+    except UsageError:
+        return view | {"running": True}
+    try:
+        spool = Spool.open(PosixDisk(home / "spool"))
+        try:
+            view |= account(spool)
+            view["edges"] = edge_states(spool, Edges(home).names())
+        finally:
+            spool.close()
+    finally:
+        lock.release()
+    return view | {"running": False, "connected": False}
+
+
+def kept_results(home: Path, sink: str | None, limit: int) -> list[KeptResult]:
+    if not (home / RESULTS_FILE).exists():
+        return []
+    results = Results(home)
+    try:
+        return results.latest(sink, limit=limit)
+    finally:
+        results.close()

@@ -1,0 +1,291 @@
+"""The node's loop. It only sequences: read sensors, compute, spool, exchange, publish.
+
+    sources -> Computation -> Recorder -> Spool -> Sender -> Courier (a thread) -> link
+                                            ^         |
+                       receipts trim -------+         +--> results, plans, hints
+
+Everything durable is behind the modules named here; the loop holds nothing that a kill may not take. A plan that
+arrives is stored at once and takes over between two turns of the loop, after everything of the old one is spooled.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mobile_app.clock import EventClock, open_clock
+from mobile_app.computation import Computation
+from mobile_app.keys import load_keys
+from mobile_app.links.courier import Courier
+from mobile_app.links.link import Link
+from mobile_app.plans import NO_PLAN, Edges, Plans
+from mobile_app.recorder import Recorder, encode_batch
+from mobile_app.results import Results
+from mobile_app.sensors.choose import Choice, open_source
+from mobile_app.settings import Gateway, Settings
+from mobile_app.snapshots import Snapshots
+from mobile_app.storage import HomeLock, publish
+from mobile_app.uplink import Uplink
+from mobile_app.view_state import account, edge_states, spool_state
+from shared.batch import Batch
+from shared.errors import ResurgeError
+from shared.identity import device_id, edge_id
+from shared.plan.encoding import decode_plan, encode_plan
+from shared.plan.graph import Plan
+from shared.spool.disk import PosixDisk
+from shared.spool.evict import Policy
+from shared.spool.journal import INDEX_FILES
+from shared.spool.ring import Spool
+from shared.sync.effects import Disconnected, HintArrived, PlanArrived, Reconnected, Refused
+from shared.sync.pacing import Pacing
+from shared.sync.sender import Sender
+from shared.sync.session import DeviceSession
+
+STATUS_FILE = "status.json"
+FIRST_INCARNATION = 1  # what the first enrolment of a key gets, so a spool made before it can be sent as it is
+TURN_S = 0.25  # how often sensors are read
+PUBLISH_S = 1.0
+HINT_LASTS_S = 60.0  # a gateway repeats a hint while it is meant
+POLL_S = 30.0
+EXCHANGE_TIMEOUT_S = 30.0  # more than any link takes to give up
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a node is started with, beside its home."""
+
+    settings: Settings
+    gateway: Gateway | None  # None: not enrolled, the node records on its own
+    link: Link
+    sensors: dict[str, Choice]
+    speed: float = 1.0
+    plan: Plan | None = None  # from a program file; a newer one from the gateway replaces it
+    on_event: Callable[[object], None] | None = None  # disconnection and the like, for the program
+    on_output: Callable[[str, Batch], None] | None = None  # rows of local subscriptions
+
+
+class Node:
+    """One home, open. `turn` does everything that is due; `run` repeats it until `stop` says so."""
+
+    def __init__(self, home: Path, around: Surroundings) -> None:
+        self.home = home
+        self._around = around
+        self._lock = HomeLock(home)
+        keys = load_keys(home, around.gateway.key if around.gateway else b"")
+        device = device_id(keys.public_key)
+        self.device = device.hex()
+        self.spool = _open_spool(home, device, around)
+        self._results = Results(home)
+        self._edges = Edges(home)
+        self._plans = Plans(home)
+        self._snapshots = Snapshots(PosixDisk(home / "state"))
+        newest = self._snapshots.newest()
+        self.clock: EventClock = open_clock(
+            home, speed=around.speed, not_before_us=None if newest is None else newest.read_until_us
+        )
+        plan = self._choose_plan()
+        self.sender = Sender(
+            self.spool,
+            DeviceSession(keys, device, self.spool.incarnation),
+            pacing=Pacing(poll_s=max(1.0, POLL_S / around.speed), timeout_s=EXCHANGE_TIMEOUT_S),
+            rng=random.Random(),
+            edges=self._edges.all(),
+            results_through=self._results.through,
+            plan_version=NO_PLAN if plan is None else plan.version,
+            now=time.monotonic(),
+        )
+        self.uplink = Uplink(
+            self.sender,
+            Courier(around.link),
+            sync_spool=self.spool.sync,
+            edges=self._edges,
+            plans=self._plans,
+            results=self._results,
+        )
+        self.computation: Computation | None = None
+        self._recorder: Recorder | None = None
+        self._coming: Plan | None = plan
+        self._hint_ends: float | None = None
+        self._next_publish = 0.0
+        self.last_refusal = ""
+        self.disconnections = 0
+
+    # --- plans -----------------------------------------------------------------------------------------------
+
+    def _choose_plan(self) -> Plan | None:
+        """The newest of the stored plan and the program's own."""
+        kept = self._plans.load()
+        stored = decode_plan(kept[1]) if kept is not None else None
+        given = self._around.plan
+        if given is not None and (stored is None or given.version > stored.version):
+            self._plans.store(given.version, encode_plan(given))
+            return given
+        return stored
+
+    def _adopt(self, plan: Plan, now: float) -> None:
+        """Run this plan from now on; what the old one still held is in the spool when this returns."""
+        if self._recorder is not None:
+            self._recorder.commit(now, self.clock.now_us(), everything=True)
+        snapshot = self._snapshots.fitting(lambda name: self.spool.head(edge_id(name)))
+        from_us = self.clock.now_us()
+        origin_us = self.clock.anchor.origin_us
+
+        def open_for(sensor: str, every_us: int) -> Any:
+            return open_source(
+                sensor, self._around.sensors, every_us=every_us, origin_us=origin_us,
+                from_us=origin_us if snapshot is None else from_us,
+            )  # fmt: skip
+
+        computation = Computation(plan, self.device, open_for, from_us=from_us)
+        if snapshot is not None and snapshot.plan != computation.digest():
+            for name, kept in snapshot.edges.items():
+                if kept.rows is not None:  # the old plan's open rows, from before a kill
+                    self.sender.declare(name, kept.schema)
+                    self.sender.append(encode_batch(name, kept.rows, from_us), now)
+            snapshot = None
+        recorder = Recorder(
+            computation, self.spool, self.sender, self._snapshots,
+            loss_window_s=self._around.settings.loss_window_s, speed=self._around.speed,
+        )  # fmt: skip
+        if snapshot is not None:
+            recorder.restore(snapshot)
+        self.computation, self._recorder = computation, recorder
+
+    # --- the loop --------------------------------------------------------------------------------------------
+
+    def turn(self, now: float) -> None:
+        """Do everything that is due now."""
+        if self._coming is not None:
+            plan, self._coming = self._coming, None
+            self._adopt(plan, now)
+        if self.computation is not None and self._recorder is not None:
+            self._read(self.computation, self._recorder, now)
+        for event in self.uplink.step(now):
+            self._note(event, now)
+        if self._hint_ends is not None and now >= self._hint_ends and self.computation is not None:
+            self._hint_ends = None
+            self.computation.slow_down({})
+        if now >= self._next_publish:
+            self._next_publish = now + PUBLISH_S
+            self.publish()
+
+    def _read(self, computation: Computation, recorder: Recorder, now: float) -> None:
+        until_us = self.clock.now_us()
+        if not recorder.blocked:
+            outputs = computation.read(until_us)
+            recorder.take(outputs, read_until_us=until_us, now=now)
+            if self._around.on_output is not None:
+                for name, batch in outputs:
+                    if computation.kinds.get(name) == "subscribe" and len(batch):
+                        self._around.on_output(name, batch)
+        recorder.commit(now, until_us)
+
+    def _note(self, event: object, now: float) -> None:
+        if isinstance(event, PlanArrived):
+            try:
+                self._coming = decode_plan(event.plan)
+            except ResurgeError as error:  # it needs an operator this build lacks, say: the old plan goes on
+                self.last_refusal = str(error)
+        elif isinstance(event, HintArrived) and self.computation is not None:
+            self.computation.slow_down(event.hint.rates)
+            self._hint_ends = now + HINT_LASTS_S
+        elif isinstance(event, Refused):
+            self.last_refusal = f"{event.text} [{event.code}]"
+        elif isinstance(event, Disconnected):
+            self.disconnections += 1
+        elif isinstance(event, Reconnected):
+            self.last_refusal = ""
+        if self._around.on_event is not None:
+            self._around.on_event(event)
+
+    def run(self, stop: Callable[[], bool]) -> None:
+        while not stop():
+            now = time.monotonic()
+            self.turn(now)
+            self.uplink.wait(min(TURN_S, max(0.0, self.uplink.next_wake() - time.monotonic())))
+
+    def drain(self, seconds: float, stop: Callable[[], bool]) -> None:
+        """Spool everything, then go on exchanging until nothing waits, at most this long."""
+        self._spool_everything()
+        self.sender.hurry(time.monotonic())
+        end = time.monotonic() + seconds
+        while self.spool.statistics().batches and time.monotonic() < end and not stop():
+            now = time.monotonic()
+            for event in self.uplink.step(now):
+                self._note(event, now)
+            self.uplink.wait(min(TURN_S, max(0.0, self.uplink.next_wake() - time.monotonic())))
+
+    def _spool_everything(self) -> None:
+        if self._recorder is not None:
+            self._recorder.commit(time.monotonic(), self.clock.now_us(), everything=True)
+
+    def close(self) -> dict[str, Any]:
+        """Leave everything durable and return the account. Takes well under two seconds, whatever the link does."""
+        self._spool_everything()
+        self.uplink.close()
+        self.publish(running=False)
+        final = self.final_account()
+        self.spool.close()
+        self._results.close()
+        self._lock.release()
+        return final
+
+    # --- what it shows -----------------------------------------------------------------------------------------
+
+    def final_account(self) -> dict[str, Any]:
+        return {
+            "device": self.device, **account(self.spool), "results": self._results.count(),
+            "exchanges": self.uplink.exchanges, "failures": self.uplink.failures, "bytes_sent": self.uplink.bytes_sent,
+            "disconnections": self.disconnections,
+        }  # fmt: skip
+
+    def view(self) -> dict[str, Any]:
+        computation, gateway = self.computation, self._around.gateway
+        now_us = self.clock.now_us()
+        rate = 0.0 if self._recorder is None else self._recorder.bytes_per_second(time.monotonic())
+        return {
+            "name": self._around.settings.name,
+            **self.final_account(),
+            "incarnation": self.spool.incarnation,
+            "gateway": None if gateway is None else gateway.url,
+            "connected": gateway is not None and not self.sender.disconnected,
+            "why_not": self.last_refusal or self.uplink.last_failure if self.sender.disconnected else "",
+            "time_us": now_us,
+            "time_uncertainty_us": self.clock.anchor.uncertainty_us,
+            "boot_id": self.clock.anchor.boot_id,
+            "plan": None
+            if computation is None
+            else {"name": computation.plan.name, "version": computation.plan.version},
+            "sensors": {} if computation is None else computation.readings(),
+            "missing_sensors": {} if computation is None else computation.missing,
+            "edges": edge_states(self.spool, self._edges.names()),
+            "spool": spool_state(self.spool, now_us=now_us, bytes_per_second=rate),
+            "loss_window_s": self._around.settings.loss_window_s,
+            "key_protection": "file permissions",
+        }
+
+    def publish(self, *, running: bool = True) -> None:
+        """Write the view state for other processes, and what the fleet page should know into the next exchange."""
+        view = self.view() | {"running": running}
+        publish(self.home / STATUS_FILE, json.dumps(view).encode())
+        self.sender.status(
+            {"name": view["name"], "spool": view["spool"]["used_bytes"], "batches": view["spool"]["batches"]}
+        )
+
+
+def _open_spool(home: Path, device: Any, around: Surroundings) -> Spool:
+    disk = PosixDisk(home / "spool")
+    if INDEX_FILES[0] in disk.names():  # the index makes it a spool: without it a creation was cut short
+        return Spool.open(disk)
+    return Spool.create(
+        disk,
+        capacity_bytes=around.settings.spool_mb << 20,
+        device=device,
+        incarnation=around.gateway.incarnation if around.gateway else FIRST_INCARNATION,
+        policy=Policy.named(around.settings.evict),
+    )

@@ -1,0 +1,170 @@
+"""Takes what the computation puts out to the spool, by the order that `snapshots.py` explains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mobile_app.batching import EdgeBatcher
+from mobile_app.computation import Computation
+from mobile_app.snapshots import OpenEdge, Snapshot, Snapshots
+from shared.batch import Batch
+from shared.identity import edge_id
+from shared.plan.graph import SyncEdge
+from shared.spool.entry import NO_DEADLINE, PRIORITY_MAX, SpooledBatch
+from shared.spool.ring import Spool, SpoolFull
+from shared.spool.segment import CONTROL_BYTES
+from shared.sync.sender import EdgePolicy, Sender
+from shared.wire import columns
+
+MICROSECONDS = 1_000_000
+
+
+class Recorder:
+    """One computation's way to the spool. `loss_window_s` bounds what a kill may take."""
+
+    def __init__(
+        self,
+        computation: Computation,
+        spool: Spool,
+        sender: Sender,
+        snapshots: Snapshots,
+        *,
+        loss_window_s: float,
+        speed: float = 1.0,
+    ) -> None:
+        self._computation = computation
+        self._digest = computation.digest()
+        self._spool = spool
+        self._sender = sender
+        self._snapshots = snapshots
+        self._loss_window_us = round(loss_window_s * MICROSECONDS)
+        self._read_until_us = 0
+        self._changed_at_us: int | None = None  # since when something is in memory only
+        self._refused: SpooledBatch | None = None  # numbered in a snapshot, but the spool is full and blocks
+        self._spooled_bytes = 0
+        self._first_append: float | None = None
+        self._caches: dict[str, columns.Cache] = {}
+        self.batchers: dict[str, EdgeBatcher] = {}
+        for edge in computation.plan.edges:
+            policy = EdgePolicy(
+                within_s=edge.within_us / MICROSECONDS / speed, rows=edge.batch_rows, priority=edge.priority
+            )
+            self._sender.declare(edge.name, edge.schema, policy)
+            self.batchers[edge.name] = EdgeBatcher(edge, head=spool.head(edge_id(edge.name)), speed=speed)
+
+    @property
+    def blocked(self) -> bool:
+        """The spool is full and its policy gives nothing up: read no sensors until a receipt has made room."""
+        return self._refused is not None
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from this snapshot, which fits the spool's heads and this computation."""
+        self._computation.restore(snapshot.state, snapshot.origins)
+        self._read_until_us = snapshot.read_until_us
+        for name, kept in snapshot.edges.items():
+            self.batchers[name].resume(kept.shift, kept.frontier_us)
+            if kept.rows is not None:
+                self.batchers[name].hold(kept.rows, now_us=0)  # old already: spool it soon
+
+    def take(self, outputs: Iterable[tuple[str, Batch]], *, read_until_us: int, now: float) -> None:
+        """Take what came out of reading the sensors up to read_until_us."""
+        now_us = round(now * MICROSECONDS)
+        for name, batch in outputs:
+            if name in self.batchers:
+                self.batchers[name].add(batch, now_us)
+        for name, frontier_us in self._computation.frontiers().items():
+            self.batchers[name].reach(frontier_us)
+        self._read_until_us = read_until_us
+        if self._changed_at_us is None:
+            self._changed_at_us = now_us
+
+    def commit(self, now: float, spooled_us: int, *, everything: bool = False) -> None:
+        """Spool every batch that is due (or everything), and keep the loss window."""
+        now_us = round(now * MICROSECONDS)
+        if self._refused is not None and not self._append(self._refused, now):
+            return
+        for name, batcher in self.batchers.items():
+            while batcher.due(now_us) or (everything and batcher.holds):
+                batch = batcher.take()
+                spooled = self._spooled(batcher.edge, batch, spooled_us)
+                self._save({name: batch.hi}, now)
+                if not self._append(spooled, now):
+                    return
+        if self._changed_at_us is not None and (everything or now_us - self._changed_at_us >= self._loss_window_us):
+            self._save({}, now)
+
+    def _append(self, batch: SpooledBatch, now: float) -> bool:
+        try:
+            self._sender.append(batch, now)
+        except SpoolFull:
+            self._refused = batch
+            return False
+        self._refused = None
+        self._spooled_bytes += len(batch.payload) + CONTROL_BYTES
+        if self._first_append is None:
+            self._first_append = now
+        return True
+
+    def bytes_per_second(self, now: float) -> float:
+        """How fast the spool fills, over this computation's life; 0 until it is known."""
+        if self._first_append is None or now - self._first_append < 1.0:
+            return 0.0
+        return self._spooled_bytes / (now - self._first_append)
+
+    def _save(self, coming: dict[str, int], now: float) -> None:
+        """Write the snapshot for the heads after the coming append; what was appended before must be durable first."""
+        self._spool.sync()
+        self._snapshots.save(
+            Snapshot(
+                plan=self._digest,
+                read_until_us=self._read_until_us,
+                origins=self._computation.origins(),
+                heads={name: self._spool.head(edge_id(name)) for name in self.batchers} | coming,
+                edges={
+                    name: OpenEdge(batcher.edge.schema, batcher.shift, batcher.frontier_us, batcher.peek())
+                    for name, batcher in self.batchers.items()
+                },
+                state=self._computation.snapshot(),
+            )
+        )
+        self._changed_at_us = None
+        for name, batcher in self.batchers.items():
+            if not batcher.holds and name not in coming:
+                self._sender.frontier(edge_id(name), batcher.frontier_us, now)
+
+    def _spooled(self, edge: SyncEdge, batch: Batch, spooled_us: int) -> SpooledBatch:
+        return encode_batch(
+            edge.name,
+            batch,
+            spooled_us,
+            priority=edge.priority,
+            deadline_us=edge.deadline_us,
+            cache=self._caches.setdefault(edge.name, columns.Cache()),
+        )
+
+
+def encode_batch(
+    edge: str,
+    batch: Batch,
+    spooled_us: int,
+    *,
+    priority: int = 0,
+    deadline_us: int | None = None,
+    cache: columns.Cache | None = None,
+) -> SpooledBatch:
+    """The batch as the spool takes it."""
+    codec, payload = columns.encode(batch, cache=cache)
+    return SpooledBatch(
+        edge=edge_id(edge),
+        lo=batch.lo,
+        hi=batch.hi,
+        rows=len(batch),
+        schema_id=batch.schema.id,
+        applied=batch.applied,
+        frontier_us=batch.frontier_us,
+        codec=codec,
+        payload=payload,
+        priority=min(max(priority, 0), PRIORITY_MAX),
+        deadline=NO_DEADLINE if deadline_us is None else spooled_us + deadline_us,
+        spooled_us=spooled_us,
+    )

@@ -1,0 +1,138 @@
+"""`resurge node`: a device without a screen, and relays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(help="Run a device without a screen, or a relay; see what it holds.", no_args_is_help=True)
+
+Home = Annotated[Path, typer.Option(help="Where the node keeps its key, spool and results.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line.")]
+DEFAULT_HOME = Path("~/.resurge")
+
+
+@app.command()
+def run(
+    *,
+    home: Home = DEFAULT_HOME,
+    link: Annotated[str, typer.Option(help="Enrolment link from `resurge device pair`; used once.")] = "",
+    program: Annotated[Path | None, typer.Option(help="A stream program, when no gateway sends a plan.")] = None,
+    sensor: Annotated[list[str] | None, typer.Option(help="NAME=synthetic:SEED or NAME=recording:FILE.")] = None,
+    outages: Annotated[str, typer.Option(help="10+8,30+12 (seconds), random:SEED, or a file of such spans.")] = "",
+    relay: Annotated[str, typer.Option(help="tcp://HOST:PORT of a relay, if there is no way to the gateway.")] = "",
+    speed: Annotated[float, typer.Option(help="Seconds of event time per second of the run.")] = 1.0,
+    seconds: Annotated[float | None, typer.Option("--for", help="End after so many seconds and drain.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Read sensors, compute, spool, and exchange with the gateway whenever there is a network."""
+    from mobile_app.headless import RunOptions
+    from mobile_app.headless import run as run_node
+    from mobile_app.sensors.choose import parse_choices
+
+    plan = None
+    if program is not None:
+        from shared.stream.program import load_program
+
+        plan = load_program(program)
+    account = run_node(
+        RunOptions(
+            home=home.expanduser(),
+            link=link,
+            relay=relay,
+            sensors=parse_choices(sensor or []),
+            outages=outages,
+            speed=speed,
+            plan=plan,
+            for_s=seconds,
+            say=_say,
+        )
+    )
+    _report(account, as_json)
+
+
+@app.command()
+def enrol(
+    link: Annotated[str, typer.Argument(help="resurge://HOST:PORT/#... as `resurge device pair` printed it.")],
+    home: Home = DEFAULT_HOME,
+    relay: Annotated[str, typer.Option(help="tcp://HOST:PORT of a relay.")] = "",
+    name: Annotated[str, typer.Option(help="What the operator should see.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Introduce this device to a gateway. Compare the six digits with those on the gateway's screen."""
+    from dataclasses import asdict
+
+    from mobile_app.enrolment import enrol as enrol_device
+
+    _report(asdict(enrol_device(home.expanduser(), link, relay=relay, name=name)), as_json)
+
+
+@app.command()
+def relay(
+    gateway: Annotated[str, typer.Option(help="The gateway's address, http://HOST:PORT or https://HOST:PORT.")],
+    bind: Annotated[str, typer.Option(help="Where phones reach this relay.")] = "tcp://127.0.0.1:8751",
+    pin: Annotated[str, typer.Option(help="SHA-256 of the gateway's TLS key, in hexadecimal.")] = "",
+    seconds: Annotated[float | None, typer.Option("--for", help="End after so many seconds.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Carry other devices' exchanges to the gateway over ZeroMQ. It can neither read nor alter them."""
+    from mobile_app.headless import run_relay
+
+    _report(run_relay(bind, gateway, pin=bytes.fromhex(pin), for_s=seconds, say=_say), as_json)
+
+
+@app.command()
+def status(home: Home = DEFAULT_HOME, as_json: Json = False) -> None:
+    """What the node holds, what was delivered or given up, and whether it is connected."""
+    from mobile_app.inspection import inspect
+
+    _report(inspect(home.expanduser()), as_json)
+
+
+@app.command()
+def results(
+    home: Home = DEFAULT_HOME,
+    sink: Annotated[str | None, typer.Option(help="Only this sink's results.")] = None,
+    limit: Annotated[int, typer.Option(help="How many, newest window first.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """Results that came back to this device."""
+    from dataclasses import asdict
+
+    from mobile_app.inspection import kept_results
+
+    rows = [asdict(row) for row in kept_results(home.expanduser(), sink, limit)]
+    if as_json:
+        print(json.dumps({"results": rows}))
+        return
+    from datetime import UTC, datetime
+
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("sink", "key", "from", "to", "rev", "values")
+    for row in rows:
+        start, end = (
+            datetime.fromtimestamp(row[name] / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
+            for name in ("window_start_us", "window_end_us")
+        )
+        values = ", ".join(f"{name}={value}" for name, value in row["values"].items())
+        partial = "" if row["complete"] else " (incomplete)"
+        table.add_row(row["sink"], " ".join(map(str, row["key"])), start, end, str(row["revision"]), values + partial)
+    Console().print(table)
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _report(values: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(values))
+        return
+    width = max(map(len, values))
+    for name, value in values.items():
+        print(f"{name.replace('_', ' '):<{width}}  {json.dumps(value) if isinstance(value, dict) else value}")
