@@ -1,0 +1,168 @@
+"""Run a program over columns in memory: no network, no clock, the same meaning as in production.
+
+Device and cloud parts run as one. It is how programs are tested and how the engines are proved equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import numpy as np
+
+from shared.batch import END_OF_TIME, Batch
+from shared.engine.pipeline import Pipeline
+from shared.engine.rows import constant
+from shared.errors import UsageError
+from shared.plan import operators as op
+from shared.plan.fragments import Fragment, Input
+from shared.plan.graph import Plan
+from shared.plan.placement import fragment_input, fragment_outputs
+from shared.stream.drafts import Draft, assemble, user_line
+from shared.stream.expressions import TIME
+from shared.stream.schema import Schema, dtype
+from shared.stream.stream import Stream
+
+ENGINES = ("numpy", "spark")
+OUT = "out"  # the sink of a stream that was given without one
+
+Columns: TypeAlias = Mapping[str, object]
+Results: TypeAlias = dict[str, dict[str, np.ndarray]]
+
+
+def evaluate(
+    program: Stream | Plan,
+    inputs: Mapping[str, Columns],
+    *,
+    engine: str = "numpy",
+    frontier_us: int = END_OF_TIME,
+) -> Results:
+    """What a program's sinks receive, by name: {sink: {column: values}}, `time` included.
+
+    `program` is a plan, or a stream, whose rows are then the sink "out". `inputs` are the columns of each source by
+    name (a timer's is "timer NAME"): `time` in microseconds, the schema's columns, and `device` where there are several.
+    Rows stand in stream order. At the end every window closes, unless `frontier_us` says that time has come less far.
+
+    >>> rs.evaluate(gps.where(col.accuracy < 50), {"gps": {"time": [0, 1], "accuracy": [9.0, 80.0], ...}})
+    """
+    plan = plan_of(program)
+    given = {name: as_columns(plan, name, columns) for name, columns in inputs.items()}
+    if engine == "spark":
+        from cloud_backend.spark.evaluate import evaluate as evaluate_on_spark
+
+        results: Results = evaluate_on_spark(plan, given, frontier_us=frontier_us)
+        return results
+    if engine != "numpy":
+        raise UsageError(f"engine {engine!r} is not one of {', '.join(ENGINES)}", code="evaluate-engine")
+    return _Evaluation(plan, given).run(frontier_us)
+
+
+def plan_of(program: Stream | Plan) -> Plan:
+    """The plan of a program; a bare stream becomes one with the sink "out"."""
+    if isinstance(program, Plan):
+        return program
+    sink = Draft(op.Subscribe(OUT), (program.draft,), program.draft.type, user_line())
+    return assemble([sink])
+
+
+def whole_fragment(plan: Plan) -> Fragment:
+    """Device and cloud as one fragment: sources in, results out, sync edges passed through."""
+    sources = [node for node in plan.nodes if isinstance(node.operator, op.SOURCES)]
+    inputs = []
+    for node in sources:
+        entry = fragment_input(node)
+        inputs.append(Input(entry.name, entry.node, node.schema, entry.type))
+    computing = tuple(node for node in plan.nodes if not isinstance(node.operator, (*op.SOURCES, *op.SINKS)))
+    outputs = [output for output in fragment_outputs(plan, plan.nodes) if output.kind != "sync"]
+    return Fragment(plan.name, "cloud", tuple(inputs), computing, tuple(outputs))
+
+
+def as_columns(plan: Plan, name: str, columns: Columns) -> dict[str, np.ndarray]:
+    """The given columns as arrays of the source's kinds, `time` and `device` among them."""
+    known = {op.input_name(node.operator): node for node in plan.nodes if isinstance(node.operator, op.SOURCES)}
+    if name not in known:
+        raise UsageError(f"the program has no source {name!r} (has: {', '.join(known)})", code="evaluate-input")
+    schema = known[name].schema
+    wanted = {TIME: "int64", **{column.name: column.kind for column in schema}}
+    absent = [column for column in wanted if column not in columns and column != op.DEVICE]
+    if absent:
+        raise UsageError(
+            f"input {name!r} lacks the column {absent[0]!r} (needs: {', '.join(wanted)})", code="evaluate-input"
+        )
+    arrays = {column: _array(columns[column], kind) for column, kind in wanted.items() if column in columns}
+    rows = len(arrays[TIME])
+    if op.DEVICE not in arrays:
+        arrays[op.DEVICE] = constant("", "str", rows)
+    uneven = [column for column, values in arrays.items() if len(values) != rows]
+    if uneven:
+        raise UsageError(
+            f"column {uneven[0]!r} of input {name!r} has {len(arrays[uneven[0]])} values, time has {rows}",
+            code="evaluate-input",
+        )
+    return {column: arrays[column] for column in wanted}
+
+
+def _array(values: object, kind: str) -> np.ndarray:
+    return values if isinstance(values, np.ndarray) and values.dtype == dtype(kind) else np.array(values, dtype(kind))
+
+
+class _Evaluation:
+    def __init__(self, plan: Plan, given: Mapping[str, dict[str, np.ndarray]]) -> None:
+        self.fragment = whole_fragment(plan)
+        self.pipeline = Pipeline(self.fragment)
+        self.given = given
+        self.on_request = {
+            node.operator.name
+            for node in plan.nodes
+            if isinstance(node.operator, op.Sensor) and not node.operator.every_us
+        }
+        self.received: dict[str, list[Batch]] = {}
+        self.readings: dict[str, int] = {}
+
+    def run(self, frontier_us: int) -> Results:
+        for entry in self.fragment.inputs:
+            if entry.name in self.given and entry.name not in self.on_request:
+                columns = self.given[entry.name]
+                self._take(self.pipeline.push(entry.name, Batch.of(entry.schema, columns, columns[TIME])))
+        for entry in self.fragment.inputs:
+            if not entry.name.startswith("feedback "):
+                self._take(self.pipeline.advance(entry.name, frontier_us))
+        return {
+            output.name: _concatenated(output.schema, self.received.get(output.name, []))
+            for output in self.fragment.outputs
+            if output.kind in ("subscribe", "sync_back")
+        }
+
+    def _take(self, outputs: list[tuple[str, Batch]]) -> None:
+        for name, batch in outputs:
+            if name.startswith("request "):
+                self._read(name.removeprefix("request "), batch)
+            else:
+                self.received.setdefault(name, []).append(batch)
+
+    def _read(self, sensor: str, requests: Batch) -> None:
+        """The readings that a device would have taken: the sensor's last given row at or before each request."""
+        given = self.given.get(sensor)
+        if given is None:
+            return
+        order = np.argsort(given[TIME], kind="stable")
+        places = np.searchsorted(given[TIME][order], requests.time_us, side="right") - 1
+        answered = np.flatnonzero(places >= 0)
+        rows = order[places[answered]]
+        entry = self.fragment.input(sensor)
+        lo = self.readings.get(sensor, 0)
+        self.readings[sensor] = lo + len(rows)
+        columns = {column.name: given[column.name][rows] for column in entry.schema}
+        self._take(self.pipeline.push(sensor, Batch.of(entry.schema, columns, requests.time_us[answered], lo=lo)))
+
+
+def _concatenated(schema: Schema, batches: list[Batch]) -> dict[str, np.ndarray]:
+    times = [batch.time_us for batch in batches]
+    columns = {TIME: np.concatenate(times) if times else np.empty(0, np.int64)}
+    for column in schema:
+        parts = [batch.columns[column.name] for batch in batches]
+        columns[column.name] = np.concatenate(parts) if parts else np.empty(0, dtype(column.kind))
+    return columns
+
+
+__all__ = ["evaluate", "plan_of", "whole_fragment"]

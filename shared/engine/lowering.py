@@ -1,0 +1,158 @@
+"""From a fragment's nodes to running operators: what fuses, what is needed, what runs where.
+
+Filters followed by at most one projection become one `StatelessRun`, as long as nobody else reads what is between them.
+Working backwards from the outputs finds the columns that anybody reads; the others are never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from shared.engine.keys import KeyIndex
+from shared.engine.merging import Rekey, Union
+from shared.engine.operator import Operator
+from shared.engine.pools import Aggregation
+from shared.engine.rows import Rows
+from shared.engine.stateless import StatelessRun
+from shared.engine.windowing import TimeWindows
+from shared.errors import UsageError
+from shared.plan import operators as op
+from shared.plan.fragments import Fragment
+from shared.plan.graph import Node, StreamType
+from shared.stream.aggregates import Aggregate, result_fields
+from shared.stream.expressions import Column, Expression, columns_of
+from shared.stream.schema import Field
+from shared.stream.windows import CountWindow, SessionWindow, SlidingTimeWindow, TimeWindow
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A running operator: it stands for the output of node `node` and reads these nodes, port by port."""
+
+    node: int
+    inputs: tuple[int, ...]
+    operator: Operator
+
+
+def stages(fragment: Fragment) -> tuple[list[Stage], dict[int, frozenset[str]]]:
+    """The running operators in topological order, and the columns that anybody reads of each node or input."""
+    types: dict[int, StreamType] = {entry.node: entry.type for entry in fragment.inputs}
+    types.update((node.id, node.type) for node in fragment.nodes)
+    needed = needed_columns(fragment, types)
+    readers: dict[int, int] = {}
+    for node in fragment.nodes:
+        for number in node.inputs:
+            readers[number] = readers.get(number, 0) + 1
+    for output in fragment.outputs:
+        readers[output.node] = readers.get(output.node, 0) + 2  # an output's rows must exist, whoever else reads
+    found: list[Stage] = []
+    pending: dict[int, tuple[int, list[Expression]]] = {}  # a filter nobody else reads: its input, its predicates
+    for node in fragment.nodes:
+        sources = tuple(node.inputs)
+        if isinstance(node.operator, op.Where | op.Select):
+            origin, predicates = pending.pop(sources[0], (sources[0], []))
+            if isinstance(node.operator, op.Where):
+                predicates = [*predicates, node.operator.predicate]
+                if readers.get(node.id) == 1 and _only_stateless_reads(fragment, node.id):
+                    pending[node.id] = (origin, predicates)
+                    continue
+                columns: list[tuple[str, Expression]] = [(name, Column(name)) for name in node.schema.names]
+            else:
+                columns = list(node.operator.columns)
+            columns = [pair for pair in columns if pair[0] in needed[node.id]]
+            run = StatelessRun(predicates, columns, types[origin].schema)
+            found.append(Stage(node.id, (origin,), run))
+        else:
+            found.append(Stage(node.id, sources, lowered(node, [types[number] for number in sources], needed)))
+    return found, needed
+
+
+def _only_stateless_reads(fragment: Fragment, number: int) -> bool:
+    return all(isinstance(node.operator, op.Where | op.Select) for node in fragment.nodes if number in node.inputs)
+
+
+def needed_columns(fragment: Fragment, types: Mapping[int, StreamType]) -> dict[int, frozenset[str]]:
+    """For each node and input, the columns that somebody downstream reads."""
+    needed: dict[int, set[str]] = {number: set() for number in types}
+    for output in fragment.outputs:
+        needed[output.node].update(output.schema.names)
+    for node in reversed(fragment.nodes):
+        for number in node.inputs:
+            needed[number].update(_reads(node, needed[node.id], types[number]))
+    return {number: frozenset(names) for number, names in needed.items()}
+
+
+def _reads(node: Node, wanted: Iterable[str], source: StreamType) -> Iterable[str]:
+    """The columns a node reads of one input, given those that are wanted of its output."""
+    match node.operator:
+        case op.Where(predicate):
+            names = {*wanted, *columns_of(predicate)}
+        case op.Select(columns):
+            names = {name for label, expression in columns if label in wanted for name in columns_of(expression)}
+        case op.KeyBy():
+            names = {*wanted, *source.key, op.DEVICE}
+        case op.Significant(columns):
+            names = {*wanted, *source.key, *columns}
+        case op.WindowAggregate(aggregates=aggregates):
+            names = {*source.key, *(name for _, aggregate in aggregates for name in aggregate.columns)}
+        case _:
+            names = set(source.schema.names)
+    return (name for name in names if name in source.schema)
+
+
+def lowered(node: Node, inputs: list[StreamType], needed: Mapping[int, frozenset[str]]) -> Operator:
+    """The running operator of a node that is not stateless."""
+    names = tuple(name for name in node.schema.names if name in needed[node.id])
+    match node.operator:
+        case op.KeyBy(columns, merge, idle_after_us):
+            if op.DEVICE in columns:
+                return Passage()
+            kept = tuple(dict.fromkeys((*columns, *names)))
+            return Rekey(kept, merge, idle_after_us)
+        case op.Union(merge):
+            return Union(len(inputs), node.schema.names, merge)
+        case op.WindowAggregate():
+            return _windows(node, inputs[0])
+        case op.Sync() | op.SyncBack():
+            return Passage()
+    raise UsageError(
+        f"this engine has no operator {op.operator_name(node.operator)!r}, at {node.line}", code="engine-operator"
+    )
+
+
+class Passage(Operator):
+    """Rows and time pass through unchanged."""
+
+    def push(self, port: int, rows: Rows) -> list[Rows]:
+        return [rows]
+
+
+def _windows(node: Node, source: StreamType) -> Operator:
+    operator = node.operator
+    if not isinstance(operator, op.WindowAggregate):
+        raise TypeError(operator)
+    fields = {column.name: column for column in node.schema}
+    parts = [(aggregate, _fields(name, aggregate, source, fields)) for name, aggregate in operator.aggregates]
+    return windows_over(operator.window, Aggregation(parts, source.schema), source, operator.lateness_us, complete=True)
+
+
+def _fields(name: str, aggregate: Aggregate, source: StreamType, known: Mapping[str, Field]) -> tuple[Field, ...]:
+    if aggregate.function == "user":
+        return (known[name],)
+    return result_fields(name, aggregate, source.schema)
+
+
+def windows_over(
+    window: TimeWindow | SlidingTimeWindow | SessionWindow | CountWindow,
+    aggregation: Aggregation,
+    source: StreamType,
+    lateness_us: int,
+    *,
+    complete: bool,
+) -> Operator:
+    """The operator that keeps windows of this kind."""
+    key = KeyIndex(source.key, tuple(source.schema.kind(name) for name in source.key))
+    if isinstance(window, TimeWindow):
+        return TimeWindows(window, aggregation, key, lateness_us=lateness_us, complete=complete)
+    raise UsageError("not yet", code="engine-operator")

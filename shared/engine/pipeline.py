@@ -1,0 +1,226 @@
+"""A fragment at work: rows and frontiers in by name, rows out by name, state as bytes.
+
+One push runs to its end before it returns: first the rows go through every operator that reads them, then time moves.
+Rows fed back into the fragment (a cycle) enter after that, as a push of their own. Nothing here reads a clock or draws
+lots, so the same pushes give the same rows, and a pipeline restored from bytes goes on as the one that wrote them.
+
+The driver owns the order of pushes. On each input rows come in ascending number; which input comes first between two
+frontiers does not matter to operators that merge `ordered`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+import numpy as np
+
+from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
+from shared.engine.lowering import stages
+from shared.engine.operator import Operator
+from shared.engine.rows import Frontiers, Progress, Rows, as_batch, constant
+from shared.engine.snapshots import Value, decode_state, encode_state
+from shared.errors import DamagedData, UsageError
+from shared.plan.fragments import Fragment, Input, Output, Vertex
+from shared.plan.operators import DEVICE
+
+FEEDBACK_ROUNDS_MAX = 10_000
+_STATE = "pipeline"
+
+Outputs = list[tuple[str, Batch]]
+
+
+class Pipeline:
+    """Runs a fragment, or a vertex of one. `device` is what the constant column says on a device's own streams."""
+
+    def __init__(self, fragment: Fragment | Vertex, *, device: str = "") -> None:
+        self._vertex = isinstance(fragment, Vertex)
+        self.fragment = fragment.fragment if isinstance(fragment, Vertex) else fragment
+        self.device = device
+        found, needed = stages(self.fragment)
+        self._stages = found
+        self._operators: list[Operator] = [stage.operator for stage in found]
+        self._readers: dict[int, list[tuple[int, int]]] = {}  # node -> (place in _stages, port)
+        for place, stage in enumerate(found):
+            for port, number in enumerate(stage.inputs):
+                self._readers.setdefault(number, []).append((place, port))
+        self._leaving: dict[int, list[Output]] = {}
+        for output in self.fragment.outputs:
+            self._leaving.setdefault(output.node, []).append(output)
+        self._inputs = {entry.name: entry for entry in self.fragment.inputs}
+        self._adds_device = {
+            entry.name: DEVICE not in entry.schema and DEVICE in needed[entry.node] for entry in self.fragment.inputs
+        }
+        fed = {output.name for output in self.fragment.outputs if output.kind == "feed"}
+        # Within one fragment a cycle closes here; between epochs of a vertex its driver closes it.
+        self._cycles = frozenset() if self._vertex else fed & set(self._inputs)
+        self._fed: deque[tuple[str, Rows]] = deque()
+        self._frontiers: dict[str, int] = {output.name: NO_FRONTIER for output in self.fragment.outputs}
+        self._floors = {entry.name: NO_FRONTIER for entry in self.fragment.inputs if entry.name not in self._cycles}
+        for name in sorted(self._cycles):  # a feedback edge holds nothing back
+            self._through(self._inputs[name].node, [], Progress(END_OF_TIME), [])
+
+    # -- rows and time -------------------------------------------------------------------------------------------
+
+    def push(self, input_name: str, batch: Batch) -> Outputs:
+        """Rows into an input, and the frontier the batch carries; what comes out, by output name."""
+        entry = self._entry(input_name)
+        columns = dict(batch.columns)
+        if self._adds_device[input_name] and DEVICE not in columns:
+            columns[DEVICE] = constant(self.device, "str", len(batch.seq))
+        rows = Rows(columns, batch.time_us, batch.seq, batch.lo, batch.hi)
+        progress = None
+        if batch.frontier_us > NO_FRONTIER:
+            progress = self._progress(batch.frontier_us, columns.get(DEVICE) if DEVICE in entry.schema else None)
+        return self._run(entry, [rows], progress)
+
+    def advance(self, input_name: str, frontier_us: int, device: str | None = None) -> Outputs:
+        """No earlier row follows on this input: of this device, or of any."""
+        devices = {} if device is None else {device: frontier_us}
+        progress = Progress(NO_FRONTIER if device is not None else frontier_us, devices)
+        return self._run(self._entry(input_name), [], progress)
+
+    def advance_devices(self, input_name: str, frontiers_us: Mapping[str, int]) -> Outputs:
+        """The frontiers of many devices at once; far cheaper than one by one."""
+        return self._run(self._entry(input_name), [], Progress(NO_FRONTIER, dict(frontiers_us)))
+
+    def advance_by(self, input_name: str, progress: Progress) -> Outputs:
+        """Time moves as another vertex's `take_progress` said."""
+        return self._run(self._entry(input_name), [], progress)
+
+    def take_progress(self, output_name: str) -> Progress:
+        """How far time has come on an output since this was last asked; what another vertex's `advance_by` wants."""
+        news = self._news.pop(output_name, Frontiers())
+        return Progress(news.floor_us, news.devices, news.complete_us)
+
+    def frontier_us(self, output_name: str) -> int:
+        """No earlier row follows on this output, of any device."""
+        return self._frontiers[output_name]
+
+    @property
+    def late_dropped(self) -> int:
+        """Rows that came after their window's lateness had passed."""
+        return sum(getattr(operator, "late_dropped", 0) for operator in self._operators)
+
+    def _entry(self, name: str) -> Input:
+        entry = self._inputs.get(name)
+        if entry is None:
+            raise UsageError(
+                f"{self.fragment.name!r} has no input {name!r} (has: {', '.join(self._inputs)})", code="pipeline-input"
+            )
+        return entry
+
+    @staticmethod
+    def _progress(frontier_us: int, devices: np.ndarray | None) -> Progress:
+        if devices is None:
+            return Progress(frontier_us)
+        names = [devices[0]] if len(devices) and devices.strides == (0,) else dict.fromkeys(devices.tolist())
+        return Progress(NO_FRONTIER, dict.fromkeys(names, frontier_us))
+
+    def _run(self, entry: Input, runs: list[Rows], progress: Progress | None) -> Outputs:
+        out: list[tuple[Output, Rows]] = []
+        if progress is not None and progress.floor_us > self._floors.get(entry.name, END_OF_TIME):
+            self._floors[entry.name] = progress.floor_us
+        with np.errstate(all="ignore"):
+            self._through(entry.node, runs, progress, out)
+            rounds = 0
+            while self._fed:
+                name, fed = self._fed.popleft()
+                rounds += 1
+                if rounds > FEEDBACK_ROUNDS_MAX:
+                    raise UsageError(
+                        f"rows went round the cycle {name!r} {FEEDBACK_ROUNDS_MAX} times in one push; let a filter in "
+                        "the cycle end",
+                        code="engine-cycle",
+                    )
+                self._through(self._inputs[name].node, [fed], None, out)
+        return [(output.name, as_batch(rows, output.schema, self._frontiers[output.name])) for output, rows in out]
+
+    def _through(self, node: int, runs: list[Rows], progress: Progress | None, out: list[tuple[Output, Rows]]) -> None:
+        for rows in runs:
+            self._flow(node, rows, out)
+        if progress is not None:
+            self._pass(node, progress, out)
+
+    def _flow(self, node: int, rows: Rows, out: list[tuple[Output, Rows]]) -> None:
+        for output in self._leaving.get(node, ()):
+            if output.name in self._cycles:
+                if len(rows):
+                    self._feed(output, rows)
+            elif len(rows) or rows.hi > rows.lo:
+                out.append((output, rows))
+        for place, port in self._readers.get(node, ()):
+            stage = self._stages[place]
+            for result in stage.operator.push(port, rows):
+                self._flow(stage.node, result, out)
+
+    def _pass(self, node: int, progress: Progress, out: list[tuple[Output, Rows]]) -> None:
+        for output in self._leaving.get(node, ()):
+            self._frontiers[output.name] = max(self._frontiers[output.name], progress.floor_us)
+            if output.kind == "edge":
+                self._news.setdefault(output.name, Frontiers()).advance(progress)
+        for place, port in self._readers.get(node, ()):
+            stage = self._stages[place]
+            runs, news = stage.operator.advance(port, progress)
+            for rows in runs:
+                self._flow(stage.node, rows, out)
+            if news is not None:
+                self._pass(stage.node, news, out)
+
+    def _feed(self, output: Output, rows: Rows) -> None:
+        """Rows that will enter again, not before the frontier; after the end of time nothing enters."""
+        floor = min(self._floors.values(), default=NO_FRONTIER)
+        if floor < END_OF_TIME:
+            raised = Rows(rows.columns, np.maximum(rows.time, floor), rows.seq, rows.lo, rows.hi)
+            self._fed.append((output.name, raised))
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """The whole state, as versioned bytes."""
+        return encode_state(
+            [
+                _STATE,
+                self._shape(),
+                [dict(self._frontiers), dict(self._floors)],
+                [one.dump() for one in self._operators],
+            ]
+        )
+
+    def restore(self, state: bytes) -> None:
+        """Go on from a snapshot. DamagedData where it is not whole, or of a pipeline of another shape."""
+        states = self._checked(decode_state(state))
+        for operator, dumped in zip(self._operators, states, strict=True):
+            operator.load(dumped)
+
+    def changes_since_snapshot(self) -> bytes:
+        """What changed since the state was last handed out or put back, by `snapshot`, this call, or their reverses."""
+        return encode_state(
+            [
+                _STATE,
+                self._shape(),
+                [dict(self._frontiers), dict(self._floors)],
+                [one.changes() for one in self._operators],
+            ]
+        )
+
+    def apply_changes(self, changes: bytes) -> None:
+        """Catch up by one change set; they must come in the order they were made, onto the state they were made on."""
+        states = self._checked(decode_state(changes))
+        for operator, changed in zip(self._operators, states, strict=True):
+            operator.apply(changed)
+
+    def _shape(self) -> list[str]:
+        return [type(operator).__name__ for operator in self._operators]
+
+    def _checked(self, state: Value) -> list[Value]:
+        match state:
+            case [str(kind), list(shape), [dict(frontiers), dict(floors)], list(states)]:
+                if kind == _STATE and shape == self._shape():
+                    self._frontiers.update(frontiers)
+                    self._floors.update(floors)
+                    return states
+        raise DamagedData(
+            f"the snapshot is of another plan than {self.fragment.name!r}; restore it with the plan that wrote it",
+            code="snapshot-plan",
+        )

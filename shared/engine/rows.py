@@ -1,0 +1,162 @@
+"""What flows between operators inside an engine: a run of rows, and how far time has come.
+
+`Rows` is a batch without its frozen wrapping. Columns that say the same on every row (a phone's `device`) are
+zero-stride views of one value: they cost nothing to make, to filter, or to use as a key.
+
+`Progress` is what a frontier becomes once several devices share a stream: `floor` holds for every device, `devices`
+for those whose own frontier has moved. `complete_us` is up to where nobody is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from shared.batch import NO_FRONTIER, Batch
+from shared.stream.schema import Schema, dtype
+
+
+class Rows:
+    """Rows in stream order. Covers the numbers [lo, hi) of its producer, of which `seq` have a row."""
+
+    __slots__ = ("columns", "hi", "lo", "seq", "time")
+
+    def __init__(self, columns: dict[str, np.ndarray], time: np.ndarray, seq: np.ndarray, lo: int, hi: int) -> None:
+        self.columns = columns
+        self.time = time
+        self.seq = seq
+        self.lo = lo
+        self.hi = hi
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def take(self, index: np.ndarray) -> Rows:
+        """The rows at these positions, in that order; the covered range stays."""
+        columns = {name: take(column, index) for name, column in self.columns.items()}
+        return Rows(columns, self.time.take(index), self.seq.take(index), self.lo, self.hi)
+
+    def slice(self, start: int, stop: int) -> Rows:
+        columns = {name: column[start:stop] for name, column in self.columns.items()}
+        return Rows(columns, self.time[start:stop], self.seq[start:stop], self.lo, self.hi)
+
+    def only(self, names: Sequence[str]) -> Rows:
+        return Rows({name: self.columns[name] for name in names}, self.time, self.seq, self.lo, self.hi)
+
+
+def take(column: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """column[index], keeping a constant column constant."""
+    if column.strides == (0,) and len(column):
+        return np.broadcast_to(column[:1], (len(index),))
+    return column.take(index)
+
+
+def constant(value: object, kind: str, rows: int) -> np.ndarray:
+    """A column that says the same on every row, without a copy per row."""
+    return np.broadcast_to(np.array([value], dtype=dtype(kind)), (rows,))
+
+
+def joined(runs: Sequence[Rows]) -> Rows:
+    """The runs one after the other."""
+    if len(runs) == 1:
+        return runs[0]
+    columns = {name: np.concatenate([run.columns[name] for run in runs]) for name in runs[0].columns}
+    return Rows(
+        columns,
+        np.concatenate([run.time for run in runs]),
+        np.concatenate([run.seq for run in runs]),
+        runs[0].lo,
+        runs[-1].hi,
+    )
+
+
+def empty(schema: Schema) -> Rows:
+    columns = {column.name: np.empty(0, dtype(column.kind)) for column in schema}
+    return Rows(columns, np.empty(0, np.int64), np.empty(0, np.int64), 0, 0)
+
+
+def as_batch(rows: Rows, schema: Schema, frontier_us: int) -> Batch:
+    columns = {name: rows.columns[name] for name in schema.names}
+    return Batch(schema, columns, rows.time, rows.seq, rows.lo, rows.hi, frontier_us)
+
+
+class Numbering:
+    """Fresh consecutive numbers for what a stateful operator puts out."""
+
+    __slots__ = ("next",)
+
+    def __init__(self) -> None:
+        self.next = 0
+
+    def rows(self, columns: dict[str, np.ndarray], time: np.ndarray) -> Rows:
+        lo = self.next
+        self.next = hi = lo + len(time)
+        return Rows(columns, time, np.arange(lo, hi, dtype=np.int64), lo, hi)
+
+
+_NO_DEVICES: Mapping[str, int] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    floor_us: int
+    devices: Mapping[str, int] = field(default_factory=lambda: _NO_DEVICES)  # only those that moved
+    complete_us: int | None = None  # None: as far as the frontier itself
+
+
+class Frontiers:
+    """How far time has come on one input, by device."""
+
+    __slots__ = ("complete_us", "devices", "floor_us")
+
+    def __init__(self) -> None:
+        self.floor_us = NO_FRONTIER
+        self.devices: dict[str, int] = {}
+        self.complete_us: int | None = None
+
+    def advance(self, progress: Progress) -> bool:
+        """Takes the news; False where there was none. Frontiers never go back."""
+        moved = False
+        if progress.floor_us > self.floor_us:
+            self.floor_us = progress.floor_us
+            self.devices = {name: at for name, at in self.devices.items() if at > self.floor_us}
+            moved = True
+        for name, at in progress.devices.items():
+            if at > self.of(name):
+                self.devices[name] = at
+                moved = True
+        self.complete_us = progress.complete_us
+        return moved
+
+    def of(self, device: str) -> int:
+        """The frontier of one device."""
+        own = self.devices.get(device)
+        return self.floor_us if own is None or own < self.floor_us else own
+
+    def of_rows(self, devices: np.ndarray | None, rows: int) -> np.ndarray | int:
+        """The frontier of each row's device; a plain number where they cannot differ."""
+        if not self.devices or devices is None:
+            return self.floor_us
+        if devices.strides == (0,) and rows:
+            return self.of(devices[0])
+        return np.fromiter(map(self.of, devices.tolist()), np.int64, rows)
+
+    def dump(self) -> list[object]:
+        return [self.floor_us, dict(self.devices), self.complete_us]
+
+    def load(self, state: list[object]) -> None:
+        floor, devices, complete = state
+        self.floor_us = int(floor)  # type: ignore[call-overload]
+        self.devices = dict(devices)  # type: ignore[call-overload]
+        self.complete_us = complete  # type: ignore[assignment]
+
+
+def least(several: Sequence[Frontiers]) -> Progress:
+    """What holds on all of several inputs."""
+    floor = min(one.floor_us for one in several)
+    names = {name for one in several for name in one.devices}
+    devices = {name: min(one.of(name) for one in several) for name in sorted(names)}
+    completes = [one.complete_us for one in several if one.complete_us is not None]
+    return Progress(floor, devices, min(completes) if completes else None)

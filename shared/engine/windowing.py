@@ -1,0 +1,348 @@
+"""Tumbling and hopping windows over event time.
+
+Rows are folded once, into *panes*: the stretches between the points where some window begins or ends. A tumbling window
+is one pane. A hopping window's answer is its panes merged in time order when it goes out, so an overlap of 95 % costs
+one fold per row and twenty merges per window instead of twenty folds per row.
+
+A pane's slots are the keys' own numbers while there are few keys. With many, a pane numbers only the keys it meets, so
+memory follows the rows that are there. Each key closes its windows by the frontier of its device where the key has one,
+else by the common one. A window's state is kept until the frontier less the lateness has passed its end.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from shared.batch import NO_FRONTIER
+from shared.engine.keys import KeyIndex
+from shared.engine.operator import Stateful
+from shared.engine.pools import Aggregation, Pool
+from shared.engine.rows import Numbering, Progress, Rows
+from shared.engine.snapshots import Value
+from shared.plan.operators import COMPLETE, DEVICE, WINDOW_END, WINDOW_START
+from shared.stream.windows import TimeWindow
+
+_DENSE_KEYS_MAX = 4096
+
+
+class Pane:
+    """The accumulators of one stretch of time: a slot per key."""
+
+    __slots__ = ("changed", "keys", "pool", "table")
+
+    def __init__(self, aggregation: Aggregation, *, dense: bool) -> None:
+        self.pool = Pool(aggregation)
+        self.keys: list[int] = []  # by slot; unused where slots are the keys' numbers
+        self.table = None if dense else np.full(0, -1, np.int32)
+        self.changed: list[np.ndarray] | None = None  # keys folded since the last dump, once somebody asked
+
+    def slots(self, keys: np.ndarray, known: int) -> np.ndarray:
+        """The slot of each key; new keys get one. `known` keys exist in all."""
+        if self.table is None:
+            self.pool.reserve(known)
+            return keys
+        if len(self.table) < known:
+            self.table = np.append(self.table, np.full(known + known // 2 - len(self.table), -1, np.int32))
+        slots: np.ndarray = self.table[keys]
+        if len(slots) and slots.min() < 0:
+            fresh = np.unique(keys[slots < 0])
+            self.table[fresh] = np.arange(len(self.keys), len(self.keys) + len(fresh), dtype=np.int32)
+            self.keys.extend(fresh.tolist())
+            self.pool.reserve(len(self.keys))
+            slots = self.table[keys]
+        return slots.astype(np.int64)
+
+    def live(self) -> tuple[np.ndarray, np.ndarray]:
+        """Keys with rows here, ascending, and their slots."""
+        slots = np.flatnonzero(self.pool.rows)
+        if self.table is None:
+            return slots, slots
+        keys = np.array(self.keys, np.int64)[slots]
+        order = np.argsort(keys)
+        return keys[order], slots[order]
+
+    def fold(self, keys: np.ndarray, known: int, rows: Rows) -> None:
+        if self.changed is not None:
+            self.changed.append(keys)
+        self.pool.fold(self.slots(keys, known), rows.columns, rows.time)
+
+
+class TimeWindows(Stateful):
+    def __init__(
+        self, window: TimeWindow, aggregation: Aggregation, key: KeyIndex, *, lateness_us: int, complete: bool
+    ) -> None:
+        super().__init__(1)
+        self.size, self.hop = window.size_us, window.hop_us
+        self.rest = self.size % self.hop  # a second pane per hop where the size is no multiple of it
+        self.hops = self.size // self.hop
+        self.aggregation = aggregation
+        self.key = key
+        self.lateness_us = lateness_us
+        self.complete = complete  # whether the output says so
+        self.device_place = key.names.index(DEVICE) if DEVICE in key.names else None
+        self.panes: dict[int, Pane] = {}
+        self.dropped: set[int] = set()  # panes that ended since the last dump
+        self.tracking = False
+        self.numbering = Numbering()
+        self.late_dropped = 0
+        self._before: np.ndarray = np.asarray(NO_FRONTIER)  # each key's frontier at the last closing, or everyone's
+
+    # -- rows ----------------------------------------------------------------------------------------------------
+
+    def push(self, port: int, rows: Rows) -> list[Rows]:
+        if not len(rows.time):
+            return []
+        self.touched = True
+        least_time = int(np.minimum.reduce(rows.time))
+        late: Rows | None = None
+        if least_time < self.frontier.floor_us or self.frontier.devices:
+            rows, late = self._without_dropped(rows)
+            if not len(rows.time):
+                return []
+            least_time = int(np.minimum.reduce(rows.time))
+        keys = self.key.numbers(rows.columns, len(rows.time))
+        if self._before.ndim and len(self._before) < len(self.key):
+            self._before = np.append(self._before, self._frontiers_from(len(self._before)))
+        self._fold(keys, rows, least_time)
+        return self._corrections(late) if late is not None else []
+
+    def _without_dropped(self, rows: Rows) -> tuple[Rows, Rows | None]:
+        """The rows that count, and among them the late ones that correct windows."""
+        frontier = self.frontier.of_rows(rows.columns.get(DEVICE) if self.device_place is not None else None, len(rows))
+        behind = rows.time < frontier
+        if not behind.any():
+            return rows, None
+        beyond = rows.time < np.maximum(frontier, NO_FRONTIER + self.lateness_us) - self.lateness_us
+        if beyond.any():
+            self.late_dropped += int(np.count_nonzero(beyond))
+            kept = np.flatnonzero(~beyond)
+            rows, behind = rows.take(kept), behind[kept]
+        late = np.flatnonzero(behind)
+        return rows, (rows.take(late) if len(late) else None)
+
+    def _fold(self, keys: np.ndarray, rows: Rows, least_time: int) -> None:
+        hop, known = self.hop, len(self.key)
+        greatest_time = int(np.maximum.reduce(rows.time))
+        if not self.rest and least_time // hop == greatest_time // hop:
+            self._pane(least_time // hop).fold(keys, known, rows)
+            return
+        panes = rows.time // hop
+        if self.rest:
+            panes = 2 * panes + (rows.time - panes * hop >= self.rest)
+        steps = np.diff(panes)
+        if (steps < 0).any():
+            order = np.argsort(panes, kind="stable")
+            rows, keys, panes = rows.take(order), keys[order], panes[order]
+            steps = np.diff(panes)
+        cuts = [0, *(np.flatnonzero(steps) + 1).tolist(), len(panes)]
+        for start, stop in itertools.pairwise(cuts):
+            self._pane(int(panes[start])).fold(keys[start:stop], known, rows.slice(start, stop))
+
+    def _pane(self, number: int) -> Pane:
+        pane = self.panes.get(number)
+        if pane is None:
+            pane = self.panes[number] = Pane(self.aggregation, dense=len(self.key) <= _DENSE_KEYS_MAX)
+            pane.changed = [] if self.tracking else None
+            self.dropped.discard(number)
+        return pane
+
+    # -- windows -------------------------------------------------------------------------------------------------
+
+    def _windows_of(self, pane: int) -> range:
+        """The numbers of the windows that a pane is part of; window n starts at n * hop."""
+        if not self.rest:
+            return range(pane - self.hops + 1, pane + 1)
+        hop_number, second = divmod(pane, 2)
+        return range(hop_number - self.hops + second, hop_number + 1)
+
+    def _panes_of(self, window: int) -> range:
+        if not self.rest:
+            return range(window, window + self.hops)
+        return range(2 * window, 2 * (window + self.hops) + 1)
+
+    def _last_end(self, pane: int) -> int:
+        """Where the last window that a pane is part of ends."""
+        return (pane // 2 if self.rest else pane) * self.hop + self.size
+
+    def passed(self, progress: Progress) -> list[Rows]:
+        """Closes what the frontier has passed since the last time."""
+        before, now = self._marks()
+        out: list[Rows] = []
+        if not now.size:
+            return out
+        for window in self._closing(int(np.min(before)), int(np.max(now))):
+            end = window * self.hop + self.size
+            keys, pool, slots = self._gather(window)
+            if np.ndim(now):
+                chosen = np.flatnonzero((before[keys] < end) & (end <= now[keys]))
+                keys, slots = keys[chosen], slots[chosen]
+            if len(keys):
+                out.append(self._emit(window, keys, pool, slots))
+        self._forget(now)
+        return out
+
+    def _frontiers_from(self, first: int) -> np.ndarray:
+        """The frontier of each key from this number on."""
+        place = self.device_place or 0
+        fresh = self.key.values[first:]
+        return np.fromiter((self.frontier.of(str(key[place])) for key in fresh), np.int64, len(fresh))
+
+    def _marks(self) -> tuple[np.ndarray, np.ndarray]:
+        """The frontier of each key before and now; plain numbers where keys do not differ."""
+        before = np.asarray(self._before)
+        if self.device_place is None or not (self.frontier.devices or before.ndim):
+            now = np.asarray(self.frontier.floor_us)
+        else:
+            now = self._frontiers_from(0)
+            before = np.broadcast_to(before, now.shape)
+        self._before = now
+        return before, now
+
+    def _closing(self, before: int, now: int) -> list[int]:
+        windows: set[int] = set()
+        for pane in self.panes:
+            windows.update(n for n in self._windows_of(pane) if before < n * self.hop + self.size <= now)
+        return sorted(windows)
+
+    def _gather(self, window: int) -> tuple[np.ndarray, Pool, np.ndarray]:
+        """The keys of a window, and where their answers are: a pane's pool, or panes merged in time order."""
+        numbers = self._panes_of(window)
+        present = (
+            [number for number in numbers if number in self.panes]
+            if len(numbers) <= len(self.panes)
+            else sorted(number for number in self.panes if number in numbers)
+        )
+        if len(present) == 1:
+            pane = self.panes[present[0]]
+            keys, slots = pane.live()
+            return keys, pane.pool, slots
+        lives = [self.panes[number].live() for number in present]
+        everyone = np.unique(np.concatenate([keys for keys, _ in lives]))
+        pool = Pool(self.aggregation)
+        pool.reserve(len(everyone))
+        for number, (keys, slots) in zip(present, lives, strict=True):
+            pool.merge(np.searchsorted(everyone, keys), self.panes[number].pool, slots)
+        return everyone, pool, np.arange(len(everyone))
+
+    def _emit(self, window: int, keys: np.ndarray, pool: Pool, slots: np.ndarray) -> Rows:
+        order = self.key.order(keys)
+        keys, slots = keys[order], slots[order]
+        start = window * self.hop
+        end = start + self.size
+        columns = self.key.columns(keys)
+        columns[WINDOW_START] = np.full(len(keys), start, np.int64)
+        columns[WINDOW_END] = np.full(len(keys), end, np.int64)
+        columns.update(pool.results(slots))
+        if self.complete:
+            limit = self.frontier.complete_us
+            columns[COMPLETE] = np.full(len(keys), limit is None or end <= limit)
+        return self.numbering.rows(columns, np.full(len(keys), end - 1, np.int64))
+
+    def _forget(self, now: np.ndarray) -> None:
+        limit = int(np.max(now)) - self.lateness_us
+        for number in [number for number in self.panes if self._last_end(number) <= limit]:
+            pane = self.panes[number]
+            if np.ndim(now):
+                keys, slots = pane.live()
+                done = slots[self._last_end(number) <= now[keys] - self.lateness_us]
+                if len(done) < len(slots):
+                    pane.pool.clear(done)
+                    if pane.changed is not None:
+                        pane.changed.append(keys[np.isin(slots, done)])
+                    continue
+            del self.panes[number]
+            if self.tracking:
+                self.dropped.add(number)
+
+    def _corrections(self, late: Rows) -> list[Rows]:
+        """Windows that had gone out already go out again, whole, with the late rows in them."""
+        keys = self.key.numbers(late.columns, len(late))
+        frontier = self.frontier.of_rows(late.columns.get(DEVICE) if self.device_place is not None else None, len(late))
+        limits = np.broadcast_to(np.asarray(frontier), (len(late),)).tolist()
+        again: dict[int, set[int]] = {}
+        for time, key, limit in zip(late.time.tolist(), keys.tolist(), limits, strict=True):
+            last = time // self.hop
+            for window in range(last - self.hops, last + 1):
+                start = window * self.hop
+                if start <= time < start + self.size <= limit:
+                    again.setdefault(window, set()).add(key)
+        out = []
+        for window in sorted(again):
+            everyone, pool, slots = self._gather(window)
+            chosen = np.flatnonzero(np.isin(everyone, list(again[window])))
+            out.append(self._emit(window, everyone[chosen], pool, slots[chosen]))
+        return out
+
+    def outward(self, progress: Progress) -> Progress:
+        if not self.lateness_us:
+            return progress
+        held = {name: at - self.lateness_us for name, at in progress.devices.items()}
+        return Progress(max(progress.floor_us - self.lateness_us, NO_FRONTIER), held, progress.complete_us)
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def _dump(self, panes: dict[int, list[Value]], *, since_mark: bool) -> Value:
+        before = self._before if self._before.ndim else int(self._before)
+        state = [
+            self.dump_frontiers(), before, self.numbering.next, self.late_dropped,
+            self.key.dump(since_mark=since_mark), panes, sorted(self.dropped),
+        ]  # fmt: skip
+        self.tracking = True
+        self.dropped = set()
+        for pane in self.panes.values():
+            pane.changed = []
+        return state
+
+    def dump(self) -> Value:
+        panes = {}
+        for number, pane in sorted(self.panes.items()):
+            keys, slots = pane.live()
+            panes[number] = [keys, pane.pool.dump(slots)]
+        self.dropped = set()
+        return self._dump(panes, since_mark=False)
+
+    def changes(self) -> Value:
+        if not self.tracking:
+            return ["all", self.dump()]
+        panes = {}
+        for number, pane in sorted(self.panes.items()):
+            if pane.changed is None:
+                keys, slots = pane.live()
+                panes[number] = [keys, pane.pool.dump(slots)]
+            elif pane.changed:
+                keys = np.unique(np.concatenate(pane.changed))
+                slots = pane.slots(keys, len(self.key))
+                alive = pane.pool.rows[slots] > 0
+                panes[number] = [keys[alive], pane.pool.dump(slots[alive]), keys[~alive]]
+        return ["some", self._dump(panes, since_mark=True)]
+
+    def load(self, state: Value) -> None:
+        self.panes.clear()
+        self._load(state)
+
+    def apply(self, changes: Value) -> None:
+        if changes is None:
+            return
+        kind, state = changes
+        if kind == "all":
+            self.panes.clear()
+        self._load(state)
+
+    def _load(self, state: Value) -> None:
+        frontiers, before, self.numbering.next, self.late_dropped, keys, panes, dropped = state
+        self.load_frontiers(frontiers)
+        self._before = np.asarray(before)
+        self.key.load(keys)
+        for number in dropped:
+            self.panes.pop(number, None)
+        for number, (present, pool, *gone) in panes.items():
+            pane = self._pane(number)
+            if gone and len(gone[0]):
+                pane.pool.clear(pane.slots(gone[0], len(self.key)))
+            pane.pool.load(pane.slots(present, len(self.key)), pool)
+        self.tracking = True
+        self.dropped = set()
+        for pane in self.panes.values():
+            pane.changed = []
