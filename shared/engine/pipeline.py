@@ -55,6 +55,7 @@ class Pipeline:
         # Within one fragment a cycle closes here; between epochs of a vertex its driver closes it.
         self._cycles = frozenset() if self._vertex else fed & set(self._inputs)
         self._fed: deque[tuple[str, Rows]] = deque()
+        self._news: dict[str, Frontiers] = {}  # per output, since it was last taken
         self._frontiers: dict[str, int] = {output.name: NO_FRONTIER for output in self.fragment.outputs}
         self._floors = {entry.name: NO_FRONTIER for entry in self.fragment.inputs if entry.name not in self._cycles}
         for name in sorted(self._cycles):  # a feedback edge holds nothing back
