@@ -7,7 +7,8 @@ the half in two:
 * below it everything was durable once, so a record that is missing there is damage: it is stepped over, and
   a gap it leaves in an edge's numbers becomes a tombstone;
 * above it is the last group, which a crash may have kept in part and in any order: it counts up to the first
-  record that is missing or whose payload is not whole, and not beyond. That is the prefix a crash leaves.
+  record that is missing, or that leaves a batch without its whole payload, and not beyond. That is the prefix
+  a crash leaves.
 """
 
 from __future__ import annotations
@@ -180,23 +181,45 @@ class _Replay:
     def replay(self, records: list[Record]) -> None:
         synced = max((record.synced for record in records), default=0)
         expected = 0
+        tail: list[Record] = []
         for record in records:
             whole_before = record.offset == expected
-            expected = record.end
             if record.offset >= synced:
-                if not whole_before or not self._tail_is_whole(record):
-                    return
-                self.tail = True
-            elif not whole_before:
-                self.damage += 1
-            self._apply(record)
+                if not whole_before:
+                    break
+                tail.append(record)
+            else:
+                self.damage += not whole_before
+                self._apply(record)
+            expected = record.end
         if expected < synced:
             self.damage += 1
+        kept = self._whole_prefix(tail)
+        self.tail = bool(kept)
+        for record in kept:
+            self._apply(record)
 
-    def _tail_is_whole(self, record: Record) -> bool:
+    def _whole_prefix(self, tail: list[Record]) -> list[Record]:
+        """As many records as leave no batch with half its bytes.
+
+        A batch that a later record of the prefix gives up or trims needs none: when this group was durable after
+        all, its units may already hold another batch, whose record the crash took.
+        """
+        torn = [(place, entry) for place, record in enumerate(tail) if (entry := self._torn(record)) is not None]
+        end = len(tail)
+        while True:
+            for place, entry in torn:
+                if place < end and not any(_releases(record, entry) for record in tail[place + 1 : end]):
+                    end = place
+                    break
+            else:
+                return tail[:end]
+
+    def _torn(self, record: Record) -> DataEntry | None:
         if record.kind is not Kind.APPEND:
-            return True
-        return read_payload(self._file, self._block, decode_append(record.body, self._block.data_units)) is not None
+            return None
+        entry = decode_append(record.body, self._block.data_units)
+        return entry if read_payload(self._file, self._block, entry) is None else None
 
     def _apply(self, record: Record) -> None:
         try:
@@ -243,3 +266,13 @@ class _Replay:
             if entry.hi > contents.delivered:
                 self._contents.replace(Tombstone(entry.edge, entry.lo, entry.hi, Reason.DAMAGED))
         return free
+
+
+def _releases(record: Record, entry: DataEntry) -> bool:
+    if record.kind is Kind.TOMBSTONE:
+        tombstone = decode_tombstone(record.body)
+        return tombstone.edge == entry.edge and tombstone.lo <= entry.lo and entry.hi <= tombstone.hi
+    if record.kind is Kind.TRIM:
+        edge, through, released = decode_trim(record.body)
+        return edge == entry.edge and released and entry.hi <= through
+    return False

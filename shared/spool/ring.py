@@ -106,8 +106,12 @@ class Spool:
         incarnation: int,
         policy: Policy = Policy(),  # noqa: B008 - frozen
         cipher: Cipher | None = None,
+        journal_bytes: int | None = None,
     ) -> Spool:
-        """A new, empty spool. Its whole space is taken now, so that a full disk is met here and not while recording."""
+        """A new, empty spool. Its whole space is taken now, so that a full disk is met here and not while recording.
+
+        `journal_bytes` is the room for records before the index is written anew; by default a 32nd of the capacity.
+        """
         if INDEX_FILES[0] in disk.names():
             raise UsageError("there is a spool here already; open it", code="spool-exists")
         if capacity_bytes < CAPACITY_BYTES_MIN or len(device) != DEVICE_ID_BYTES:
@@ -115,7 +119,7 @@ class Spool:
                 f"a spool has at least {CAPACITY_BYTES_MIN} bytes and a device id of {DEVICE_ID_BYTES}",
                 code="spool-capacity",
             )
-        half = max(1 << 16, capacity_bytes // 32)
+        half = max(1 << 12, journal_bytes) if journal_bytes else max(1 << 16, capacity_bytes // 32)
         block = Superblock(
             device=device,
             incarnation=incarnation,

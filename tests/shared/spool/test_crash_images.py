@@ -1,0 +1,121 @@
+"""A crash at any write or sync, with every unsynced write kept, dropped, cut or garbled, leaves what was durable."""
+
+from __future__ import annotations
+
+import errno
+import os
+from random import Random
+
+import pytest
+
+from shared.errors import DiskFailed
+from shared.spool.entry import DataEntry
+from shared.spool.evict import Evict, Policy, Retain
+from tests.shared.spool.crash_disk import CrashDisk
+from tests.shared.spool.story import Story, check_recovered
+
+IMAGES = 10_000
+SOAK_IMAGES = 100_000
+POLICIES = [
+    Policy(Evict.QUERY_AWARE),
+    Policy(Evict.OLDEST),
+    Policy(Evict.PRIORITY),
+    Policy(Evict.BLOCK),
+    Policy(Evict.QUERY_AWARE_BYTES, Retain.RING),
+]
+
+
+class Crasher:
+    """Takes crash images after every event of a story and checks each."""
+
+    def __init__(self, disk: CrashDisk, random: Random, per_event: int) -> None:
+        self.disk = disk
+        self.random = random
+        self.per_event = per_event
+        self.images = self.unsynced = self.busy = 0
+        self.story: Story | None = None
+
+    def crash_now(self) -> None:
+        if self.story is None or self.busy:
+            return
+        self.busy = 1
+        for turn in range(self.per_event):
+            fates = ("D", "K", "KDTG", "KD", "KT", "KDTG")[turn % 6]
+            spool = check_recovered(self.disk.image(self.random, fates), self.story)
+            self.images += 1
+            self.unsynced += spool.head(11) != self.story.durable.head.get(11, 0)
+        self.busy = 0
+
+
+def crash_through(policy: Policy, seed: int, images: int) -> Crasher:
+    random = Random(seed)
+    disk = CrashDisk()
+    crasher = Crasher(disk, random, per_event=6)
+    story = Story(disk, random, capacity=4096, policy=policy)
+    crasher.story = story
+    disk.after_event = crasher.crash_now
+    while crasher.images < images:
+        story.act()
+    return crasher
+
+
+@pytest.mark.covers("NB-5", "NB-6")
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: f"{policy.evict.name}-{policy.retain.name}".lower())
+def test_every_crash_image_recovers_what_was_durable_and_a_prefix_of_the_rest(policy: Policy) -> None:
+    crasher = crash_through(policy, seed=20, images=IMAGES // len(POLICIES))
+    assert crasher.images >= IMAGES // len(POLICIES)
+    assert crasher.unsynced > 100  # images that held something beyond the last sync
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not os.environ.get("SOAK"), reason="larger count of the test above; SOAK=1 runs it")
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: f"{policy.evict.name}-{policy.retain.name}".lower())
+def test_a_hundred_thousand_crash_images(policy: Policy) -> None:
+    per_seed = SOAK_IMAGES // len(POLICIES) // 10
+    for seed in range(10):
+        crash_through(policy, seed=seed, images=per_seed)
+
+
+def test_a_crash_and_a_life_after_it_again_and_again() -> None:
+    random = Random(5)
+    disk = CrashDisk()
+    story = Story(disk, random, capacity=4096, policy=Policy())
+    for _life in range(150):
+        for _ in range(random.randrange(1, 25)):
+            story.act()
+        image = disk.image(random)
+        story.spool = check_recovered(image, story)
+        again = CrashDisk()
+        for name, file in image.files.items():
+            again.replace(name, bytes(file.content))
+        disk = again
+        story.spool = type(story.spool).open(disk)
+        story.sync()
+    assert story.spool.head(11) > 100
+
+
+def live_until_it_fails(story: Story) -> None:
+    while True:
+        story.act()
+
+
+@pytest.mark.parametrize("failure", [errno.EIO, errno.ENOSPC])
+def test_after_a_disk_error_nothing_is_acknowledged_and_reopening_gives_a_clear_state(failure: int) -> None:
+    failures = 0
+    for point in range(1, 200):
+        random = Random(point)
+        disk = CrashDisk()
+        story = Story(disk, random, capacity=4096, policy=Policy())
+        disk.events, disk.fail_at, disk.failure = 0, point, failure
+        with pytest.raises(DiskFailed, match="spool-disk"):
+            live_until_it_fails(story)
+        disk.fail_at = None
+        with pytest.raises(DiskFailed):  # a disk that is well again does not make this spool trusted again
+            story.sync()
+        failures += 1
+        spool = check_recovered(disk.image(random), story)
+        assert all(
+            isinstance(e, DataEntry) or e.hi <= spool.head(edge) for edge in spool.edges() for e in spool.pending(edge)
+        )
+    assert failures == 199
