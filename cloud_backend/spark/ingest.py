@@ -6,7 +6,7 @@ alone. Frontiers come from DATA and FRONTIER frames; a tombstone only covers its
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -100,3 +100,14 @@ def _decode(message: frame.Frame, schema: Schema, device: str, arrivals: EdgeArr
         batch, schema=with_device(schema), columns={DEVICE: constant, **batch.columns}, applied=data.applied
     )
     arrivals.batches.append(Arrival(device, data.incarnation, batch))
+
+
+def has_late_rows(arrivals: Sequence[Arrival]) -> bool:
+    """True when a batch holds a row earlier than a frontier that its device sent with an earlier batch."""
+    frontiers: dict[str, int] = {}
+    for each in arrivals:
+        frontier = frontiers.get(each.device, NO_FRONTIER)
+        if len(each.batch) and frontier > NO_FRONTIER and int(each.batch.time_us.min()) < frontier:
+            return True
+        frontiers[each.device] = max(frontier, each.batch.frontier_us)
+    return False

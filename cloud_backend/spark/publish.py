@@ -17,6 +17,7 @@ from cloud_backend.spark import records
 from cloud_backend.spark.manifest import Committed, Lineage
 from cloud_backend.spark.slots import WHOLE
 from cloud_backend.spark.store import Store
+from shared.batch import Batch
 from shared.plan.operators import COMPLETE, DEVICE, WINDOW_END, WINDOW_START
 
 Identity = tuple[str, str, int, int]
@@ -27,7 +28,7 @@ def revision_of(generation: int, epoch: int) -> int:
     return generation << 32 | epoch
 
 
-def result_rows(sink: str, key: tuple[str, ...], rows: records.Rows, revision: int = 0) -> list[ResultRow]:
+def result_rows(sink: str, key: tuple[str, ...], rows: records.Rows | Batch, revision: int = 0) -> list[ResultRow]:
     """A sink's rows as results. Where rows have no window, the event time stands for it."""
     names = [name for name in rows.schema.names if name not in _ABOUT and name not in key and name != DEVICE]
     columns = {name: column.tolist() for name, column in rows.columns.items()}

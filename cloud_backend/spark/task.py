@@ -25,7 +25,7 @@ from cloud_backend.spark.graph import EdgeInput, JobGraph, JobVertex, LogInput, 
 from cloud_backend.spark.manifest import RecordFile, StatePart
 from cloud_backend.spark.slots import WHOLE, Range, demand_inside, slots_of
 from cloud_backend.spark.store import Store
-from shared.batch import NO_FRONTIER, Batch
+from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
 from shared.engine.pipeline import Pipeline
 from shared.engine.rows import Progress
 from shared.errors import DamagedData, ResurgeError
@@ -45,7 +45,8 @@ class Unit:
     edge: str
     batch: Batch
     label: Mapping[str, object]
-    divisible: bool  # rows of another vertex: search for the single row
+    divisible: bool = False  # rows of another vertex: search for the single row
+    parts: tuple[Unit, ...] = ()  # the devices' batches that were joined into this one
 
 
 class Poison(Exception):
@@ -140,10 +141,22 @@ class _Task:
             for edge, arrivals in found.items():
                 self.quarantined += [{"edge": edge, **refused} for refused in arrivals.refused]
                 self.progress[edge] = Progress(NO_FRONTIER, arrivals.frontiers)
-                units += [
-                    Unit(edge, each.batch, {"edge": edge, **each.label}, divisible=False) for each in arrivals.batches
-                ]
+                units += self._joined(edge, arrivals.batches)
         return units
+
+    def _joined(self, edge: str, arrivals: Sequence[ingest.Arrival]) -> list[Unit]:
+        """The devices' batches as one, unless a row is earlier than a frontier its device gave before it: whether
+        that row is late must not depend on where epochs were cut, so then each batch goes in with its own frontier."""
+        units = [Unit(edge, each.batch, {"edge": edge, **each.label}) for each in arrivals]
+        if ingest.has_late_rows(arrivals):
+            return units
+        units = [replace(unit, batch=replace(unit.batch, frontier_us=NO_FRONTIER)) for unit in units]
+        if len(units) < 2:
+            return units
+        rows = _gathered(self.graph.schemas[edge], [unit.batch for unit in units])
+        lo, hi = min(unit.batch.lo for unit in units), max(unit.batch.hi for unit in units)
+        whole = Batch(rows.schema, rows.columns, rows.time_us, rows.seq, lo, hi)
+        return [Unit(edge, whole, {"edge": edge}, parts=tuple(units))]
 
     def _from_records(self, entry: EdgeInput) -> list[Unit]:
         parts: list[records.Rows] = []
@@ -157,8 +170,8 @@ class _Task:
             progresses.append(_progress_from_json(footer.progress))
             if len(rows):
                 parts.append(rows)
-        if progresses and not entry.delay:
-            self.progress[entry.edge] = _together(progresses)
+        # What is fed back holds nothing up: by the time it enters, its epoch is over.
+        self.progress[entry.edge] = Progress(END_OF_TIME) if entry.delay else _together(progresses)
         if not parts:
             return []
         schema = self.graph.schemas[entry.edge]
@@ -193,7 +206,9 @@ class _Task:
         raise Poison(None, RuntimeError(f"more than {QUARANTINE_ROUNDS_MAX} batches of one epoch raise"))
 
     def _narrowed(self, unit: Unit, error: Exception) -> list[Unit]:
-        """What to try instead of a unit that raised: its halves, or nothing, once it is as small as it gets."""
+        """What to try instead of a unit that raised: its parts, or nothing, once it is as small as it gets."""
+        if unit.parts:
+            return list(unit.parts)
         if unit.divisible and len(unit.batch) > 1:
             middle = len(unit.batch) // 2
             return [
@@ -218,7 +233,7 @@ class _Task:
             for name, batch in self._push(pipeline, part, units):
                 emitted.setdefault(name, []).append(self._owned(name, batch, part))
             for name in self.vertex.readers:
-                progress.setdefault(name, []).append(pipeline.progress(name))
+                progress.setdefault(name, []).append(pipeline.take_progress(name))
             running.append((part, pipeline, key))
         for part, pipeline, key in running:
             chain, sizes = state.save(self.store, f"{self.prefix}.p{part.range}", pipeline, part.chain, part.sizes)
@@ -256,8 +271,9 @@ class _Task:
             except Exception as error:
                 raise Poison(unit, error) from error
         for edge, progress in self.progress.items():
+            # Every input's time moves, also without rows; in plan order, so that a replay does the same.
             try:
-                emitted += pipeline.advance(edge, progress)
+                emitted += pipeline.advance_by(edge, progress)
             except Exception as error:
                 raise Poison(None, error) from error
         return emitted

@@ -50,8 +50,8 @@ def roll_back(
     fixed: Plan | None = None,
     rule: Rule = Rule.CHANGED,
 ) -> Undo:
-    """Undo everything the vertex did after epoch `to`, or only say what that takes. With `fixed`, another plan of the same
-    shape counts from here on: how an operator bug is corrected without stopping the job."""
+    """Undo everything the vertex did after epoch `to`, or only say what that takes. With `fixed`, another plan of the
+    same shape counts from here on: how an operator bug is corrected without stopping the job."""
     store = Store(store_dir)
     log = ManifestLog(store)
     for _ in range(OTHER_WRITERS_MAX):

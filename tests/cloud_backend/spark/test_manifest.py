@@ -22,7 +22,7 @@ def committed(
 ) -> dict[str, object]:
     return {
         "epoch": epoch, "generation": generation, "outputs": [["out", "reader", f"file{epoch}.{generation}", 1, 10, digest]],
-        "state": list(state), "state_bytes": 1, "frontiers": {}, "rows_in": 1, "bytes_read": 1, "seconds": 0.1,
+        "state": [["0-1024", list(state), [1]]], "rows_in": 1, "bytes_read": 1, "seconds": 0.1,
         "code": "c", "plan": 1, "quarantined": [], "stale": False, "attempt": 0,
     }  # fmt: skip
 

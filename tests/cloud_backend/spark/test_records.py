@@ -30,7 +30,6 @@ def make(slots: list[int], *, texts: list[str] | None = None) -> Rows:
         np.arange(count, dtype=np.int64) * 10,
         np.arange(count, dtype=np.int64),
         np.array(slots, np.uint16),
-        np.zeros(count, np.uint16),
     )
 
 
@@ -44,7 +43,7 @@ def test_two_readers_get_every_row_once_and_in_order(
     path.write_bytes(records.encode(rows)[0])
     seen = []
     for range_ in (Range(0, cut), Range(cut, SLOTS)):
-        part, _ = records.read_slice(path, range_)
+        part, _, _ = records.read_slice(path, range_)
         inside = [index for index, slot in enumerate(slots) if range_.lo <= slot < range_.hi]
         wanted = rows.take(np.array(sorted(inside, key=lambda index: slots[index]), np.intp))
         assert part.seq.tolist() == wanted.seq.tolist()
@@ -56,7 +55,7 @@ def test_two_readers_get_every_row_once_and_in_order(
 
 def test_digests_compare_content_not_numbering() -> None:
     rows = make([5, 5, 900])
-    renumbered = Rows(rows.schema, rows.columns, rows.time_us, rows.seq + 7, rows.slot, rows.origin + 1)
+    renumbered = Rows(rows.schema, rows.columns, rows.time_us, rows.seq + 7, rows.slot)
     footer, other = records.encode(rows)[1], records.encode(renumbered)[1]
     assert footer.digest_of(Range(0, SLOTS)) == other.digest_of(Range(0, SLOTS))
     changed = records.encode(make([5, 5, 900], texts=["é0", "é1", "x"]))[1]
@@ -72,10 +71,10 @@ def test_every_flipped_byte_is_found(tmp_path: Path) -> None:
         damaged[position] ^= 0x10
         path.write_bytes(damaged)
         try:
-            rows, _ = records.read_slice(path, Range(0, SLOTS))
+            rows, _, _ = records.read_slice(path, Range(0, SLOTS))
         except DamagedData:
             continue
-        # Only `seq` and `origin` are outside the digest; they number and place rows and say nothing.
+        # Only `seq` is outside the digest: it numbers rows and says nothing.
         assert rows.columns["name"].tolist() == ["é0", "é1", "é2"]
 
 

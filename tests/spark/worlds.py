@@ -1,0 +1,161 @@
+"""Programs, devices and logs that the Spark tests share: everything from a seed, nothing from a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+import resurge as rs
+from cloud_backend.log.log import Log, Record
+from cloud_backend.results.rows import ResultRow, digest_of
+from cloud_backend.results.store import Results
+from cloud_backend.spark import ingest
+from cloud_backend.spark.driver import JobManager, JobSettings, Runner
+from cloud_backend.spark.manifest import ManifestLog
+from cloud_backend.spark.publish import result_rows
+from cloud_backend.spark.session import LocalRunner
+from cloud_backend.spark.slots import WHOLE
+from cloud_backend.spark.store import Store
+from resurge import col
+from shared.batch import NO_FRONTIER, Batch
+from shared.engine.pipeline import Pipeline
+from shared.identity import device_id, edge_id
+from shared.plan.graph import Plan
+from shared.plan.placement import cloud_fragment
+from shared.spool.disk import PosixDisk
+from shared.wire import columns
+from shared.wire.messages import Data
+
+SECOND = 1_000_000
+
+
+def trips_plan() -> Plan:
+    """One vertex, keyed by device: what the walking skeleton runs."""
+    up = rs.sensor("walk", every="1s", columns={"x": "float64", "cell": "int64"}).sync("walk", batch=20)
+    return rs.plan_of(up.tumbling("10s").aggregate(n=rs.count(), total=rs.sum("x")).sync_back("trips"), name="trips")
+
+
+def cells_plan(*, factor: float = 1.0, merge: str = "ordered", commit: str = "latest") -> Plan:
+    """Three vertices: per device, then by cell, then everything together."""
+    up = rs.sensor("walk", every="1s", columns={"x": "float64", "cell": "int64"}).sync("walk", batch=20)
+    mine = up.where(col.x > -1.0).tumbling("10s").aggregate(n=rs.count(), total=rs.sum("x"), cell=rs.last("cell"))
+    cells = (
+        mine.extend(total=col.total * factor)
+        .key_by("cell", merge=merge)
+        .tumbling("30s")
+        .aggregate(devices=rs.count(), total=rs.sum("total"))
+    )
+    everything = cells.key_by().tumbling("60s").aggregate(cells=rs.count(), total=rs.sum("total"))
+    return rs.plan_of(
+        mine.subscribe("mine"), cells.subscribe("cells"), everything.subscribe("everything"), name="cells"
+    )
+
+
+@dataclass
+class World:
+    """A log that grows on demand, a store, results, and drivers over them."""
+
+    root: Path
+    plan: Plan
+    seed: int = 1
+    devices: int = 6
+    settings: JobSettings = field(default_factory=lambda: JobSettings(epoch_s=0.0, balance=False))
+    make_runner: Callable[[World], Runner] = lambda _: LocalRunner()
+
+    def __post_init__(self) -> None:
+        self.log_dir = self.root / "log"
+        self.store_dir = self.root / "store"
+        self.log = Log.open(PosixDisk(self.log_dir))
+        self.random = np.random.default_rng(self.seed)
+        self.ids = [device_id(f"{self.seed} {number}".encode()) for number in range(self.devices)]
+        self.next = [0] * self.devices
+        self.results = Results(self.root / "results.sqlite")
+        self.offsets: list[int] = []
+
+    def append(self, seconds: int = 30, *, batches: int = 2, poison: int | None = None) -> None:
+        """Every device goes on for some seconds of event time, in shuffled order, `batches` batches each.
+        `poison`: this device's first row carries the value the test operator cannot bear."""
+        (edge,) = self.plan.edges
+        records: list[Record] = []
+        for batch in range(batches):
+            for number in self.random.permutation(self.devices).tolist():
+                rows = seconds // batches
+                lo = self.next[number]
+                x = np.round(self.random.normal(size=rows), 3)
+                if poison == number and batch == 0:
+                    x[0] = 666.0
+                content = Batch.of(
+                    edge.schema, {"x": x, "cell": self.random.integers(0, 5, rows)},
+                    np.arange(lo, lo + rows) * SECOND, lo=lo, frontier_us=(lo + rows) * SECOND,
+                )  # fmt: skip
+                self.next[number] = lo + rows
+                codec, payload = columns.encode(content)
+                data = Data(
+                    self.ids[number], 1, edge_id(edge.name), content.lo, content.hi, rows, edge.schema.id, 0, codec, payload,
+                    content.frontier_us,
+                )  # fmt: skip
+                records.append(Record(1_700_000_000_000_000 + lo, _encoded(data)))
+        self.offsets += self.log.append(records)
+        self.log.sync()
+
+    def driver(self, **changes: object) -> JobManager:
+        return JobManager(
+            self.log_dir,
+            self.store_dir,
+            self.plan,
+            results=self.results,
+            runner=self.make_runner(self),
+            settings=self.settings,
+            **changes,  # type: ignore[arg-type]
+        )
+
+    def expected(self) -> list[ResultRow]:
+        """The failure-free answer: one numpy pipeline over the whole cloud side, one push per epoch that was cut. Epochs
+        matter where devices meet, because a device counts from the epoch it is first heard in."""
+        cuts = ManifestLog(Store(self.store_dir)).state.cuts
+        pipeline = Pipeline(cloud_fragment(self.plan))
+        said: dict[tuple[str, str, int, int], ResultRow] = {}
+        for epoch in sorted(cuts):
+            bounds = cuts[epoch]["starts"]["0"], cuts[epoch]["ends"]["0"]
+            outputs: list[tuple[str, Batch]] = []
+            found, _ = ingest.read_edges(
+                self.log_dir, *bounds, {edge.name: edge.schema for edge in self.plan.edges}, WHOLE
+            )
+            for name, arrivals in found.items():
+                for each in arrivals.batches:
+                    outputs += pipeline.push(name, replace(each.batch, frontier_us=NO_FRONTIER))
+            for name, arrivals in found.items():
+                outputs += pipeline.advance_devices(name, arrivals.frontiers)
+            for sink, batch in outputs:
+                said.update((row.identity, row) for row in result_rows(sink, self.plan.sink(sink).type.key, batch))
+        return list(said.values())
+
+    def compare(self) -> tuple[int, str, str]:
+        """Rows compared, digest of the results, digest of the failure-free answer."""
+        expected = self.expected()
+        return len(expected), self.results.digest(), digest_of(expected)
+
+    def check(self, *, least_rows: int = 1) -> tuple[int, str]:
+        rows, found, wanted = self.compare()
+        assert rows >= least_rows
+        assert found == wanted, self.difference()
+        return rows, found
+
+    def difference(self) -> str:
+        found = {row.identity: row.content() for row in self.results.current()}
+        wanted = {row.identity: row.content() for row in self.expected()}
+        missing = [wanted[key] for key in sorted(wanted.keys() - found.keys())]
+        extra = [found[key] for key in sorted(found.keys() - wanted.keys())]
+        other = [(found[key], wanted[key]) for key in sorted(wanted.keys() & found.keys()) if wanted[key] != found[key]]
+        return (
+            f"missing {len(missing)}: {missing[:3]}\nextra {len(extra)}: {extra[:3]}\nother {len(other)}: {other[:3]}"
+        )
+
+
+def _encoded(data: Data) -> bytes:
+    from shared.wire.frame import encode
+
+    return encode(data.frame())
