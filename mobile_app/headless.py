@@ -144,6 +144,7 @@ def _open(
                 settings=settings,
                 gateway=gateway,
                 link=interrupted,
+                lane="none" if gateway is None else "relay" if relay else "gateway",
                 sensors=options.sensors,
                 speed=options.speed,
                 plan=options.plan,

@@ -63,6 +63,7 @@ class Surroundings:
     gateway: Gateway | None  # None: not enrolled, the node records on its own
     link: Link
     sensors: dict[str, Choice]
+    lane: str = "gateway"  # which kind of link it is: gateway, relay, none
     speed: float = 1.0
     plan: Plan | None = None  # from a program file; a newer one from the gateway replaces it
     on_event: Callable[[object], None] | None = None  # disconnection and the like, for the program
@@ -273,9 +274,13 @@ class Node:
         """Write the view state for other processes, and what the fleet page should know into the next exchange."""
         view = self.view() | {"running": running}
         publish(self.home / STATUS_FILE, json.dumps(view).encode())
+        # `produced` and not what is spooled: by the time this arrives, the same exchange has delivered some of it.
         self.sender.status(
-            {"name": view["name"], "spool": view["spool"]["used_bytes"], "batches": view["spool"]["batches"]}
-        )
+            {
+                "name": view["name"], "lane": self._around.lane, "produced": view["produced"],
+                "incarnation": view["incarnation"], "spool_bytes": view["spool"]["used_bytes"],
+            }
+        )  # fmt: skip
 
 
 def _open_spool(home: Path, device: Any, around: Surroundings) -> Spool:

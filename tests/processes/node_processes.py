@@ -1,0 +1,188 @@
+"""Real nodes and relays as processes for tests, and what the log holds of them, row by row.
+
+The sensors are functions of event time, so every row in the log can be compared with what the sensor must have read
+at that time. Nothing here looks at the senders' own counters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from cloud_backend.coordinator.roster import Roster
+from cloud_backend.log.reader import Reader
+from mobile_app.sensors.synthetic import Synthetic
+from resurge.up.account import Account, count, open_spool
+from shared.identity import device_id, edge_id
+from shared.plan.encoding import encode_plan
+from shared.stream.program import load_program
+from shared.stream.schema import Schema
+from shared.wire import columns
+from shared.wire.enrolment import EnrolmentLink
+from shared.wire.frame import FrameType, decode_one
+from shared.wire.messages import Data, Declare
+from tests.processes.gateway_process import ROOT, GatewayProcess
+
+# Every reading goes up, and so do windows that the phone computes: an edge without and one with state.
+PROGRAM = """
+import resurge as rs
+
+gps = rs.sensor("gps", every="1s")
+gps.sync("raw", batch=20, within="20s")
+gps.tumbling("10s").aggregate(fixes=rs.count(), top=rs.max("speed")).sync("windows", batch=4, within="40s")
+"""
+EVERY_US = 1_000_000
+SPEED = 20.0  # event seconds per second
+LOSS_WINDOW_S = 0.5
+
+
+def write_plan(directory: Path) -> Path:
+    program, plan = directory / "program.py", directory / "plan.bin"
+    program.write_text(PROGRAM)
+    plan.write_bytes(encode_plan(load_program(program)))
+    return plan
+
+
+def free_address() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 20.0) -> None:
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end, f"{what} did not happen within {timeout_s} s"
+        time.sleep(0.05)
+
+
+class Command:
+    """One `resurge node ...` process; ended by whoever started it, whatever happens."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "resurge", "node", *arguments],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+
+    def kill(self) -> int:
+        self.process.kill()
+        self.process.communicate()
+        return self.process.pid
+
+    def finish(self, timeout_s: float = 30.0) -> dict[str, object]:
+        """Wait for it to end by itself; its last line is one JSON object."""
+        said, _ = self.process.communicate(timeout=timeout_s)
+        assert self.process.returncode == 0, said
+        return json.loads(said.splitlines()[-1])
+
+    def terminate(self) -> tuple[dict[str, object], float]:
+        """SIGTERM; the account it printed, and how long it took."""
+        start = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        account = self.finish()
+        return account, time.monotonic() - start
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.kill()
+
+
+class Phone:
+    """A home directory and the node process that runs in it, over restarts."""
+
+    def __init__(self, directory: Path, gateway: GatewayProcess, *, seed: int, relay: str = "") -> None:
+        self.home = directory
+        self.home.mkdir()
+        (self.home / "settings.toml").write_text(
+            f'name = "{directory.name}"\nloss_window_s = {LOSS_WINDOW_S}\nspool_mb = 4\n'
+        )
+        self.seed = seed
+        roster = Roster(gateway.home / "roster.sqlite")
+        code = roster.new_code(time.time_ns() // 1000)
+        roster.close()
+        self.link = str(EnrolmentLink("127.0.0.1", gateway.port, code, gateway.key))
+        self.relay = ["--relay", relay] if relay else []
+        self.running: Command | None = None
+
+    def start(self, *options: str) -> Phone:
+        self.running = Command(
+            "run", "--home", str(self.home), "--link", self.link, "--sensor", f"gps=synthetic:{self.seed}",
+            "--speed", str(SPEED), "--json", *self.relay, *options,
+        )  # fmt: skip
+        return self
+
+    def status(self) -> dict[str, object]:
+        try:
+            return json.loads((self.home / "status.json").read_bytes())
+        except FileNotFoundError:
+            return {}
+
+    def has(self, name: str, least: int) -> bool:
+        return int(self.status().get(name, 0)) >= least
+
+    @property
+    def device(self) -> bytes:
+        from mobile_app.keys import load_keys
+
+        return device_id(load_keys(self.home).public_key)
+
+    @property
+    def origin_us(self) -> int:
+        return int(json.loads((self.home / "clock.json").read_bytes())["origin_us"])
+
+    def expected(self, until_us: int) -> dict[int, tuple[float, ...]]:
+        """What the sensor reads at every time up to until_us."""
+        source = Synthetic("gps", seed=self.seed, every_us=EVERY_US, origin_us=self.origin_us)
+        samples = source.read(until_us + 1)
+        rows = zip(*(samples.columns[name].tolist() for name in sorted(samples.columns)), strict=True)
+        return dict(zip(samples.time_us.tolist(), rows, strict=True))
+
+
+def log_rows(log: Path, device: bytes, edge: str) -> list[tuple[int, int, tuple[float, ...]]]:
+    """(sequence number, event time, values by sorted column name) of every row of one edge, in log order."""
+    reader = Reader(log)
+    schemas: dict[int, Schema] = {}
+    rows: list[tuple[int, int, tuple[float, ...]]] = []
+    for _, record in reader.read(reader.start, reader.valid_end()):
+        frame = decode_one(record.frame)[0] if record.frame else None
+        if frame is None or frame.source != device or frame.edge != edge_id(edge):
+            continue
+        if frame.type is FrameType.DECLARE:
+            schema = Declare.of(frame).schema
+            schemas[schema.id] = schema
+        elif frame.type is FrameType.DATA:
+            data = Data.of(frame)
+            schema = schemas[data.schema_id]
+            batch = columns.decode(data.codec, bytes(data.columns), schema, lo=data.lo, hi=data.hi)
+            values = zip(*(batch.columns[name].tolist() for name in sorted(schema.names)), strict=True)
+            rows += zip(batch.seq.tolist(), batch.time_us.tolist(), values, strict=True)
+    return rows
+
+
+def digest(rows: list[tuple[float, ...]]) -> str:
+    """SHA-256 over the rows' float64 bits, in order."""
+    return hashlib.sha256(np.asarray(rows, dtype=np.float64).tobytes()).hexdigest()[:16]
+
+
+def account(gateway: GatewayProcess, *phones: Phone) -> Account:
+    """Counted from the log and the spools; call it when the phones have stopped."""
+    spools = [open_spool(phone.home / "spool") for phone in phones]
+    try:
+        return count(gateway.home / "log", spools)
+    finally:
+        for spool in spools:
+            spool.close()

@@ -1,0 +1,192 @@
+"""Nodes as real processes: outages, a relay, and kill -9 in the middle of uploads."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.processes.gateway_process import ROOT, GatewayProcess
+from tests.processes.node_processes import (
+    EVERY_US,
+    SPEED,
+    Command,
+    Phone,
+    account,
+    digest,
+    free_address,
+    log_rows,
+    wait_until,
+    write_plan,
+)
+
+pytestmark = pytest.mark.processes
+
+
+def check_rows(gateway: GatewayProcess, phone: Phone, *, gaps: int) -> tuple[int, str]:
+    """Each row once, in order, exactly what the sensor read; readings may be missing only in `gaps` places."""
+    raw = log_rows(gateway.home / "log", phone.device, "raw")
+    times = [time_us for _, time_us, _ in raw]
+    assert times == sorted(set(times)), "an element came twice or out of order"
+    expected = phone.expected(times[-1])
+    assert [values for _, _, values in raw] == [expected[time_us] for time_us in times]
+    holes = [after - before for before, after in itertools.pairwise(times) if after - before != EVERY_US]
+    assert len(holes) <= gaps, f"{len(holes)} holes of {holes} us"
+    if not gaps:
+        assert times == sorted(expected)
+    windows = log_rows(gateway.home / "log", phone.device, "windows")
+    starts = [time_us for _, time_us, _ in windows]
+    assert starts == sorted(set(starts)), "a window was put out twice"
+    return len(raw), digest([values for _, _, values in raw])
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    return write_plan(tmp_path)
+
+
+@pytest.mark.covers("SO-9", "SO-10", "SO-44", "NB-4", "NB-10")
+def test_outages_are_masked_on_the_way_to_the_gateway_and_behind_a_relay(tmp_path, plan, capsys):
+    address = free_address()
+    with GatewayProcess(tmp_path / "gateway", "--plan", str(plan)) as gateway:
+        relay = Command("relay", "--bind", address, "--gateway", f"http://127.0.0.1:{gateway.port}", "--json")
+        phones = [
+            Phone(tmp_path / "direct", gateway, seed=5).start("--outages", "2+3", "--for", "8"),
+            Phone(tmp_path / "behind", gateway, seed=6, relay=address).start("--outages", "1+2,5+1", "--for", "8"),
+        ]
+        try:
+            accounts = [phone.running.finish() for phone in phones]
+        finally:
+            for phone in phones:
+                phone.running.end()
+            carried, _ = relay.terminate()
+        total = account(gateway, *phones)
+        checked = [check_rows(gateway, phone, gaps=0) for phone in phones]
+    assert [one["outages"] for one in accounts] == [1, 2]
+    assert all(one["disconnections"] >= 1 for one in accounts)
+    assert total.adds_up
+    assert total.spooled == total.ledgered == 0
+    assert total.delivered == sum(one["delivered"] for one in accounts)
+    assert carried["carried"] > 0
+    with capsys.disabled():
+        print(f"\n  outages 3, rows compared {sum(rows for rows, _ in checked)}, digests {[d for _, d in checked]}")
+
+
+@pytest.mark.covers("SO-9", "NB-3", "NB-8")
+def test_kills_of_phone_relay_and_gateway_lose_nothing_durable_and_repeat_nothing(tmp_path, plan, capsys):
+    address, faults = free_address(), 0
+    with GatewayProcess(tmp_path / "gateway", "--plan", str(plan)) as gateway:
+
+        def start_relay() -> Command:
+            return Command("relay", "--bind", address, "--gateway", f"http://127.0.0.1:{gateway.port}", "--json")
+
+        relay = start_relay()
+        direct = Phone(tmp_path / "direct", gateway, seed=7).start()
+        behind = Phone(tmp_path / "behind", gateway, seed=8, relay=address).start()
+        phones, phone_kills = [direct, behind], {"direct": 0, "behind": 0}
+        try:
+            for phone in phones:
+                wait_until(lambda phone=phone: phone.has("delivered", 20), f"first delivery of {phone.home.name}")
+            for round_number in range(3):
+                victim = phones[round_number % 2]
+                produced = int(victim.status()["produced"])
+                victim.running.kill()
+                phone_kills[victim.home.name] += 1
+                if round_number == 1:
+                    relay.kill()
+                    relay, faults = start_relay(), faults + 1
+                if round_number != 1:
+                    gateway.kill()
+                    gateway.start()
+                    faults += 1
+                victim.start()
+                faults += 1
+                for phone in phones:
+                    wait_until(
+                        lambda phone=phone, least=produced + 25: phone.has("delivered", least),
+                        f"catching up of {phone.home.name} after round {round_number}",
+                    )
+            for phone in phones:
+                _, took_s = phone.running.terminate()
+                assert took_s < 5.0, f"{phone.home.name} took {took_s:.1f} s to end"
+            before = account(gateway, *phones)
+            for phone in phones:
+                phone.start("--for", "1")
+            finished = [phone.running.finish() for phone in phones]
+        finally:
+            for phone in phones:
+                phone.running.end()
+            relay.end()
+        after = account(gateway, *phones)
+        # A hole is what the loss window took, and the time until the process ran again: one per stop.
+        checked = [check_rows(gateway, phone, gaps=phone_kills[phone.home.name] + 1) for phone in phones]
+    assert before.adds_up, before
+    assert after.adds_up, after
+    assert after.spooled == 0
+    assert after.produced == sum(one["produced"] for one in finished)
+    with capsys.disabled():
+        print(
+            f"\n  faults fired {faults}, rows compared {sum(rows for rows, _ in checked)}, "
+            f"digests {[d for _, d in checked]}, {after}"
+        )
+
+
+@pytest.mark.covers("SO-10", "NB-4")
+def test_a_node_without_any_gateway_records_and_delivers_when_it_is_paired_later(tmp_path, plan):
+    with GatewayProcess(tmp_path / "gateway", "--plan", str(plan)) as gateway:
+        phone = Phone(tmp_path / "lonely", gateway, seed=9)
+        command = (
+            "run", "--home", str(phone.home), "--program", str(tmp_path / "program.py"),
+            "--sensor", "gps=synthetic:9", "--speed", str(SPEED), "--json", "--for",
+        )  # fmt: skip
+        alone = Command(*command, "2").finish()
+        assert (alone["delivered"], alone["spooled"]) == (0, alone["produced"])
+        assert alone["produced"] > 20
+        paired = Command("enrol", phone.link, "--home", str(phone.home), "--json").finish()
+        assert paired["incarnation"] == 1
+        later = Command(*command, "2").finish()
+        assert later["spooled"] == 0
+        assert later["delivered"] >= alone["produced"]
+        assert account(gateway, phone).adds_up
+        check_rows(gateway, phone, gaps=1)
+        status = Command("status", "--home", str(phone.home), "--json").finish()
+        assert (status["running"], status["delivered"]) == (False, later["delivered"])
+
+
+def test_a_second_node_in_the_same_home_is_refused(tmp_path):
+    (tmp_path / "program.py").write_text("import resurge as rs\nrs.sensor('gps', every='1s').sync('raw')\n")
+    options = ("run", "--home", str(tmp_path / "home"), "--program", str(tmp_path / "program.py"), "--json")
+    first = Command(*options)
+    try:
+        wait_until((tmp_path / "home" / "status.json").exists, "the first node")
+        second = Command(*options)
+        said, _ = second.process.communicate(timeout=20)
+        assert second.process.returncode == 1
+        assert "home-busy" in said
+        assert first.terminate()[1] < 5.0  # two seconds on a machine that has nothing else to do
+    finally:
+        first.end()
+
+
+def test_device_code_runs_without_assertions_and_docstrings():
+    """Android starts Python with -OO: what guards data must not be an assert, no help may hang on a docstring."""
+    script = (
+        "import json, tempfile, pathlib, time\n"
+        "from mobile_app.headless import RunOptions, run\n"
+        "from mobile_app.sensors.choose import parse_choices\n"
+        "from shared.stream.program import load_program\n"
+        "home = pathlib.Path(tempfile.mkdtemp())\n"
+        "(home / 'p.py').write_text(\"import resurge as rs\\nrs.sensor('gps', every='1s').sync('raw', within='1s')\\n\")\n"
+        "options = RunOptions(home=home, sensors=parse_choices(['gps=synthetic:1']), speed=20, for_s=1.5,\n"
+        "                     plan=load_program(home / 'p.py'))\n"
+        "print(json.dumps(run(options)))\n"
+        "assert False\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-OO", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert json.loads(done.stdout.splitlines()[-1])["spooled"] > 10
