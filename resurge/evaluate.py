@@ -41,7 +41,8 @@ def evaluate(
 
     `program` is a plan, or a stream, whose rows are then the sink "out". `inputs` are the columns of each source by
     name (a timer's is "timer NAME"): `time` in microseconds, the schema's columns, and `device` where there are
-    several. Rows stand in stream order. At the end every window closes, unless `frontier_us` says that time has come less far.
+    several. Rows stand in stream order. At the end every window closes, unless `frontier_us` says that time has come
+    less far.
 
     >>> rs.evaluate(gps.where(col.accuracy < 50), {"gps": {"time": [0, 1], "accuracy": [9.0, 80.0], ...}})
     """

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from shared.engine.collected import Answer, answer_of
 from shared.engine.folds import Fold, capacity_for, fold_of
 from shared.engine.rows import take
 from shared.engine.snapshots import Value
+from shared.plan.operators import WINDOW_END, WINDOW_START
 from shared.stream.aggregates import Aggregate
 from shared.stream.expressions import FLOATS, TIME
 from shared.stream.schema import Field, Schema, dtype
@@ -23,11 +25,19 @@ from shared.stream.schema import Field, Schema, dtype
 _COUNT_BY_BIN = 4  # below this many slots per row, counting all bins beats adding one by one
 
 
+Part: TypeAlias = tuple[Aggregate, tuple[Field, ...]]
+Applied: TypeAlias = tuple[Answer, tuple[str, ...], tuple[Field, ...]]  # a user's function, its columns, what it gives
+
+# Windows whose bounds are their rows' times carry them as two aggregates more.
+LEAST_TIME: Part = (Aggregate("min", (TIME,)), (Field(WINDOW_START, "int64"),))
+GREATEST_TIME: Part = (Aggregate("max", (TIME,)), (Field(WINDOW_END, "int64"),))
+
+
 class Aggregation:
     """Which folds run over which columns, and which aggregates need the rows themselves."""
 
-    def __init__(self, aggregates: Sequence[tuple[Aggregate, tuple[Field, ...]]], schema: Schema) -> None:
-        self.aggregates = aggregates
+    def __init__(self, aggregates: Sequence[Part], schema: Schema, applied: Applied | None = None) -> None:
+        self.aggregates = list(aggregates)
         self.folded: list[tuple[int, str | None, str, str]] = []  # place, column, function, kind
         self.answered: list[tuple[int, Answer]] = []
         kept: dict[str, str] = {}
@@ -40,6 +50,13 @@ class Aggregation:
                 self.answered.append((place, answer_of(aggregate, fields)))
                 kept[TIME] = "int64"
                 kept.update((name, "int64" if name == TIME else schema.kind(name)) for name in aggregate.columns)
+        if applied is not None:
+            answer, columns, fields = applied
+            self.answered.append((len(self.aggregates), answer))
+            self.aggregates.append((Aggregate("user"), fields))
+            kept[TIME] = "int64"
+            kept.update((name, schema.kind(name)) for name in columns if name != TIME)
+        self.schema = schema
         self.kept = tuple(kept)
         self.kept_kinds = tuple(kept.values())
         self.columns = tuple(dict.fromkeys(column for _, column, _, _ in self.folded if column is not None))
@@ -47,7 +64,7 @@ class Aggregation:
             column for _, column, _, kind in self.folded if column is not None and kind in FLOATS
         )
         self.reads = frozenset(name for name in (*self.columns, *self.kept) if name != TIME)
-        self.fields = tuple(field for _, fields in aggregates for field in fields)
+        self.fields = tuple(field for _, fields in self.aggregates for field in fields)
 
 
 class Pool:

@@ -16,12 +16,11 @@ import itertools
 import numpy as np
 
 from shared.batch import NO_FRONTIER
+from shared.engine.keyed_windows import KeyedWindows
 from shared.engine.keys import KeyIndex
-from shared.engine.operator import Stateful
 from shared.engine.pools import Aggregation, Pool
-from shared.engine.rows import Numbering, Progress, Rows
+from shared.engine.rows import Progress, Rows
 from shared.engine.snapshots import Value
-from shared.plan.operators import COMPLETE, DEVICE, WINDOW_END, WINDOW_START
 from shared.stream.windows import TimeWindow
 
 _DENSE_KEYS_MAX = 4096
@@ -69,24 +68,17 @@ class Pane:
         self.pool.fold(self.slots(keys, known), rows.columns, rows.time)
 
 
-class TimeWindows(Stateful):
+class TimeWindows(KeyedWindows):
     def __init__(
         self, window: TimeWindow, aggregation: Aggregation, key: KeyIndex, *, lateness_us: int, complete: bool
     ) -> None:
-        super().__init__(1)
+        super().__init__(aggregation, key, lateness_us=lateness_us, complete=complete)
         self.size, self.hop = window.size_us, window.hop_us
         self.rest = self.size % self.hop  # a second pane per hop where the size is no multiple of it
         self.hops = self.size // self.hop
-        self.aggregation = aggregation
-        self.key = key
-        self.lateness_us = lateness_us
-        self.complete = complete  # whether the output says so
-        self.device_place = key.names.index(DEVICE) if DEVICE in key.names else None
         self.panes: dict[int, Pane] = {}
         self.dropped: set[int] = set()  # panes that ended since the last dump
         self.tracking = False
-        self.numbering = Numbering()
-        self.late_dropped = 0
         self._before: np.ndarray = np.asarray(NO_FRONTIER)  # each key's frontier at the last closing, or everyone's
 
     # -- rows ----------------------------------------------------------------------------------------------------
@@ -95,35 +87,20 @@ class TimeWindows(Stateful):
         if not len(rows.time):
             return []
         self.touched = True
-        least_time = int(np.minimum.reduce(rows.time))
-        late: Rows | None = None
-        if least_time < self.frontier.floor_us or self.frontier.devices:
-            rows, late = self._without_dropped(rows)
-            if not len(rows.time):
-                return []
-            least_time = int(np.minimum.reduce(rows.time))
+        rows, late = self.accepted(rows)
+        if not len(rows.time):
+            return []
         keys = self.key.numbers(rows.columns, len(rows.time))
         if self._before.ndim and len(self._before) < len(self.key):
-            self._before = np.append(self._before, self._frontiers_from(len(self._before)))
-        self._fold(keys, rows, least_time)
+            self._before = np.append(
+                self._before, np.broadcast_to(self.key_frontiers(len(self._before)), len(self.key) - len(self._before))
+            )
+        self._fold(keys, rows)
         return self._corrections(late) if late is not None else []
 
-    def _without_dropped(self, rows: Rows) -> tuple[Rows, Rows | None]:
-        """The rows that count, and among them the late ones that correct windows."""
-        frontier = self.frontier.of_rows(rows.columns.get(DEVICE) if self.device_place is not None else None, len(rows))
-        behind = rows.time < frontier
-        if not behind.any():
-            return rows, None
-        beyond = rows.time < np.maximum(frontier, NO_FRONTIER + self.lateness_us) - self.lateness_us
-        if beyond.any():
-            self.late_dropped += int(np.count_nonzero(beyond))
-            kept = np.flatnonzero(~beyond)
-            rows, behind = rows.take(kept), behind[kept]
-        late = np.flatnonzero(behind)
-        return rows, (rows.take(late) if len(late) else None)
-
-    def _fold(self, keys: np.ndarray, rows: Rows, least_time: int) -> None:
+    def _fold(self, keys: np.ndarray, rows: Rows) -> None:
         hop, known = self.hop, len(self.key)
+        least_time = int(np.minimum.reduce(rows.time))
         greatest_time = int(np.maximum.reduce(rows.time))
         if not self.rest and least_time // hop == greatest_time // hop:
             self._pane(least_time // hop).fold(keys, known, rows)
@@ -183,19 +160,13 @@ class TimeWindows(Stateful):
         self._forget(now)
         return out
 
-    def _frontiers_from(self, first: int) -> np.ndarray:
-        """The frontier of each key from this number on."""
-        place = self.device_place or 0
-        fresh = self.key.values[first:]
-        return np.fromiter((self.frontier.of(str(key[place])) for key in fresh), np.int64, len(fresh))
-
     def _marks(self) -> tuple[np.ndarray, np.ndarray]:
         """The frontier of each key before and now; plain numbers where keys do not differ."""
         before = np.asarray(self._before)
         if self.device_place is None or not (self.frontier.devices or before.ndim):
             now = np.asarray(self.frontier.floor_us)
         else:
-            now = self._frontiers_from(0)
+            now = np.broadcast_to(self.key_frontiers(), len(self.key))
             before = np.broadcast_to(before, now.shape)
         self._before = now
         return before, now
@@ -231,14 +202,8 @@ class TimeWindows(Stateful):
         keys, slots = keys[order], slots[order]
         start = window * self.hop
         end = start + self.size
-        columns = self.key.columns(keys)
-        columns[WINDOW_START] = np.full(len(keys), start, np.int64)
-        columns[WINDOW_END] = np.full(len(keys), end, np.int64)
-        columns.update(pool.results(slots))
-        if self.complete:
-            limit = self.frontier.complete_us
-            columns[COMPLETE] = np.full(len(keys), limit is None or end <= limit)
-        return self.numbering.rows(columns, np.full(len(keys), end - 1, np.int64))
+        starts, ends = np.full(len(keys), start, np.int64), np.full(len(keys), end, np.int64)
+        return self.window_rows(keys, starts, ends, pool.results(slots), ends - 1)
 
     def _forget(self, now: np.ndarray) -> None:
         limit = int(np.max(now)) - self.lateness_us
@@ -259,8 +224,7 @@ class TimeWindows(Stateful):
     def _corrections(self, late: Rows) -> list[Rows]:
         """Windows that had gone out already go out again, whole, with the late rows in them."""
         keys = self.key.numbers(late.columns, len(late))
-        frontier = self.frontier.of_rows(late.columns.get(DEVICE) if self.device_place is not None else None, len(late))
-        limits = np.broadcast_to(np.asarray(frontier), (len(late),)).tolist()
+        limits = np.broadcast_to(np.asarray(self.frontiers_of(late)), (len(late),)).tolist()
         again: dict[int, set[int]] = {}
         for time, key, limit in zip(late.time.tolist(), keys.tolist(), limits, strict=True):
             last = time // self.hop
@@ -274,12 +238,6 @@ class TimeWindows(Stateful):
             chosen = np.flatnonzero(np.isin(everyone, list(again[window])))
             out.append(self._emit(window, everyone[chosen], pool, slots[chosen]))
         return out
-
-    def outward(self, progress: Progress) -> Progress:
-        if not self.lateness_us:
-            return progress
-        held = {name: at - self.lateness_us for name, at in progress.devices.items()}
-        return Progress(max(progress.floor_us - self.lateness_us, NO_FRONTIER), held, progress.complete_us)
 
     # -- state ---------------------------------------------------------------------------------------------------
 

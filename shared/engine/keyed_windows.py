@@ -1,0 +1,74 @@
+"""What all windows that close by the frontier share: lateness, each key's frontier, and the rows they put out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shared.batch import NO_FRONTIER
+from shared.engine.keys import KeyIndex
+from shared.engine.operator import Stateful
+from shared.engine.pools import Aggregation
+from shared.engine.rows import Numbering, Progress, Rows
+from shared.plan.operators import COMPLETE, DEVICE, WINDOW_END, WINDOW_START
+
+
+class KeyedWindows(Stateful):
+    """Each key closes by the frontier of its device where the key has one, else by the common one."""
+
+    def __init__(self, aggregation: Aggregation, key: KeyIndex, *, lateness_us: int, complete: bool) -> None:
+        super().__init__(1)
+        self.aggregation = aggregation
+        self.key = key
+        self.lateness_us = lateness_us
+        self.complete = complete  # whether the output says so
+        self.device_place = key.names.index(DEVICE) if DEVICE in key.names else None
+        self.numbering = Numbering()
+        self.late_dropped = 0
+
+    def accepted(self, rows: Rows) -> tuple[Rows, Rows | None]:
+        """The rows that count, and among them the late ones that correct windows. The others are counted."""
+        if not self.frontier.devices and np.minimum.reduce(rows.time) >= self.frontier.floor_us:
+            return rows, None
+        frontier = self.frontiers_of(rows)
+        behind = rows.time < frontier
+        if not behind.any():
+            return rows, None
+        beyond = rows.time < np.maximum(frontier, NO_FRONTIER + self.lateness_us) - self.lateness_us
+        if beyond.any():
+            self.late_dropped += int(np.count_nonzero(beyond))
+            kept = np.flatnonzero(~beyond)
+            rows, behind = rows.take(kept), behind[kept]
+        late = np.flatnonzero(behind)
+        return rows, (rows.take(late) if len(late) else None)
+
+    def frontiers_of(self, rows: Rows) -> np.ndarray | int:
+        """The frontier that holds for each row."""
+        devices = rows.columns.get(DEVICE) if self.device_place is not None else None
+        return self.frontier.of_rows(devices, len(rows))
+
+    def key_frontiers(self, first: int = 0) -> np.ndarray:
+        """The frontier of each key from this number on; one number where keys do not differ."""
+        if self.device_place is None or not self.frontier.devices:
+            return np.asarray(self.frontier.floor_us)
+        place = self.device_place
+        keys = self.key.values[first:]
+        return np.fromiter((self.frontier.of(str(key[place])) for key in keys), np.int64, len(keys))
+
+    def window_rows(
+        self, keys: np.ndarray, start: np.ndarray, end: np.ndarray, results: dict[str, np.ndarray], time: np.ndarray
+    ) -> Rows:
+        """Output rows, one per window."""
+        columns = self.key.columns(keys)
+        columns[WINDOW_START] = start
+        columns[WINDOW_END] = end
+        columns.update(results)
+        if self.complete:
+            limit = self.frontier.complete_us
+            columns[COMPLETE] = np.full(len(keys), True) if limit is None else end <= limit
+        return self.numbering.rows(columns, time)
+
+    def outward(self, progress: Progress) -> Progress:
+        if not self.lateness_us:
+            return progress
+        held = {name: at - self.lateness_us for name, at in progress.devices.items()}
+        return Progress(max(progress.floor_us - self.lateness_us, NO_FRONTIER), held, progress.complete_us)
