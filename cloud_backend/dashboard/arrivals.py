@@ -1,8 +1,9 @@
 """What the log says about contact: elements per second by device, and the gaps in which nothing came.
 
-Every exchange of a device leaves at least a frontier in the log, so a gap between two records of a device that is
-longer than `offline_after` is an outage, whoever caused it: the phone, its network, or this gateway being down.
-Reading it from the log rather than counting it as it happens keeps the picture after a restart.
+A phone in use leaves data or a frontier in the log at a steady pace, and paces differ: one exchanges every second,
+another every minute to spare its radio. So a gap is an outage when it is much longer than that device's usual gap,
+whoever caused it: the phone, its network, or this gateway being down. Reading it from the log rather than counting
+it as it happens keeps the picture after a restart.
 """
 
 from __future__ import annotations
@@ -14,19 +15,46 @@ from shared.wire.frame import HEADER, FrameType
 
 SECOND_US = 1_000_000
 HISTORY_S = 600
+RATE_SPAN_S = 60
+GAP_US_MIN = 5 * SECOND_US  # no shorter gap is ever an outage
+GAP_US_UNKNOWN = 90 * SECOND_US  # while a device's usual gap is not known: three of a node's longest polls
+GAPS_KNOWN = 3
+GAP_FACTOR = 3
+GAP_WEIGHT = 0.2  # of the newest gap in the running mean
 
 
 @dataclass(slots=True)
 class DeviceArrivals:
     last_us: int | None = None
+    gaps: int = 0
+    gap_us: float = 0.0  # running mean of gaps that were no outage
     outage_count: int = 0
     outages: deque[tuple[int, int]] = field(default_factory=deque)  # only those that ended within the history
     elements: dict[int, int] = field(default_factory=dict)  # second -> elements that arrived in it, ascending
 
+    def gap_us_max(self) -> float:
+        """How long a silence may last before it is an outage."""
+        return max(GAP_US_MIN, GAP_FACTOR * self.gap_us) if self.gaps >= GAPS_KNOWN else GAP_US_UNKNOWN
+
+    def heard(self, received_us: int) -> None:
+        if self.last_us is not None:
+            gap_us = received_us - self.last_us
+            if gap_us > self.gap_us_max():
+                self.outages.append((self.last_us, received_us))
+                self.outage_count += 1
+            elif gap_us > 0:  # records of one exchange share their time
+                self.gap_us += (gap_us - self.gap_us) * (GAP_WEIGHT if self.gaps else 1.0)
+                self.gaps += 1
+        self.last_us = max(received_us, self.last_us or received_us)
+
+    def rate(self) -> float:
+        """Elements per second over the last minute before the device was last heard."""
+        last = (self.last_us or 0) // SECOND_US
+        return sum(count for second, count in self.elements.items() if second > last - RATE_SPAN_S) / RATE_SPAN_S
+
 
 class Arrivals:
-    def __init__(self, *, offline_after_us: int) -> None:
-        self.offline_after_us = offline_after_us
+    def __init__(self) -> None:
         self._devices: dict[str, DeviceArrivals] = {}
 
     def take(self, received_us: int, frame: bytes) -> None:
@@ -34,10 +62,7 @@ class Arrivals:
         fields = HEADER.unpack_from(frame)
         kind, source, count = fields[2], fields[8], fields[11]
         device = self._devices.setdefault(source.hex(), DeviceArrivals())
-        if device.last_us is not None and received_us - device.last_us > self.offline_after_us:
-            device.outages.append((device.last_us, received_us))
-            device.outage_count += 1
-        device.last_us = max(received_us, device.last_us or received_us)
+        device.heard(received_us)
         if kind == FrameType.DATA:
             second = received_us // SECOND_US
             device.elements[second] = device.elements.get(second, 0) + count

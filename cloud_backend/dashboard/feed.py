@@ -13,11 +13,10 @@ from dataclasses import asdict
 from typing import Any
 
 from cloud_backend.dashboard.arrivals import HISTORY_S, SECOND_US, Arrivals
-from cloud_backend.dashboard.overview import Contact, account, headline, phones
+from cloud_backend.dashboard.overview import Contact, Logged, account, headline, phones
 from cloud_backend.log.log import Log
 from cloud_backend.results.store import ResultRow, Results
 
-OFFLINE_AFTER_US = 5 * SECOND_US  # no exchange for this long; phones in use exchange about once a second
 RESULTS_MAX = 2000  # per event: a page that was away long catches up over several
 
 
@@ -29,13 +28,12 @@ class Feed:
         results: Results,
         contacts: Callable[[], Sequence[Contact]],
         clock_us: Callable[[], int],
-        offline_after_us: int = OFFLINE_AFTER_US,
     ) -> None:
         self._log = log
         self._results = results
         self._contacts = contacts
         self._clock_us = clock_us
-        self._arrivals = Arrivals(offline_after_us=offline_after_us)
+        self._arrivals = Arrivals()
         self._position: int | None = None
         self._reading = threading.Lock()
 
@@ -72,11 +70,12 @@ class Feed:
                 self._arrivals.take(record.received_us, record.frame)
         self._position = end
 
-    def _logged(self) -> dict[str, tuple[int, int]]:
-        totals: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    def _logged(self) -> Logged:
+        totals: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
         for key, state in self._log.edges():
-            delivered, ledgered = totals[key.device.hex()]
-            totals[key.device.hex()] = (
+            incarnations = totals[key.device.hex()]
+            delivered, ledgered = incarnations.get(key.incarnation, (0, 0))
+            incarnations[key.incarnation] = (
                 delivered + state.high_water - state.ledgered,
                 ledgered + state.ledgered,
             )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from cloud_backend.dashboard.arrivals import Arrivals
+from cloud_backend.dashboard.arrivals import SECOND_US, Arrivals
+
+Logged = Mapping[str, Mapping[int, tuple[int, int]]]  # device -> incarnation -> (delivered, ledgered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,8 @@ class Phone:
     lane: str
     connected: bool
     since_us: int | None  # when contact was last had
-    buffered: int
-    buffered_bytes: int
+    buffered: int  # what it said it produced, less what has arrived
+    unheard: int  # what it may have recorded since it was last heard, at its last rate
     delivered: int
     ledgered: int
     outage_count: int
@@ -51,32 +53,32 @@ class Phone:
     last_receipt_us: int | None
 
 
-def phones(
-    contacts: Sequence[Contact], logged: Mapping[str, tuple[int, int]], arrivals: Arrivals, now_us: int
-) -> list[Phone]:
-    """The devices by name. `logged` has (delivered, ledgered) of each device, from the log's index."""
+def phones(contacts: Sequence[Contact], logged: Logged, arrivals: Arrivals, now_us: int) -> list[Phone]:
+    """The devices by name. `logged` is the log's index, by device and incarnation."""
     return [_phone(contact, logged, arrivals, now_us) for contact in sorted(contacts, key=lambda known: known.name)]
 
 
-def _phone(contact: Contact, logged: Mapping[str, tuple[int, int]], arrivals: Arrivals, now_us: int) -> Phone:
+def _phone(contact: Contact, logged: Logged, arrivals: Arrivals, now_us: int) -> Phone:
     seen = arrivals.device(contact.device)
     times = [time for time in (contact.last_seen_us, seen.last_us) if time is not None]
     since = max(times, default=None)
-    connected = since is not None and now_us - since <= arrivals.offline_after_us
+    connected = since is not None and now_us - since <= seen.gap_us_max()
     outages: list[tuple[int, int | None]] = list(seen.outages)
     if since is not None and not connected:
         outages.append((since, None))
-    delivered, ledgered = logged.get(contact.device, (0, 0))
+    incarnations = logged.get(contact.device, {})
+    # Numbers start over with an incarnation; what an earlier one left behind went with its spool.
+    arrived = sum(incarnations.get(_count(contact.status, "incarnation"), (0, 0)))
     return Phone(
         id=contact.device,
         name=contact.name,
         lane=_text(contact.status, "lane", "gateway"),
         connected=connected,
         since_us=since,
-        buffered=_count(contact.status, "buffered"),
-        buffered_bytes=_count(contact.status, "buffered_bytes"),
-        delivered=delivered,
-        ledgered=ledgered,
+        buffered=max(_count(contact.status, "produced") - arrived, 0),
+        unheard=0 if connected or since is None else round(seen.rate() * (now_us - since) / SECOND_US),
+        delivered=sum(delivered for delivered, _ in incarnations.values()),
+        ledgered=sum(ledgered for _, ledgered in incarnations.values()),
         outage_count=seen.outage_count + (since is not None and not connected),
         outages=outages,
         last_receipt_us=seen.last_us,

@@ -13,11 +13,11 @@ BEHIND_RELAY = 1  # the index of the phone that has no way to the gateway of its
 # Shares of the run at which a phone's network goes and comes back. All are over well before the end, so that
 # what was spooled can arrive; with three phones there are five outages.
 OUTAGES = (
-    ((0.12, 0.24), (0.52, 0.62)),
-    ((0.32, 0.50),),
-    ((0.20, 0.34), (0.66, 0.76)),
+    ((0.20, 0.32), (0.58, 0.68)),
+    ((0.38, 0.54),),
+    ((0.26, 0.40), (0.66, 0.76)),
 )
-KILLS = (("relay", 0.28), ("phone", 0.42), ("gateway", 0.56), ("spark", 0.68))
+KILLS = (("relay", 0.30), ("phone", 0.44), ("gateway", 0.56), ("spark", 0.68))
 RESTART_AFTER_S = 1.0
 
 

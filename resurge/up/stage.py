@@ -15,11 +15,10 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from shared.plan.encoding import encode_plan
-
 from resurge.up.processes import Process, python
 from resurge.up.scenario import PhoneStory, shifted
 from shared.errors import UsageError
+from shared.plan.encoding import encode_plan
 from shared.plan.graph import Plan
 
 LINK_LIFETIME_US = 10 * 60 * 1_000_000
@@ -49,6 +48,10 @@ class Stage:
         return self.home / "results.sqlite"
 
     @property
+    def spark_store(self) -> Path:
+        return self.home / "spark"
+
+    @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
@@ -72,7 +75,7 @@ class Stage:
 
     def spark(self) -> Process:
         command = python(
-            "-m", "cloud_backend.spark.job", "--log", str(self.log), "--store", str(self.home / "spark"),
+            "-m", "cloud_backend.spark.job", "--log", str(self.log), "--store", str(self.spark_store),
             "--plan", str(self.plan), "--results", str(self.results),
         )  # fmt: skip
         return self._process("spark", command)

@@ -43,16 +43,17 @@ class Terminal:
         self._line_at = now
         line = f"{self._clock()}  {status_line(overview(stage.address), remaining_s)}"
         if watched:
-            self._console.print(f"\r{line:<{self._console.width - 1}}"[: self._console.width], end="", highlight=False)
+            shown = line[: self._console.width - 1].ljust(self._console.width - 1)
+            self._console.print(f"\r{shown}", end="", highlight=False, markup=False)
             self._line_open = True
         else:
-            self._console.print(line, highlight=False)
+            self._console.print(line, highlight=False, soft_wrap=True)
 
     def _write(self, line: str) -> None:
         if self._line_open:
             self._console.print()
             self._line_open = False
-        self._console.print(line, highlight=False)
+        self._console.print(line, highlight=False, soft_wrap=True)
 
     def _clock(self) -> str:
         minutes, seconds = divmod(int(time.monotonic() - self._began), 60)

@@ -102,6 +102,6 @@ def _result(phone: Phone, end: int, now_us: int) -> ResultRow:
 def _contact(phone: Phone, now_us: int) -> Contact:
     away = next((start for start, end in phone.outages if end == 0), 0)
     last_seen_us = now_us - (away or 1) * SECOND_US
-    buffered = away * 4
-    status = {"lane": phone.lane, "buffered": buffered, "buffered_bytes": buffered * 11}
+    # The one that is away had not sent everything when its network went.
+    status = {"lane": phone.lane, "produced": phone.next_seq + (12 if away else 3), "incarnation": 1}
     return Contact(phone.device.hex(), phone.name, last_seen_us, status)

@@ -21,12 +21,6 @@ function ago(us, nowUs) {
   return clock(us);
 }
 
-function bytes(count) {
-  if (count < 1000) return `${count} B`;
-  if (count < 1e6) return `${(count / 1e3).toFixed(0)} kB`;
-  return `${(count / 1e6).toFixed(1)} MB`;
-}
-
 function keepArrivals({ from, counts: fresh }) {
   for (const [phone, values] of Object.entries(fresh)) {
     const history = counts.get(phone) ?? new Map();
@@ -82,7 +76,7 @@ function phoneRow(phone, index, nowUs) {
     : text(phone.since_us ? `offline since ${clock(phone.since_us)}` : "not seen yet", "contact offline");
   const buffered = document.createElement("span");
   buffered.append(number.format(phone.buffered));
-  if (phone.buffered_bytes) buffered.append(text(` (${bytes(phone.buffered_bytes)})`, "muted"));
+  if (phone.unheard) buffered.append(text(` + about ${number.format(phone.unheard)} since`, "muted"));
   const row = document.createElement("tr");
   row.append(
     cell("Phone", name, "wide"),

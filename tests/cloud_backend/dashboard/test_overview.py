@@ -14,16 +14,16 @@ PHONE = Phone("aa", "tram-07", "gateway", True, NOW, 0, 0, 10, 0, 0, (), NOW)
 
 
 def one_phone(**contact) -> Phone:
-    arrivals = Arrivals(offline_after_us=5 * SECOND_US)
-    [phone] = phones([Contact("aa", "tram-07", **contact)], {"aa": (90, 4)}, arrivals, NOW)
+    logged = {"aa": {1: (40, 0), 2: (50, 4)}}  # it was paired twice
+    [phone] = phones([Contact("aa", "tram-07", **contact)], logged, Arrivals(), NOW)
     return phone
 
 
 def test_a_phone_is_connected_while_its_last_exchange_is_recent():
-    assert one_phone(last_seen_us=NOW - 5 * SECOND_US).connected
-    offline = one_phone(last_seen_us=NOW - 6 * SECOND_US)
+    assert one_phone(last_seen_us=NOW - 90 * SECOND_US).connected
+    offline = one_phone(last_seen_us=NOW - 91 * SECOND_US)
     assert not offline.connected
-    assert (offline.outage_count, offline.outages) == (1, [(NOW - 6 * SECOND_US, None)])
+    assert (offline.outage_count, offline.outages) == (1, [(NOW - 91 * SECOND_US, None)])
 
 
 def test_a_paired_phone_that_was_never_seen_has_no_outage():
@@ -32,7 +32,7 @@ def test_a_paired_phone_that_was_never_seen_has_no_outage():
 
 
 def test_the_account_adds_what_the_log_holds_and_what_the_phones_said():
-    phone = one_phone(last_seen_us=NOW, status={"buffered": 6})
+    phone = one_phone(last_seen_us=NOW, status={"produced": 60, "incarnation": 2})
     assert account([phone, phone]).as_json() == {
         "produced": 200, "delivered": 180, "spooled": 12, "ledgered": 8, "duplicates": 0,
     }  # fmt: skip
@@ -40,7 +40,7 @@ def test_the_account_adds_what_the_log_holds_and_what_the_phones_said():
 
 @pytest.mark.parametrize("nonsense", [-1, 2**60, "many", True, None, 1.5, [3]])
 def test_a_status_that_makes_no_sense_counts_as_nothing(nonsense):
-    assert one_phone(status={"buffered": nonsense, "lane": nonsense}).buffered == 0
+    assert one_phone(status={"produced": nonsense, "lane": nonsense, "incarnation": nonsense}).buffered == 0
 
 
 def test_a_long_lane_name_is_cut():
