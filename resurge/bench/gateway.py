@@ -1,0 +1,194 @@
+"""`resurge bench gateway`: acknowledged, durable exchanges per second, against the servers one would write instead.
+
+Ours seals, authenticates, checks for duplicates, hashes and group-commits every exchange inside the FastAPI app. The
+peers do less: see `_transport_peers`. NATS and mosquitto are measured where they are installed; neither syncs before
+it acknowledges, so they promise less than the rest.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from resurge.bench._fleet import HttpFleet, MqttFleet, NatsFleet, OurFleet, RawFleet, drive
+
+DEVICES = 100
+SIZES = {"1 KB": (1000, 120), "64 KB": (65536, 24)}  # bytes, exchanges per device and round
+
+# (ours / peer must be at least this) per size; the goals 11 and 12
+GOALS: dict[str, dict[str, float]] = {
+    "1 KB": {"fastapi_each": 5, "fastapi_sqlite": 6, "raw_group": 0.5, "nats": 1.8},
+    "64 KB": {"fastapi_each": 4.5, "fastapi_sqlite": 9, "raw_group": 0.6, "nats": 1.3, "mosquitto": 0.6},
+}
+WORDS = {
+    "fastapi_each": "FastAPI, fsync per batch",
+    "fastapi_sqlite": "FastAPI + SQLite FULL",
+    "raw_group": "raw socket + group fsync",
+    "nats": "NATS JetStream (no sync before its acknowledgement)",
+    "mosquitto": "mosquitto QoS 1 (no sync before its acknowledgement)",
+}
+KEEPS_BARE_SPEED = 0.95
+
+
+def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
+    checks: list[dict[str, Any]] = []
+    figures: dict[str, Any] = {}
+    for label, (size, exchanges) in SIZES.items():
+        measured = _measure(os.urandom(size), 10 if quick else exchanges, 2 if quick else rounds)
+        ours = measured["gateway"]
+        figures[label] = {
+            name: {
+                "per_s": round(statistics.median(rate for rate, _ in rows)),
+                "p99_ms": round(statistics.median(p99 for _, p99 in rows), 2),
+            }
+            for name, rows in measured.items()
+        }
+        for peer, goal in GOALS[label].items():
+            if peer in measured:
+                checks.append(_check(f"{label} x {DEVICES}: ours / {WORDS[peer]}", ours, measured[peer], goal))
+        checks.append(
+            _check(f"{label} x {DEVICES}: inside FastAPI / bare ASGI", ours, measured["gateway_bare"], KEEPS_BARE_SPEED)
+        )
+    return {
+        "bench": "gateway",
+        "checks": checks,
+        "figures": figures,
+        "rounds": 2 if quick else rounds,
+        "absent": [name for name in ("nats", "mosquitto") if name not in figures["1 KB"]],
+        "versions": _versions(),
+    }
+
+
+def _check(name: str, ours: list[tuple[float, float]], peer: list[tuple[float, float]], goal: float) -> dict[str, Any]:
+    ratio = statistics.median(mine / theirs for (mine, _), (theirs, _) in zip(ours, peer, strict=True))
+    return {"name": name, "value": round(ratio, 3), "goal": f">= {goal}", "ok": ratio >= goal}
+
+
+def _measure(payload: bytes, exchanges: int, rounds: int) -> dict[str, list[tuple[float, float]]]:
+    """Every contender once per round, in turn; the first round warms up and is not counted."""
+    with ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="resurge-bench-", dir=_scratch())))
+        fleets: dict[str, Any] = {}
+        for kind in ("gateway", "gateway_bare"):
+            port = _server(stack, kind, work)
+            fleets[kind] = OurFleet(port, payload, work / kind)
+        for kind in ("fastapi_each", "fastapi_sqlite"):
+            fleets[kind] = HttpFleet(_server(stack, kind, work), payload)
+        fleets["raw_group"] = RawFleet(_server(stack, "raw_group", work), payload)
+        if (port := _nats(stack, work)) is not None:
+            fleets["nats"] = NatsFleet(port, payload)
+        if (port := _mosquitto(stack, work)) is not None:
+            fleets["mosquitto"] = MqttFleet(port, payload)
+        measured: dict[str, list[tuple[float, float]]] = {name: [] for name in fleets}
+        for round_number in range(rounds + 1):
+            for name, fleet in fleets.items():
+                result = drive(fleet, DEVICES, exchanges)
+                if round_number:
+                    measured[name].append(result)
+        return measured
+
+
+def _server(stack: ExitStack, kind: str, work: Path) -> int:
+    port = _free_port()
+    command = [sys.executable, "-m", "resurge.bench._transport_peers", kind, str(port), str(work / kind)]
+    _start(stack, command, port)
+    return port
+
+
+def _start(stack: ExitStack, command: list[str], port: int | None) -> None:
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    stack.callback(_end, process)
+    deadline = time.monotonic() + 60
+    while port is not None:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{command[0]} did not open its port") from None
+            time.sleep(0.05)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _nats(stack: ExitStack, work: Path) -> int | None:
+    program = _program("nats-server")
+    if program is None or not _has("nats-py"):
+        return None
+    port = _free_port()
+    settings = work / "nats.conf"
+    settings.write_text(
+        f'host: 127.0.0.1\nport: {port}\nmax_payload: 8388608\njetstream {{ store_dir: "{work}/nats" }}\n'
+    )
+    _start(stack, [program, "-c", str(settings)], port)
+    return port
+
+
+def _mosquitto(stack: ExitStack, work: Path) -> int | None:
+    program = _program("mosquitto")
+    if program is None:
+        return None
+    port = _free_port()
+    settings = work / "mosquitto.conf"
+    user = "user root\n" if os.geteuid() == 0 else ""
+    settings.write_text(
+        f"listener {port} 127.0.0.1\nallow_anonymous true\npersistence true\npersistence_location {work}/\n"
+        f"max_inflight_messages 0\nmax_queued_messages 0\nset_tcp_nodelay true\n{user}"
+    )
+    _start(stack, [program, "-c", str(settings)], port)
+    consumer = [sys.executable, "-m", "resurge.bench._transport_peers", "mqtt_log", str(port), str(work / "mqtt")]
+    _start(stack, consumer, None)
+    time.sleep(1.0)  # until it has subscribed; it opens no port that could be asked
+    return port
+
+
+def _program(name: str) -> str | None:
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _scratch() -> str | None:
+    """A directory on a real disk: /tmp may be memory, where a sync costs nothing."""
+    return os.environ.get("RESURGE_BENCH_DIRECTORY")
+
+
+def _has(distribution: str) -> bool:
+    try:
+        importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _versions() -> dict[str, str]:
+    names = ("fastapi", "starlette", "uvicorn", "uvloop", "httptools", "nats-py")
+    versions = {name: importlib.metadata.version(name) for name in names if _has(name)}
+    for name, option in (("nats-server", "--version"), ("mosquitto", "-h")):
+        program = _program(name)
+        if program is not None:
+            answer = subprocess.run([program, option], capture_output=True, text=True, check=False)
+            versions[name] = (answer.stdout or answer.stderr).splitlines()[0].strip()
+    return {"python": platform.python_version(), **versions}
