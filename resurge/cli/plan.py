@@ -15,15 +15,21 @@ app = typer.Typer(add_completion=False, help="Explain what a stream program mean
 def plan(
     file: Annotated[Path, typer.Argument(help="a program: a Python file that uses resurge")],
     as_json: Annotated[bool, typer.Option("--json", help="print the plan itself as one JSON object")] = False,
+    svg: Annotated[Path | None, typer.Option(help="draw the plan into this SVG file")] = None,
     output: Annotated[Path | None, typer.Option(help="write the plan, as nodes take it, to this file")] = None,
 ) -> None:
     """Check a program and explain its plan."""
+    from shared.plan.drawing import svg as drawn
     from shared.plan.encoding import encode_plan
     from shared.plan.explain import explain
-    from shared.stream.program import load_program
+    from shared.plan.rewrites import rewrite
+    from shared.stream.program import read_program
 
-    found = load_program(file)
+    rewritten = rewrite(read_program(file).written_plan())
+    found = rewritten.plan
     encoded = encode_plan(found)
+    if svg is not None:
+        svg.write_text(drawn(found), encoding="utf-8")
     if output is not None:
         output.write_bytes(encoded)
-    print(json.dumps(json.loads(encoded)) if as_json else explain(found), end="\n" if as_json else "")
+    print(json.dumps(json.loads(encoded)) if as_json else explain(found, rewritten.notes), end="\n" if as_json else "")

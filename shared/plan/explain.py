@@ -10,8 +10,8 @@ from shared.stream import aggregates, expressions, windows
 from shared.stream.durations import written
 
 
-def explain(plan: Plan) -> str:
-    """Several lines for a person: what runs where, in which pieces, and why."""
+def explain(plan: Plan, notes: tuple[str, ...] = ()) -> str:
+    """Several lines for a person: what runs where, in which pieces, and why; `notes` are what `rewrite` changed."""
     worked = sides(plan)
     lines = [f"plan {plan.name!r}, version {plan.version}, {len(plan.nodes)} operators", ""]
     for side, title in ((ON_DEVICE, "on each device"), (ON_CLOUD, "on the cloud")):
@@ -20,6 +20,8 @@ def explain(plan: Plan) -> str:
             lines += [f"{title}:", *(f"  {_node_line(node)}" for node in nodes), ""]
     lines += _cut_lines(plan)
     lines += _vertex_lines(plan)
+    if notes:
+        lines += ["", "rewritten:", *(f"  {note}" for note in notes)]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -32,12 +32,16 @@ _EXAMPLES = "resurge.examples"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draft:
-    """One operator as written. Two drafts are never equal: identity is what the plan numbers."""
+    """One operator as written. Two drafts are never equal: identity is what the plan numbers.
+
+    `companions` are sinks that a source cannot be without: the feed of a feedback, the requests for a sensor.
+    """
 
     operator: op.Operator
     inputs: tuple[Draft, ...]
     type: StreamType
     line: SourceLine
+    companions: list[Draft] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -118,17 +122,19 @@ def user_line() -> SourceLine:
 
 
 def upstream(sinks: Iterable[Draft]) -> list[Draft]:
-    """These drafts and everything they read, each once, inputs first."""
+    """These drafts, everything they read and its companions, each once, inputs first."""
     found: dict[int, Draft] = {}
+    waiting = list(sinks)  # a companion may read what is being visited: it waits until that is done
 
     def visit(draft: Draft) -> None:
         if id(draft) not in found:
             for source in draft.inputs:
                 visit(source)
             found[id(draft)] = draft
+            waiting.extend(draft.companions)
 
-    for sink in sinks:
-        visit(sink)
+    while waiting:
+        visit(waiting.pop(0))
     return list(found.values())
 
 

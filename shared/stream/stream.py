@@ -192,14 +192,17 @@ class Stream(Windowing):
         if not isinstance(source, op.Feedback):
             error = UsageError("feed takes a stream made with rs.feedback(...)", code="graph-input")
             raise at_line(error, user_line())
-        return Sink(draft(op.Feed(source.name), self.draft))
+        fed = draft(op.Feed(source.name), self.draft)
+        feedback.draft.companions.append(fed)
+        return Sink(fed)
 
     def read(self, sensor: str, columns: Mapping[str, str] | None = None) -> Stream:
         """One reading of a sensor for every row here: adaptive sampling. `signals.read("gps")`."""
         from shared.stream.sources import sensor_schema
 
-        draft(op.Request(sensor), self.draft)
-        return Stream(draft(op.Sensor(sensor, 0, sensor_schema(sensor, columns))))
+        reading = draft(op.Sensor(sensor, 0, sensor_schema(sensor, columns)))
+        reading.companions.append(draft(op.Request(sensor), self.draft))
+        return Stream(reading)
 
 
 class Sink:
