@@ -183,17 +183,17 @@ class _Replay:
         expected = 0
         tail: list[Record] = []
         for record in records:
-            whole_before = record.offset == expected
+            if record.offset >= synced > expected:
+                self.damage += 1  # the end of what was durable is missing
+                expected = synced
             if record.offset >= synced:
-                if not whole_before:
+                if record.offset != expected:
                     break
                 tail.append(record)
             else:
-                self.damage += not whole_before
+                self.damage += record.offset != expected
                 self._apply(record)
             expected = record.end
-        if expected < synced:
-            self.damage += 1
         kept = self._whole_prefix(tail)
         self.tail = bool(kept)
         for record in kept:

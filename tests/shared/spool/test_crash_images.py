@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from random import Random
 
 import pytest
@@ -68,7 +67,6 @@ def test_every_crash_image_recovers_what_was_durable_and_a_prefix_of_the_rest(po
 
 
 @pytest.mark.soak
-@pytest.mark.skipif(not os.environ.get("SOAK"), reason="larger count of the test above; SOAK=1 runs it")
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: f"{policy.evict.name}-{policy.retain.name}".lower())
 def test_a_hundred_thousand_crash_images(policy: Policy) -> None:
