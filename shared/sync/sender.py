@@ -89,6 +89,7 @@ class _Edge:
     waiting_since: float | None = None
     waiting_rows: int = 0
     waiting_bytes: int = 0
+    acknowledged: int = 0
     frontier_us: int = NO_FRONTIER
     frontier_sent_us: int = NO_FRONTIER
     preview: Preview | None = None
@@ -149,7 +150,10 @@ class Sender:
         for name, schema in edges:
             edge = self._edge(name)
             edge.schemas[schema.id] = schema
-            if next(iter(spool.pending(edge.number)), None) is not None:
+        for edge in self._edges.values():
+            first = next(iter(spool.pending(edge.number)), None)
+            edge.acknowledged = spool.head(edge.number) if first is None else first.lo
+            if first is not None:
                 edge.waiting_since = now - self._patience_s(edge)
 
     # --- what the program says ---------------------------------------------------------------------------
@@ -388,7 +392,9 @@ class Sender:
 
     def _bare(self, frame: Frame, outstanding: _Outstanding, now: float) -> None:
         """WELCOME, or a REFUSAL from somebody who has no session with us."""
-        if frame.type is FrameType.WELCOME and outstanding.hello:
+        if frame.type is FrameType.WELCOME and not outstanding.hello:
+            return  # a second copy of the one that opened this session
+        if frame.type is FrameType.WELCOME:
             self._session.welcome(frame, now)
             self._outstanding = None
             self._next_poll = now  # a session was wanted for something
@@ -482,16 +488,14 @@ class Sender:
             edge.run.advance([f for f in outstanding.numbered if f.edge == edge.number], receipt.through)
         if receipt.through:
             self._spool.trim(edge.number, receipt.through)
-        first = next(iter(self._spool.pending(edge.number)), None)
-        start = self._spool.head(edge.number) if first is None else first.lo
         self._forgotten.pop(edge.number, None)
-        if receipt.through < start:
+        if receipt.through < edge.acknowledged:
             # Acknowledged once and gone here: only a gateway that lost its log asks for it. Say so in the ledger,
             # or the edge would wait for it forever.
-            self._forgotten[edge.number] = (receipt.through, start)
-            self._events.append(
-                Refused("sync-gateway-forgot", f"the gateway lost [{receipt.through}, {start}) of {edge.name!r}")
-            )
+            self._forgotten[edge.number] = (receipt.through, edge.acknowledged)
+            text = f"the gateway lost [{receipt.through}, {edge.acknowledged}) of {edge.name!r}"
+            self._events.append(Refused("sync-gateway-forgot", text))
+        edge.acknowledged = max(edge.acknowledged, receipt.through)
         self._events.append(ReceiptReceived(edge.number, receipt.through))
 
     def _downlink(self, frames: list[Frame], now: float) -> None:
