@@ -1,0 +1,315 @@
+"""The spool's behaviour, one sentence each."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from mobile_app.cipher import SpoolCipher, new_key
+from shared.errors import BrokenInvariant, DamagedData, PeerError, UsageError
+from shared.identity import EdgeId
+from shared.spool.disk import PosixDisk
+from shared.spool.entry import DataEntry, Reason, Tombstone
+from shared.spool.evict import Evict, Policy, Retain
+from shared.spool.memory import MemoryDisk
+from shared.spool.ring import Spool, SpoolFull
+from shared.spool.segment import CONTROL_BYTES, UNIT_BYTES
+from tests.shared.spool.story import DEVICE, batch_for
+
+GPS = EdgeId(1)
+ALERTS = EdgeId(2)
+
+
+def new_spool(capacity: int = 10_000, evict: Evict = Evict.QUERY_AWARE, retain: Retain = Retain.UNTIL_RECEIPT) -> Spool:
+    return Spool.create(
+        MemoryDisk(), capacity_bytes=capacity, device=DEVICE, incarnation=1, policy=Policy(evict, retain)
+    )
+
+
+def fill(spool: Spool, edge: EdgeId, batches: int, size: int = 904, **more: int) -> None:
+    for _ in range(batches):
+        spool.append(batch_for(spool, edge, 10, size, **more))
+    spool.sync()
+
+
+def kept(spool: Spool, edge: EdgeId) -> list[int]:
+    return [entry.lo for entry in spool.pending(edge) if isinstance(entry, DataEntry)]
+
+
+@pytest.mark.covers("SO-9", "SO-10", "NB-8")
+def test_batches_come_back_in_order_and_leave_with_the_receipt() -> None:
+    spool = new_spool()
+    batches = [batch_for(spool, GPS, 5, 100)]
+    spool.append(batches[0])
+    batches.append(batch_for(spool, GPS, 7, 50))
+    spool.append(batches[1])
+    spool.sync()
+    assert [spool.read(entry) for entry in spool.pending(GPS) if isinstance(entry, DataEntry)] == batches
+    spool.trim(GPS, 5)
+    assert kept(spool, GPS) == [5]
+    spool.trim(GPS, 12)
+    assert kept(spool, GPS) == []
+    assert spool.head(GPS) == 12
+    assert spool.statistics().used_bytes == 0
+
+
+@pytest.mark.covers("SO-9")
+def test_only_what_is_durable_is_pending() -> None:
+    spool = new_spool()
+    spool.append(batch_for(spool, GPS, 5, 100))
+    assert spool.dirty
+    assert list(spool.pending(GPS)) == []
+    spool.sync()
+    assert kept(spool, GPS) == [0]
+    assert not spool.dirty
+
+
+def test_an_evicted_range_is_not_pending_until_its_tombstone_is_durable() -> None:
+    spool = new_spool()
+    fill(spool, GPS, 10)
+    spool.append(batch_for(spool, GPS, 10, 904))
+    assert list(spool.pending(GPS)) == []
+    spool.sync()
+    assert next(iter(spool.pending(GPS))) == Tombstone(GPS, 0, 10, Reason.EVICTED)
+
+
+def test_the_head_survives_an_empty_spool_a_close_and_a_crash() -> None:
+    disk = MemoryDisk()
+    spool = Spool.create(disk, capacity_bytes=5000, device=DEVICE, incarnation=9)
+    fill(spool, GPS, 3)
+    spool.trim(GPS, 30)
+    spool.sync()
+    assert Spool.open(disk).head(GPS) == 30
+    spool.close()
+    again = Spool.open(disk)
+    assert (again.head(GPS), again.incarnation, again.device) == (30, 9, DEVICE)
+    assert kept(again, GPS) == []
+
+
+def test_a_number_is_never_skipped_or_used_again() -> None:
+    spool = new_spool()
+    batch = batch_for(spool, GPS, 5, 10)
+    spool.append(batch)
+    with pytest.raises(BrokenInvariant, match="spool-numbering"):
+        spool.append(batch)
+
+
+def test_a_receipt_beyond_the_head_says_that_the_spool_is_an_old_copy() -> None:
+    spool = new_spool()
+    fill(spool, GPS, 1)
+    with pytest.raises(PeerError, match="spool-trim-ahead"):
+        spool.trim(GPS, 11)
+
+
+def test_a_receipt_inside_a_batch_is_refused_and_trims_nothing() -> None:
+    spool = new_spool()
+    fill(spool, GPS, 2)
+    with pytest.raises(PeerError, match="spool-trim-partial"):
+        spool.trim(GPS, 15)
+    assert kept(spool, GPS) == [0, 10]
+
+
+@pytest.mark.covers("NB-7")
+def test_oldest_gives_up_the_oldest_batch_of_any_edge() -> None:
+    spool = new_spool(evict=Evict.OLDEST)
+    fill(spool, ALERTS, 1)
+    fill(spool, GPS, 10)
+    assert kept(spool, ALERTS) == []
+    assert list(spool.pending(ALERTS)) == [Tombstone(ALERTS, 0, 10, Reason.EVICTED)]
+
+
+@pytest.mark.covers("NB-6")
+def test_query_aware_keeps_the_rare_edge() -> None:
+    spool = new_spool()
+    fill(spool, ALERTS, 1)
+    fill(spool, GPS, 30)
+    assert kept(spool, ALERTS) == [0]
+    assert kept(spool, GPS) == list(range(210, 300, 10))
+
+
+def test_query_aware_bytes_takes_from_the_edge_with_the_most_bytes() -> None:
+    small, large = EdgeId(3), EdgeId(4)
+    for evict, loser in ((Evict.QUERY_AWARE, small), (Evict.QUERY_AWARE_BYTES, large)):
+        spool = new_spool(evict=evict)
+        fill(spool, small, 20, size=4)
+        fill(spool, large, 4, size=1904)
+        fill(spool, ALERTS, 1)
+        assert [t.edge for t in spool.ledger] == [loser]
+
+
+def test_priority_gives_up_what_matters_least_and_never_for_something_lesser() -> None:
+    spool = new_spool(evict=Evict.PRIORITY)
+    fill(spool, ALERTS, 5, priority=9)
+    fill(spool, GPS, 4, priority=1)
+    fill(spool, GPS, 1, priority=1, deadline=50)
+    spool.append(batch_for(spool, ALERTS, 10, 904, priority=9))
+    spool.sync()
+    assert kept(spool, GPS) == [0, 10, 20, 30]  # nearest deadline first
+    lesser = spool.append(batch_for(spool, GPS, 10, 5000, priority=0))
+    assert lesser == Tombstone(GPS, 40, 60, Reason.EVICTED)
+    spool.sync()
+    assert len(kept(spool, GPS)) == 4
+    assert len(kept(spool, ALERTS)) == 6
+
+
+def test_block_refuses_and_does_not_use_up_the_number() -> None:
+    spool = new_spool(evict=Evict.BLOCK)
+    fill(spool, GPS, 10)
+    with pytest.raises(SpoolFull, match="spool-full"):
+        spool.append(batch_for(spool, GPS, 10, 904))
+    assert spool.head(GPS) == 100
+    spool.trim(GPS, 10)
+    spool.append(batch_for(spool, GPS, 10, 904))
+    assert len(list(spool.ledger)) == 0
+
+
+def test_a_batch_larger_than_the_spool_is_refused_and_entered_in_the_ledger() -> None:
+    spool = new_spool()
+    fill(spool, GPS, 2)
+    refused = spool.append(batch_for(spool, GPS, 10, 10_001 - CONTROL_BYTES))
+    assert refused == Tombstone(GPS, 20, 30, Reason.REJECTED)
+    assert spool.head(GPS) == 30
+    spool.sync()
+    assert kept(spool, GPS) == [0, 10]
+    spool.append(batch_for(spool, GPS, 10, 10_000 - CONTROL_BYTES))
+    spool.sync()
+    assert kept(spool, GPS) == [30]
+
+
+def test_the_account_is_exact_to_the_byte() -> None:
+    spool = new_spool()
+    fill(spool, GPS, 10, size=1000 - CONTROL_BYTES)
+    assert spool.statistics().used_bytes == spool.capacity_bytes
+    assert list(spool.ledger) == []
+    assert CONTROL_BYTES >= UNIT_BYTES - 1  # so rounding to units can never exceed the account
+
+
+def test_tombstones_never_sent_grow_together_and_sent_ones_keep_their_ends() -> None:
+    spool = new_spool()
+    fill(spool, GPS, 13)
+    assert next(iter(spool.pending(GPS))) == Tombstone(GPS, 0, 30, Reason.EVICTED)
+    spool.sent(GPS, 40)
+    fill(spool, GPS, 3)
+    tombstones = [entry for entry in spool.pending(GPS) if isinstance(entry, Tombstone)]
+    assert [(t.lo, t.hi) for t in tombstones] == [(0, 30), (30, 40), (40, 60)]
+    assert [(t.lo, t.hi) for t in spool.ledger] == [(0, 60)]
+
+
+def test_after_a_restart_every_boundary_is_kept() -> None:
+    disk = MemoryDisk()
+    spool = Spool.create(disk, capacity_bytes=10_000, device=DEVICE, incarnation=1)
+    fill(spool, GPS, 11)
+    spool = Spool.open(disk)
+    fill(spool, GPS, 2)
+    assert [(t.lo, t.hi) for t in spool.pending(GPS) if isinstance(t, Tombstone)] == [(0, 10), (10, 20), (20, 30)]
+
+
+def test_a_late_batch_expires() -> None:
+    spool = new_spool()
+    fill(spool, GPS, 1, deadline=100)
+    fill(spool, GPS, 1, deadline=300)
+    assert spool.expire(200) == [Tombstone(GPS, 0, 10, Reason.EXPIRED)]
+    spool.sync()
+    assert kept(spool, GPS) == [10]
+    assert spool.statistics().ledgered == {Reason.EXPIRED: 10}
+
+
+def test_what_was_delivered_cannot_be_given_up() -> None:
+    spool = new_spool()
+    fill(spool, GPS, 2)
+    spool.trim(GPS, 10)
+    with pytest.raises(BrokenInvariant):
+        spool.give_up(GPS, 0, 10, Reason.QUARANTINED)
+
+
+@pytest.mark.parametrize("retain", [Retain.UNTIL_STABLE, Retain.RING])
+def test_delivered_batches_are_retained_and_go_first_when_room_is_needed(retain: Retain) -> None:
+    spool = new_spool(retain=retain)
+    fill(spool, GPS, 10)
+    spool.trim(GPS, 60)
+    assert kept(spool, GPS) == [60, 70, 80, 90]
+    assert spool.statistics().used_bytes == 10_000
+    assert spool.time_until_overwrite(1000) == 6.0
+    fill(spool, GPS, 6)
+    assert list(spool.ledger) == []
+    fill(spool, GPS, 1)
+    assert [(t.lo, t.hi) for t in spool.ledger] == [(60, 70)]
+
+
+def test_until_stable_lets_go_when_the_cloud_says_so() -> None:
+    spool = new_spool(retain=Retain.UNTIL_STABLE)
+    fill(spool, GPS, 4)
+    spool.trim(GPS, 30)
+    spool.trim(GPS, 20, stable=True)
+    assert spool.statistics().used_bytes == 2000
+    assert kept(spool, GPS) == [30]
+
+
+def test_time_until_overwrite_follows_the_rate() -> None:
+    spool = new_spool()
+    fill(spool, GPS, 4)
+    assert spool.time_until_overwrite(2000) == 3.0
+    assert spool.time_until_overwrite(0) == math.inf
+
+
+def test_statistics_tell_the_oldest_batch_and_count_per_edge() -> None:
+    spool = new_spool()
+    fill(spool, GPS, 1, spooled_us=500)
+    fill(spool, ALERTS, 1, spooled_us=400)
+    fill(spool, GPS, 1, spooled_us=600)
+    statistics = spool.statistics()
+    assert statistics.oldest_us == 400
+    assert statistics.batches == 3
+    assert [(e.edge, e.head, e.elements, e.batches) for e in statistics.edges] == [
+        (GPS, 20, 20, 2),
+        (ALERTS, 10, 10, 1),
+    ]
+
+
+def test_a_spool_on_a_real_disk_opens_again(tmp_path: Path) -> None:
+    disk = PosixDisk(tmp_path)
+    spool = Spool.create(disk, capacity_bytes=100_000, device=DEVICE, incarnation=1)
+    fill(spool, GPS, 50)
+    before = spool.statistics().edges
+    spool._file.close()  # as a killed process leaves it
+    again = Spool.open(disk)
+    assert again.statistics().edges == before
+    assert len(kept(again, GPS)) == 50
+    again.close()
+    with pytest.raises(UsageError, match="spool-exists"):
+        Spool.create(disk, capacity_bytes=100_000, device=DEVICE, incarnation=1)
+    assert (tmp_path / "spool").stat().st_size == again._block.file_bytes
+
+
+def test_a_sealed_spool_hides_payloads_and_refuses_another_key(tmp_path: Path) -> None:
+    disk = PosixDisk(tmp_path)
+    cipher = SpoolCipher(new_key())
+    spool = Spool.create(disk, capacity_bytes=100_000, device=DEVICE, incarnation=1, cipher=cipher)
+    batch = batch_for(spool, GPS, 10, 300)
+    spool.append(batch)
+    spool.close()
+    assert batch.payload not in (tmp_path / "spool").read_bytes()
+    (entry,) = (again := Spool.open(disk, cipher)).pending(GPS)
+    assert isinstance(entry, DataEntry)
+    assert again.read(entry) == batch
+    for other in (None, SpoolCipher(new_key())):
+        with pytest.raises(UsageError, match="spool-key"):
+            Spool.open(disk, other)
+
+
+def test_a_sealed_payload_cannot_move_under_another_control_block() -> None:
+    cipher = SpoolCipher(new_key())
+    sealed = cipher.seal(b"reading", b"edge 1")
+    assert cipher.open(sealed, b"edge 1") == b"reading"
+    assert cipher.seal(b"reading", b"edge 1") != sealed
+    for damaged, control in ((sealed, b"edge 2"), (sealed[:-1], b"edge 1"), (b"", b"edge 1")):
+        with pytest.raises(DamagedData, match="spool-seal"):
+            cipher.open(damaged, control)
+
+
+def test_policies_are_named_by_the_words_of_plans() -> None:
+    assert Policy.named("query-aware", "until-stable") == Policy(Evict.QUERY_AWARE, Retain.UNTIL_STABLE)
+    with pytest.raises(UsageError, match="query-aware-bytes"):
+        Policy.named("newest")
