@@ -1,0 +1,117 @@
+"""SQL means the same as the verbs it stands for; what is outside the subset is refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+import resurge as rs
+from resurge import col
+from shared.errors import UsageError
+from shared.stream.drafts import Program, collecting, stop_collecting
+
+FOOTBALL = {"sid": "int64", "v": "float64", "vx": "float64", "az": "float64", "team": "str"}
+S = 1_000_000
+
+ROWS = {
+    "football": {
+        "time": [0, S // 2, S // 2, S, 3 * S],
+        "device": ["a", "b", "a", "a", "b"],
+        "sid": [10, 10, 11, 10, 11],
+        "v": [1.0, 3.0, 5.0, 7.0, 9.0],
+        "vx": [1.0, 1.0, 1.0, -1.0, 2.0],
+        "az": [0.0, 2.0, 2.0, 2.0, 2.0],
+        "team": ["x", "y", "x", "y", "x"],
+    }
+}
+
+
+def football() -> rs.Stream:
+    return rs.stream("football", FOOTBALL).sync("football")
+
+
+def same(query: str, verbs: rs.Stream, stream: rs.Stream) -> dict[str, list]:
+    answers = [rs.evaluate(one, ROWS)["out"] for one in (rs.sql(query, football=stream), verbs)]
+    lists = [{name: column.tolist() for name, column in answer.items()} for answer in answers]
+    assert lists[0] == lists[1]
+    return lists[0]
+
+
+def test_the_query_of_the_manual() -> None:
+    up = football()
+    verbs = up.where(col.vx > 0).key_by("sid").tumbling("1s").aggregate(avg_v=rs.mean("v"))
+    found = same("SELECT sid, avg(v) FROM football WHERE vx > 0 GROUP BY TUMBLE(1 SECOND), sid", verbs, up)
+    assert found["sid"] == [10, 11, 11]
+    assert found["avg_v"] == [2.0, 5.0, 9.0]
+
+
+def test_all_aggregates_hop_session_and_having() -> None:
+    up = football()
+    keyed = up.key_by("team")
+    names = (
+        "count(*), count(v), count(DISTINCT sid), sum(v), min(v), max(v), var_pop(v), stddev_pop(v), quantile(v, 0.5)"
+    )
+    verbs = keyed.hopping("2s", every="1s").aggregate(
+        count=rs.count(), count_v=rs.count("v"), distinct_sid=rs.distinct("sid"), sum_v=rs.sum("v"), min_v=rs.min("v"),
+        max_v=rs.max("v"), variance_v=rs.variance("v"), stddev_v=rs.std("v"), quantile_v=rs.quantile("v", 0.5),
+    )  # fmt: skip
+    same(f"SELECT team, {names} FROM football GROUP BY HOP(2 SECONDS, 1 SECOND), team", verbs, up)
+    sessions = keyed.session("1500ms").aggregate(n=rs.count()).where(col.n > 1)
+    same(
+        "SELECT team, count(*) AS n FROM football GROUP BY team, SESSION(1500 MILLISECONDS) HAVING count(*) > 1",
+        sessions,
+        up,
+    )
+
+
+def test_expressions_and_aggregates_of_expressions() -> None:
+    up = football()
+    query = """SELECT CAST(v AS INT) AS whole, CASE WHEN vx > 0 AND NOT az > 1 THEN -v ELSE abs(v) * 2 END AS odd
+               FROM football WHERE v BETWEEN 2 AND 8.5 AND team IN ('x', 'y')"""
+    verbs = up.where((col.v >= 2) & (col.v <= 8.5) & ((col.team == "x") | (col.team == "y"))).select(
+        whole=col.v.cast("int32"), odd=rs.if_else((col.vx > 0) & ~(col.az > 1), -col.v, abs(col.v) * 2)
+    )
+    same(query, verbs, up)
+    kmh = up.extend(argument_1=col.v * 3.6).key_by().tumbling("1d").aggregate(top=rs.max("argument_1"))
+    same("SELECT max(v * 3.6) AS top FROM football GROUP BY TUMBLE(1 DAY)", kmh, up)
+
+
+def test_from_finds_the_sync_edges_of_the_program_being_written() -> None:
+    program = Program()
+    token = collecting(program)
+    try:
+        football()
+        rs.sql("SELECT sid, avg(v) FROM football GROUP BY TUMBLE(1 SECOND), sid").subscribe("speeds")
+    finally:
+        stop_collecting(token)
+    assert program.plan().sink("speeds").schema.names[-2] == "avg_v"
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "says"),
+    [
+        ("SELECT v FROM football ORDER BY v", "sql-unsupported", "ORDER"),
+        ("SELECT v FROM football LIMIT 3", "sql-unsupported", "LIMIT"),
+        ("SELECT DISTINCT v FROM football", "sql-unsupported", "DISTINCT"),
+        ("SELECT a.v FROM football a JOIN football b ON a.sid = b.sid", "sql-unsupported", "JOINS|ALIAS"),
+        ("WITH x AS (SELECT 1) SELECT v FROM football", "sql-unsupported", "WITH"),
+        ("SELECT v FROM (SELECT v FROM football)", "sql-unsupported", "subquery"),
+        ("SELECT sin(v) AS s FROM football", "sql-unsupported", "SIN"),
+        ("SELECT v FROM football WHERE v IS NULL", "sql-unsupported", "IS NULL"),
+        ("SELECT rank() OVER (ORDER BY v) AS r FROM football", "sql-unsupported", "RANK"),
+        ("INSERT INTO football VALUES (1)", "sql-unsupported", "INSERT"),
+        ("SELECT sid AS s, avg(v) FROM football GROUP BY TUMBLE(1 SECOND), sid", "sql-unsupported", "key column sid"),
+        ("SELECT sid, avg(v) FROM football GROUP BY LUNAR(1 SECOND), sid", "sql-unsupported", "LUNAR"),
+        ("SELECT avg(v) FROM football", "sql-window", "a stream does not end"),
+        ("SELECT sid, avg(v) FROM football GROUP BY sid", "sql-window", "takes one window"),
+        ("SELECT team, avg(v) FROM football GROUP BY TUMBLE(1 SECOND), sid", "sql-group", "team"),
+        ("SELECT v + 1 FROM football", "sql-name", "AS name"),
+        ("SELECT v FROM handball", "sql-stream", "has: football"),
+        ("SELECT FROM WHERE", "sql-syntax|sql-stream|sql-unsupported", ""),
+        ("SELECT w FROM football", "column-unknown", "has: device, sid"),
+        ("SELECT v FROM football WHERE v", "where", "compare it"),
+    ],
+)
+def test_anything_else_is_refused_by_name_with_the_line(query: str, code: str, says: str) -> None:
+    with pytest.raises(UsageError, match=rf"(?s){says}.*test_sql\.py:\d+") as caught:
+        rs.sql(query, football=football())
+    assert caught.value.code in code.split("|")
