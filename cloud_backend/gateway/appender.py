@@ -93,6 +93,7 @@ class Appender:
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
+        group_bytes = 0
         try:
             while step := self._receiver.step(time.monotonic()):
                 self._on_events(self._receiver.events())
@@ -100,17 +101,19 @@ class Appender:
                     try:
                         at_us = time.time_ns() // 1000
                         self._log.append([Record(at_us, record.frame) for record in step.persist])
+                        group = self._log.take()
                         started = time.monotonic()
-                        await loop.run_in_executor(self._disk, self._log.commit, self._log.take())
+                        await loop.run_in_executor(self._disk, self._log.commit, group)
                     except (ResurgeError, OSError) as error:
                         self._refuse(error, step.send)
                         return
                     self._on_group(len(step.persist), time.monotonic() - started)
+                    group_bytes = group.bytes
                 for reply in step.send:
                     waiter = cast("asyncio.Future[Reply]", reply.handle)
                     if not waiter.done():  # its connection may have gone
                         waiter.set_result(reply)
-                if self._reserve_bytes and self._log.unreserved(self._reserve_bytes // 2):
+                if group_bytes * 32 < self._reserve_bytes and self._log.unreserved(self._reserve_bytes // 2):
                     await loop.run_in_executor(self._disk, self._log.reserve, self._reserve_bytes)
         finally:
             self._task = None

@@ -16,11 +16,12 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from cloud_backend.gateway.appender import Appender, Unavailable
-from cloud_backend.gateway.limits import Buckets
+from cloud_backend.gateway.limits import Allowance, Buckets
 from cloud_backend.gateway.metrics import Metrics
 from cloud_backend.gateway.problems import MEDIA_TYPE as PROBLEM_TYPE
 from cloud_backend.gateway.problems import Problem, status_of
 from cloud_backend.gateway.settings import Settings
+from shared.identity import DeviceId
 from shared.sync.session import GatewaySessions
 from shared.wire.envelope import is_envelope
 from shared.wire.messages import bare_refusal
@@ -47,8 +48,9 @@ class Ingest:
         self._bytes_max = settings.exchange_bytes_max
         self._in_flight_max = settings.in_flight_bytes_max
         self._in_flight = 0
-        self._exchanges = Buckets(settings.exchange_rate)
-        self._bytes = Buckets(settings.byte_rate)
+        self._exchange_rate = settings.exchange_rate
+        self._byte_rate = settings.byte_rate
+        self._allowances: dict[DeviceId, Allowance] = {}  # of enrolled devices only, so it is bounded by the roster
         self.failures = Buckets(settings.failure_rate)  # by address; enrolment shares it
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -143,11 +145,11 @@ class Ingest:
         if device is None:
             return
         now = time.monotonic()
-        wait_s = max(self._exchanges.wait_s(device, now), self._bytes.wait_s(device, now, len(body)))
-        if wait_s:
+        allowance = self._allowances.get(device)
+        if allowance is None:
+            allowance = self._allowances[device] = Allowance(self._exchange_rate, self._byte_rate, now)
+        if wait_s := allowance.take(len(body), self._exchange_rate, self._byte_rate, now):
             raise _too_fast(wait_s)
-        self._exchanges.take(device, now)
-        self._bytes.take(device, now, len(body))
 
 
 def _too_fast(wait_s: float) -> Problem:

@@ -28,6 +28,8 @@ class Buckets:
 
     def wait_s(self, key: Hashable, now: float, cost: float = 1.0) -> float:
         """0 if this may go ahead now, else the seconds until it may. Takes nothing."""
+        if key not in self._levels:
+            return 0.0
         short = min(cost, self.rate.burst) - self._level(key, now)
         return max(0.0, short / self.rate.per_s)
 
@@ -45,3 +47,29 @@ class Buckets:
         full = [key for key in self._levels if self._level(key, now) >= self.rate.burst]
         for key in full or list(self._levels)[: KEYS_MAX // 10]:
             del self._levels[key]
+
+
+class Allowance:
+    """What one device may send: exchanges and bytes, each with its own bucket, paid together or not at all.
+
+    The same sums as in `Buckets`, written out: they are done for every exchange.
+    """
+
+    __slots__ = ("_at", "_bytes", "_exchanges")
+
+    def __init__(self, exchanges: Rate, volume: Rate, now: float) -> None:
+        self._exchanges = exchanges.burst
+        self._bytes = volume.burst
+        self._at = now
+
+    def take(self, size: int, exchanges: Rate, volume: Rate, now: float) -> float:
+        """0 and the price is paid, or the seconds until it could be and nothing is."""
+        passed = now - self._at
+        self._at = now
+        have_exchanges = min(exchanges.burst, self._exchanges + passed * exchanges.per_s) - 1.0
+        have_bytes = min(volume.burst, self._bytes + passed * volume.per_s) - min(size, volume.burst)
+        if have_exchanges >= 0 and have_bytes >= 0:
+            self._exchanges, self._bytes = have_exchanges, have_bytes
+            return 0.0
+        self._exchanges, self._bytes = have_exchanges + 1.0, have_bytes + min(size, volume.burst)
+        return max(-have_exchanges / exchanges.per_s, -have_bytes / volume.per_s)

@@ -24,11 +24,10 @@ the window (trap T5); marks never expire while the device is enrolled.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from shared.errors import PeerError
-from shared.identity import DeviceId, EdgeId
+from shared.identity import DeviceId
 from shared.sync.exchange import EdgeMark, Exchange, HighWater, LogRecord, Signatures
 from shared.sync.machine import Step
 from shared.sync.session import GatewaySession, GatewaySessions
@@ -67,8 +66,7 @@ class Reply(NamedTuple):
     refused: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeApplied:
+class ExchangeApplied(NamedTuple):
     device: DeviceId
     incarnation: int
     session: bytes
@@ -176,16 +174,14 @@ class Receiver:
                 exchange.elements,
                 exchange.duplicates,
                 exchange.gaps,
-            )
+            )  # fmt: skip
         )
 
     def _answer(
         self, session: GatewaySession, edges: dict[int, EdgeMark], touched: Mapping[int, object], fresh: bool
     ) -> list[bytes]:
         device, incarnation = session.device, session.incarnation
-        frames = [
-            encode(Receipt(device, incarnation, EdgeId(number), edges[number].mark).frame()) for number in touched
-        ]
+        frames = [Receipt.encoded(device, incarnation, number, edges[number].mark) for number in touched]
         if not fresh:
             return frames
         plan = self._downlink.plan(device, session.plan_version)
