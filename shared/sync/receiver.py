@@ -165,17 +165,8 @@ class Receiver:
             session.plan_version = exchange.plan_version
         self._persist += exchange.records
         self._events += exchange.events
-        self._events.append(
-            ExchangeApplied(
-                session.device,
-                session.incarnation,
-                session.id,
-                counter,
-                exchange.elements,
-                exchange.duplicates,
-                exchange.gaps,
-            )  # fmt: skip
-        )
+        counts = exchange.elements, exchange.duplicates, exchange.gaps
+        self._events.append(ExchangeApplied(session.device, session.incarnation, session.id, counter, *counts))
 
     def _answer(
         self, session: GatewaySession, edges: dict[int, EdgeMark], touched: Mapping[int, object], fresh: bool
