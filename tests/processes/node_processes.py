@@ -97,8 +97,11 @@ class Command:
         return account, time.monotonic() - start
 
     def end(self) -> None:
+        """Whatever state it is in: no process and no open pipe is left."""
         if self.process.poll() is None:
-            self.kill()
+            self.process.kill()
+        if not self.process.stdout.closed:
+            self.process.communicate()
 
 
 class Phone:

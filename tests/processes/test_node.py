@@ -158,11 +158,14 @@ def test_a_node_without_any_gateway_records_and_delivers_when_it_is_paired_later
 
 
 def test_a_second_node_in_the_same_home_is_refused(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "settings.toml").write_text("spool_mb = 1\n")
     (tmp_path / "program.py").write_text("import resurge as rs\nrs.sensor('gps', every='1s').sync('raw')\n")
-    options = ("run", "--home", str(tmp_path / "home"), "--program", str(tmp_path / "program.py"), "--json")
+    options = ("run", "--home", str(home), "--program", str(tmp_path / "program.py"), "--json")
     first = Command(*options)
     try:
-        wait_until((tmp_path / "home" / "status.json").exists, "the first node")
+        wait_until((home / "status.json").exists, "the first node")
         second = Command(*options)
         said, _ = second.process.communicate(timeout=20)
         assert second.process.returncode == 1
@@ -172,21 +175,41 @@ def test_a_second_node_in_the_same_home_is_refused(tmp_path):
         first.end()
 
 
-def test_device_code_runs_without_assertions_and_docstrings():
-    """Android starts Python with -OO: what guards data must not be an assert, no help may hang on a docstring."""
-    script = (
-        "import json, tempfile, pathlib, time\n"
-        "from mobile_app.headless import RunOptions, run\n"
-        "from mobile_app.sensors.choose import parse_choices\n"
-        "from shared.stream.program import load_program\n"
-        "home = pathlib.Path(tempfile.mkdtemp())\n"
-        "(home / 'p.py').write_text(\"import resurge as rs\\nrs.sensor('gps', every='1s').sync('raw', within='1s')\\n\")\n"
-        "options = RunOptions(home=home, sensors=parse_choices(['gps=synthetic:1']), speed=20, for_s=1.5,\n"
-        "                     plan=load_program(home / 'p.py'))\n"
-        "print(json.dumps(run(options)))\n"
-        "assert False\n"
-    )
+OPTIMISED = """
+import json, pathlib, sys
+from mobile_app.headless import RunOptions, run
+from mobile_app.sensors.choose import parse_choices
+from shared.stream.program import load_program
+
+assert False, "compiled away"
+home = pathlib.Path(sys.argv[1])
+(home / "settings.toml").write_text("spool_mb = 1")
+(home / "program.py").write_text("import resurge as rs; rs.sensor('gps', every='1s').sync('raw', within='1s')")
+program = load_program(home / "program.py")
+account = run(RunOptions(home=home, sensors=parse_choices(["gps=synthetic:1"]), speed=20, for_s=3, plan=program))
+print(json.dumps(account))
+"""
+
+
+def test_device_code_runs_without_assertions_and_docstrings(tmp_path):
+    """Android starts Python with -OO: what guards data must not be an assert, nothing may hang on a docstring."""
+    command = [sys.executable, "-OO", "-c", OPTIMISED, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout.splitlines()[-1])["spooled"] > 0
+    suite = ["test_home.py", "test_batching.py", "test_clock.py", "test_results.py", "test_recorder.py", "sensors"]
+    command = [
+        sys.executable,
+        "-OO",
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "ignore::pytest.PytestConfigWarning",
+    ]
     done = subprocess.run(
-        [sys.executable, "-OO", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
-    )
-    assert json.loads(done.stdout.splitlines()[-1])["spooled"] > 10
+        [*command, *(f"tests/mobile_app/{name}" for name in suite)],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout

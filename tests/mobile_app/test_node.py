@@ -1,0 +1,223 @@
+"""The node's loop over the real machines, with a gateway in memory."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import resurge as rs
+from mobile_app.keys import load_keys
+from mobile_app.node import Node, Surroundings
+from mobile_app.sensors.choose import parse_choices
+from mobile_app.settings import Gateway, Settings
+from shared.identity import edge_id
+from shared.plan.graph import Plan
+from shared.sync.effects import Disconnected, Reconnected
+from shared.wire.frame import FrameType
+from tests.mobile_app.small_gateway import SmallGateway
+
+SETTINGS = Settings(loss_window_s=0.05)
+SENSORS = parse_choices(["gps=synthetic:3", "accelerometer=synthetic:3"])
+
+
+def plan(tmp_path: Path, *lines: str, version: int = 1) -> Plan:
+    path = tmp_path / f"program{version}.py"
+    path.write_text("\n".join(["import resurge as rs", "from resurge import col", *lines]))
+    return rs.load_program(path, version=version)
+
+
+class Bench:
+    """A home, a gateway, and nodes started in it one after the other."""
+
+    def __init__(self, directory: Path) -> None:
+        self.home = directory / "home"
+        self.home.mkdir()
+        self.gateway = SmallGateway()
+        self.gateway.enrol_key(load_keys(self.home).public_key)
+        self.events: list[object] = []
+        self.outputs: list[tuple[str, int]] = []
+        self.node: Node | None = None
+
+    def start(self, *, settings: Settings = SETTINGS, speed: float = 60.0, plan: Plan | None = None) -> Node:
+        self.node = Node(
+            self.home,
+            Surroundings(
+                settings=settings,
+                gateway=Gateway("http://here", self.gateway.keys.public_key, b"", 1),
+                link=self.gateway,
+                sensors=SENSORS,
+                speed=speed,
+                plan=plan,
+                on_event=self.events.append,
+                on_output=lambda name, batch: self.outputs.append((name, len(batch))),
+            ),
+        )
+        return self.node
+
+    def run_until(self, condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
+        end = time.monotonic() + timeout_s
+        self.node.run(lambda: condition() or time.monotonic() > end)
+        assert condition()
+
+    def kill(self) -> None:
+        """Leave as SIGKILL would: nothing is flushed, the kernel gives the lock back."""
+        self.node.uplink.close()
+        self.node._lock.release()
+        self.node._results.close()
+        self.node = None
+
+    def delivered(self, edge: str) -> int:
+        return sum(
+            frame.count
+            for frame in self.gateway.records
+            if frame.type is FrameType.DATA and frame.edge == edge_id(edge)
+        )
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path)
+    yield bench
+    if bench.node is not None:
+        bench.node.close()
+
+
+RAW = "rs.sensor('gps', every='1s').sync('raw', batch=20, within='30s')"
+
+
+def test_a_plan_comes_from_the_gateway_and_is_there_at_the_next_start(bench, tmp_path):
+    bench.gateway.plan_to_send = plan(tmp_path, RAW)
+    bench.start()
+    bench.run_until(lambda: bench.delivered("raw") >= 40)
+    account = bench.node.close()
+    assert account["produced"] == account["delivered"] + account["spooled"]
+    bench.gateway.down = True
+    bench.start()
+    bench.run_until(lambda: bench.node.view()["spooled"] >= 40)
+    assert bench.node.view()["plan"] == {"name": "program1", "version": 1}
+
+
+@pytest.mark.covers("SO-9", "SO-10")
+def test_a_kill_at_any_turn_neither_repeats_nor_skips_a_number(bench, tmp_path):
+    program = plan(
+        tmp_path, RAW, "rs.sensor('gps', every='1s').tumbling('7s').aggregate(n=rs.count()).sync('seven', within='20s')"
+    )
+    for turns in (3, 9, 4, 12):
+        bench.start(plan=program)
+        produced = bench.node.final_account()["produced"]
+        bench.run_until(
+            lambda turns=turns, produced=produced: bench.node.final_account()["produced"] >= produced + turns * 5
+        )
+        bench.kill()
+    bench.start(plan=program)
+    bench.node.drain(10.0, lambda: False)
+    account = bench.node.final_account()
+    assert account["spooled"] == 0
+    for edge in ("raw", "seven"):
+        ranges = [
+            (f.seq, f.seq + f.count)
+            for f in bench.gateway.records
+            if f.type is FrameType.DATA and f.edge == edge_id(edge)
+        ]
+        assert ranges[0][0] == 0
+        assert all(before[1] == after[0] for before, after in itertools.pairwise(ranges))
+    assert account["delivered"] == bench.delivered("raw") + bench.delivered("seven")
+
+
+def test_a_new_plan_takes_over_after_everything_of_the_old_one_is_spooled(bench, tmp_path):
+    bench.gateway.plan_to_send = plan(tmp_path, RAW)
+    bench.start()
+    bench.run_until(lambda: bench.delivered("raw") > 0)
+    bench.gateway.plan_to_send = plan(tmp_path, "rs.sensor('gps', every='2s').sync('other', within='10s')", version=2)
+    bench.run_until(lambda: bench.delivered("other") > 0)
+    head = bench.node.spool.head(edge_id("raw"))
+    bench.run_until(lambda: bench.delivered("raw") == head)
+    bench.run_until(lambda: bench.delivered("other") > 5)
+    assert bench.node.spool.head(edge_id("raw")) == head
+
+
+def test_a_plan_that_arrived_just_before_a_kill_finds_the_old_ones_rows(bench, tmp_path):
+    bench.start(plan=plan(tmp_path, RAW.replace("20", "9999").replace("30s", "9h")))
+    bench.run_until(lambda: bench.node.computation is not None and bench.node.computation.readings()["gps"] > 30)
+    bench.run_until(lambda: bench.node._snapshots.newest() is not None)
+    held = len(bench.node._snapshots.newest().edges["raw"].rows)
+    bench.kill()
+    bench.start(plan=plan(tmp_path, "rs.sensor('gps', every='2s').sync('other', within='10s')", version=2))
+    bench.run_until(lambda: bench.delivered("other") > 0)
+    assert bench.delivered("raw") == bench.node.spool.head(edge_id("raw")) >= held > 0
+
+
+def test_results_are_kept_and_visible_after_a_restart(bench, tmp_path):
+    row = {
+        "sink": "trips",
+        "key": [bench.home.name],
+        "window_start_us": 0,
+        "window_end_us": 10,
+        "revision": 1,
+        "values": {"km": 2.5},
+    }
+    bench.gateway.rows = [row, row | {"revision": 2, "values": {"km": 3.5}}]
+    bench.start(plan=plan(tmp_path, RAW))
+    bench.run_until(lambda: bench.node.final_account()["results"] == 1)
+    bench.kill()
+    bench.start()
+    kept = bench.node._results.latest("trips")
+    assert [result.values for result in kept] == [{"km": 3.5}]
+
+
+@pytest.mark.covers("SO-35")
+def test_a_hint_slows_sampling_until_the_gateway_stops_repeating_it(bench, tmp_path):
+    bench.gateway.rates = {"*": 0.1}
+    node = bench.start(plan=plan(tmp_path, RAW))
+    bench.run_until(lambda: node._hint_ends is not None)
+    assert node.computation._readings["gps"].source._every_us == 10_000_000
+    bench.gateway.rates = {}
+    node.turn(node._hint_ends + 1)
+    assert node.computation._readings["gps"].source._every_us == 1_000_000
+
+
+@pytest.mark.covers("SO-10")
+def test_the_program_sees_disconnection_and_reconnection(bench, tmp_path):
+    bench.start(plan=plan(tmp_path, RAW))
+    bench.run_until(lambda: bench.delivered("raw") > 0)
+    bench.gateway.down = True
+    bench.run_until(lambda: any(isinstance(event, Disconnected) for event in bench.events))
+    assert not bench.node.view()["connected"]
+    assert bench.node.view()["why_not"] == "no network"
+    bench.gateway.down = False
+    bench.run_until(lambda: any(isinstance(event, Reconnected) for event in bench.events))
+    assert bench.node.view()["connected"]
+
+
+def test_a_full_spool_that_may_give_nothing_up_stops_reading_until_a_receipt_makes_room(bench, tmp_path):
+    fast = plan(tmp_path, "rs.sensor('accelerometer', every='1ms').sync('shake', batch=5000, within='1s')")
+    bench.gateway.down = True
+    bench.start(settings=Settings(spool_mb=1, evict="block", loss_window_s=0.5), speed=2000.0, plan=fast)
+    bench.run_until(lambda: bench.node._recorder is not None and bench.node._recorder.blocked)
+    readings = bench.node.computation.readings()["accelerometer"]
+    bench.node.turn(time.monotonic())
+    assert bench.node.computation.readings()["accelerometer"] == readings
+    bench.gateway.down = False
+    bench.run_until(lambda: bench.node.computation.readings()["accelerometer"] > readings)
+    assert bench.node.final_account()["ledgered"] == 0
+    assert bench.delivered("shake") > 0
+
+
+def test_a_sensor_nobody_chose_is_said_and_the_rest_runs(bench, tmp_path):
+    bench.start(plan=plan(tmp_path, RAW, "rs.sensor('barometer', every='1s').sync('air')"))
+    bench.run_until(lambda: bench.delivered("raw") > 0)
+    assert "--sensor barometer=" in bench.node.view()["missing_sensors"]["barometer"]
+
+
+def test_local_subscriptions_and_readings_on_request_work(bench, tmp_path):
+    program = plan(
+        tmp_path,
+        "rs.timer('5s').read('gps').subscribe('spots')",
+        "rs.sensor('accelerometer', every='1s').where(col.z > 0).subscribe('good')",
+    )
+    bench.start(plan=program)
+    bench.run_until(lambda: {name for name, _ in bench.outputs} == {"spots", "good"})
