@@ -16,7 +16,7 @@ from shared.engine.evaluation import haversine_metres
 from shared.stream.aggregates import Aggregate
 from shared.stream.expressions import TIME
 from shared.stream.registry import AggregateMachine, operator_type
-from shared.stream.schema import Field, Schema
+from shared.stream.schema import Field
 
 Window = Mapping[str, np.ndarray]  # the columns of one window's rows in stream order, `time` included
 Answer = Callable[[Window], tuple[object, ...]]
@@ -42,11 +42,32 @@ def answer_of(aggregate: Aggregate, fields: tuple[Field, ...]) -> Answer:
             return lambda window: dft(window[name], bins)
         case "user":
             return _user(aggregate)
+        case "first" | "last":
+            return lambda window: (_edge(window[TIME], window[name], aggregate.function),)
+        case "min" | "max":
+            best = min if aggregate.function == "min" else max
+            return lambda window: (best(window[name].tolist()),)
+        case "sum" | "mean" if name == TIME:
+            return lambda window: (_time_total(window[TIME], mean=aggregate.function == "mean"),)
     raise ValueError(aggregate.function)
 
 
 def _present(values: np.ndarray) -> np.ndarray:
     return values[~np.isnan(values)] if values.dtype.kind == "f" else values
+
+
+def _edge(time: np.ndarray, values: np.ndarray, function: str) -> object:
+    known = np.flatnonzero(~np.isnan(values)) if values.dtype.kind == "f" else np.arange(len(values))
+    if not len(known):
+        return math.nan
+    at = time[known]
+    place = np.argmin(at) if function == "first" else len(at) - 1 - np.argmax(at[::-1])
+    return values[known[place]]
+
+
+def _time_total(time: np.ndarray, *, mean: bool) -> object:
+    total = np.add.accumulate(time.astype(np.float64) if mean else time)[-1]
+    return total / len(time) if mean else total
 
 
 def quantile(values: np.ndarray, share: float) -> float:
@@ -61,7 +82,7 @@ def quantile(values: np.ndarray, share: float) -> float:
     return low if place == below or low == high else low + (high - low) * (place - below)
 
 
-def _distinct(values: np.ndarray) -> tuple[int, ...] | int:
+def _distinct(values: np.ndarray) -> int:
     return len(set(values.tolist()))
 
 
@@ -106,14 +127,3 @@ def _user(aggregate: Aggregate) -> Answer:
         return (machine.result(),)
 
     return answer
-
-
-def fields_of(name: str, aggregate: Aggregate, schema: Schema) -> tuple[Field, ...]:
-    """The columns an aggregate adds, a user's own included."""
-    from shared.stream.aggregates import result_fields
-
-    if aggregate.function != "user":
-        return result_fields(name, aggregate, schema)
-    kind = operator_type(str(aggregate.parameter("name")))
-    (_, output), *_ = kind.outputs
-    return (Field(name, output.fields[0].kind),)

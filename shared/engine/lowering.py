@@ -6,14 +6,20 @@ Working backwards from the outputs finds the columns that anybody reads; the oth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from shared.engine.applying import Machines, PortFilter, RowsFunction, window_function
+from shared.engine.counting import CountWindows
+from shared.engine.joining import Beside, Join, Zip
+from shared.engine.keyed_state import SignificantChanges, StatefulStream
 from shared.engine.keys import KeyIndex
 from shared.engine.merging import Rekey, Union
 from shared.engine.operator import Operator
-from shared.engine.pools import Aggregation
+from shared.engine.pools import GREATEST_TIME, LEAST_TIME, Aggregation, Applied, Part
 from shared.engine.rows import Rows
+from shared.engine.sessions import Sessions
+from shared.engine.sliding import SlidingWindows
 from shared.engine.stateless import StatelessRun
 from shared.engine.windowing import TimeWindows
 from shared.errors import UsageError
@@ -22,8 +28,9 @@ from shared.plan.fragments import Fragment
 from shared.plan.graph import Node, StreamType
 from shared.stream.aggregates import Aggregate, result_fields
 from shared.stream.expressions import Column, Expression, columns_of
+from shared.stream.registry import operator_type
 from shared.stream.schema import Field
-from shared.stream.windows import CountWindow, SessionWindow, SlidingTimeWindow, TimeWindow
+from shared.stream.windows import CountWindow, SessionWindow, TimeWindow, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +121,22 @@ def lowered(node: Node, inputs: list[StreamType], needed: Mapping[int, frozenset
             return Union(len(inputs), node.schema.names, merge)
         case op.WindowAggregate():
             return _windows(node, inputs[0])
+        case op.Zip():
+            return Zip(inputs[0], inputs[1], node.schema)
+        case op.Join(before_us, after_us):
+            return Join(inputs[0], inputs[1], node.schema, before_us=before_us, after_us=after_us)
+        case op.Combine(merge=merge):
+            return Beside(inputs[0], inputs[1], node.schema, both=True, ordered=merge == "ordered")
+        case op.Latest(defaults):
+            return Beside(inputs[0], inputs[1], node.schema, both=False, defaults=defaults)
+        case op.State(columns, config):
+            return StatefulStream(columns, inputs[0], key_of(inputs[0]), config=config)
+        case op.Significant():
+            return SignificantChanges(node.operator, key_of(inputs[0]))
+        case op.Apply():
+            return _applied(node.operator, inputs)
+        case op.Port(name):
+            return PortFilter(name)
         case op.Sync() | op.SyncBack():
             return Passage()
     raise UsageError(
@@ -134,7 +157,26 @@ def _windows(node: Node, source: StreamType) -> Operator:
         raise TypeError(operator)
     fields = {column.name: column for column in node.schema}
     parts = [(aggregate, _fields(name, aggregate, source, fields)) for name, aggregate in operator.aggregates]
-    return windows_over(operator.window, Aggregation(parts, source.schema), source, operator.lateness_us, complete=True)
+    return windows_over(operator.window, parts, None, source, lateness_us=operator.lateness_us, complete=True)
+
+
+def _applied(operator: op.Apply, inputs: list[StreamType]) -> Operator:
+    if operator.window is not None:
+        if operator.config:
+            raise UsageError(
+                f"operator type {operator.operator!r} works on windows and cannot take a config stream; join it first",
+                code="engine-operator",
+            )
+        function = window_function(operator)
+        return windows_over(operator.window, (), function, inputs[0], lateness_us=0, complete=False)
+    kind = operator_type(operator.operator, operator.operator_version)
+    if kind.form == "rows":
+        return RowsFunction(operator, key_of(inputs[0]))
+    return Machines(operator, key_of(inputs[0]), len(inputs))
+
+
+def key_of(source: StreamType) -> KeyIndex:
+    return KeyIndex(source.key, tuple(source.schema.kind(name) for name in source.key))
 
 
 def _fields(name: str, aggregate: Aggregate, source: StreamType, known: Mapping[str, Field]) -> tuple[Field, ...]:
@@ -144,15 +186,24 @@ def _fields(name: str, aggregate: Aggregate, source: StreamType, known: Mapping[
 
 
 def windows_over(
-    window: TimeWindow | SlidingTimeWindow | SessionWindow | CountWindow,
-    aggregation: Aggregation,
+    window: Window,
+    parts: Sequence[Part],
+    applied: Applied | None,
     source: StreamType,
-    lateness_us: int,
     *,
+    lateness_us: int,
     complete: bool,
 ) -> Operator:
     """The operator that keeps windows of this kind."""
-    key = KeyIndex(source.key, tuple(source.schema.kind(name) for name in source.key))
-    if isinstance(window, TimeWindow):
-        return TimeWindows(window, aggregation, key, lateness_us=lateness_us, complete=complete)
-    raise UsageError("not yet", code="engine-operator")
+    key = key_of(source)
+    match window:
+        case TimeWindow():
+            whole = Aggregation(parts, source.schema, applied)
+            return TimeWindows(window, whole, key, lateness_us=lateness_us, complete=complete)
+        case SessionWindow():
+            bounded = Aggregation((*parts, LEAST_TIME, GREATEST_TIME), source.schema, applied)
+            return Sessions(window, bounded, key, lateness_us=lateness_us, complete=complete)
+        case CountWindow(size, hop) if size == hop:
+            bounded = Aggregation((*parts, LEAST_TIME, GREATEST_TIME), source.schema, applied)
+            return CountWindows(window, bounded, key, complete=complete)
+    return SlidingWindows(window, parts, applied, source, key, complete=complete)

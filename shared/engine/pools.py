@@ -66,6 +66,14 @@ class Aggregation:
         self.reads = frozenset(name for name in (*self.columns, *self.kept) if name != TIME)
         self.fields = tuple(field for _, fields in self.aggregates for field in fields)
 
+    def answer(self, place: int) -> Answer:
+        """The function from a window's rows to the aggregate at this place, for windows that keep their rows."""
+        for known, answer in self.answered:
+            if known == place:
+                return answer
+        aggregate, fields = self.aggregates[place]
+        return answer_of(aggregate, fields)
+
 
 class Pool:
     """Slots 0 .. capacity - 1; a slot with `rows` 0 is empty."""
