@@ -95,7 +95,7 @@ class Cloud:
         self._boot += 1
         try:
             self.log = Log.open(self.disk, segment_bytes=SEGMENT_BYTES)
-        except Crash:
+        except (Crash, OSError):
             self.crash()
             return
         sessions = GatewaySessions(self.keys, self, lifetime_s=self._lifetime_s)

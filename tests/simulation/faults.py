@@ -29,7 +29,7 @@ KINDS: dict[str, tuple[float, float, float]] = {
     "cut-up": (1.0, 1.0, 40.0),
     "cut-down": (1.5, 1.0, 40.0),
     "cut": (2.0, 1.0, 60.0),
-    "cloud-full": (0.7, 1.0, 15.0),
+    "cloud-full": (1.5, 1.0, 15.0),
     "cloud-sync-fails": (0.7, 0.0, 0.0),
     "phone-sync-fails": (0.5, 0.0, 0.0),
     "freeze": (0.7, 1.0, 40.0),

@@ -147,7 +147,7 @@ class Phone:
             self.sender.status({"tick": self._ticks})
             self._tell(self.name, "start", f"boot {self._boot} incarnation {self.incarnation}")
             self._drive()
-        except Crash:
+        except (Crash, DiskFailed, OSError):
             self.crash()
 
     def crash(self, down_s: float = 1.0) -> None:

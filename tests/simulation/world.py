@@ -6,7 +6,7 @@ each checker looks. After `duration_s` all faults stop and everything must be dr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 
 from shared.identity import EdgeKey
@@ -158,7 +158,7 @@ class World:
     def _drained(self) -> bool:
         return all(
             phone.drained
-            and phone.store.through == len(self.cloud.downlink.rows.get(phone.device, ()))
+            and len(phone.store.applied) == len(self.cloud.downlink.rows.get(phone.device, ()))
             and phone.store.plan == max(self.cloud.downlink.version, 0)
             for phone in self.phones
         )
@@ -233,7 +233,3 @@ class World:
 
 def run_seed(seed: int, *, keep: bool = False) -> Outcome:
     return World(settings_of(seed), keep=keep).run()
-
-
-def without_faults(settings: Settings) -> Settings:
-    return replace(settings, faults=(), weather=Weather())

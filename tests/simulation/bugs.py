@@ -1,0 +1,140 @@
+"""Planted bugs: small edits to production source, each of which a named checker must notice.
+
+A harness that catches nothing proves nothing. Each bug is a list of (file, old, new); a test applies it to a copy
+of the tree, runs seeds there until a checker fires, and requires one of the expected checkers to be the one.
+Where the product guards a promise twice the bug removes both guards: otherwise the second would hide the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EXCHANGE = "shared/sync/exchange.py"
+RECEIVER = "shared/sync/receiver.py"
+SENDER = "shared/sync/sender.py"
+SESSION = "shared/sync/session.py"
+RING = "shared/spool/ring.py"
+CONTENTS = "shared/spool/contents.py"
+RANGES = "shared/sync/ranges.py"
+LOG = "cloud_backend/log/log.py"
+INDEX = "cloud_backend/log/index.py"
+
+NO_GUARD_IN_THE_LOG = (INDEX, "if seq != state.high_water or not count:", "if not count:")
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    name: str
+    edits: tuple[tuple[str, str, str], ...]
+    checkers: tuple[str, ...]  # any of these counts; the first is the one whose promise was broken
+
+
+BUGS = (
+    Bug(
+        "acknowledge-before-sync",
+        ((LOG, "                self._syncing = True\n                self._file.sync()\n", "                self._syncing = True\n"),),
+        ("AcknowledgedIsDurable", "CommittedIsDurable"),
+    ),
+    Bug(
+        "no-duplicate-check",
+        ((RANGES, "    if hi <= mark:\n        return Meeting.DUPLICATE\n", "    if hi <= mark:\n        return Meeting.NEXT\n"),
+         NO_GUARD_IN_THE_LOG),
+        ("NoElementTwice", "OrderWithinEdge"),
+    ),
+    Bug(
+        "gap-accepted",
+        ((RANGES, "return Meeting.GAP if lo > mark else Meeting.OVERLAP", "return Meeting.NEXT if lo > mark else Meeting.OVERLAP"),
+         (SENDER, "for entry in self._spool.pending(edge.number):\n            if budget",
+          "for entry in list(self._spool.pending(edge.number))[self._failures % 2 :]:\n            if budget"),
+         NO_GUARD_IN_THE_LOG),
+        ("OrderWithinEdge",),
+    ),
+    Bug(
+        "sequence-reset-after-restart",
+        ((RING, "        return contents.head if contents else 0\n",
+          "        return contents.head if contents and contents.delivered < contents.head else 0\n"),
+         (RING, "if batch.lo != self.head(batch.edge) or not batch.lo < batch.hi:", "if not batch.lo < batch.hi:"),
+         (CONTENTS, "if entry.lo != contents.head or entry.hi <= entry.lo:", "if entry.hi <= entry.lo:")),
+        ("SequenceNeverReset",),
+    ),
+    Bug(
+        "result-cursor-not-persisted",
+        ((SENDER, "StoreResults(self._results_through, tuple(results))", "StoreResults(0, tuple(results))"),),
+        ("ResultAppliedOnce",),
+    ),
+    Bug(
+        "result-applied-twice",
+        ((SENDER, "                self._results_through = result.seq\n", "                self._results_through = result.seq - 1\n"),),
+        ("ResultAppliedOnce",),
+    ),
+    Bug(
+        "receipt-beyond-durable",
+        ((RECEIVER, "number, edges[number].mark) for number in touched", "number, edges[number].mark + 1) for number in touched"),
+         (RING, "if through > contents.delivered and not contents.is_boundary(through):", "if False:"),
+         (SENDER, "if receipt.through > self._spool.head(edge.number):", "if False:"),
+         (RING, "if contents is None or through > contents.head:", "if contents is None:")),
+        ("AcknowledgedIsDurable",),
+    ),
+    Bug(
+        "trim-before-receipt",
+        ((SENDER, "            self._spool.sent(edge.number, entry.hi)\n", "            self._spool.trim(edge.number, entry.hi)\n"),),
+        ("ConservationOfElements",),
+    ),
+    Bug(
+        "tombstone-not-durable-before-overwrite",
+        ((RING, "        for entry in self._contents.removed:\n            self._free.release(entry.extents)\n",
+          "        for entry in self._contents.removed:\n            self._free.release(entry.extents)\n            self._free.settle()\n"),),
+        ("LossIsDeclared", "ConservationOfElements", "DeliveredAsProduced", "SequenceNeverReset"),
+    ),
+    Bug(
+        "eviction-without-tombstone",
+        ((RING, "            self._bury_entry(Tombstone(chosen.edge, chosen.lo, chosen.hi, Reason.EVICTED))\n",
+          "            self._contents.edge(chosen.edge).delivered = chosen.hi\n            self._forget(chosen.edge, chosen.hi)\n"
+          "            self._journal.add(Kind.TRIM, encode_trim(chosen.edge, chosen.hi, stable=True))\n"),),
+        ("ConservationOfElements",),
+    ),
+    Bug(
+        "sent-before-durable",
+        ((RING, "            if (edge, entry.lo) in self._unsynced:\n                return\n", ""),
+         (SENDER, "        elif due:\n", "        if due:\n"),
+         (SENDER, "            self._persist.append(SyncSpool())\n            self._unsynced_since = None\n",
+          "            if not due:\n                self._persist.append(SyncSpool())\n            self._unsynced_since = None\n")),
+        ("SequenceNeverReset", "DeliveredAsProduced"),
+    ),
+    Bug(
+        "partial-overlap-accepted",
+        ((RANGES, "return Meeting.GAP if lo > mark else Meeting.OVERLAP", "return Meeting.GAP if lo > mark else Meeting.NEXT"),
+         (CONTENTS, "and neighbour.lo >= max(contents.frozen, contents.delivered)", "and neighbour.lo >= contents.delivered"),
+         (CONTENTS, "and tombstone.lo >= contents.frozen", ""),
+         NO_GUARD_IN_THE_LOG),
+        ("NoElementTwice", "OrderWithinEdge"),
+    ),
+    Bug(
+        "stale-session-accepted",
+        ((SESSION, "                self._sessions.pop(other.id, None)\n        sessions.pending.clear()", "                pass\n        sessions.pending.clear()"),),
+        ("NewestSessionOnly", "StatusNeverGoesBack"),
+    ),
+    Bug(
+        "counter-replay-accepted",
+        ((SESSION, "        fresh = counter > session.counter\n", "        fresh = True\n"),),
+        ("ExchangeAppliedOnce", "StatusNeverGoesBack"),
+    ),
+    Bug(
+        "marks-kept-after-a-failed-write",
+        ((RECEIVER, "        self._devices.clear()\n", ""),),
+        ("AcknowledgedIsDurable", "NothingBreaks"),
+    ),
+    Bug(
+        "backoff-never-ends",
+        ((SENDER, "        self._failures += 1\n", "        self._failures += 1000\n"),
+         ("shared/sync/pacing.py", "min(self.backoff_s_max, ", "max(600.0, ")),
+        ("ConvergesAfterHeal",),
+    ),
+    Bug(
+        "plan-version-ignored",
+        ((SENDER, "elif frame.type is FrameType.PLAN and frame.seq > self._plan_version:", "elif frame.type is FrameType.PLAN:"),
+         (SENDER, "        self._plan_version = message.version\n", "        self._plan_version = message.version - 2\n"),
+         (SENDER, "StorePlan(message.version, message.plan)", "StorePlan(self._plan_version, message.plan)")),
+        ("PlanNeverGoesBack", "ConvergesAfterHeal"),
+    ),
+)  # fmt: skip
