@@ -6,10 +6,10 @@
 
 Windows: TUMBLE(1 SECOND), HOP(10 SECONDS, 1 SECOND) (size, then step), SESSION(5 MINUTES). Aggregates: COUNT(*),
 COUNT(x), COUNT(DISTINCT x), SUM, AVG, MIN, MAX, VAR_POP, STDDEV_POP, QUANTILE(x, 0.9), MEDIAN, FIRST, LAST, each of a
-column or an expression; without AS they are called avg_v, count and so on. Conditions and expressions: columns, numbers,
-text, TRUE, FALSE, + - * / %, comparisons, AND OR NOT, BETWEEN, IN (constants), CASE WHEN, CAST, ABS SQRT FLOOR CEIL ROUND
-EXP LN LOWER UPPER LENGTH. A row of a windowed query always has the key, window_start, window_end and complete, named or
-not.
+column or an expression; without AS they are called avg_v, count and so on. Conditions and expressions: columns,
+numbers, text, TRUE, FALSE, + - * / %, comparisons, AND OR NOT, BETWEEN, IN (constants), CASE WHEN, CAST, ABS SQRT FLOOR
+CEIL ROUND EXP LN LOWER UPPER LENGTH. A row of a windowed query always has the key, window_start, window_end and
+complete, named or not.
 
 sqlglot reads the text; this file turns its tree into the same verbs a program calls, so both doors mean the same.
 """
