@@ -1,6 +1,7 @@
 // The three drawings of the overview. Colours come from the stylesheet, so light and dark need no code here.
 
 const HISTORY_S = 300;
+const HISTORY_S_MIN = 60;
 const LANE_HEIGHT = 92;
 const SERIES = 6;
 
@@ -9,7 +10,7 @@ const colour = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).tr
 export const seriesNumber = (index) => (index % SERIES) + 1;
 const seriesColour = (index) => colour(`series-${seriesNumber(index)}`);
 const translucent = (hex, alpha) => hex + Math.round(alpha * 255).toString(16).padStart(2, "0");
-const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB");
 const clockShort = (seconds) => clock(seconds).slice(0, 5);
 
@@ -26,6 +27,11 @@ function axis(overrides) {
 function timeLabels(plot, splits) {
   const wholeMinutes = splits.every((second) => second % 60 === 0);
   return splits.map((second) => (wholeMinutes ? clockShort(second) : clock(second)));
+}
+
+function firstArrival(history) {
+  for (const [second, elements] of history) if (elements) return [second];
+  return [];
 }
 
 // Hatched, not only tinted: an outage must be seen without telling colours apart.
@@ -55,6 +61,9 @@ export class Arrivals {
   }
 
   show(phones, counts, nowS) {
+    // A young gateway's chart begins with its first arrival, not with minutes of nothing.
+    const first = Math.min(...[...counts.values()].flatMap((history) => firstArrival(history)));
+    const startS = Math.max(nowS - HISTORY_S, Math.min(first - 5, nowS - HISTORY_S_MIN));
     phones.slice(0, SERIES).forEach((phone, index) => {
       const last = index === Math.min(phones.length, SERIES) - 1;
       let lane = this.lanes.get(phone.id);
@@ -72,7 +81,7 @@ export class Arrivals {
       const history = counts.get(phone.id) ?? new Map();
       const seconds = [];
       const values = [];
-      for (let second = nowS - HISTORY_S; second < nowS; second += 1) {
+      for (let second = startS; second < nowS; second += 1) {
         seconds.push(second);
         values.push(history.get(second) ?? 0);
       }
@@ -167,7 +176,7 @@ export class ResultLines {
       this.plot = new uPlot({
         width: Math.max(this.element.clientWidth, 200),
         height: this.height(),
-        padding: [10, 18, 0, 0],
+        padding: [10, 28, 0, 0],
         legend: { live: false },
         cursor: { y: false },
         scales: { x: { time: true }, y: { range: (plot, min, max) => [Math.min(min, 0), max > 0 ? max * 1.12 : 1] } },

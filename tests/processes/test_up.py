@@ -1,0 +1,132 @@
+"""`resurge up` as a person runs it: real processes, kills included, and an account that adds up."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from resurge.up.stage import free_port
+
+pytestmark = pytest.mark.processes
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "resurge", "up", *arguments]
+
+
+def processes_of(home: Path) -> list[str]:
+    """Command lines of processes that work on this home."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            if str(home) in line:
+                found.append(line)
+    return found
+
+
+def check(outcome: dict, *, outages: int) -> None:
+    assert outcome["produced"] == outcome["delivered"] + outcome["spooled"] + outcome["ledgered"]
+    assert outcome["delivered"] > 0
+    assert outcome["duplicates"] == 0
+    assert outcome["outages"] >= outages
+    assert outcome["results"] > 0
+    assert outcome["results_digest"] == outcome["expected_digest"]
+
+
+@pytest.mark.timeout(280)
+@pytest.mark.covers("SO-9", "SO-14")
+def test_killing_every_part_once_changes_neither_the_account_nor_the_results(tmp_path):
+    home, port = tmp_path / "home", free_port()
+    errors = (tmp_path / "stderr.txt").open("w")
+    player = subprocess.Popen(
+        command("--for", "30", "--chaos", "--json", "--home", str(home), "--port", str(port)), cwd=ROOT,
+        stdout=subprocess.PIPE, stderr=errors, text=True,
+    )  # fmt: skip
+    view = watch(port, player)
+    printed, _ = player.communicate()
+    errors.close()
+    said = (tmp_path / "stderr.txt").read_text()
+    assert player.returncode == 0, said
+    outcome = json.loads(printed.splitlines()[-1])
+    check(outcome, outages=3)
+    assert sorted(kill["target"] for kill in outcome["kills"]) == ["gateway", "relay", "spark", "tram-07"]
+    for kill in outcome["kills"]:
+        assert f"kill -9  {kill['target']} (pid {kill['pid']})" in said
+        assert kill["pid"] != kill["restarted_pid"]
+    assert outcome["dashboard"] in said
+    # The dashboard showed the same phones while it ran, and nothing is left running.
+    assert {phone["name"]: phone["lane"] for phone in view["phones"]} == {
+        "tram-07": "gateway", "bus-12": "relay", "bicycle-3": "gateway",
+    }  # fmt: skip
+    assert processes_of(home) == []
+
+
+def watch(port: int, player: subprocess.Popen) -> dict:
+    """What the dashboard said once every phone had delivered something and told its lane."""
+    view: dict = {"phones": []}
+    while player.poll() is None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/overview", timeout=5) as answer:
+                view = json.load(answer)
+        except OSError:
+            time.sleep(0.2)
+            continue
+        if len(view["phones"]) == 3 and all(phone["delivered"] for phone in view["phones"]):
+            break
+        time.sleep(0.2)
+    return view
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_asking_it_to_end_while_it_starts_leaves_nothing_running(tmp_path, number):
+    home = tmp_path / "home"
+    player = subprocess.Popen(
+        command("--home", str(home), "--phones", "2"),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not (home / "output" / "gateway.txt").exists():
+        assert player.poll() is None
+        time.sleep(0.05)
+    player.send_signal(number)
+    _, said = player.communicate()
+    assert player.returncode == 130, said
+    assert processes_of(home) == []
+
+
+def test_a_home_that_is_not_empty_is_refused(tmp_path):
+    (tmp_path / "mine.txt").write_text("not yours")
+    refused = subprocess.run(command("--home", str(tmp_path)), cwd=ROOT, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "is not empty" in refused.stderr
+    assert "[up-home]" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert (tmp_path / "mine.txt").read_text() == "not yours"
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("phones", ["3", "8"])
+def test_a_minute_without_kills_adds_up_too(tmp_path, phones):
+    done = subprocess.run(
+        command("--for", "60", "--json", "--phones", phones, "--home", str(tmp_path / "home")), cwd=ROOT,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    check(json.loads(done.stdout.splitlines()[-1]), outages=5)
