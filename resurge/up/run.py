@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from cloud_backend.results.store import Results, digest_of
+from mobile_app.results import Results as PhoneResults
 from resurge.up.account import Account, count, open_spool
 from resurge.up.expected import expected_results
 from resurge.up.processes import Fleet, Process, wait_until
@@ -60,6 +61,7 @@ class Outcome:
     account: Account
     outages: int
     results: int
+    results_on_phones: int  # of those, how many had come back to the phone they are about before it stopped
     results_digest: str
     expected_digest: str
     dashboard: str
@@ -231,6 +233,7 @@ def outcome(stage: Stage, plan: Plan, show: _Show) -> Outcome:
         account=account,
         outages=show.outages_before_kills + sum(outages_of(stage.phone_home(story.name)) for story in show.stories),
         results=len(rows),
+        results_on_phones=sum(results_of(stage.phone_home(story.name)) for story in show.stories),
         results_digest=digest_of(rows),
         expected_digest=digest_of(expected_results(plan, stage.log)),
         dashboard=f"{stage.address}/",
@@ -243,6 +246,15 @@ def outages_of(home: Path) -> int:
     with contextlib.suppress(FileNotFoundError, ValueError, KeyError):
         return int(json.loads((home / "status.json").read_bytes())["disconnections"])
     return 0
+
+
+def results_of(home: Path) -> int:
+    """How many results the phone of this home holds."""
+    kept = PhoneResults(home)
+    try:
+        return kept.count()
+    finally:
+        kept.close()
 
 
 @contextlib.contextmanager

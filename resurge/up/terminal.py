@@ -92,8 +92,11 @@ def report(outcome: Outcome, console: Console) -> None:
         table.add_column(name, justify="right")
     table.add_column("outages", justify="right")
     table.add_column("results", justify="right")
+    table.add_column("back on phones", justify="right")
     figures = [account.produced, account.delivered, account.spooled, account.ledgered, account.duplicates]
-    table.add_row(*(f"{figure:,}" for figure in [*figures, outcome.outages, outcome.results]))
+    table.add_row(
+        *(f"{figure:,}" for figure in [*figures, outcome.outages, outcome.results, outcome.results_on_phones])
+    )
     console.print(table)
     if not outcome.problems():
         console.print(

@@ -12,7 +12,7 @@ from resurge.up.terminal import status_line
 
 GOOD = Outcome(
     account=Account(produced=100, delivered=90, spooled=8, ledgered=2, duplicates=0),
-    outages=5, results=12, results_digest="a" * 64, expected_digest="a" * 64, dashboard="http://127.0.0.1:1/",
+    outages=5, results=12, results_on_phones=9, results_digest="a" * 64, expected_digest="a" * 64, dashboard="http://127.0.0.1:1/",
 )  # fmt: skip
 
 
