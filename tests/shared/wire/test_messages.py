@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.errors import PeerError, UsageError
+from shared.identity import DeviceId, EdgeId, edge_id
+from shared.stream.schema import Schema
+from shared.wire.frame import Frame, FrameType, decode_one, encode
+from shared.wire.messages import (
+    JSON_BYTES_MAX,
+    Chain,
+    Data,
+    Declare,
+    Frontier,
+    Hello,
+    Hint,
+    Lost,
+    PlanMessage,
+    Preview,
+    Receipt,
+    Refusal,
+    Result,
+    ResultReceipt,
+    Status,
+    Welcome,
+    bare_refusal,
+    chain_digest,
+    decode_json,
+)
+
+DEVICE = DeviceId(bytes(range(16)))
+EDGE = edge_id("trips")
+MESSAGES = (
+    Hello(DEVICE, 2, b"p" * 32, b"e" * 32, b"g" * 16, b"s" * 64),
+    Welcome(DEVICE, 2, b"i" * 16, b"e" * 32, 3600, b"s" * 64),
+    Declare(DEVICE, 2, EDGE, "trips", Schema.of({"lat": "float64", "mode": "str"})),
+    Data(DEVICE, 2, EDGE, 5, 9, 3, 77, 1, 1, b"columns", 123, 4),
+    Lost(DEVICE, 2, EDGE, 5, 9, "evicted"),
+    Frontier(DEVICE, 2, EDGE, 9, 456),
+    Chain(DEVICE, 2, EDGE, 0, 9, b"d" * 32, b"s" * 64),
+    Status(DEVICE, {"plan": 3, "battery": 0.5}),
+    Receipt(DEVICE, 2, EDGE, 9),
+    Result(DEVICE, 4, {"sink": "trips", "values": {"km": 3.5}}),
+    ResultReceipt(DEVICE, 4),
+    PlanMessage(DEVICE, 3, b"{}", b"s" * 64),
+    Hint(DEVICE, 4096, 2.0, {"gps": 0.5}),
+    Preview(DEVICE, 2, EDGE, 1, 1, 77, b"newest"),
+    Refusal(DEVICE, "session-unknown", "say HELLO again", 5.0),
+)
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_a_message_comes_back_as_it_was_said(message: object) -> None:
+    frame, _ = decode_one(encode(message.frame()))  # type: ignore[attr-defined]
+    assert type(message).of(frame) == message  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+@given(payload=st.binary(max_size=120), count=st.integers(0, 3))
+def test_a_message_with_any_payload_is_read_or_refused(message: object, payload: bytes, count: int) -> None:
+    kind = message.frame().type  # type: ignore[attr-defined]
+    with contextlib.suppress(PeerError):
+        type(message).of(Frame(kind, DEVICE, payload, count=count))  # type: ignore[attr-defined]
+
+
+def test_a_batch_with_more_rows_than_elements_is_refused() -> None:
+    with pytest.raises(PeerError, match="3 rows in a range of 2"):
+        Data.of(Data(DEVICE, 1, EDGE, 0, 2, 3, 1, 0, 1, b"").frame())
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"[1]", b"{", b"[" * 60_000, b'{"a":' * 9000, b"1" * 5000, b"{}" + b" " * JSON_BYTES_MAX, b"\xff\xfe"],
+    ids=["list", "cut", "deep list", "deep object", "huge number", "too long", "not text"],
+)
+def test_json_that_is_not_a_small_object_is_refused(payload: bytes) -> None:
+    with pytest.raises(PeerError, match="message-json"):
+        decode_json(payload)
+
+
+def test_json_too_large_to_be_read_is_not_sent() -> None:
+    with pytest.raises(UsageError, match="message-too-large"):
+        Status(DEVICE, {"text": "x" * JSON_BYTES_MAX}).frame()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"rates":{"gps":2}}',
+        b'{"rates":[1]}',
+        b'{"credit_bytes":-1}',
+        b'{"retry_after_s":NaN}',
+        b'{"rates":{"a":true}}',
+    ],
+)
+def test_a_hint_out_of_bounds_is_refused(body: bytes) -> None:
+    with pytest.raises(PeerError, match="message-hint"):
+        Hint.of(Frame(FrameType.HINT, DEVICE, body))
+
+
+def test_a_bare_refusal_names_nobody_it_could_not_identify() -> None:
+    refusal = Refusal.of(decode_one(bare_refusal("device-unknown", "not enrolled"))[0])
+    assert (refusal.code, refusal.device) == ("device-unknown", bytes(16))
+
+
+def test_the_digest_of_a_run_changes_with_everything_but_the_term() -> None:
+    frame = Data(DEVICE, 1, EDGE, 0, 2, 2, 7, 0, 1, b"columns").frame()
+    same = Data(DEVICE, 1, EDGE, 0, 2, 2, 7, 0, 1, b"columns", term=9).frame()
+    assert chain_digest(bytes(32), frame) == chain_digest(bytes(32), same)
+    others = (
+        Data(DEVICE, 1, EDGE, 0, 2, 2, 7, 0, 1, b"columnz").frame(),
+        Data(DEVICE, 1, EDGE, 1, 3, 2, 7, 0, 1, b"columns").frame(),
+        Data(DEVICE, 2, EDGE, 0, 2, 2, 7, 0, 1, b"columns").frame(),
+        Data(DEVICE, 1, EdgeId(5), 0, 2, 2, 7, 0, 1, b"columns").frame(),
+    )
+    assert len({chain_digest(bytes(32), other) for other in (frame, *others)}) == 5
