@@ -5,15 +5,17 @@ from __future__ import annotations
 from cloud_backend.spark.graph import JobGraph
 from cloud_backend.spark.manifest import Manifest, ManifestLog
 from cloud_backend.spark.store import Store
-from shared.recovery.retention import Retention, trims
+from shared.recovery.retention import Retention, kept, trims
 from shared.recovery.snapshots import Snapshots
+
+BASES_MIN = 2
 
 
 def collect(log: ManifestLog, term: int, graph: JobGraph, snapshots: Snapshots, retention: Retention) -> int:
     """Append what may go and delete its files; returns how many were deleted."""
     inputs = {name: graph.vertices[name].sources for name in graph.order}
     stable = {name: snapshots.stable(name) for name in graph.order}
-    answer = trims(inputs, stable, retention)
+    answer = trims(inputs, {name: _spared(log.state, name, stable[name], retention) for name in graph.order}, retention)
     oldest = {name: min((set(stable[name]) - answer.snapshots[name]) or {0}) for name in graph.order}
     log_epoch = min((oldest[name] for name in graph.order if not inputs[name]), default=0)
     entry = log.try_append(
@@ -25,6 +27,25 @@ def collect(log: ManifestLog, term: int, graph: JobGraph, snapshots: Snapshots, 
         for epoch in epochs:
             snapshots.collect(name, epoch)
     return delete_unnamed(log.store, log.state, term)
+
+
+def _spared(manifest: Manifest, vertex: str, stable: list[int], retention: Retention) -> list[int]:
+    """The stable epochs retention may choose from: without the newest ones until what is kept stands on two bases, so
+    that one damaged base never takes every snapshot with it."""
+    newest = kept(stable, retention)
+    oldest = newest[0] if newest else 0
+    for lineage in manifest.vertices[vertex].values():
+        if lineage.last is not None:
+            continue
+        bases = {
+            part.chain[0]: epoch
+            for epoch, committed in sorted(lineage.commits.items())
+            for part in committed.state
+            if epoch >= oldest and part.chain
+        }
+        if lineage.commits and any(each.state for each in lineage.commits.values()) and len(bases) < BASES_MIN:
+            return []
+    return stable
 
 
 def delete_unnamed(store: Store, manifest: Manifest, term: int) -> int:

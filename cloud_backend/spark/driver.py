@@ -16,7 +16,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -39,7 +39,7 @@ from cloud_backend.spark.schedule import (
     specification,
 )
 from cloud_backend.spark.store import Store
-from shared.errors import DamagedData
+from shared.errors import DamagedData, UsageError
 from shared.plan.encoding import encode_plan
 from shared.plan.graph import Plan
 from shared.recovery.retention import Retention
@@ -66,6 +66,7 @@ class JobSettings:
     task_timeout_s: float | None = 120.0
     retention: Retention = field(default_factory=Retention)
     collect_every: int = 20  # epochs
+    chain_max: int = 32  # files of a snapshot, base and deltas
     balance: bool = True
     ranges_max: int = 64
     overload: Overload = field(default_factory=Overload)
@@ -357,12 +358,16 @@ class JobManager:
     ) -> None:
         """Roll back what was damaged or lost. What reads it follows only if the second run differs (`cascade`)."""
         manifests = recovery_manifests(self.manifest, self.graph, code=self.runner.code, damaged=damaged)
-        plan = rollback(
-            [physical_name(physical) for physical in failed],
-            manifests,
-            [(f"{vertex} {text}", epoch) for vertex, text, epoch in lost],
-            to=to,
-        )
+        try:
+            plan = rollback(
+                [physical_name(physical) for physical in failed],
+                manifests,
+                [(f"{vertex} {text}", epoch) for vertex, text, epoch in lost],
+                to=to,
+            )
+        except UsageError as error:  # nothing intact is left inside the horizon: say so, the rest goes on
+            self.parked.update((physical, Parked(f"{reason}; {error.message}", ATTEMPTS_MAX)) for physical in failed)
+            return
         if self._append(
             "rollback", rollback=[[vertex, str(range_)] for vertex, range_ in failed], to=plan.epoch, changed=False,
             lost=[list(each) for each in lost], reason=reason, predicted=sorted(plan.rollback),
@@ -396,7 +401,7 @@ class JobManager:
                     self._loads.pop((vertex, range_), None)
                 self._append(
                     "ranges", vertex=vertex, old=[str(each) for each in division.old],
-                    new=[str(each) for each in division.new], **{"from": epoch + 1},
+                    new=[str(replace(each, since=epoch + 1)) for each in division.new], **{"from": epoch + 1},
                 )  # fmt: skip
 
     def _hint(self, backlog_bytes: int) -> None:

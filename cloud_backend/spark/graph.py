@@ -79,7 +79,8 @@ class JobGraph:
         return found
 
 
-def job_graph(plan: Plan) -> JobGraph:
+def job_graph(plan: Plan, *, given: bool = False) -> JobGraph:
+    """The graph of a plan. `given`: sync edges are not read from a log, their ingest vertices' records are there."""
     parts = {part.name: part for part in vertices(plan)}
     wire = {edge.name: edge.schema for edge in plan.edges}
     schemas: dict[str, Schema] = {name: with_device(schema) for name, schema in wire.items()}
@@ -93,10 +94,10 @@ def job_graph(plan: Plan) -> JobGraph:
         entry: _ingest_name(entry)
         for part in parts.values()
         for entry in part.inputs
-        if entry in wire and part.key != (DEVICE,)
+        if entry in wire and (given or part.key != (DEVICE,))
     }
     inputs = {
-        part.name: tuple(_input(part, entry, wire, producer, ingested) for entry in part.inputs)
+        part.name: tuple(_input(part, entry, wire, producer, ingested, given=given) for entry in part.inputs)
         for part in parts.values()
     }
     readers: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
@@ -126,10 +127,17 @@ def _ingest_name(edge: str) -> str:
 
 
 def _input(
-    part: Vertex, entry: str, wire: Mapping[str, Schema], producer: Mapping[str, str], ingested: Mapping[str, str]
+    part: Vertex,
+    entry: str,
+    wire: Mapping[str, Schema],
+    producer: Mapping[str, str],
+    ingested: Mapping[str, str],
+    *,
+    given: bool,
 ) -> LogInput | EdgeInput:
     if entry in wire:
-        return LogInput(entry) if part.key == (DEVICE,) else EdgeInput(entry, ingested[entry])
+        by_device = part.key == (DEVICE,) and not given
+        return LogInput(entry) if by_device else EdgeInput(entry, ingested[entry])
     return EdgeInput(entry, producer[entry], delay=1 if entry.startswith(FEEDBACK) else 0)
 
 
@@ -137,7 +145,7 @@ def _sinks(part: Vertex, plan: Plan) -> tuple[Sink, ...]:
     found = []
     for output in part.fragment.outputs:
         if output.kind in ("sync_back", "subscribe"):
-            node = plan.node(output.node)
+            node = plan.sink(output.name)
             stable = isinstance(node.operator, SyncBack) and node.operator.commit == "stable"
             found.append(Sink(output.name, node.type.key, stable))
     return tuple(found)

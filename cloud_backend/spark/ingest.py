@@ -34,6 +34,7 @@ class Arrival:
     device: str
     incarnation: int
     batch: Batch
+    ordinal: int  # its place among the records of the epoch's slice of the log
 
     @property
     def label(self) -> dict[str, object]:
@@ -53,11 +54,11 @@ _slots: dict[bytes, int] = {}
 def read_edges(
     log: Path, start: int, end: int, wire: Mapping[str, Schema], range_: Range
 ) -> tuple[dict[str, EdgeArrivals], int]:
-    """Per edge, the range's batches by (device, incarnation, seq), and how many bytes of the log were decoded."""
+    """Per edge, the range's batches in the order of the log, and how many bytes of the log were decoded."""
     found = {name: EdgeArrivals() for name in wire}
     names = {int(edge_id(name)): name for name in wire}
     read = 0
-    for _, record in Reader(log).read(start, end):
+    for ordinal, (_, record) in enumerate(Reader(log).read(start, end)):
         header = frame.HEADER.unpack_from(record.frame)
         name = names.get(header[_EDGE])
         if name is None or header[_TYPE] not in (FrameType.DATA, FrameType.FRONTIER):
@@ -74,13 +75,11 @@ def read_edges(
         if message.frontier_us != NO_FRONTIER:
             arrivals.frontiers[device] = max(message.frontier_us, arrivals.frontiers.get(device, NO_FRONTIER))
         if message.type is FrameType.DATA:
-            _decode(message, wire[name], device, arrivals)
-    for arrivals in found.values():
-        arrivals.batches.sort(key=lambda each: (each.device, each.incarnation, each.batch.lo))
+            _decode(message, wire[name], device, arrivals, ordinal)
     return found, read
 
 
-def _decode(message: frame.Frame, schema: Schema, device: str, arrivals: EdgeArrivals) -> None:
+def _decode(message: frame.Frame, schema: Schema, device: str, arrivals: EdgeArrivals, ordinal: int) -> None:
     data = Data.of(message)
     label = {"device": device, "incarnation": data.incarnation, "lo": data.lo, "hi": data.hi}
     if data.schema_id != schema.id:
@@ -99,7 +98,7 @@ def _decode(message: frame.Frame, schema: Schema, device: str, arrivals: EdgeArr
     batch = replace(
         batch, schema=with_device(schema), columns={DEVICE: constant, **batch.columns}, applied=data.applied
     )
-    arrivals.batches.append(Arrival(device, data.incarnation, batch))
+    arrivals.batches.append(Arrival(device, data.incarnation, batch, ordinal))
 
 
 def has_late_rows(arrivals: Sequence[Arrival]) -> bool:

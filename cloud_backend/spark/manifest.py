@@ -178,21 +178,23 @@ class Manifest:
             if lineage.last is None or lineage.position < lineage.last
         }
 
-    def state_before(self, physical: Physical, epoch: int) -> tuple[StatePart, ...] | None:
-        """The snapshot the range starts the epoch from; None while its parents have not come so far."""
+    def snapshot(self, physical: Physical, epoch: int) -> tuple[StatePart, ...] | None:
+        """The range's state after the epoch; None while it, or a range it was made of, has not come so far."""
         vertex, range_ = physical
-        lineage = self.lineage(physical)
-        if epoch > lineage.first:
-            committed = lineage.commits.get(epoch - 1)
+        lineage = self.vertices[vertex].get(range_)
+        if lineage is None:
+            return None
+        if epoch >= lineage.first:
+            committed = lineage.commits.get(epoch)
             return committed.state if committed and not committed.stale else None
         if not lineage.parents:
             return (StatePart(range_, (), ()),)
         parts: list[StatePart] = []
         for parent in lineage.parents:
-            before = self.vertices[vertex][parent].commits.get(epoch - 1)
-            if before is None or before.stale:
+            before = self.snapshot((vertex, parent), epoch)
+            if before is None:
                 return None
-            parts += [part.within(range_) for part in before.state if part.range.overlaps(range_)]
+            parts += [part.within(range_) for part in before if part.range.overlaps(range_)]
         return tuple(parts)
 
     def record_at(self, vertex: str, epoch: int) -> list[tuple[Range, Committed]] | None:
@@ -286,7 +288,7 @@ class Manifest:
         for vertex, lineages in self.vertices.items():
             oldest = min(entry["records"].get(vertex, 0), entry["snapshots"].get(vertex, 0))
             for range_, lineage in list(lineages.items()):
-                if lineage.last is not None and lineage.last <= oldest:
+                if lineage.last is not None and lineage.last < oldest:
                     del lineages[range_]
                     continue
                 for commits in (lineage.commits, lineage.superseded):

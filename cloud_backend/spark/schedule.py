@@ -38,7 +38,7 @@ def ready_steps(manifest: Manifest, graph: JobGraph, *, parked: Collection[Physi
 
 
 def _readable(manifest: Manifest, graph: JobGraph, step: Step) -> bool:
-    if manifest.state_before(step.physical, step.epoch) is None:
+    if manifest.snapshot(step.physical, step.epoch - 1) is None:
         return False
     for entry in graph.vertices[step.vertex].inputs:
         if isinstance(entry, LogInput):
@@ -50,10 +50,10 @@ def _readable(manifest: Manifest, graph: JobGraph, step: Step) -> bool:
 
 
 def specification(
-    manifest: Manifest, graph: JobGraph, step: Step, *, log: str, store: str, code: str
+    manifest: Manifest, graph: JobGraph, step: Step, *, log: str, store: str, code: str, chain_max: int = 32
 ) -> dict[str, Any]:
     """What the task needs to know; JSON."""
-    state = manifest.state_before(step.physical, step.epoch)
+    state = manifest.snapshot(step.physical, step.epoch - 1)
     assert state is not None
     records: dict[str, list[str]] = {}
     slices: list[list[int]] = []
@@ -71,7 +71,7 @@ def specification(
         "store": store, "vertex": step.vertex, "range": str(step.range), "epoch": step.epoch,
         "generation": manifest.lineage(step.physical).generation, "term": manifest.term, "plan": manifest.plan,
         "code": code, "state": [part.to_json() for part in state], "log": {"directory": log, "slices": slices},
-        "records": records,
+        "records": records, "chain_max": chain_max,
     }  # fmt: skip
 
 
@@ -153,7 +153,7 @@ def recovery_manifests(
                 for epoch, committed in lineage.commits.items()
                 if not committed.stale and not committed.state_files() & unusable
             }
-            if manifest.state_before((vertex, range_), lineage.first) is not None and lineage.first in manifest.cuts:
+            if manifest.snapshot((vertex, range_), lineage.first - 1) is not None and lineage.first in manifest.cuts:
                 snapshots.add(lineage.first - 1)
             ran = [each.code for epoch, each in lineage.commits.items() if epoch <= lineage.position]
             found[physical_name((vertex, range_))] = VertexManifest(

@@ -39,6 +39,8 @@ def open_session(
         "spark.sql.adaptive.enabled": "false",  # a coalesced partition would put two ranges into one task
         "spark.sql.shuffle.partitions": "2",
         "spark.python.worker.reuse": "true",
+        # Else a worker started in a source tree would import that instead of the zip that was shipped to it.
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shared.errors import BrokenInvariant
+from shared.errors import BrokenInvariant, UsageError
 
 SLOTS = 1024
 _SHIFT = np.uint64(64 - 10)
@@ -26,18 +26,27 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Range:
-    """Slots [lo, hi)."""
+    """Slots [lo, hi). `since` tells a range from an earlier one of the same slots that was split or merged away."""
 
     lo: int
     hi: int
+    since: int = 1
 
     def __str__(self) -> str:
-        return f"{self.lo}-{self.hi}"
+        return f"{self.lo}-{self.hi}" + (f"@{self.since}" if self.since != 1 else "")
 
     @staticmethod
     def parse(text: str) -> Range:
-        lo, _, hi = text.partition("-")
-        return Range(int(lo), int(hi))
+        """The range that prints as this text; UsageError for anything else."""
+        slots, _, since = text.partition("@")
+        lo, _, hi = slots.partition("-")
+        try:
+            return Range(int(lo), int(hi), int(since or 1))
+        except ValueError:
+            raise UsageError(f"{text!r} is not a range of slots like 0-512", code="spark-range") from None
+
+    def same_slots(self, other: Range) -> bool:
+        return (self.lo, self.hi) == (other.lo, other.hi)
 
     def overlaps(self, other: Range) -> bool:
         return self.lo < other.hi and other.lo < self.hi

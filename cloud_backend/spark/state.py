@@ -1,7 +1,8 @@
 """State of a physical vertex: a base and deltas in files, and a cache in the worker that catches up.
 
 A snapshot of epoch e is a chain of file names: a base, then one delta per epoch. A task writes only what changed
-(O(change)); when the deltas outweigh the base it writes a new base instead.
+(O(change)); when the deltas outweigh the base, or the chain is long, it writes a new base instead. A chain is also how
+much one damaged base takes with it, so collection keeps at least two of them.
 
 Spark reuses Python workers without affinity, so the pipeline a worker kept is often some epochs old. The cache
 therefore holds, per physical vertex, the pipeline and the chain it stands for: when that chain is a prefix of the one
@@ -80,11 +81,11 @@ def forget_all() -> None:
 
 
 def save(
-    store: Store, prefix: str, pipeline: Stateful, chain: Sequence[str], sizes: Sequence[int]
+    store: Store, prefix: str, pipeline: Stateful, chain: Sequence[str], sizes: Sequence[int], *, chain_max: int = 32
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Write the snapshot of an epoch after the one `chain` stands for; returns the new chain and its file sizes."""
     deltas = sum(sizes[1:])
-    if not chain or (len(sizes) > DELTAS_MIN and deltas >= sizes[0]):
+    if not chain or len(chain) >= chain_max or (len(sizes) > DELTAS_MIN and deltas >= sizes[0]):
         data = pipeline.snapshot()
         return (store.write_file(prefix, "base", data),), (len(data),)
     data = pipeline.changes_since_snapshot()

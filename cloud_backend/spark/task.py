@@ -68,7 +68,7 @@ def run(spec: Spec) -> dict[str, Any]:
     try:
         for name in spec.get("modules", ()):
             import_module(name)
-        graph = _graph(Path(spec["store"]), spec["plan"])
+        graph = _graph(Path(spec["store"]), spec["plan"], given=spec.get("given", False))
         outcome = _Task(spec, graph).run()
     except _Lost as lost:
         return {"failed": lost.kind, "file": lost.file, "message": str(lost), "code": lost.code}
@@ -141,13 +141,22 @@ class _Task:
             for edge, arrivals in found.items():
                 self.quarantined += [{"edge": edge, **refused} for refused in arrivals.refused]
                 self.progress[edge] = Progress(NO_FRONTIER, arrivals.frontiers)
-                units += self._joined(edge, arrivals.batches)
+                if self.vertex.ingest or self.vertex.merge == "ordered":
+                    units += self._joined(edge, arrivals.batches)
+            if not self.vertex.ingest and self.vertex.merge != "ordered":
+                came = [(each.ordinal, edge, each) for edge, arrivals in found.items() for each in arrivals.batches]
+                units += [_unit(edge, each) for _, edge, each in sorted(came, key=lambda each: each[0])]
         return units
 
     def _joined(self, edge: str, arrivals: Sequence[ingest.Arrival]) -> list[Unit]:
         """The devices' batches as one, unless a row is earlier than a frontier its device gave before it: whether
         that row is late must not depend on where epochs were cut, so then each batch goes in with its own frontier."""
-        units = [Unit(edge, each.batch, {"edge": edge, **each.label}) for each in arrivals]
+        units = [_unit(edge, each) for each in arrivals]
+        if self.vertex.ingest:
+            return [
+                replace(unit, batch=replace(unit.batch, seq=(each.ordinal << 24) + np.arange(len(unit.batch))))
+                for unit, each in zip(units, arrivals, strict=True)
+            ]
         if ingest.has_late_rows(arrivals):
             return units
         units = [replace(unit, batch=replace(unit.batch, frontier_us=NO_FRONTIER)) for unit in units]
@@ -169,7 +178,7 @@ class _Task:
             self.bytes_read += read
             progresses.append(_progress_from_json(footer.progress))
             if len(rows):
-                parts.append(rows)
+                parts.append(rows.take(np.argsort(rows.seq, kind="stable")))
         # What is fed back holds nothing up: by the time it enters, its epoch is over.
         self.progress[entry.edge] = Progress(END_OF_TIME) if entry.delay else _together(progresses)
         if not parts:
@@ -177,8 +186,11 @@ class _Task:
         schema = self.graph.schemas[entry.edge]
         rows = records.Rows.concatenate(schema, parts)
         demand_inside(slots_of(rows.columns, self.vertex.key, len(rows)), self.range)
+        producer = self.graph.vertices[entry.vertex]
         if self.vertex.merge == "ordered":
-            rows = rows.take(_canonical_order(rows, self.graph.vertices[entry.vertex].key))
+            rows = rows.take(_canonical_order(rows, producer.key))
+        elif producer.ingest and self.vertex.merge == "logged":
+            rows = rows.take(np.argsort(rows.seq, kind="stable"))
         # Numbered anew, the same at every replay: the producer's ranges may have been divided differently.
         lo = self.epoch << 32
         batch = Batch(schema, rows.columns, rows.time_us, np.arange(lo, lo + len(rows)), lo, lo + len(rows))
@@ -187,7 +199,7 @@ class _Task:
     # -- running ---------------------------------------------------------------------------------------------------
 
     def _ingest(self, units: Sequence[Unit]) -> dict[str, tuple[records.Rows, Progress]]:
-        """Decoded rows as they are; numbers are the devices' own."""
+        """Decoded rows as they are, numbered by the order of the log, which is the recorded interleaving."""
         (edge,) = self.vertex.readers
         schema = self.graph.schemas[edge]
         return {edge: (_gathered(schema, [unit.batch for unit in units]), self.progress[edge])}
@@ -236,7 +248,14 @@ class _Task:
                 progress.setdefault(name, []).append(pipeline.take_progress(name))
             running.append((part, pipeline, key))
         for part, pipeline, key in running:
-            chain, sizes = state.save(self.store, f"{self.prefix}.p{part.range}", pipeline, part.chain, part.sizes)
+            chain, sizes = state.save(
+                self.store,
+                f"{self.prefix}.p{part.range}",
+                pipeline,
+                part.chain,
+                part.sizes,
+                chain_max=self.spec["chain_max"],
+            )
             state.keep(key, chain, pipeline)
             saved.append(StatePart(part.range, chain, sizes))
         names = [*self.vertex.readers, *(sink.name for sink in self.vertex.sinks)]
@@ -263,7 +282,7 @@ class _Task:
 
     def _push(self, pipeline: Pipeline, part: StatePart, units: Sequence[Unit]) -> list[tuple[str, Batch]]:
         emitted: list[tuple[str, Batch]] = []
-        whole = part.range == self.range
+        whole = part.range.same_slots(self.range)
         for unit in units:
             batch = unit.batch if whole else _only_slots(unit.batch, self.vertex.key, part.range)
             try:
@@ -284,7 +303,7 @@ class _Task:
         """The batch's rows that this part of the state may speak for: after a split both halves hold every key's state,
         and each says only what belongs to its own slots."""
         rows = _gathered(self._schema(name), [batch])
-        if part.range == WHOLE or not self.vertex.key or len(rows) == 0:
+        if part.range.same_slots(WHOLE) or not self.vertex.key or len(rows) == 0:
             return rows
         slots = slots_of(rows.columns, self.vertex.key, len(rows))
         inside = (slots >= part.range.lo) & (slots < part.range.hi)
@@ -306,11 +325,15 @@ class _Task:
         return written
 
 
-def _graph(store: Path, plan: int) -> JobGraph:
+def _graph(store: Path, plan: int, *, given: bool) -> JobGraph:
     key = (str(store), plan)
     if key not in _graphs:
-        _graphs[key] = job_graph(decode_plan((store / "plans" / f"{plan}.plan").read_bytes()))
+        _graphs[key] = job_graph(decode_plan((store / "plans" / f"{plan}.plan").read_bytes()), given=given)
     return _graphs[key]
+
+
+def _unit(edge: str, arrival: ingest.Arrival) -> Unit:
+    return Unit(edge, arrival.batch, {"edge": edge, **arrival.label})
 
 
 def _canonical_order(rows: records.Rows, producer_key: tuple[str, ...]) -> np.ndarray:

@@ -1,0 +1,181 @@
+"""`evaluate(engine="spark")`: a program over columns in memory, through the same vertices, tasks, records and state
+files as a job, on a Spark session.
+
+Everything runs on the cloud side here: each source becomes an edge whose rows are recorded as if an ingest vertex had
+read them, in EPOCHS epochs so that state crosses an epoch, and time moves at the end as it does in the numpy engine.
+Rows of a sink come back by (time, key, order of emission).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cloud_backend.spark import records
+from cloud_backend.spark.graph import JobGraph, job_graph
+from cloud_backend.spark.manifest import Committed, ManifestLog, RecordFile
+from cloud_backend.spark.plans import store_plan
+from cloud_backend.spark.schedule import ready_steps, specification
+from cloud_backend.spark.slots import WHOLE, slots_of
+from cloud_backend.spark.store import Store
+from shared.batch import NO_FRONTIER
+from shared.errors import ResurgeError, UsageError
+from shared.plan import operators as op
+from shared.plan.graph import Node, Plan
+from shared.stream.registry import registered
+from shared.stream.schema import Schema, dtype
+
+if TYPE_CHECKING:
+    from cloud_backend.spark.driver import Runner
+
+EPOCHS = 2
+RANGES = 2
+EDGE = "given_"
+
+Columns = Mapping[str, np.ndarray]
+
+
+def evaluate(
+    plan: Plan, given: Mapping[str, Columns], *, frontier_us: int, runner: Runner | None = None
+) -> dict[str, dict[str, np.ndarray]]:
+    """What the sinks receive. Without a runner, on the session that is active or on `local[2]`."""
+    with tempfile.TemporaryDirectory(prefix="resurge-evaluate-") as directory:
+        return _Evaluation(Path(directory), all_on_cloud(plan), runner or _runner(Path(directory))).run(
+            given, frontier_us
+        )
+
+
+def _runner(directory: Path) -> Runner:
+    from cloud_backend.spark.session import SparkRunner, open_session
+
+    modules = {kind.implementation.__module__ for kind in registered().values()}
+    return SparkRunner(open_session("local[2]"), directory / "code", sorted(modules), check=False)
+
+
+def all_on_cloud(plan: Plan) -> Plan:
+    """The same program with every operator in the cloud: sources sync at once, nothing else crosses."""
+    nodes: list[Node] = []
+    stands_for: dict[int, int] = {}
+
+    def add(node: Node, operator: op.Operator, inputs: tuple[int, ...]) -> int:
+        nodes.append(replace(node, id=len(nodes), operator=operator, inputs=inputs))
+        return len(nodes) - 1
+
+    for node in plan.nodes:
+        inputs = tuple(stands_for[number] for number in node.inputs)
+        if isinstance(node.operator, op.Sync):
+            stands_for[node.id] = inputs[0]
+        elif isinstance(node.operator, op.SyncBack):
+            add(node, op.Subscribe(node.operator.name), inputs)
+            stands_for[node.id] = inputs[0]
+        elif isinstance(node.operator, op.Sensor | op.Timer | op.Appended):
+            source = add(node, node.operator, ())
+            stands_for[node.id] = add(node, op.Sync(EDGE + edge_name(node.operator)), (source,))
+        elif isinstance(node.operator, op.Request):
+            raise UsageError(
+                f"sensor {node.operator.sensor!r} is read on request, which only a device can do; evaluate it "
+                'with engine="numpy"',
+                code="evaluate-request",
+            )
+        else:
+            stands_for[node.id] = add(node, node.operator, inputs)
+    return Plan(tuple(nodes), plan.version, plan.name)
+
+
+def edge_name(source: op.Sensor | op.Timer | op.Appended) -> str:
+    return "".join(letter if letter.isalnum() else "_" for letter in op.input_name(source))
+
+
+class _Evaluation:
+    def __init__(self, directory: Path, plan: Plan, runner: Runner) -> None:
+        self.store = Store(directory / "store")
+        self.store.create()
+        self.runner = runner
+        self.graph: JobGraph = job_graph(plan, given=True)
+        self.log = ManifestLog(self.store)
+        self.term = self.log.take_over("evaluate")
+        number = store_plan(self.store, plan)
+        ingests = {name for name in self.graph.order if self.graph.vertices[name].ingest}
+        divided = {name: 1 if name in ingests else RANGES for name in self.graph.order}
+        self._append("plan", plan=number, vertices=divided)
+        self.names = {
+            EDGE + edge_name(node.operator): op.input_name(node.operator)
+            for node in plan.nodes
+            if isinstance(node.operator, op.Sensor | op.Timer | op.Appended)
+        }
+
+    def run(self, given: Mapping[str, Columns], frontier_us: int) -> dict[str, dict[str, np.ndarray]]:
+        for epoch in range(1, EPOCHS + 1):
+            self._append("cut", epoch=epoch, starts={}, ends={}, frontiers={})
+            for name in self.graph.order:
+                if self.graph.vertices[name].ingest:
+                    self._give(name, epoch, given, frontier_us)
+        while steps := ready_steps(self.log.state, self.graph):
+            specs = [
+                specification(
+                    self.log.state, self.graph, step, log="", store=str(self.store.root), code=self.runner.code
+                ) | {"given": True}
+                for step in steps
+            ]  # fmt: skip
+            for step, outcome in zip(steps, self.runner.run(specs), strict=True):
+                if "ok" not in outcome:
+                    raise ResurgeError(f"{step.vertex}: {outcome['message']}", code="evaluate-failed")
+                if outcome["ok"]["quarantined"]:
+                    raise ResurgeError(
+                        f"{step.vertex}: {outcome['ok']['quarantined'][0]['reason']}", code="evaluate-failed"
+                    )
+                self._append("commit", vertex=step.vertex, ranges={str(step.range): outcome["ok"]})
+        return {
+            sink.name: self._sink(name, sink.name, sink.key)
+            for name in self.graph.order
+            for sink in self.graph.vertices[name].sinks
+        }
+
+    def _give(self, vertex: str, epoch: int, given: Mapping[str, Columns], frontier_us: int) -> None:
+        """Record this epoch's share of a source's rows as its ingest vertex would have."""
+        ((edge, readers),) = self.graph.vertices[vertex].readers.items()
+        schema = self.graph.schemas[edge]
+        columns = given.get(self.names[edge], {"time": np.empty(0, np.int64)} | _empty(schema))
+        count = len(columns["time"])
+        share = slice(count * (epoch - 1) // EPOCHS, count * epoch // EPOCHS)
+        rows = records.Rows(
+            schema, {name: columns[name][share] for name in schema.names}, columns["time"][share],
+            np.arange(count, dtype=np.int64)[share], np.zeros(0, np.uint16),
+        )  # fmt: skip
+        floor = frontier_us if epoch == EPOCHS else NO_FRONTIER
+        outputs = {}
+        for reader, key in readers:
+            placed = replace(rows, slot=slots_of(rows.columns, key, len(rows)))
+            data, footer = records.encode(placed, {"floor": floor, "devices": {}, "complete": None})
+            file = self.store.write_file(f"given.e{epoch}.t{self.term}", "record", data, durable=False)
+            outputs[edge, reader] = RecordFile(file, footer.rows, len(data), footer.digest_of(WHOLE))
+        committed = Committed(epoch, 0, outputs, (), len(rows), 0, 0.0, self.runner.code, self.log.state.plan)
+        self._append("commit", vertex=vertex, ranges={str(WHOLE): committed.to_json()})
+
+    def _sink(self, vertex: str, sink: str, key: tuple[str, ...]) -> dict[str, np.ndarray]:
+        schema = self.graph.plan.sink(sink).type.schema
+        parts = [
+            records.read_slice(self.store.files / committed.outputs[sink, ""].file, WHOLE)[0]
+            for epoch in range(1, EPOCHS + 1)
+            for _, committed in self.log.state.record_at(vertex, epoch) or ()
+        ]
+        if not parts:
+            return {"time": np.empty(0, np.int64)} | _empty(schema)
+        rows = records.Rows.concatenate(schema, parts)
+        order = np.arange(len(rows))
+        for name in reversed(key):
+            order = order[np.argsort(rows.columns[name][order], kind="stable")]
+        rows = rows.take(order[np.argsort(rows.time_us[order], kind="stable")])
+        return {"time": rows.time_us} | {name: rows.columns[name] for name in schema.names}
+
+    def _append(self, kind: str, **fields: object) -> None:
+        assert self.log.try_append(kind, term=self.term, **fields) is not None
+
+
+def _empty(schema: Schema) -> dict[str, np.ndarray]:
+    return {column.name: np.empty(0, dtype(column.kind)) for column in schema}

@@ -1,0 +1,170 @@
+"""Whatever breaks, the results are those of a run in which nothing broke. Without a JVM; tests/spark does it on Spark."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from cloud_backend.spark import state
+from cloud_backend.spark.session import LocalRunner
+from cloud_backend.spark.undo import roll_back
+from shared.errors import UsageError
+from tests.spark.schedules import Killed, Schedule, killed_at
+from tests.spark.worlds import World, cells_plan, trips_plan
+
+
+@pytest.mark.covers("SO-32")
+def test_a_driver_killed_at_any_durable_call_is_resumed_exactly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = rows = 0
+    for call in range(0, 400):
+        world = World(tmp_path / str(call), trips_plan(), devices=2)
+        world.append(20, batches=1)
+        driver = world.driver()
+        with killed_at(monkeypatch, call) as died, contextlib.suppress(Killed):
+            driver.drain()
+        if not died:
+            break
+        points += 1
+        state.forget_all()
+        world.driver().drain()
+        rows += world.check(least_rows=4)[0]
+    print(f"{points} points, {rows} rows compared")
+    assert points >= 10
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_schedules_without_a_jvm(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    print(Schedule(tmp_path, seed, lambda _: LocalRunner(), monkeypatch, rounds=4).run())
+
+
+@pytest.mark.parametrize("damage", ["lost", "damaged"])
+@pytest.mark.covers("SO-28", "SO-30")
+def test_a_broken_state_file_rolls_back_exactly_its_range(tmp_path: Path, damage: str) -> None:
+    world = World(tmp_path, cells_plan())
+    driver = world.driver()
+    for _ in range(3):
+        world.append()
+        driver.drain()
+    lineages = driver.manifest.vertices["cells"]
+    broken = min(lineages)
+    (part,) = lineages[broken].commits[3].state
+    path = driver.store.files / part.chain[-1]
+    path.unlink() if damage == "lost" else path.write_bytes(b"?" * path.stat().st_size)
+    state.forget_all()
+    world.append()
+    driver.drain()
+    (entry,) = driver.manifest.rollbacks
+    assert entry["rollback"] == [["cells", str(broken)]]
+    assert entry["predicted"] == [f"cells {broken}"]  # an all-deterministic plan rolls back exactly what failed
+    assert driver.events.cascades == 0
+    world.check(least_rows=50)
+
+
+def test_a_lost_record_runs_its_producer_again_and_nobody_else(tmp_path: Path) -> None:
+    world = World(tmp_path, cells_plan())
+    driver = world.driver()
+    for _ in range(2):
+        world.append()
+        driver.drain()
+    world.append()
+    driver.step()  # epoch 3 is cut and "mine" has run it; nobody has read its records yet
+    committed = driver.manifest.vertices["mine"][min(driver.manifest.vertices["mine"])].commits[3]
+    (record,) = [record for (_, reader), record in committed.outputs.items() if reader]
+    (driver.store.files / record.file).unlink()
+    driver.drain()
+    (entry,) = driver.manifest.rollbacks
+    assert entry["rollback"] == [["mine", str(min(driver.manifest.vertices["mine"]))]]
+    assert entry["to"] == 2
+    world.check(least_rows=50)
+
+
+def test_a_poison_batch_is_quarantined_and_the_job_goes_on(tmp_path: Path) -> None:
+    world = World(tmp_path, cells_plan(faults=tmp_path / "faults"))
+    driver = world.driver()
+    world.append()
+    world.append(poison=2)
+    world.append()
+    driver.drain()
+    (quarantined,) = driver.events.quarantined
+    assert quarantined["device"] == world.ids[2].hex()
+    assert (quarantined["lo"], quarantined["hi"]) == (30, 45)
+    assert quarantined["reason"] == "ValueError: cannot bear 666"
+    assert driver.status()["quarantined_count"] == 1
+    assert driver.manifest.position("everything") == driver.manifest.last_cut
+    mine = [row for row in world.results.latest("mine") if row.device == world.ids[2].hex()]
+    assert [row.values["n"] for row in mine] == [10, 10, 10, 5, 10, 10, 10, 10]  # the batch's 15 rows are missing
+
+
+def test_an_operator_bug_found_later_is_undone_while_the_rest_goes_on(tmp_path: Path) -> None:
+    world = World(tmp_path, cells_plan(factor=7.0))
+    driver = world.driver()
+    for _ in range(4):
+        world.append()
+        driver.drain()
+    before = driver.manifest.position("mine")
+    fixed = cells_plan()
+    said = roll_back(driver.store.root, "mine", 1, dry_run=True, fixed=fixed)
+    assert said.entry is None
+    assert {name.split()[0] for name in said.plan.rollback} == {"mine", "cells", "everything"}
+    assert said.cost["replay_bytes"] > 0
+    roll_back(driver.store.root, "mine", 0, fixed=fixed)
+    world.append()
+    driver.drain()
+    world.plan = fixed
+    assert driver.manifest.position("mine") == before + 1
+    rows, _ = world.check(least_rows=100)
+    revisions = [row.revision for row in world.results.current()]
+    assert max(revisions) >= 1 << 32
+    print(f"{rows} rows compared after correction")
+
+
+def test_rolling_back_a_middle_vertex_leaves_what_is_above_it_alone(tmp_path: Path) -> None:
+    world = World(tmp_path, cells_plan())
+    driver = world.driver()
+    for _ in range(4):
+        world.append()
+        driver.drain()
+    commits = driver.events.commits
+    said = roll_back(driver.store.root, "cells", 2)
+    assert said.plan.replay == dict.fromkeys(said.plan.replay, 3)
+    assert {name.split()[0] for name in said.plan.replay} == {"mine"}
+    driver.drain()
+    # Two epochs of `cells` ran again; their output was the same, so the cascade stopped there.
+    assert driver.events.commits - commits == 2
+    assert driver.events.cascades == 0
+    world.check(least_rows=50)
+
+
+def test_a_rollback_of_one_range_moves_only_it(tmp_path: Path) -> None:
+    world = World(tmp_path, cells_plan())
+    driver = world.driver()
+    for _ in range(3):
+        world.append()
+        driver.drain()
+    target = max(driver.manifest.vertices["mine"])
+    roll_back(driver.store.root, "mine", 1, ranges=[target])
+    driver._catch_up()
+    positions = driver.manifest.frontier_of("mine")
+    assert positions[target] == 1
+    assert all(at == 3 for range_, at in positions.items() if range_ != target)
+    driver.drain()
+    world.check(least_rows=50)
+
+
+@pytest.mark.covers("T11")
+def test_stable_results_cannot_be_undone(tmp_path: Path) -> None:
+    import resurge as rs
+
+    up = rs.sensor("walk", every="1s", columns={"x": "float64", "cell": "int64"}).sync("walk", batch=20)
+    plan = rs.plan_of(up.tumbling("10s").aggregate(n=rs.count()).sync_back("firm", commit="stable"))
+    world = World(tmp_path, plan)
+    driver = world.driver()
+    world.append()
+    driver.drain()
+    world.check(least_rows=10)
+    with pytest.raises(UsageError, match=r"choose --to 1 or later \[rollback-past-stable\]"):
+        roll_back(driver.store.root, "firm", 0)

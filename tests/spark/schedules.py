@@ -1,0 +1,238 @@
+"""Random failure schedules: a seed decides the program, the devices, and what breaks when.
+
+After every schedule the results must equal those of a run without failures. Drivers die at a random call to the store
+or the results (`Killed` is no Exception, so nothing can handle it), files vanish or rot, vertices are rolled back, ranges
+split and merge, workers are killed, raise or hang.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cloud_backend.results.store import Results
+from cloud_backend.spark import state
+from cloud_backend.spark.driver import JobManager, JobSettings, Runner
+from cloud_backend.spark.manifest import ManifestLog
+from cloud_backend.spark.publication import Publication
+from cloud_backend.spark.slots import Range
+from cloud_backend.spark.store import Store
+from cloud_backend.spark.undo import roll_back
+from shared.errors import UsageError
+from shared.plan.graph import Plan
+from tests.spark.worlds import World, cells_plan, trips_plan
+
+NO_APPLY = True
+CALLS = (
+    (Store, "write_file"),
+    (Store, "put_entry"),
+    (Store, "sync_files"),
+    (Results, "publish"),
+    (Publication, "_save"),
+)
+
+
+class Killed(BaseException):
+    """The driver's process is gone."""
+
+
+@contextmanager
+def killed_at(patch: pytest.MonkeyPatch, call: int) -> Iterator[list[str]]:
+    """The driver dies before (even) or after (odd) its `call // 2`-th call to something durable."""
+    seen = 0
+    died: list[str] = []
+
+    def wrap(kind: type, name: str) -> None:
+        original = getattr(kind, name)
+
+        def mortal(*arguments: object, **named: object) -> object:
+            nonlocal seen
+            here, seen = seen, seen + 2
+            if here == call:
+                died.append(f"before {name}")
+                raise Killed
+            answer = original(*arguments, **named)
+            if here + 1 == call:
+                died.append(f"after {name}")
+                raise Killed
+            return answer
+
+        patch.setattr(kind, name, mortal)
+
+    with patch.context() as inner:
+        patch, outer = inner, patch
+        for kind, name in CALLS:
+            wrap(kind, name)
+        yield died
+        patch = outer
+
+
+def random_plan(chance: random.Random, faults: Path) -> Plan:
+    return chance.choice(
+        [
+            trips_plan,
+            cells_plan,
+            lambda: cells_plan(faults=faults),
+            lambda: cells_plan(faults=faults, merge="logged"),
+        ][: 2 if NO_APPLY else 4]
+    )()
+
+
+class Schedule:
+    def __init__(
+        self,
+        root: Path,
+        seed: int,
+        make_runner: Callable[[World], Runner],
+        patch: pytest.MonkeyPatch,
+        *,
+        worker_faults: bool = False,
+        rounds: int = 5,
+    ) -> None:
+        self.chance = random.Random(seed)
+        self.faults = root / "faults"
+        self.faults.mkdir(parents=True)
+        self.patch = patch
+        self.rounds = rounds
+        self.worker_faults = worker_faults
+        settings = JobSettings(epoch_s=0.0, balance=False, collect_every=4, chain_max=3, task_timeout_s=20.0)
+        settings = replace(settings, retention=replace(settings.retention, keep=2, horizon=self.chance.choice([3, 50])))
+        self.world = World(
+            root, random_plan(self.chance, self.faults), seed=seed, settings=settings, make_runner=make_runner
+        )
+        self.fired: list[str] = []
+
+    def run(self) -> str:
+        """The line to print: faults fired, rows compared, both digests. Raises when they differ or are empty."""
+        driver = self.world.driver()
+        for _ in range(self.rounds):
+            self.world.append(self.chance.choice([10, 20, 30]))
+            driver = self._round(driver)
+        driver.drain()
+        rows, found, wanted = self.world.compare()
+        assert self.fired
+        assert rows > 0
+        assert found == wanted, f"faults {self.fired}\n{self.world.difference()}"
+        assert not driver.parked
+        return f"faults {len(self.fired)} ({', '.join(self.fired)}), rows {rows}, digests {found[:12]} {wanted[:12]}"
+
+    def _round(self, driver: JobManager) -> JobManager:
+        kinds = [self._kill_driver, self._lose_file, self._damage_file, self._undo, self._redivide, self._race]
+        if self.worker_faults and "troubled" in str(self.world.plan):
+            kinds += [self._break_worker] * 3
+        return self.chance.choice(kinds)(driver)
+
+    # -- faults ----------------------------------------------------------------------------------------------------
+
+    def _kill_driver(self, driver: JobManager) -> JobManager:
+        with killed_at(self.patch, self.chance.randrange(40)) as died:
+            try:
+                driver.drain()
+            except Killed:
+                self.fired.append(f"driver killed {died[0]}")
+        state.forget_all()
+        return self.world.driver()
+
+    def _lose_file(self, driver: JobManager) -> JobManager:
+        return self._with_file(driver, "lost", lambda path: path.unlink())
+
+    def _damage_file(self, driver: JobManager) -> JobManager:
+        def damage(path: Path) -> None:
+            data = bytearray(path.read_bytes())
+            data[self.chance.randrange(len(data))] ^= 0x20
+            path.write_bytes(data)
+
+        return self._with_file(driver, "damaged", damage)
+
+    def _with_file(self, driver: JobManager, word: str, act: Callable[[Path], None]) -> JobManager:
+        """Break the newest state, or a record that somebody has yet to read."""
+        driver.step()
+        names = self._files_in_use(driver)
+        if names:
+            name = self.chance.choice(names)
+            act(driver.store.files / name)
+            self.fired.append(f"{name.rsplit('.', 1)[1]} {word}")
+        state.forget_all()
+        driver = self.world.driver()
+        driver.drain()
+        return driver
+
+    def _files_in_use(self, driver: JobManager) -> list[str]:
+        manifest = driver.manifest
+        names: set[str] = set()
+        for vertex, lineages in manifest.vertices.items():
+            readers = [manifest.position(reader) for reader in driver.graph.readers_of(vertex)]
+            for lineage in lineages.values():
+                newest = lineage.commits.get(lineage.position)
+                if newest is not None and lineage.last is None:
+                    names |= newest.state_files()
+                for epoch, committed in lineage.commits.items():
+                    if readers and epoch > min(readers):
+                        names |= {record.file for (_, reader), record in committed.outputs.items() if reader}
+        return sorted(names)
+
+    def _undo(self, driver: JobManager) -> JobManager:
+        driver.step()
+        vertex = self.chance.choice(driver.graph.order)
+        position = driver.manifest.position(vertex)
+        if position:
+            try:
+                answer = roll_back(driver.store.root, vertex, self.chance.randrange(max(0, position - 2), position))
+                self.fired.append(f"{vertex} rolled back to {answer.plan.epoch}")
+            except UsageError as error:
+                if error.code != "rollback-beyond-horizon":
+                    raise
+        driver.drain()
+        return driver
+
+    def _redivide(self, driver: JobManager) -> JobManager:
+        driver.drain()
+        vertex = self.chance.choice(driver.graph.order)
+        epoch = driver.manifest.position(vertex)
+        ranges = driver.manifest.ranges_at(vertex, epoch + 1)
+        if len(ranges) > 2 and self.chance.random() < 0.5:
+            old = ranges[:2]
+            new = [Range(old[0].lo, old[1].hi, epoch + 1)]
+        else:
+            old = [self.chance.choice(ranges)]
+            new = [replace(half, since=epoch + 1) for half in old[0].halves()]
+        done = driver._append(
+            "ranges", vertex=vertex, old=[str(each) for each in old], new=[str(each) for each in new],
+            **{"from": epoch + 1},
+        )  # fmt: skip
+        assert done
+        self.fired.append(f"{vertex} {'split' if len(new) > 1 else 'merged'}")
+        return driver
+
+    def _race(self, driver: JobManager) -> JobManager:
+        """A second driver takes over while the first still thinks it is the one; the first must stop."""
+        from cloud_backend.spark.manifest import Fenced
+
+        driver.step()
+        successor = self.world.driver()
+        self.world.append(10)
+        with pytest.raises(Fenced):
+            driver.drain()
+        self.fired.append("driver fenced")
+        successor.drain()
+        return successor
+
+    def _break_worker(self, driver: JobManager) -> JobManager:
+        fault = self.chance.choice(["kill", "kill", "raise"])
+        path = self.faults / f"{fault}.{len(self.fired)}"
+        path.touch()
+        driver.drain()
+        if path.with_name(f"fired.{path.name}").exists():
+            self.fired.append(f"worker {fault}")
+        else:
+            path.unlink()
+        return driver
+
+
+def manifest_of(world: World) -> ManifestLog:
+    return ManifestLog(Store(world.store_dir))
