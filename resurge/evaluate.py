@@ -19,7 +19,7 @@ from shared.plan.fragments import Fragment, Input
 from shared.plan.graph import Plan
 from shared.plan.placement import fragment_input, fragment_outputs
 from shared.stream.drafts import Draft, assemble, user_line
-from shared.stream.expressions import TIME
+from shared.stream.expressions import FLOATS, TIME
 from shared.stream.schema import Schema, dtype
 from shared.stream.stream import Stream
 
@@ -40,9 +40,9 @@ def evaluate(
     """What a program's sinks receive, by name: {sink: {column: values}}, `time` included.
 
     `program` is a plan, or a stream, whose rows are then the sink "out". `inputs` are the columns of each source by
-    name (a timer's is "timer NAME"): `time` in microseconds, the schema's columns, and `device` where there are
-    several. Rows stand in stream order. At the end every window closes, unless `frontier_us` says that time has come
-    less far.
+    name (a timer's is "timer NAME"): `time` in microseconds, the schema's columns (floats left out are missing, NaN),
+    and `device` where there are several. Rows stand in stream order. At the end every window closes, unless
+    `frontier_us` says that time has come less far.
 
     >>> rs.evaluate(gps.where(col.accuracy < 50), {"gps": {"time": [0, 1], "accuracy": [9.0, 80.0], ...}})
     """
@@ -85,7 +85,9 @@ def as_columns(plan: Plan, name: str, columns: Columns) -> dict[str, np.ndarray]
         raise UsageError(f"the program has no source {name!r} (has: {', '.join(known)})", code="evaluate-input")
     schema = known[name].schema
     wanted = {TIME: "int64", **{column.name: column.kind for column in schema}}
-    absent = [column for column in wanted if column not in columns and column != op.DEVICE]
+    absent = [
+        column for column, kind in wanted.items() if not (column in columns or column == op.DEVICE or kind in FLOATS)
+    ]
     if absent:
         raise UsageError(
             f"input {name!r} lacks the column {absent[0]!r} (needs: {', '.join(wanted)})", code="evaluate-input"
@@ -94,6 +96,9 @@ def as_columns(plan: Plan, name: str, columns: Columns) -> dict[str, np.ndarray]
     rows = len(arrays[TIME])
     if op.DEVICE not in arrays:
         arrays[op.DEVICE] = constant("", "str", rows)
+    for column, kind in wanted.items():
+        if column not in arrays:  # a missing float is NaN
+            arrays[column] = np.full(rows, np.nan, dtype(kind))
     uneven = [column for column, values in arrays.items() if len(values) != rows]
     if uneven:
         raise UsageError(

@@ -1,0 +1,51 @@
+"""Every Python example of README, tutorial and semantics runs, and prints what the page says it prints.
+
+The blocks of one page share their names, from top to bottom. A ```text block right after a ```python block is its output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import linecache
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("README.md", "docs/tutorial.md", "docs/semantics.md")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+
+
+def examples(page: str) -> list[tuple[int, str, str | None]]:
+    """(line, code, expected output or None) of each Python block of a page."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = list(FENCE.finditer(text))
+    found = []
+    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+        if block[1] != "python":
+            continue
+        directly = (
+            following is not None and following[1] == "text" and not text[block.end() : following.start()].strip()
+        )
+        line = text.count("\n", 0, block.start()) + 2
+        found.append((line, block[2], following[2] if directly and following else None))
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_example_of_a_page_runs_and_prints_what_it_says(page: str, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)  # an example may write files
+    names: dict[str, object] = {"__name__": "program"}
+    blocks = examples(page)
+    assert blocks, f"{page} has no example"
+    for line, code, expected in blocks:
+        place = f"{page}:{line}"
+        # Errors quote the user's line: let linecache find it in the page.
+        linecache.cache[place] = (len(code), None, code.splitlines(keepends=True), place)
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, place, "exec"), names)
+        if expected is not None:
+            assert printed.getvalue() == expected, place
