@@ -24,11 +24,12 @@ from mobile_app.keys import load_keys
 from mobile_app.links.courier import Courier
 from mobile_app.links.link import Link
 from mobile_app.plans import NO_PLAN, Edges, Plans
-from mobile_app.recorder import Recorder, encode_batch
+from mobile_app.recorder import Recorder, spool_leftovers
 from mobile_app.results import Results
 from mobile_app.sensors.choose import Choice, open_source
 from mobile_app.settings import Gateway, Settings
 from mobile_app.snapshots import Snapshots
+from mobile_app.spools import STATE, note_behind, open_spool
 from mobile_app.storage import HomeLock, publish
 from mobile_app.uplink import Uplink
 from mobile_app.view_state import account, edge_states, spool_state
@@ -38,16 +39,12 @@ from shared.identity import device_id, edge_id
 from shared.plan.encoding import decode_plan, encode_plan
 from shared.plan.graph import Plan
 from shared.spool.disk import PosixDisk
-from shared.spool.evict import Policy
-from shared.spool.journal import INDEX_FILES
-from shared.spool.ring import Spool
 from shared.sync.effects import Disconnected, HintArrived, PlanArrived, Reconnected, Refused
 from shared.sync.pacing import Pacing
 from shared.sync.sender import Sender
 from shared.sync.session import DeviceSession
 
 STATUS_FILE = "status.json"
-FIRST_INCARNATION = 1  # what the first enrolment of a key gets, so a spool made before it can be sent as it is
 TURN_S = 0.25  # how often sensors are read
 PUBLISH_S = 1.0
 HINT_LASTS_S = 60.0  # a gateway repeats a hint while it is meant
@@ -80,11 +77,11 @@ class Node:
         keys = load_keys(home, around.gateway.key if around.gateway else b"")
         device = device_id(keys.public_key)
         self.device = device.hex()
-        self.spool = _open_spool(home, device, around)
+        self.spool = open_spool(home, device, around.settings, around.gateway)
         self._results = Results(home)
         self._edges = Edges(home)
         self._plans = Plans(home)
-        self._snapshots = Snapshots(PosixDisk(home / "state"))
+        self._snapshots = Snapshots(PosixDisk(home / STATE))
         newest = self._snapshots.newest()
         self.clock: EventClock = open_clock(
             home, speed=around.speed, not_before_us=None if newest is None else newest.read_until_us
@@ -144,10 +141,7 @@ class Node:
 
         computation = Computation(plan, self.device, open_for, from_us=from_us)
         if snapshot is not None and snapshot.plan != computation.digest():
-            for name, kept in snapshot.edges.items():
-                if kept.rows is not None:  # the old plan's open rows, from before a kill
-                    self.sender.declare(name, kept.schema)
-                    self.sender.append(encode_batch(name, kept.rows, from_us), now)
+            spool_leftovers(snapshot, self.sender, from_us, now)
             snapshot = None
         recorder = Recorder(
             computation, self.spool, self.sender, self._snapshots,
@@ -197,6 +191,8 @@ class Node:
             self._hint_ends = now + HINT_LASTS_S
         elif isinstance(event, Refused):
             self.last_refusal = f"{event.text} [{event.code}]"
+            if event.code == "sync-sequence-behind":
+                note_behind(self.home)
         elif isinstance(event, Disconnected):
             self.disconnections += 1
         elif isinstance(event, Reconnected):
@@ -279,18 +275,6 @@ class Node:
             {
                 "name": view["name"], "lane": self._around.lane, "produced": view["produced"],
                 "incarnation": view["incarnation"], "spool_bytes": view["spool"]["used_bytes"],
+                "missing_sensors": sorted(view["missing_sensors"]),
             }
         )  # fmt: skip
-
-
-def _open_spool(home: Path, device: Any, around: Surroundings) -> Spool:
-    disk = PosixDisk(home / "spool")
-    if INDEX_FILES[0] in disk.names():  # the index makes it a spool: without it a creation was cut short
-        return Spool.open(disk)
-    return Spool.create(
-        disk,
-        capacity_bytes=around.settings.spool_mb << 20,
-        device=device,
-        incarnation=around.gateway.incarnation if around.gateway else FIRST_INCARNATION,
-        policy=Policy.named(around.settings.evict),
-    )

@@ -143,6 +143,17 @@ class Recorder:
         )
 
 
+def spool_leftovers(snapshot: Snapshot, sender: Sender, spooled_us: int, now: float) -> None:
+    """Spool what another plan's computation still held when it ended; its state is of no more use.
+
+    A kill after this finds heads that the snapshot no longer fits, so nothing is spooled twice.
+    """
+    for name, kept in snapshot.edges.items():
+        if kept.rows is not None:
+            sender.declare(name, kept.schema)
+            sender.append(encode_batch(name, kept.rows, spooled_us), now)
+
+
 def encode_batch(
     edge: str,
     batch: Batch,

@@ -29,8 +29,8 @@ class SmallGateway:
         self._enrolled: dict[DeviceId, Enrolment] = {}
         self._receiver = Receiver(self, GatewaySessions(self.keys, self), self, self.keys)
 
-    def enrol_key(self, public_key: bytes) -> None:
-        self._enrolled[device_id(public_key)] = Enrolment(public_key, 1)
+    def enrol_key(self, public_key: bytes, incarnation: int = 1) -> None:
+        self._enrolled[device_id(public_key)] = Enrolment(public_key, incarnation)
 
     # --- what the machines ask -------------------------------------------------------------------------------
 

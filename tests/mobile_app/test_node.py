@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -42,12 +43,19 @@ class Bench:
         self.outputs: list[tuple[str, int]] = []
         self.node: Node | None = None
 
-    def start(self, *, settings: Settings = SETTINGS, speed: float = 60.0, plan: Plan | None = None) -> Node:
+    def start(
+        self,
+        *,
+        settings: Settings = SETTINGS,
+        speed: float = 60.0,
+        plan: Plan | None = None,
+        incarnation: int = 1,
+    ) -> Node:
         self.node = Node(
             self.home,
             Surroundings(
                 settings=settings,
-                gateway=Gateway("http://here", self.gateway.keys.public_key, b"", 1),
+                gateway=Gateway("http://here", self.gateway.keys.public_key, b"", incarnation),
                 link=self.gateway,
                 sensors=SENSORS,
                 speed=speed,
@@ -221,3 +229,25 @@ def test_local_subscriptions_and_readings_on_request_work(bench, tmp_path):
     )
     bench.start(plan=program)
     bench.run_until(lambda: {name for name, _ in bench.outputs} == {"spots", "good"})
+
+
+def test_a_home_restored_from_an_old_copy_begins_a_new_spool_when_it_is_paired_again(bench, tmp_path):
+    program = plan(tmp_path, RAW)
+    bench.start(plan=program)
+    bench.run_until(lambda: bench.delivered("raw") > 0)
+    bench.node.close()
+    for name in ("spool", "state"):
+        shutil.copytree(bench.home / name, tmp_path / name)
+    bench.start(plan=program)
+    bench.run_until(lambda: bench.delivered("raw") > 60)
+    bench.node.close()
+    for name in ("spool", "state"):
+        shutil.rmtree(bench.home / name)
+        shutil.copytree(tmp_path / name, bench.home / name)
+    bench.start(plan=program)
+    bench.run_until(lambda: "sync-sequence-behind" in bench.node.last_refusal)
+    bench.node.close()
+    bench.gateway.enrol_key(load_keys(bench.home).public_key, incarnation=2)
+    bench.start(plan=program, incarnation=2)
+    bench.run_until(lambda: any(frame.incarnation == 2 for frame in bench.gateway.records))
+    assert (bench.home / "spool-behind-1").is_dir()

@@ -1,0 +1,56 @@
+"""Opening a home's spool, and beginning a new one when the old has lost its memory.
+
+The incarnation in the spool names every element in it, so the spool's own counts, not the newest enrolment's: a home
+that is paired again goes on with its numbers. Only a spool that is behind (its home was restored from an older
+copy, so it would give used numbers to new elements) must end: it is set aside, still readable, and the next
+enrolment's incarnation starts a new one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mobile_app.settings import Gateway, Settings
+from mobile_app.storage import write_durably
+from shared.identity import DeviceId
+from shared.spool.disk import PosixDisk
+from shared.spool.evict import Policy
+from shared.spool.journal import INDEX_FILES
+from shared.spool.ring import Spool
+
+SPOOL, STATE = "spool", "state"
+BEHIND_FILE = "spool-behind"
+FIRST_INCARNATION = 1  # what the first enrolment of a key gets, so a spool made before it can be sent as it is
+
+
+def open_spool(home: Path, device: DeviceId, settings: Settings, gateway: Gateway | None) -> Spool:
+    """The spool of this home, made when there is none."""
+    incarnation = FIRST_INCARNATION if gateway is None else gateway.incarnation
+    if INDEX_FILES[0] in PosixDisk(home / SPOOL).names():  # the index makes it a spool: without it, it is half made
+        spool = Spool.open(PosixDisk(home / SPOOL))
+        if not (home / BEHIND_FILE).exists() or incarnation <= spool.incarnation:
+            return spool
+        spool.close()
+        _set_aside(home, spool.incarnation)
+    return Spool.create(
+        PosixDisk(home / SPOOL),
+        capacity_bytes=settings.spool_mb << 20,
+        device=device,
+        incarnation=incarnation,
+        policy=Policy.named(settings.evict),
+    )
+
+
+def note_behind(home: Path) -> None:
+    """The gateway has numbers this spool never gave: the next enrolment begins a new spool."""
+    if not (home / BEHIND_FILE).exists():
+        write_durably(home / BEHIND_FILE, b"pair this device again\n")
+
+
+def _set_aside(home: Path, incarnation: int) -> None:
+    """Keep the old files under other names. The mark goes last: a kill in between repeats this."""
+    for name in (STATE, SPOOL):
+        if (home / name).exists():
+            (home / name).rename(home / f"{name}-behind-{incarnation}")
+    PosixDisk(home).sync()
+    (home / BEHIND_FILE).unlink()
