@@ -53,11 +53,11 @@ class Channel:
     def keep(self, first: int) -> None:
         self.sums = self.sums[..., first:]
 
-    def over(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """The sum over rows starts .. ends, both included."""
-        if len(ends) > 1 and ends[1] - ends[0] == 1 and starts[0] + len(starts) - 1 == starts[-1]:
+    def over(self, starts: np.ndarray, ends: np.ndarray, *, by_one: bool) -> np.ndarray:
+        """The sum over rows starts .. ends, both included. `by_one`: each span is the one before, one row on."""
+        if by_one and len(ends):
             count = len(ends)
-            low, high = int(starts[0]), int(ends[0]) + 1  # a slide by one row needs no gather
+            low, high = int(starts[0]), int(ends[0]) + 1  # no gather needed
             slid: np.ndarray = self.sums[..., high : high + count] - self.sums[..., low : low + count]
             return slid
         gathered: np.ndarray = self.sums[..., ends + 1] - self.sums[..., starts]

@@ -1,0 +1,248 @@
+"""Random programs and inputs, by seed. Every verb of the library appears in some of the first 40."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import resurge as rs
+from resurge import col
+from shared.stream.registry import Row
+from shared.stream.stream import Stream
+
+COLUMNS = {"x": "float64", "y": "float32", "n": "int64", "small": "int16", "tag": "str", "flag": "bool"}
+DEVICES = ("aa", "bb", "ñ日")
+TAGS = ("walk", "", "Straße", "日本語", "🚲")
+SECOND = 1_000_000
+
+
+@rs.operator("conformance_scale", takes={"x": "float64"}, gives={"scaled": "float64"})
+def scale(columns, *, factor: float = 2.0):  # type: ignore[no-untyped-def]
+    return {"scaled": columns["x"] * factor}
+
+
+@rs.operator(
+    "conformance_span", takes={"x": "float64", "n": "int64"}, gives={"span": "float64", "rows": "int64"}, over="window"
+)
+def span(columns, *, bias: float = 0.0):  # type: ignore[no-untyped-def]
+    values = columns["x"][~np.isnan(columns["x"])]
+    return {"span": float(values.max() - values.min()) + bias if len(values) else bias, "rows": len(columns["n"])}
+
+
+@rs.operator("conformance_debounce", takes={"n": "int64"}, gives={"seen": "int64", "n": "int64"})
+class Debounce:
+    """Lets every third row of a key through."""
+
+    def __init__(self, *, every: int = 3) -> None:
+        self.every = every
+        self.seen = 0
+
+    def process(self, port: str, row: Row) -> Iterator[Row]:
+        self.seen += 1
+        if self.seen % self.every == 0:
+            yield {"seen": self.seen, "n": row["n"]}
+
+    def snapshot(self) -> bytes:
+        return self.seen.to_bytes(8, "little")
+
+    def restore(self, state: bytes) -> None:
+        self.seen = int.from_bytes(state, "little")
+
+
+@rs.operator("conformance_split", takes={"n": "int64"}, gives={"even": {"n": "int64"}, "odd": {"odd": "int64"}})
+class Split:
+    """Two output ports."""
+
+    def process(self, port: str, row: Row) -> Iterator[tuple[str, Row]]:
+        yield ("even", {"n": row["n"]}) if int(row["n"]) % 2 == 0 else ("odd", {"odd": row["n"]})
+
+    def snapshot(self) -> bytes:
+        return b""
+
+    def restore(self, state: bytes) -> None:
+        pass
+
+
+@rs.aggregate("conformance_range", takes={"x": "float64"}, gives="float64")
+class Range:
+    def __init__(self) -> None:
+        self.low, self.high = np.inf, -np.inf
+
+    def add(self, value: float) -> None:
+        self.low, self.high = min(self.low, value), max(self.high, value)
+
+    def result(self) -> float:
+        return float(self.high - self.low)
+
+    def snapshot(self) -> bytes:
+        return np.array([self.low, self.high]).tobytes()
+
+    def restore(self, state: bytes) -> None:
+        self.low, self.high = np.frombuffer(state).tolist()
+
+
+@dataclass
+class Case:
+    seed: int
+    stream: Stream
+    inputs: dict[str, dict[str, np.ndarray]]
+    verbs: set[str] = field(default_factory=set)
+
+
+def columns(draw: np.random.Generator, rows: int) -> dict[str, np.ndarray]:
+    """Rows a little out of time order, with duplicate times, missing and infinite values, extreme integers."""
+    time = np.sort(draw.integers(0, 60, rows) * SECOND // draw.integers(1, 4)) + draw.integers(0, 3, rows) * SECOND
+    x = draw.standard_normal(rows) * 10.0 ** draw.integers(-8, 8, rows)
+    x[draw.random(rows) < 0.05] = np.nan
+    if draw.random() < 0.3:
+        x[draw.random(rows) < 0.02] = np.inf
+        x[draw.random(rows) < 0.02] = -0.0
+    n = draw.integers(-50, 50, rows)
+    if draw.random() < 0.3:
+        n[draw.random(rows) < 0.1] = np.iinfo(np.int64).max
+    text = np.dtypes.StringDType()
+    return {
+        "time": time.astype(np.int64),
+        "x": x,
+        "y": draw.standard_normal(rows).astype(np.float32),
+        "n": n,
+        "small": draw.integers(-(2**15), 2**15, rows).astype(np.int16),
+        "tag": np.array(TAGS, text)[draw.integers(0, len(TAGS), rows)],
+        "flag": draw.random(rows) < 0.5,
+        "device": np.array(DEVICES, text)[draw.integers(0, len(DEVICES), rows)],
+    }
+
+
+ROW_STEPS = ("where", "extend", "significant", "significant_metres", "state", "state_config", "apply_rows", "none")
+PAIR_STEPS = ("union", "zip", "combine", "join", "with_latest", "none", "none", "none")
+WINDOWS = (
+    "tumbling",
+    "hopping",
+    "hopping_odd",
+    "sliding",
+    "session",
+    "count",
+    "count_hopping",
+    "count_sliding",
+    "none",
+)
+ENDS = ("aggregate", "aggregate", "aggregate", "apply_window", "machine", "ports", "none")
+KEYS = (("device",), ("device", "tag"), ("tag",), (), ("flag", "small"))
+
+
+def case(seed: int, rows: int = 400) -> Case:
+    draw = np.random.default_rng(seed)
+
+    # Walk through each list so that few seeds see all of it, then mix.
+    def choose(options: tuple, stride: int):  # type: ignore[no-untyped-def]
+        return options[(seed * stride) % len(options)] if seed < 60 else options[int(draw.integers(0, len(options)))]
+
+    made = Case(seed, rs.sensor("a", every="1s", columns=COLUMNS), {})
+    second = rs.sensor("b", every="1s", columns=COLUMNS)
+    made.inputs["a"] = columns(draw, int(draw.integers(1, rows)))
+    key = choose(KEYS, 1)
+    pair = choose(PAIR_STEPS, 1)
+    step = choose(ROW_STEPS, 3)
+    window = choose(WINDOWS, 1)
+    end = choose(ENDS, 2)
+    stream = rows_step(made, made.stream, second, step)
+    if pair != "none" or step == "state_config":
+        made.inputs["b"] = columns(draw, int(draw.integers(1, rows)))
+    stream = pair_step(made, stream, second, pair)
+    if draw.random() < 0.5 or "device" not in key:
+        stream = stream.sync("up")
+        made.verbs.add("sync")
+    if key != ("device",):
+        stream = stream.key_by(*key)
+        made.verbs.add("key_by" if key else "key_by_nothing")
+    made.stream = end_step(made, stream, window, end, draw)
+    if draw.random() < 0.3:
+        made.stream = made.stream.where(col.time > 5 * SECOND)
+    return made
+
+
+def rows_step(made: Case, stream: Stream, second: Stream, step: str) -> Stream:
+    made.verbs.add(step)
+    if step == "where":
+        return stream.where((col.x > -1.0) & (col.small < 20_000) | (col.tag == "walk")).where(col.n + 1 > -40)
+    if step == "extend":
+        return stream.extend(
+            x=col.x * 2.0 + col.y, n=col.n * 3 // (col.small % 7), tag=rs.if_else(col.flag, col.tag, "other")
+        )
+    if step == "significant":
+        return stream.significant("x", change=0.5)
+    if step == "significant_metres":
+        return stream.extend(lat=col.y, lon=col.small / 400).significant("lat", "lon", metres=50_000)
+    if step == "state":
+        peak = rs.if_else(col.x > rs.state.peak, col.x, rs.state.peak)
+        return stream.state(
+            {"peak": -1e300, "n": 0, "x": 0.0}, peak=peak, n=rs.state.n + col.n, x=rs.state.x + col.y
+        ).extend(small=rs.call("minimum", col.n, 3), tag="s", flag=col.peak > 0, y=col.x)
+    if step == "state_config":
+        config = second.where(col.flag).select("n")
+        return stream.state({"n": 0, "x": 0.0}, config=config, n=rs.state.n + 1, x=col.x).extend(
+            small=col.n % 5, tag="c", flag=col.n > 3, y=col.x
+        )
+    if step == "apply_rows":
+        return stream.apply("conformance_scale", factor=0.5).extend(
+            x=col.scaled, n=1, small=2, tag="r", flag=True, y=col.scaled
+        )
+    return stream
+
+
+def pair_step(made: Case, stream: Stream, second: Stream, pair: str) -> Stream:
+    made.verbs.add(pair)
+    narrow = stream.select("x", "n", "small", "tag", "flag", "y")
+    other = second.select("x", "n")
+    if pair == "union":
+        wide = stream.select(x=col.x * 1.0, n=col.n, small=col.small + 0, tag=col.tag, flag=col.flag, y=col.y * 1.0)
+        return wide.union(
+            second.select(x=col.x, n=col.n, small=col.small + 0, tag=col.tag, flag=col.flag, y=col.y * 1.0)
+        )
+    if pair == "zip":
+        return narrow.zip(other)
+    if pair == "combine":
+        return narrow.combine(other)
+    if pair == "join":
+        return narrow.join(other.where(col.n > 10), before="500ms", after="1s")
+    if pair == "with_latest":
+        return narrow.with_latest(other, defaults={"x": 0.5, "n": -1})
+    return narrow
+
+
+def end_step(made: Case, stream: Stream, window: str, end: str, draw: np.random.Generator) -> Stream:
+    if end == "machine":
+        made.verbs.add(end)
+        return stream.apply("conformance_debounce", every=int(draw.integers(1, 4)))
+    if end == "ports":
+        made.verbs.add(end)
+        return stream.apply("conformance_split").port("even" if draw.random() < 0.5 else "odd")
+    if end == "none" or window == "none":
+        return stream
+    made.verbs.update((window, end))
+    opened = {
+        "tumbling": lambda: stream.tumbling("5s"),
+        "hopping": lambda: stream.hopping("6s", every="2s"),
+        "hopping_odd": lambda: stream.hopping("7s", every="3s"),
+        "sliding": lambda: stream.sliding("4s"),
+        "session": lambda: stream.session(gap="2s"),
+        "count": lambda: stream.tumbling(count=7),
+        "count_hopping": lambda: stream.hopping(count=9, every_count=4),
+        "count_sliding": lambda: stream.sliding(count=5),
+    }[window]()
+    if end == "apply_window":
+        return opened.apply("conformance_span", bias=1.0)
+    every = {
+        "rows": rs.count(), "values": rs.count("x"), "total": rs.sum("x"), "whole": rs.sum("n"), "average": rs.mean("x"),
+        "of_ints": rs.mean("small"), "low": rs.min("x"), "high": rs.max("n"), "low_tag": rs.min("tag"), "any": rs.max("flag"),
+        "spread": rs.variance("x"), "deviation": rs.std("y"), "middle": rs.quantile("x", 0.5), "oldest": rs.first("x"),
+        "newest": rs.last("tag"), "often": rs.top_k("tag", 2), "kinds": rs.distinct("tag"), "way": rs.path_km("y", "x"),
+        "wave": rs.dft("y", 3), "range": rs.user_aggregate("conformance_range", "x"),
+    }  # fmt: skip
+    kinds = {column.name: column.kind for column in stream.schema}
+    every = {name: one for name, one in every.items() if name != "range" or kinds["x"] == "float64"}
+    names = [name for name in every if draw.random() < 0.5] or ["rows"]
+    made.verbs.update(every[name].function for name in names)
+    return opened.aggregate(**{name: every[name] for name in names})

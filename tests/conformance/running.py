@@ -1,0 +1,83 @@
+"""Runs of one case: whole, cut into random batches, killed and restored on the way."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from resurge.evaluate import as_columns, plan_of, whole_fragment
+from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
+from shared.engine.pipeline import Pipeline
+from tests.conformance.programs import Case
+
+
+def bits(columns: dict[str, np.ndarray]) -> list[tuple[object, ...]]:
+    """Rows whose equality is equality of every bit; NaNs are one."""
+    parts = []
+    for name, column in columns.items():
+        if column.dtype.kind == "f":
+            wide = np.where(np.isnan(column), np.nan, column)
+            parts.append(wide.astype(column.dtype).view(f"u{column.dtype.itemsize}").tolist())
+        else:
+            parts.append(column.tolist())
+        assert len(parts[-1]) == len(columns["time"]), name
+    return list(zip(*parts, strict=True))
+
+
+def rebatched(case: Case, seed: int, *, by_device: bool = False) -> list[tuple[object, ...]]:
+    """The case's rows pushed in random pieces with honest frontiers, through kills and restores and change sets."""
+    draw = np.random.default_rng(seed)
+    plan = plan_of(case.stream)
+    fragment = whole_fragment(plan)
+    pipeline = Pipeline(fragment)
+    follower = Pipeline(fragment)  # lives by change sets
+    follower.restore(pipeline.snapshot())
+    given = {name: as_columns(plan, name, columns) for name, columns in case.inputs.items()}
+    at = dict.fromkeys(given, 0)
+    found: list[Batch] = []
+
+    def take(outputs: list[tuple[str, Batch]]) -> None:
+        found.extend(batch for _, batch in outputs)
+
+    names = [entry.name for entry in fragment.inputs]
+    for name in names:
+        if name not in given:
+            take(pipeline.advance(name, END_OF_TIME))
+    while any(at[name] < len(given[name]["time"]) for name in given):
+        name = str(draw.choice([name for name in given if at[name] < len(given[name]["time"])]))
+        start = at[name]
+        stop = min(len(given[name]["time"]), start + int(draw.choice([0, 1, 2, 7, 50, 400])))
+        at[name] = stop
+        piece = {column: values[start:stop] for column, values in given[name].items()}
+        entry = fragment.input(name)
+        take(pipeline.push(name, Batch.of(entry.schema, piece, piece["time"], lo=start)))
+        rest = given[name]["time"][stop:]
+        if draw.random() < 0.7:
+            if by_device:
+                devices = given[name]["device"]
+                frontiers = {}
+                for device in sorted(set(devices.tolist())):
+                    own = rest[devices[stop:] == device]
+                    frontiers[device] = int(own.min()) if len(own) else END_OF_TIME
+                take(pipeline.advance_devices(name, frontiers))
+            else:
+                take(pipeline.advance(name, int(rest.min()) if len(rest) else END_OF_TIME))
+        if draw.random() < 0.3:
+            follower.apply_changes(pipeline.changes_since_snapshot())
+        if draw.random() < 0.15:
+            if draw.random() < 0.5:
+                follower.apply_changes(pipeline.changes_since_snapshot())
+                state = follower.snapshot()
+            else:
+                state = pipeline.snapshot()
+            pipeline, follower = Pipeline(fragment), Pipeline(fragment)
+            pipeline.restore(state)
+            follower.restore(state)
+    for name in names:
+        take(pipeline.advance(name, END_OF_TIME))
+    out = fragment.outputs[0]
+    columns = {"time": np.concatenate([batch.time_us for batch in found]) if found else np.empty(0, np.int64)}
+    for column in out.schema:
+        pieces = [batch.columns[column.name] for batch in found]
+        columns[column.name] = np.concatenate(pieces) if pieces else np.empty(0)
+    assert all(batch.frontier_us >= NO_FRONTIER for batch in found)
+    return bits(columns)
