@@ -13,7 +13,9 @@ import signal
 import socket
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
@@ -72,8 +74,8 @@ def main(arguments: list[str]) -> int:
             settings.home, host=settings.host, port=port, pin=pin, key=gateway.keys.public_key, pid=os.getpid()
         )
         config = uvicorn.Config(
-            create_app(settings, gateway=gateway), loop=_available("uvloop", "asyncio"),
-            http=_available("httptools", "h11"), log_level="warning", access_log=False, server_header=False,
+            create_app(settings, gateway=gateway), loop=_available("uvloop", "asyncio"), http=http_protocol(),
+            proxy_headers=False, log_level="warning", access_log=False, server_header=False,
             date_header=False, timeout_keep_alive=KEEP_ALIVE_S, limit_concurrency=CONNECTIONS_MAX,
             timeout_graceful_shutdown=5, ssl_certfile=certificate, ssl_keyfile=certificate,
         )  # fmt: skip
@@ -97,11 +99,22 @@ def _tls_1_3_only(config: uvicorn.Config) -> None:
         config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
 
 
-def _available(wanted: str, otherwise: str) -> str:
-    """The faster loop and parser where they are installed; Windows has no uvloop."""
-    from importlib.util import find_spec
+def http_protocol() -> Any:
+    """Our protocol where httptools is installed; uvicorn's pure Python one elsewhere."""
+    if not _is_installed("httptools"):
+        return "h11"
+    from cloud_backend.gateway.protocol import ExchangeProtocol
 
-    return wanted if find_spec(wanted) else otherwise
+    return ExchangeProtocol
+
+
+def _available(wanted: str, otherwise: str) -> str:
+    """The faster loop where it is installed; Windows has no uvloop."""
+    return wanted if _is_installed(wanted) else otherwise
+
+
+def _is_installed(package: str) -> bool:
+    return find_spec(package) is not None
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""`POST /v1/exchange` as a raw ASGI handler: the one route that must be fast.
+"""`POST /v1/exchange`: the one route that must be fast.
 
-It sits inside the FastAPI app but before its middleware: at 1 KB per exchange the framework's own work would be most
-of the cost. Order matters here. The size is checked before the body is read, the rate before it is parsed, the seal
-before anything in it is believed; only then does it reach the appender.
+It is a raw ASGI handler inside the FastAPI app but before its middleware: at 1 KB per exchange the framework's own work
+would be most of the cost. Under `protocol.ExchangeProtocol` the same steps run without ASGI in between. Order matters:
+the size is checked before the body is read, the rate before it is parsed, the seal before anything in it is believed;
+only then does it reach the appender.
 
 A body of our media type is answered in frames, a refusal too: sealed where there is a session, so that a relay
 cannot invent one. Anybody else gets a problem in JSON.
@@ -13,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from cloud_backend.gateway.appender import Appender, Unavailable
 from cloud_backend.gateway.limits import Allowance, Buckets
@@ -22,6 +23,7 @@ from cloud_backend.gateway.problems import MEDIA_TYPE as PROBLEM_TYPE
 from cloud_backend.gateway.problems import Problem, status_of
 from cloud_backend.gateway.settings import Settings
 from shared.identity import DeviceId
+from shared.sync.receiver import Reply
 from shared.sync.session import GatewaySessions
 from shared.wire.envelope import is_envelope
 from shared.wire.messages import bare_refusal
@@ -30,7 +32,7 @@ PATH = "/v1/exchange"
 MEDIA_TYPE = b"application/vnd.resurge.exchange"
 BODY_SECONDS_MAX = 30.0  # a phone on a bad link sends 5 MB in less; a slower one should send smaller exchanges
 RETRY_AFTER_S = 5
-_CLOSE = (b"connection", b"close")  # what is left of a refused body is not read, so nothing can follow it
+NOT_OURS = frozenset({"exchange-media-type", "method-not-allowed"})  # whoever this is does not read frames
 
 # Failures that cost the sender's address something: guesses at identities, not mistakes of an honest device.
 GUESSES = frozenset({"device-unknown", "envelope-seal", "enrolment-code", "enrolment-signature"})
@@ -40,12 +42,22 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
+class Answer(NamedTuple):
+    status: int
+    body: bytes
+    retry_after_s: int | None = None
+    close: bool = False  # what is left of a refused body is not read, so nothing can follow it
+    media_type: bytes = MEDIA_TYPE
+
+
 class Ingest:
+    """What becomes of one exchange, whoever carries it: `admit` its size, `submit` its body, `answer` its outcome."""
+
     def __init__(self, appender: Appender, sessions: GatewaySessions, settings: Settings, metrics: Metrics) -> None:
         self._appender = appender
         self._sessions = sessions
         self._metrics = metrics
-        self._bytes_max = settings.exchange_bytes_max
+        self.bytes_max = settings.exchange_bytes_max
         self._in_flight_max = settings.in_flight_bytes_max
         self._in_flight = 0
         self._exchange_rate = settings.exchange_rate
@@ -53,123 +65,123 @@ class Ingest:
         self._allowances: dict[DeviceId, Allowance] = {}  # of enrolled devices only, so it is bounded by the roster
         self.failures = Buckets(settings.failure_rate)  # by address; enrolment shares it
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_ours = False
-        try:
-            if scope["method"] != "POST":
-                raise Problem("method-not-allowed", "exchanges are posted", status=405)
-            length, is_ours = self._headers(scope["headers"])
-            if not is_ours:
-                raise Problem("exchange-media-type", f"expected Content-Type {MEDIA_TYPE.decode()}")
-            address = scope["client"][0] if scope["client"] else ""
-            self._admit(length, address)
-            self._in_flight += length
-            try:
-                body = await self._body(receive, length)
-                self._check_rate(body)
-                reply = await self._appender.submit(body)
-            finally:
-                self._in_flight -= length
-        except Problem as problem:
-            self._metrics.refused(problem.code)
-            if is_ours:
-                refusal = bare_refusal(problem.code, problem.detail, retry_after_s=problem.retry_after_s)
-                await _respond(send, problem.status, refusal, retry_after_s=problem.retry_after_s, close=True)
-            else:
-                await _respond_problem(send, problem)
-        except Unavailable as error:
-            self._metrics.refused(error.code)
-            text = "the log cannot take anything now; nothing of this exchange was kept, keep it and come back"
-            await _respond(send, status_of(error.code), bare_refusal(error.code, text), retry_after_s=RETRY_AFTER_S)
-        except ConnectionResetError:
-            self._metrics.refused("exchange-cut")  # nobody is there to be answered
-        else:
-            if reply.refused is None:
-                await _respond(send, 200, reply.body)
-                return
-            self._metrics.refused(reply.refused)
-            if reply.refused in GUESSES:
-                self.failures.take(address, time.monotonic())
-            await _respond(send, status_of(reply.refused), reply.body)
-
-    def _headers(self, headers: list[tuple[bytes, bytes]]) -> tuple[int, bool]:
-        """(declared length, or the largest allowed when it is not declared; whether the media type is ours)."""
-        length, is_ours = self._bytes_max, False
+    def declared(self, headers: list[tuple[bytes, bytes]]) -> int:
+        """The length a body declares, or the largest allowed if it declares none; Problem for a foreign body."""
+        length, is_ours = self.bytes_max, False
         for name, value in headers:
             if name == b"content-length":
-                length = int(value) if value.isdigit() and len(value) < 20 else self._bytes_max + 1
+                length = int(value) if value.isdigit() and len(value) < 20 else self.bytes_max + 1
             elif name == b"content-type":
                 is_ours = value == MEDIA_TYPE
-        return length, is_ours
+        if not is_ours:
+            raise Problem("exchange-media-type", f"expected Content-Type {MEDIA_TYPE.decode()}")
+        return length
 
-    def _admit(self, length: int, address: str) -> None:
-        if length > self._bytes_max:
-            raise Problem("exchange-too-large", f"an exchange has at most {self._bytes_max} bytes; send smaller ones")
+    def admit(self, length: int, address: str) -> None:
+        """Before a body is read; `release` the same length once it is answered."""
+        if length > self.bytes_max:
+            raise self.too_large()
         if self._in_flight + length > self._in_flight_max:
             raise Problem("gateway-busy", "too many bytes are on their way already", retry_after_s=1)
         if wait_s := self.failures.wait_s(address, time.monotonic()):
             raise _too_fast(wait_s)
+        self._in_flight += length
+
+    def release(self, length: int) -> None:
+        self._in_flight -= length
+
+    def submit(self, body: bytes) -> asyncio.Future[Reply]:
+        """The outcome of a whole body, once all it rests on is durable. Problem if its device is too fast."""
+        if is_envelope(body):
+            device = self._sessions.device_of(body)
+            if device is not None:
+                self._charge(device, len(body))
+        return self._appender.submit(body)
+
+    def answer(self, reply: Reply, address: str) -> Answer:
+        code = reply.refused
+        if code is None:
+            return Answer(200, reply.body)
+        self._metrics.refused(code)
+        if code in GUESSES:
+            self.failures.take(address, time.monotonic())
+        return Answer(status_of(code), reply.body)
+
+    def refusal(self, error: Problem | Unavailable) -> Answer:
+        """In frames for whoever speaks them, else as a problem."""
+        self._metrics.refused(error.code)
+        if isinstance(error, Unavailable):
+            text = "the log cannot take anything now; nothing of this exchange was kept, keep it and come back"
+            return Answer(status_of(error.code), bare_refusal(error.code, text), RETRY_AFTER_S)
+        if error.code in NOT_OURS:
+            return Answer(error.status, error.body(), error.retry_after_s, close=True, media_type=PROBLEM_TYPE.encode())
+        body = bare_refusal(error.code, error.detail, retry_after_s=error.retry_after_s)
+        return Answer(error.status, body, error.retry_after_s, close=True)
+
+    def too_large(self) -> Problem:
+        return Problem("exchange-too-large", f"an exchange has at most {self.bytes_max} bytes; send smaller ones")
+
+    def too_slow(self) -> Problem:
+        text = f"the body took longer than {BODY_SECONDS_MAX:.0f} s; send smaller exchanges"
+        return Problem("exchange-too-slow", text, status=408)
+
+    def _charge(self, device: DeviceId, size: int) -> None:
+        """The device whose session a body claims pays; a HELLO has none, its address pays if it fails."""
+        now = time.monotonic()
+        allowance = self._allowances.get(device)
+        if allowance is None:
+            allowance = self._allowances[device] = Allowance(self._exchange_rate, self._byte_rate, now)
+        if wait_s := allowance.take(size, self._exchange_rate, self._byte_rate, now):
+            raise _too_fast(wait_s)
+
+    # -- as an ASGI app --------------------------------------------------------------------------------------------
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            answer = await self._exchange(scope, receive)
+        except (Problem, Unavailable) as error:
+            answer = self.refusal(error)
+        except ConnectionResetError:
+            self._metrics.refused("exchange-cut")  # nobody is there to be answered
+            return
+        headers = [(b"content-type", answer.media_type), (b"content-length", b"%d" % len(answer.body))]
+        if answer.retry_after_s is not None:
+            headers.append((b"retry-after", b"%d" % answer.retry_after_s))
+        if answer.close:
+            headers.append((b"connection", b"close"))
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.body})
+
+    async def _exchange(self, scope: Scope, receive: Receive) -> Answer:
+        if scope["method"] != "POST":
+            raise Problem("method-not-allowed", "exchanges are posted", status=405)
+        length = self.declared(scope["headers"])
+        address = scope["client"][0] if scope["client"] else ""
+        self.admit(length, address)
+        try:
+            body = await self._body(receive, length)
+            return self.answer(await self.submit(body), address)
+        finally:
+            self.release(length)
 
     async def _body(self, receive: Receive, length: int) -> bytes:
-        message = await receive()
-        body: bytes = message.get("body", b"")
-        if not message.get("more_body"):
-            if message["type"] == "http.disconnect":
-                raise ConnectionResetError
-            if len(body) > length:
-                raise Problem("exchange-too-large", f"an exchange has at most {self._bytes_max} bytes")
-            return body
-        parts, size = [body], len(body)
+        parts: list[bytes] = []
+        size = 0
         try:
             async with asyncio.timeout(BODY_SECONDS_MAX):
-                while message.get("more_body"):
+                while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise ConnectionResetError
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
                     if size > length:
-                        raise Problem("exchange-too-large", f"an exchange has at most {self._bytes_max} bytes")
+                        raise self.too_large()
+                    if not message.get("more_body"):
+                        return b"".join(parts)
         except TimeoutError:
-            raise Problem(
-                "exchange-too-slow", f"the body took longer than {BODY_SECONDS_MAX:.0f} s; send smaller exchanges",
-                status=408,
-            ) from None  # fmt: skip
-        return b"".join(parts)
-
-    def _check_rate(self, body: bytes) -> None:
-        """Charge the device whose session this claims; a HELLO has none and is charged only if it fails."""
-        if not is_envelope(body):
-            return
-        device = self._sessions.device_of(body)
-        if device is None:
-            return
-        now = time.monotonic()
-        allowance = self._allowances.get(device)
-        if allowance is None:
-            allowance = self._allowances[device] = Allowance(self._exchange_rate, self._byte_rate, now)
-        if wait_s := allowance.take(len(body), self._exchange_rate, self._byte_rate, now):
-            raise _too_fast(wait_s)
+            raise self.too_slow() from None
 
 
 def _too_fast(wait_s: float) -> Problem:
     return Problem("rate-limited", "too many requests; come back later", retry_after_s=max(1, int(wait_s + 0.999)))
-
-
-async def _respond(
-    send: Send, status: int, body: bytes, *, retry_after_s: int | None = None, close: bool = False
-) -> None:
-    headers = [(b"content-type", MEDIA_TYPE), (b"content-length", b"%d" % len(body))]
-    if retry_after_s is not None:
-        headers.append((b"retry-after", b"%d" % retry_after_s))
-    if close:
-        headers.append(_CLOSE)
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def _respond_problem(send: Send, problem: Problem) -> None:
-    body = problem.body()
-    headers = [(b"content-type", PROBLEM_TYPE.encode()), (b"content-length", b"%d" % len(body)), _CLOSE]
-    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -4,7 +4,8 @@
 
 Every one appends each batch to a log and answers after its kind of durability: `each` one fdatasync per batch,
 `group` one for all that wait, `sqlite` a row in WAL mode with synchronous FULL. Log files are zero-filled beforehand
-and overwritten in a circle, the best case for fdatasync. `gateway` is ours, `gateway_bare` is ours without FastAPI.
+and overwritten in a circle, the best case for fdatasync. `gateway` is ours as it is run, `gateway_asgi` its ASGI
+route inside FastAPI under plain uvicorn, `gateway_bare` the same route without FastAPI.
 """
 
 from __future__ import annotations
@@ -169,7 +170,8 @@ def _mqtt_packet(buffer: bytearray, offset: int) -> tuple[int, int] | None:
     return None
 
 
-def serve_gateway(directory: Path, port: int, *, bare: bool) -> None:
+def serve_gateway(kind: str, directory: Path, port: int) -> None:
+    from cloud_backend.gateway.__main__ import http_protocol
     from cloud_backend.gateway.address import write_address
     from cloud_backend.gateway.app import create_app
     from cloud_backend.gateway.gateway import Gateway
@@ -188,21 +190,24 @@ def serve_gateway(directory: Path, port: int, *, bare: bool) -> None:
         # Enrolment still needs the app; exchanges meet nothing but the handler.
         await (gateway.ingest if scope.get("path") == "/v1/exchange" else app)(scope, receive, send)
 
-    _uvicorn(without_fastapi if bare else app, port)
+    if kind == "gateway":
+        _uvicorn(app, port, http=http_protocol())
+    else:
+        _uvicorn(without_fastapi if kind == "gateway_bare" else app, port)
 
 
-def _uvicorn(app: Any, port: int) -> None:
+def _uvicorn(app: Any, port: int, http: Any = "httptools") -> None:
     import uvicorn
 
     uvicorn.run(
-        app, host="127.0.0.1", port=port, log_level="error", access_log=False, loop="uvloop", http="httptools",
-        backlog=2048,
+        app, host="127.0.0.1", port=port, log_level="error", access_log=False, loop="uvloop", http=http,
+        backlog=2048, proxy_headers=False, server_header=False, date_header=False,
     )  # fmt: skip
 
 
 def main(kind: str, port: int, directory: Path) -> None:
     if kind.startswith("gateway"):
-        serve_gateway(directory, port, bare=kind == "gateway_bare")
+        serve_gateway(kind, directory, port)
     elif kind == "mqtt_log":
         directory.mkdir(parents=True, exist_ok=True)
         handle = os.open(directory / "log", os.O_RDWR | os.O_CREAT)
