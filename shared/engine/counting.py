@@ -51,7 +51,7 @@ class CountWindows(KeyedWindows):
             self.pool.clear(filling)
         slots = np.empty(len(slot), np.int64)
         slots[order] = slot
-        batch.fold(slots, rows.columns, rows.time)
+        batch.fold(slots, rows)
         ends = np.append(np.flatnonzero(begins)[1:], len(key)) - 1  # each window's last row, sorted
         full = place[ends] % self.size == self.size - 1
         part = np.flatnonzero(~full)

@@ -8,20 +8,21 @@ only after the first missing value).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
 
 from shared.engine.collected import Answer, answer_of
 from shared.engine.folds import Fold, capacity_for, fold_of
-from shared.engine.rows import take
+from shared.engine.rows import Rows, take
 from shared.engine.snapshots import Value
 from shared.plan.operators import WINDOW_END, WINDOW_START
 from shared.stream.aggregates import Aggregate
 from shared.stream.expressions import FLOATS, TIME
 from shared.stream.schema import Field, Schema, dtype
 
+NUMBER = ""  # kept rows carry their numbers under this name: panes and sessions may be merged out of stream order
 _COUNT_BY_BIN = 4  # below this many slots per row, counting all bins beats adding one by one
 
 
@@ -56,6 +57,8 @@ class Aggregation:
             self.aggregates.append((Aggregate("user"), fields))
             kept[TIME] = "int64"
             kept.update((name, schema.kind(name)) for name in columns if name != TIME)
+        if kept:
+            kept[NUMBER] = "int64"
         self.schema = schema
         self.kept = tuple(kept)
         self.kept_kinds = tuple(kept.values())
@@ -63,7 +66,7 @@ class Aggregation:
         self.float_columns = frozenset(
             column for _, column, _, kind in self.folded if column is not None and kind in FLOATS
         )
-        self.reads = frozenset(name for name in (*self.columns, *self.kept) if name != TIME)
+        self.reads = frozenset(name for name in (*self.columns, *self.kept) if name not in (TIME, NUMBER))
         self.fields = tuple(field for _, fields in self.aggregates for field in fields)
 
     def answer(self, place: int) -> Answer:
@@ -107,8 +110,9 @@ class Pool:
         for fold, _ in self.by_place.values():
             fold.grow(capacity)
 
-    def fold(self, slots: np.ndarray, columns: Mapping[str, np.ndarray], time: np.ndarray) -> None:
+    def fold(self, slots: np.ndarray, rows: Rows) -> None:
         """Adds rows, in stream order, each to its slot."""
+        columns, time = rows.columns, rows.time
         if self.capacity <= _COUNT_BY_BIN * len(slots):
             counts = np.bincount(slots)
             self.rows[: len(counts)] += counts
@@ -128,7 +132,7 @@ class Pool:
             for fold in self.folds[column]:
                 fold.fold(slots, values, time)
         if aggregation.kept:
-            self._keep(slots, columns, time)
+            self._keep(slots, rows)
 
     def _fold_present(
         self, column: str, slots: np.ndarray, values: np.ndarray, time: np.ndarray, absent: np.ndarray
@@ -141,8 +145,9 @@ class Pool:
             for fold in self.folds[column]:
                 fold.fold(slots[present], values[present], time[present])
 
-    def _keep(self, slots: np.ndarray, columns: Mapping[str, np.ndarray], time: np.ndarray) -> None:
-        kept = [time if name == TIME else columns[name] for name in self.aggregation.kept]
+    def _keep(self, slots: np.ndarray, rows: Rows) -> None:
+        known = {**rows.columns, TIME: rows.time, NUMBER: rows.seq}
+        kept = [known[name] for name in self.aggregation.kept]
         order = np.argsort(slots, kind="stable")
         ordered = slots[order]
         starts = np.flatnonzero(np.diff(ordered, prepend=-1)).tolist()
@@ -203,6 +208,10 @@ class Pool:
         chunks = self.chunks[slot]
         if len(chunks) > 1:
             whole = tuple(np.concatenate([chunk[place] for chunk in chunks]) for place in range(len(chunks[0])))
+            numbers = whole[-1]
+            if (numbers[1:] < numbers[:-1]).any():
+                order = np.argsort(numbers, kind="stable")
+                whole = tuple(column[order] for column in whole)
             self.chunks[slot] = chunks = [whole]
         return dict(zip(self.aggregation.kept, chunks[0], strict=True))
 

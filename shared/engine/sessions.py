@@ -52,11 +52,10 @@ class Sessions(KeyedWindows):
             self.changed.update(np.unique(slots[slots >= 0]).tolist())
         whole = np.flatnonzero(slots >= 0)
         if len(whole) == len(slots):
-            self.pool.fold(slots, rows.columns, rows.time)
+            self.pool.fold(slots, rows)
         else:
             if len(whole):
-                some = rows.take(whole)
-                self.pool.fold(slots[whole], some.columns, some.time)
+                self.pool.fold(slots[whole], rows.take(whole))
             for place in np.flatnonzero(slots < 0).tolist():
                 self._join(int(keys[place]), rows.slice(place, place + 1))
         return self._close() if late is not None else []
@@ -130,7 +129,7 @@ class Sessions(KeyedWindows):
         self.start[slot] = min(self.start[slot], time)
         self.last[slot] = max(self.last[slot], time)
         self.out[slot] = False
-        self.pool.fold(np.array([slot]), row.columns, row.time)
+        self.pool.fold(np.array([slot]), row)
         if self.changed is not None:
             self.changed.add(slot)
 

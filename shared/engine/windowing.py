@@ -65,7 +65,7 @@ class Pane:
     def fold(self, keys: np.ndarray, known: int, rows: Rows) -> None:
         if self.changed is not None:
             self.changed.append(keys)
-        self.pool.fold(self.slots(keys, known), rows.columns, rows.time)
+        self.pool.fold(self.slots(keys, known), rows)
 
 
 class TimeWindows(KeyedWindows):
