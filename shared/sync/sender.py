@@ -338,7 +338,8 @@ class Sender:
             frames.append(encode(Lost(session.device, session.incarnation, edge.number, lo, hi, "forgotten").frame()))
         complete = True
         for entry in self._spool.pending(edge.number):
-            if budget <= 0 or (self._one_at_a_time and outstanding.numbered):
+            size = entry.payload_bytes if isinstance(entry, DataEntry) else 0
+            if budget <= 0 or (outstanding.numbered and (size > budget or self._one_at_a_time)):
                 complete = False
                 break
             frame = self._numbered(edge, entry, outstanding, frames)

@@ -44,8 +44,8 @@ BUGS = (
     Bug(
         "gap-accepted",
         ((RANGES, "return Meeting.GAP if lo > mark else Meeting.OVERLAP", "return Meeting.NEXT if lo > mark else Meeting.OVERLAP"),
-         (SENDER, "for entry in self._spool.pending(edge.number):\n            if budget",
-          "for entry in list(self._spool.pending(edge.number))[self._failures % 2 :]:\n            if budget"),
+         (SENDER, "for entry in self._spool.pending(edge.number):\n            size = ",
+          "for entry in list(self._spool.pending(edge.number))[self._failures % 2 :]:\n            size = "),
          NO_GUARD_IN_THE_LOG),
         ("OrderWithinEdge",),
     ),

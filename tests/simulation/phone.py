@@ -325,4 +325,7 @@ class Phone:
 
     @property
     def drained(self) -> bool:
-        return self.up and not any(True for edge in self.edge_ids for _ in self.spool.pending(edge))
+        """Whether the log has everything this phone has numbered, durably or not, and the phone knows it."""
+        return self.up and all(
+            self.spool.head(key.edge) == self._facts.edge(key).acknowledged for key in self.keys_of_edges
+        )

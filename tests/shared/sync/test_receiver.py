@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from shared.identity import DeviceId, EdgeKey, edge_id
+from shared.stream.schema import Schema
+from shared.sync.exchange import PreviewReceived, ResultsAcknowledged, StatusReceived
+from shared.sync.receiver import Arrival, ExchangeApplied, Reply
+from shared.sync.session import DeviceSession
+from shared.wire.frame import Frame, FrameType, decode_all, decode_one, encode
+from shared.wire.messages import (
+    Chain,
+    Data,
+    Declare,
+    Frontier,
+    Lost,
+    Preview,
+    Receipt,
+    Refusal,
+    Result,
+    ResultReceipt,
+    Status,
+)
+from tests.shared.sync.builders import SCHEMA, Node, pair
+
+EDGE = edge_id("trips")
+
+
+class Phone:
+    """Says exactly what a test wants said."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.gateway = node.gateway
+        self.session = DeviceSession(node.keys, node.device, 1)
+        welcome = node.gateway.exchange(self.session.hello())
+        self.session.welcome(decode_one(welcome.body)[0], 0.0)
+
+    def say(self, *frames: Frame) -> list[Frame]:
+        return self.hear(self.gateway.exchange(self.body(*frames)))
+
+    def body(self, *frames: Frame) -> bytes:
+        return self.session.seal([encode(frame) for frame in frames])
+
+    def hear(self, reply: Reply) -> list[Frame]:
+        opened = self.session.open(reply.body)
+        assert opened is not None
+        return list(decode_all(opened))
+
+    def declare(self, name: str = "trips", schema: Schema = SCHEMA) -> Frame:
+        return Declare(self.node.device, 1, edge_id(name), name, schema).frame()
+
+    def data(self, lo: int, hi: int, **changes: object) -> Frame:
+        values: dict[str, object] = {"rows": hi - lo, "schema_id": SCHEMA.id, "incarnation": 1, "edge": EDGE}
+        values |= changes
+        return Data(
+            values.get("device", self.node.device), values["incarnation"], values["edge"], lo, hi, values["rows"],  # type: ignore[arg-type]
+            values["schema_id"], 0, 1, b"columns",  # type: ignore[arg-type]
+        ).frame()  # fmt: skip
+
+    def lost(self, lo: int, hi: int) -> Frame:
+        return Lost(self.node.device, 1, EDGE, lo, hi, "evicted").frame()
+
+    def ranges(self) -> list[tuple[int, int]]:
+        return [(record.lo, record.hi) for record in self.gateway.log if record.hi > record.lo]
+
+
+@pytest.fixture
+def phone() -> Phone:
+    return Phone(pair())
+
+
+def receipts(frames: Iterable[Frame]) -> list[int]:
+    return [Receipt.of(frame).through for frame in frames if frame.type is FrameType.RECEIPT]
+
+
+def refusals(frames: Iterable[Frame]) -> list[str]:
+    return [Refusal.of(frame).code for frame in frames if frame.type is FrameType.REFUSAL]
+
+
+@pytest.mark.covers("SO-9", "EC-16")
+def test_batches_and_tombstones_move_one_mark(phone: Phone) -> None:
+    assert receipts(phone.say(phone.declare(), phone.data(0, 4), phone.lost(4, 9), phone.data(9, 10))) == [10]
+    assert phone.ranges() == [(0, 4), (4, 9), (9, 10)]
+
+
+@pytest.mark.covers("T5", "EC-16")
+def test_a_duplicate_is_acknowledged_and_not_kept(phone: Phone) -> None:
+    phone.say(phone.declare(), phone.data(0, 4))
+    assert receipts(phone.say(phone.data(0, 4))) == [4]
+    assert receipts(phone.say(phone.lost(0, 4))) == [4], "first writer wins: delivered stays delivered"
+    assert phone.ranges() == [(0, 4)]
+
+
+def test_after_a_gap_the_receipt_says_where_to_go_on(phone: Phone) -> None:
+    assert receipts(phone.say(phone.declare(), phone.data(0, 4), phone.data(6, 8), phone.data(8, 9))) == [4]
+    assert phone.ranges() == [(0, 4)]
+
+
+def test_a_partial_overlap_is_refused_and_nothing_of_the_exchange_is_kept(phone: Phone) -> None:
+    phone.say(phone.declare(), phone.data(0, 4))
+    assert refusals(phone.say(phone.data(4, 6), phone.data(5, 8))) == ["sync-overlap"]
+    assert phone.ranges() == [(0, 4)]
+    assert receipts(phone.say(phone.data(4, 6))) == [6]
+
+
+@pytest.mark.parametrize(
+    ("frame", "code"),
+    [
+        (lambda phone: phone.data(0, 1, device=DeviceId(bytes(16))), "sync-identity"),
+        (lambda phone: phone.data(0, 1, incarnation=2), "sync-identity"),
+        (lambda phone: phone.data(0, 1, schema_id=5), "sync-undeclared"),
+        (lambda phone: phone.data(0, 1, rows=2), "message-data"),
+        (lambda phone: phone.data(0, 0), "message-data"),
+        (lambda phone: Lost(phone.node.device, 1, EDGE, 0, 1, "\x07").frame(), "message-tombstone"),
+        (lambda phone: Declare(phone.node.device, 1, EDGE, "other", SCHEMA).frame(), "message-declare"),
+        (lambda phone: Receipt(phone.node.device, 1, EDGE, 0).frame(), "sync-direction"),
+        (lambda phone: Chain(phone.node.device, 1, EDGE, 0, 0, bytes(32)).frame(), None),
+    ],
+)
+def test_what_the_protocol_does_not_allow_is_refused_by_code(phone: Phone, frame: object, code: str | None) -> None:
+    assert refusals(phone.say(phone.declare(), frame(phone))) == ([] if code is None else [code])  # type: ignore[operator]
+    assert not phone.ranges()
+
+
+def test_bytes_that_are_no_exchange_are_refused_in_the_open(phone: Phone) -> None:
+    for body, code in (
+        (b"", "frame-truncated"),
+        (b"x" * 100, "frame-magic"),
+        (phone.body(phone.declare())[:-1], "envelope-seal"),
+    ):
+        reply = phone.gateway.exchange(body)
+        assert reply.refused == code
+        assert Refusal.of(decode_one(reply.body)[0]).code == code
+
+
+def test_replaying_an_exchange_any_number_of_times_changes_nothing(phone: Phone) -> None:
+    body = phone.body(phone.declare(), phone.data(0, 4), Status(phone.node.device, {"plan": 1}).frame())
+    first = phone.hear(phone.gateway.exchange(body))
+    log, events = list(phone.gateway.log), len(phone.gateway.events)
+    for _ in range(100):
+        assert receipts(phone.hear(phone.gateway.exchange(body))) == receipts(first)
+    assert phone.gateway.log == log
+    assert len(phone.gateway.events) == events
+
+
+def test_replies_of_one_step_rest_on_all_its_records(phone: Phone) -> None:
+    """Two arrivals, one group: both replies are in the step whose records they need."""
+    phone.gateway.receiver.receive(Arrival(1, phone.body(phone.declare(), phone.data(0, 2))), 0.0)
+    phone.gateway.receiver.receive(Arrival(2, phone.body(phone.data(2, 3))), 0.0)
+    step = phone.gateway.receiver.step(0.0)
+    assert [record.kind for record in step.persist] == [FrameType.DECLARE, FrameType.DATA, FrameType.DATA]
+    assert [reply.handle for reply in step.send] == [1, 2]
+    assert not phone.gateway.receiver.step(0.0)
+
+
+def test_after_a_step_that_failed_marks_are_those_of_the_log(phone: Phone) -> None:
+    phone.gateway.receiver.receive(Arrival(1, phone.body(phone.declare(), phone.data(0, 2))), 0.0)
+    phone.gateway.receiver.step(0.0)  # and the disk refuses it
+    phone.gateway.receiver.abandon(phone.gateway)
+    assert refusals(phone.say(phone.data(0, 2))) == ["sync-undeclared"], "the declaration may be lost too"
+    assert receipts(phone.say(phone.declare(), phone.data(0, 2))) == [2]
+    assert phone.ranges() == [(0, 2)]
+
+
+def test_marks_survive_a_restart_of_the_gateway(phone: Phone) -> None:
+    phone.say(phone.declare(), phone.data(0, 4))
+    phone.gateway.restart()
+    again = Phone(phone.node)
+    assert receipts(again.say(again.declare(), again.data(0, 4), again.data(4, 5))) == [5]
+    assert again.ranges() == [(0, 4), (4, 5)]
+
+
+def test_a_frontier_is_logged_when_it_moves_and_nothing_is_missing_before_it(phone: Phone) -> None:
+    def frontier(seq: int, at_us: int) -> Frame:
+        return Frontier(phone.node.device, 1, EDGE, seq, at_us).frame()
+
+    phone.say(phone.declare(), phone.data(0, 2), frontier(2, 100), frontier(2, 100), frontier(5, 900), frontier(2, 50))
+    assert [decode_one(r.frame)[0].frontier_us for r in phone.gateway.log if r.kind == FrameType.FRONTIER] == [100]
+
+
+def test_previews_and_status_are_told_and_not_logged(phone: Phone) -> None:
+    preview = Preview(phone.node.device, 1, EDGE, 1, 1, SCHEMA.id, b"newest")
+    phone.say(preview.frame(), Status(phone.node.device, {"battery": 0.4}).frame())
+    kinds = [type(event) for event in phone.gateway.events]
+    assert kinds == [PreviewReceived, StatusReceived, ExchangeApplied]
+    assert not phone.gateway.log
+
+
+@pytest.mark.covers("SO-15")
+def test_results_come_after_the_number_the_device_has(phone: Phone) -> None:
+    phone.gateway.downlink.rows = [{"km": number} for number in range(5)]
+    frames = phone.say(ResultReceipt(phone.node.device, 3).frame())
+    assert [Result.of(frame).seq for frame in frames if frame.type is FrameType.RESULT] == [4, 5]
+    assert ResultsAcknowledged(phone.node.device, 3) in phone.gateway.events
+
+
+def test_a_signature_over_a_run_is_checked_and_logged_once(phone: Phone) -> None:
+    phone.say(phone.declare(), phone.data(0, 4))
+    unsigned = Chain(phone.node.device, 1, EDGE, 0, 4, b"d" * 32)
+    good = Chain(phone.node.device, 1, EDGE, 0, 4, b"d" * 32, phone.node.keys.sign(unsigned.signed()))
+    assert refusals(phone.say(unsigned.frame())) == ["sync-chain-signature"]
+    phone.say(good.frame())
+    phone.say(good.frame())
+    assert [record.kind for record in phone.gateway.log].count(FrameType.CHAIN) == 1
+
+
+def test_one_device_cannot_make_the_gateway_remember_endless_edges(phone: Phone) -> None:
+    refused = [refusals(phone.say(phone.declare(f"edge {at}"))) for at in range(1030)]
+    assert refused[1023:1026] == [[], ["sync-edges"], ["sync-edges"]]
+    assert len({record.key for record in phone.gateway.log}) == 1024
+
+
+def test_each_installation_has_its_own_marks(phone: Phone) -> None:
+    phone.say(phone.declare(), phone.data(0, 4))
+    assert phone.gateway.high_water(EdgeKey(phone.node.device, 2, EDGE)) == 0
+
+
+def test_errors_never_repeat_what_was_sent(phone: Phone) -> None:
+    secret = "s3cret-s3cret"
+    reply = phone.say(Declare(phone.node.device, 1, EDGE, secret, SCHEMA).frame())
+    assert secret not in Refusal.of(reply[0]).text

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from shared.errors import PeerError
+from shared.identity import DeviceId
+from shared.sync.session import DeviceSession, Enrolment, GatewaySessions, SessionState
+from shared.wire.frame import decode_one, encode
+from shared.wire.messages import Hello, Welcome
+from tests.shared.sync.builders import Gateway, Node, pair
+
+
+@pytest.fixture
+def node() -> Node:
+    return pair()
+
+
+def hello_of(node: Node) -> Hello:
+    return Hello.of(decode_one(DeviceSession(node.keys, node.device, 1).hello())[0])
+
+
+def opened(node: Node, now: float = 0.0) -> DeviceSession:
+    session = DeviceSession(node.keys, node.device, 1)
+    session.welcome(decode_one(node.gateway.sessions.greet(session.hello(), now))[0], now)
+    return session
+
+
+def test_both_ends_agree_on_keys_that_differ_by_direction(node: Node) -> None:
+    session = opened(node)
+    body = session.seal([b""])
+    gateway_end, counter, fresh, frames = node.gateway.sessions.open(body, 0.0)
+    assert (counter, fresh, bytes(frames)) == (1, True, b"")
+    assert gateway_end.keys.up != gateway_end.keys.down
+    assert session.open(gateway_end.seal(1, [b"yes"])) == b"yes"
+    with pytest.raises(PeerError, match="envelope-seal"):
+        session.open(body)  # its own words reflected back at it
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"signature": bytes(64)}, "device-unknown"),
+        ({"incarnation": 2}, "device-unknown"),  # the signature covers it
+        ({"device": DeviceId(bytes(16))}, "device-unknown"),
+        ({"gateway": bytes(16)}, "device-unknown"),
+        ({"ephemeral": bytes(32)}, "device-unknown"),
+    ],
+)
+def test_a_hello_that_was_altered_is_refused(node: Node, change: dict[str, object], code: str) -> None:
+    with pytest.raises(PeerError, match=code):
+        node.gateway.sessions.greet(encode(replace(hello_of(node), **change).frame()), 0.0)
+
+
+def test_an_unknown_and_a_revoked_device_are_refused(node: Node) -> None:
+    body = encode(hello_of(node).frame())
+    enrolled = node.gateway.enrolments.pop(node.device)
+    with pytest.raises(PeerError, match="device-unknown"):
+        node.gateway.sessions.greet(body, 0.0)
+    node.gateway.enrolments[node.device] = Enrolment(enrolled.public_key, 1, revoked=True)
+    with pytest.raises(PeerError, match="device-revoked"):
+        node.gateway.sessions.greet(body, 0.0)
+
+
+def test_an_incarnation_that_was_never_enrolled_is_refused_and_an_older_one_may_drain(node: Node) -> None:
+    later = DeviceSession(node.keys, node.device, 2).hello()
+    with pytest.raises(PeerError, match="device-incarnation"):
+        node.gateway.sessions.greet(later, 0.0)
+    node.gateway.enrolments[node.device] = Enrolment(node.keys.public_key, 2)
+    node.gateway.sessions.greet(later, 0.0)
+    node.gateway.sessions.greet(encode(hello_of(node).frame()), 0.0)
+
+
+def test_a_welcome_from_another_gateway_is_refused(node: Node) -> None:
+    session = DeviceSession(node.keys, node.device, 1)
+    body = session.hello()
+    welcome = Welcome.of(decode_one(node.gateway.sessions.greet(body, 0.0))[0])
+    with pytest.raises(PeerError, match="session-gateway-signature"):
+        session.welcome(replace(welcome, signature=bytes(64)).frame(), 0.0)
+    assert session.state is SessionState.GREETING
+
+
+def test_a_repeated_exchange_is_answered_but_not_fresh(node: Node) -> None:
+    body = opened(node).seal([])
+    assert node.gateway.sessions.open(body, 0.0)[2]
+    assert not node.gateway.sessions.open(body, 0.0)[2]
+
+
+@pytest.mark.covers("T12")
+def test_an_older_session_is_fenced_when_a_newer_one_is_used_not_when_it_is_opened(node: Node) -> None:
+    old = opened(node)
+    node.gateway.sessions.open(old.seal([]), 0.0)
+    recorded = encode(hello_of(node).frame())
+    for _ in range(20):
+        node.gateway.sessions.greet(recorded, 0.0)  # somebody repeats an old HELLO: no harm
+    node.gateway.sessions.open(old.seal([]), 0.0)
+    assert len(node.gateway.sessions) < 10
+    new = opened(node)
+    node.gateway.sessions.open(new.seal([]), 0.0)
+    with pytest.raises(PeerError, match="session-unknown"):
+        node.gateway.sessions.open(old.seal([]), 0.0)
+
+
+def test_a_session_ends_with_its_lifetime_or_its_enrolment(node: Node) -> None:
+    session = opened(node)
+    assert session.is_open(3599.0)
+    assert not session.is_open(3600.0)
+    with pytest.raises(PeerError, match="session-expired"):
+        node.gateway.sessions.open(session.seal([]), 3600.0)
+    session = opened(node)
+    assert node.gateway.sessions.revoke(node.device) == 1
+    with pytest.raises(PeerError, match="session-unknown"):
+        node.gateway.sessions.open(session.seal([]), 0.0)
+
+
+def test_expired_sessions_are_forgotten() -> None:
+    node = pair(lifetime_s=10)
+    opened(node)
+    node.gateway.sessions.expire(11.0)
+    assert len(node.gateway.sessions) == 0
+
+
+def test_a_gateway_that_restarted_knows_no_session() -> None:
+    node = pair()
+    session = opened(node)
+    gateway = Gateway({}, Random(2))
+    sessions = GatewaySessions(gateway.keys, gateway)
+    with pytest.raises(PeerError, match="session-unknown"):
+        sessions.open(session.seal([]), 0.0)
