@@ -105,8 +105,11 @@ def headline(devices: Sequence[Phone], total: Account) -> tuple[str, str]:
         first = f"All {len(devices)} phones are connected" if len(devices) > 1 else f"{devices[0].name} is connected"
     if total.ledgered:
         second = f"{total.ledgered:,} readings had to be given up; the ledger says which and why."
+    elif unheard := sum(phone.unheard for phone in devices):
+        waiting = total.spooled + unheard
+        second = f"Nothing is lost: about {waiting:,} readings wait on the phones, everything else is in the log."
     elif total.spooled:
-        second = f"Nothing is lost: {total.spooled:,} readings wait on the phones, the rest is in the log."
+        second = f"Nothing is lost: {total.spooled:,} readings wait on the phones, everything else is in the log."
     else:
         second = "Nothing is lost: every reading is in the log."
     return first, second

@@ -6,15 +6,15 @@ change (a file, a pipe) the line is printed anew every ten seconds instead.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
-import urllib.error
-import urllib.request
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from cloud_backend.results.store import Results
 from resurge.up.run import Outcome
 from resurge.up.stage import Stage
 
@@ -41,7 +41,7 @@ class Terminal:
         if now - self._line_at < (LINE_EVERY_S if watched else LINE_EVERY_S_UNWATCHED):
             return
         self._line_at = now
-        line = f"{self._clock()}  {status_line(overview(stage.address), remaining_s)}"
+        line = f"{self._clock()}  {status_line(phones_say(stage), results_so_far(stage), remaining_s)}"
         if watched:
             shown = line[: self._console.width - 1].ljust(self._console.width - 1)
             self._console.print(f"\r{shown}", end="", highlight=False, markup=False)
@@ -60,46 +60,51 @@ class Terminal:
         return f"{minutes:02d}:{seconds:02d}"
 
 
-def overview(address: str) -> dict[str, Any] | None:
-    """What the dashboard shows now; None while the gateway is not there to ask."""
-    recently = f"{address}/v1/overview?after_second={int(time.time())}&after_change={2**62}"
+def phones_say(stage: Stage) -> list[dict[str, Any]]:
+    """Each phone's own view of itself, at most a second old; the gateway hears of it only when there is a network."""
+    said: list[dict[str, Any]] = []
+    for path in sorted(stage.home.glob("phones/*/status.json")):
+        with contextlib.suppress(OSError, ValueError):
+            said.append(json.loads(path.read_bytes()))
+    return said
+
+
+def results_so_far(stage: Stage) -> int:
+    results = Results(stage.results)
     try:
-        with urllib.request.urlopen(recently, timeout=2) as answer:  # noqa: S310 - our own loopback address
-            view: dict[str, Any] = json.load(answer)
-            return view
-    except (urllib.error.URLError, OSError, ValueError):
-        return None
+        return sum(results.sinks().values())
+    finally:
+        results.close()
 
 
-def status_line(view: dict[str, Any] | None, remaining_s: float | None) -> str:
+def status_line(phones: list[dict[str, Any]], results: int, remaining_s: float | None) -> str:
     left = "" if remaining_s is None else f"{max(remaining_s, 0):.0f} s left, "
-    if view is None:
-        return f"{left}the gateway does not answer; phones keep recording"
-    account = view["account"]
-    connected = sum(phone["connected"] for phone in view["phones"])
+    connected = sum(bool(phone["connected"]) for phone in phones)
+    produced, delivered, spooled, ledgered = (
+        sum(phone[name] for phone in phones) for name in ("produced", "delivered", "spooled", "ledgered")
+    )
     return (
-        f"{left}{connected} of {len(view['phones'])} phones connected, {account['produced']:,} produced = "
-        f"{account['delivered']:,} delivered + {account['spooled']:,} spooled + {account['ledgered']:,} ledgered, "
-        f"{sum(view['sinks'].values()):,} results"
+        f"{left}{connected} of {len(phones)} phones connected, {results:,} results, {produced:,} produced = "
+        f"{delivered:,} delivered + {spooled:,} spooled + {ledgered:,} ledgered"
     )
 
 
 def report(outcome: Outcome, console: Console) -> None:
     """The account as a table, and what was wrong with it."""
     account = outcome.account
-    table = Table(title="The account, read from the log and the spools", title_justify="left")
-    for name in ("produced", "delivered", "spooled", "ledgered", "duplicates"):
-        table.add_column(name, justify="right")
-    table.add_column("outages", justify="right")
-    table.add_column("results", justify="right")
-    table.add_column("back on phones", justify="right")
-    figures = [account.produced, account.delivered, account.spooled, account.ledgered, account.duplicates]
-    table.add_row(
-        *(f"{figure:,}" for figure in [*figures, outcome.outages, outcome.results, outcome.results_on_phones])
-    )
+    table = Table(title="The account, read from the log and the spools", title_justify="left", show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for name, figure in account.as_json().items():
+        table.add_row(name, f"{figure:,}")
+    table.add_section()
+    table.add_row("outages", f"{outcome.outages:,}")
+    table.add_row("results", f"{outcome.results:,}")
+    table.add_row("of them back on phones", f"{outcome.results_on_phones:,}")
     console.print(table)
     if not outcome.problems():
         console.print(
             "It adds up: produced = delivered + spooled + ledgered, and Spark's results are bit for bit those of "
-            f"the numpy engine over the same log ({outcome.results_digest[:12]})."
+            f"the numpy engine over the same log ({outcome.results_digest[:12]}).",
+            highlight=False,
         )

@@ -56,8 +56,10 @@ def test_the_headline_says_who_is_offline_and_that_nothing_is_lost():
     assert headline([PHONE, PHONE], Account())[0] == "All 2 phones are connected"
     assert headline([PHONE, offline], Account(spooled=1200)) == (
         "tram-07 is offline, recording on",
-        "Nothing is lost: 1,200 readings wait on the phones, the rest is in the log.",
+        "Nothing is lost: 1,200 readings wait on the phones, everything else is in the log.",
     )
+    away = replace(offline, unheard=30)
+    assert headline([away], Account(spooled=2))[1].startswith("Nothing is lost: about 32 readings wait")
     assert headline([offline, offline], Account())[0].startswith("tram-07 and tram-07 are offline")
     assert headline([offline] * 5, Account())[0].startswith("tram-07, tram-07 and 3 more are offline")
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from resurge.up.account import Account
 from resurge.up.run import Outcome
-from resurge.up.terminal import status_line
+from resurge.up.stage import Stage
+from resurge.up.terminal import phones_say, report, status_line
 
 GOOD = Outcome(
     account=Account(produced=100, delivered=90, spooled=8, ledgered=2, duplicates=0),
@@ -38,16 +41,32 @@ def test_each_broken_promise_is_said_in_words(change, words):
     assert words in problem
 
 
-def test_the_status_line_says_when_the_gateway_is_away():
-    assert "phones keep recording" in status_line(None, 12.4)
-    assert status_line(None, 12.4).startswith("12 s left")
-
-
-def test_the_status_line_shows_the_account():
-    view = {
-        "account": {"produced": 1200, "delivered": 1000, "spooled": 200, "ledgered": 0},
-        "phones": [{"connected": True}, {"connected": False}], "sinks": {"my_trips": 7},
-    }  # fmt: skip
-    assert status_line(view, None) == (
-        "1 of 2 phones connected, 1,200 produced = 1,000 delivered + 200 spooled + 0 ledgered, 7 results"
+def test_the_status_line_adds_up_what_the_phones_say():
+    phones = [
+        {"connected": True, "produced": 700, "delivered": 690, "spooled": 10, "ledgered": 0},
+        {"connected": False, "produced": 500, "delivered": 300, "spooled": 190, "ledgered": 10},
+    ]
+    assert status_line(phones, 7, 12.4) == (
+        "12 s left, 1 of 2 phones connected, 7 results, 1,200 produced = 990 delivered + 200 spooled + 10 ledgered"
     )
+    assert status_line([], 0, None).startswith("0 of 0 phones connected")
+
+
+def test_a_phone_whose_status_is_being_replaced_is_left_out_for_a_moment(tmp_path):
+    stage = Stage(tmp_path, 1, 2)
+    for name, text in (("a", '{"connected": true}'), ("b", "{")):
+        stage.phone_home(name).mkdir(parents=True)
+        (stage.phone_home(name) / "status.json").write_text(text)
+    assert phones_say(stage) == [{"connected": True}]
+
+
+def test_the_report_says_that_it_adds_up_only_when_it_does():
+    assert "It adds up" in reported(GOOD)
+    assert "It adds up" not in reported(replace(GOOD, results=0))
+    assert "1,234" in reported(replace(GOOD, results=1234))
+
+
+def reported(outcome: Outcome) -> str:
+    console = Console(file=io.StringIO(), width=80)
+    report(outcome, console)
+    return console.file.getvalue()
