@@ -25,6 +25,7 @@ if not getattr(shared, "RESURGE", False):  # another top-level package called "s
 
 if TYPE_CHECKING:
     from resurge.evaluate import evaluate as evaluate
+    from resurge.live import Live as Live
     from resurge.sql import sql as sql
     from shared.errors import PeerError as PeerError
     from shared.errors import ResurgeError as ResurgeError
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "resurge.live": ("Live",),
     "shared.errors": ("PeerError", "ResurgeError", "UsageError"),
     "shared.plan.explain": ("explain",),
     "shared.stream.declare": ("aggregate", "lossless", "lossy", "operator", "plan_of"),

@@ -23,7 +23,9 @@ def device_id(public_key: bytes) -> DeviceId:
 
 def edge_id(name: str) -> EdgeId:
     """The number that stands for an edge's name in frames and indexes."""
-    return EdgeId(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8, person=b"resurge-edge").digest(), "little"))
+    return EdgeId(
+        int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8, person=b"resurge-edge").digest(), "little")
+    )
 
 
 @dataclass(frozen=True, slots=True, order=True)

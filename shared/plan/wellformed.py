@@ -195,7 +195,7 @@ def _check_names(plan: Plan) -> None:
             names[name] += 1
             if names[name] > 1:
                 raise _at(
-                    f"two {name[0]}s are called {name[1]!r}; each edge is one stream and needs its own name",
+                    f"two {name[0]}s are called {name[1]!r}; each edge is one stream and needs its own name (name=...)",
                     "activation-stream",
                     node,
                 )

@@ -177,10 +177,14 @@ class Stream(Windowing):
         """Each row goes to the device it names. The stream returned is that device's, for further operators."""
         return Stream(draft(op.SyncBack(name, commit), self.draft))
 
-    def subscribe(self, callback: Callback | str) -> Sink:
-        """Hand rows, as columns, to a function of this program; or by a name that `evaluate` returns them under."""
-        name = callback if isinstance(callback, str) else str(getattr(callback, "__name__", "subscription"))
-        sink = Sink(draft(op.Subscribe(name), self.draft))
+    def subscribe(self, callback: Callback | str, *, name: str | None = None) -> Sink:
+        """Hand rows, as columns, to a function of this program; or by a name that `evaluate` returns them under.
+
+        A function's own name names the sink; give `name=` where the same one is subscribed twice.
+        """
+        if name is None:
+            name = callback if isinstance(callback, str) else str(getattr(callback, "__name__", "subscription"))
+        sink = Sink(draft(op.Subscribe(name), self.draft), None if isinstance(callback, str) else callback)
         program = current_program()
         if program is not None and not isinstance(callback, str):
             program.callbacks[name] = callback
@@ -208,8 +212,9 @@ class Stream(Windowing):
 class Sink:
     """Where rows leave the plan. It has no verbs: what happens outside is not the plan's to describe (EC-5, rule 4)."""
 
-    def __init__(self, made: Draft) -> None:
+    def __init__(self, made: Draft, callback: Callback | None = None) -> None:
         self.draft = made
+        self.callback = callback
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_") or not hasattr(Stream, name):

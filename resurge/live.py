@@ -1,0 +1,100 @@
+"""A program running in this process, one append at a time: callbacks, `append`, and sensors that are read on request.
+
+For trying things out, for small tools and for tests of event-driven code. No network and no disk: a device that must
+lose nothing is a node (`resurge node run`), which runs the same plan with the same engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
+from shared.engine.pipeline import Pipeline
+from shared.errors import UsageError
+from shared.plan import operators as op
+from shared.plan.placement import ON_CLOUD, device_fragment, sides
+from shared.stream.declare import plan_of
+from shared.stream.drafts import Callback
+from shared.stream.expressions import TIME
+from shared.stream.schema import dtype
+from shared.stream.stream import Sink, Stream
+
+Reading = Mapping[str, object]
+
+
+class Live:
+    """Runs what these sinks describe. Callbacks get rows as columns, `time` included, as soon as they are final."""
+
+    def __init__(
+        self, *sinks: Sink | Stream, device: str = "local", sensors: Mapping[str, Callable[[], Reading]] | None = None
+    ) -> None:
+        plan = plan_of(*sinks)
+        if ON_CLOUD in sides(plan).values():
+            raise UsageError(
+                "a live program runs on one device; leave out .sync(), or start the whole product with `resurge up`",
+                code="live-cloud",
+            )
+        self._callbacks: dict[str, Callback] = {
+            sink.draft.operator.name: sink.callback
+            for sink in sinks
+            if isinstance(sink, Sink) and isinstance(sink.draft.operator, op.Subscribe) and sink.callback is not None
+        }
+        self._sensors = dict(sensors or {})
+        fragment = device_fragment(plan)
+        self._pipeline = Pipeline(fragment, device=device)
+        self._schemas = {entry.name: entry.schema for entry in fragment.inputs}
+        self._next = dict.fromkeys(self._schemas, 0)
+
+    def append(self, stream: Stream | str, *, time: int | Sequence[int], **columns: object) -> None:
+        """One row (`time=5, lat=47.0`) or several (`time=[5, 6], lat=[47.0, 47.1]`); then no earlier row may follow."""
+        name = stream if isinstance(stream, str) else _input_name(stream)
+        if name not in self._schemas:
+            raise UsageError(f"nothing here reads {name!r} (has: {', '.join(self._schemas)})", code="live-input")
+        schema = self._schemas[name]
+        unknown = sorted(set(columns) ^ set(schema.names))
+        if unknown:
+            raise UsageError(
+                f"{name!r} has the columns {', '.join(schema.names)}; look at {unknown[0]!r}", code="live-input"
+            )
+        times = np.atleast_1d(np.asarray(time, np.int64))
+        arrays = {field.name: np.atleast_1d(np.asarray(columns[field.name], dtype(field.kind))) for field in schema}
+        lo = self._next[name]
+        self._next[name] = lo + len(times)
+        frontier_us = int(times.max()) if len(times) else NO_FRONTIER
+        self._take(self._pipeline.push(name, Batch.of(schema, arrays, times, lo=lo, frontier_us=frontier_us)))
+
+    def advance(self, time: int) -> None:
+        """No row before `time` follows on any stream: windows that end by then go out."""
+        for name in self._schemas:
+            if not name.startswith("feedback "):
+                self._take(self._pipeline.advance(name, time))
+
+    def close(self) -> None:
+        """The end of every stream: all windows go out."""
+        self.advance(END_OF_TIME)
+
+    def _take(self, outputs: list[tuple[str, Batch]]) -> None:
+        for name, batch in outputs:
+            if name.startswith("request "):
+                self._read(name.removeprefix("request "), batch)
+            elif len(batch) and name in self._callbacks:
+                self._callbacks[name]({TIME: batch.time_us, **batch.columns})
+
+    def _read(self, sensor: str, requests: Batch) -> None:
+        query = self._sensors.get(sensor)
+        if query is None:
+            raise UsageError(
+                f"the program reads the sensor {sensor!r}; hand over sensors={{{sensor!r}: function}}",
+                code="live-sensor",
+            )
+        for time in requests.time_us.tolist():
+            self.append(sensor, time=time, **query())
+
+
+def _input_name(stream: Stream) -> str:
+    operator = stream.draft.operator
+    if not isinstance(operator, op.SOURCES):
+        raise UsageError("rows are appended to a source: rs.stream(...), rs.sensor(...)", code="live-input")
+    return op.input_name(operator)
