@@ -54,19 +54,22 @@ class Computation:
                     continue
                 self._readings[entry.name] = _Reading(entry, source, operator.every_us)
         self.kinds = {output.name: output.kind for output in self.fragment.outputs}
+        self._regular = [reading for reading in self._readings.values() if reading.every_us]
+        regular = {reading.input.name for reading in self._regular}
+        fed = {name for name, kind in self.kinds.items() if kind == "feed"}
+        # Read on request, missing here, or results from the cloud: rows may be rare, but time passes on them too.
+        self._quiet = [entry.name for entry in self.fragment.inputs if entry.name not in regular | fed]
 
     def read(self, until_us: int) -> list[tuple[str, Batch]]:
         """Read every sensor up to until_us and compute; returns what came out, by output name."""
         outputs: list[tuple[str, Batch]] = []
         frontier_us = until_us
-        for reading in self._readings.values():
-            if reading.every_us:
-                samples = reading.source.read(until_us)
-                frontier_us = min(frontier_us, samples.frontier_us)
-                outputs += self._serve(self._push(reading, samples, samples.frontier_us))
-        for name, reading in self._readings.items():
-            if not reading.every_us:
-                outputs += self._serve(self._pipeline.advance(name, frontier_us))
+        for reading in self._regular:
+            samples = reading.source.read(until_us)
+            frontier_us = min(frontier_us, samples.frontier_us)
+            outputs += self._serve(self._push(reading, samples, samples.frontier_us))
+        for name in self._quiet:
+            outputs += self._serve(self._pipeline.advance(name, frontier_us))
         return outputs
 
     def _push(self, reading: _Reading, samples: Samples, frontier_us: int) -> list[tuple[str, Batch]]:
@@ -99,14 +102,13 @@ class Computation:
 
     def slow_down(self, rates: Mapping[str, float]) -> None:
         """Apply hints: each sensor at this share of its plan's rate, `*` for all; what is not named has all of it."""
-        for name, reading in self._readings.items():
-            share = min(1.0, max(RATE_LEAST, rates.get(name, rates.get("*", 1.0))))
-            if reading.every_us:
-                reading.source.sample_every(round(reading.every_us / share))
+        for reading in self._regular:
+            share = min(1.0, max(RATE_LEAST, rates.get(reading.input.name, rates.get("*", 1.0))))
+            reading.source.sample_every(round(reading.every_us / share))
 
     def ended(self) -> bool:
         """True when every source is a recording that has been played."""
-        return bool(self._readings) and all(reading.source.ended() for reading in self._readings.values())
+        return bool(self._regular) and all(reading.source.ended() for reading in self._regular)
 
     def readings(self) -> dict[str, int]:
         """Readings taken since the start, by input."""

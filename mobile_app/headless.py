@@ -6,10 +6,11 @@ cleanly: everything held is spooled and durable within two seconds, whatever the
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,10 +22,14 @@ from mobile_app.links.link import InterruptedLink, Link, LinkDown
 from mobile_app.links.relay import Relay, RelayLink
 from mobile_app.node import Node, Surroundings
 from mobile_app.outages import Outages, parse_outages
+from mobile_app.plans import Plans
 from mobile_app.sensors.choose import Choice
 from mobile_app.settings import Gateway, load_gateway, load_settings
-from shared.errors import UsageError
+from shared.batch import Batch
+from shared.errors import ResurgeError, UsageError
 from shared.plan.graph import Plan
+from shared.stream.drafts import Callback
+from shared.stream.program import load_operators
 
 DRAIN_S = 10.0
 ENROL_AGAIN_S = 5.0
@@ -39,6 +44,7 @@ class RunOptions:
     outages: str = ""
     speed: float = 1.0
     plan: Plan | None = None
+    on_output: Callable[[str, Batch], None] | None = None  # rows of the plan's local subscriptions
     for_s: float | None = None  # None: until stopped
     say: Callable[[str], None] = lambda _: None
 
@@ -81,45 +87,85 @@ def run(options: RunOptions) -> dict[str, Any]:
     if not 0.01 <= options.speed <= 10_000:
         raise UsageError(f"speed {options.speed} is not between 0.01 and 10000", code="node-speed")
     options.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    load_operators(options.home)
     outages = parse_outages(options.outages)
     started = time.monotonic()
-    end = None if options.for_s is None else started + options.for_s
+    end = math.inf if options.for_s is None else started + options.for_s
     with stopping() as stop:
         while True:
             gateway = _enrol_if_asked(options, stop, end)
-            node, interrupted = _open(options, gateway, outages, started)
-            options.say(f"device {node.device} incarnation {node.spool.incarnation} running")
-            retry_at = time.monotonic() + ENROL_AGAIN_S
-            again = bool(options.link) and gateway is None  # keep recording, and try the link again now and then
-
-            def over(retry_at: float = retry_at, again: bool = again) -> bool:
-                now = time.monotonic()
-                return stop.is_set() or (end is not None and now >= end) or (again and now >= retry_at)
-
-            try:
-                node.run(over)
-                if gateway is not None and not stop.is_set():
-                    node.drain(DRAIN_S, stop.is_set)
-            finally:
-                account = node.close()
-            if stop.is_set() or (end is not None and time.monotonic() >= end):
-                return account | {"outages": interrupted.outages_begun()}
+            # Not enrolled although asked to: record for a while, then try the link again.
+            until = min(end, time.monotonic() + ENROL_AGAIN_S) if options.link and gateway is None else end
+            account = _run_until(until, options, gateway, outages=outages, started=started, stop=stop)
+            if stop.is_set() or time.monotonic() >= end:
+                return account
 
 
-def _enrol_if_asked(options: RunOptions, stop: threading.Event, end: float | None) -> Gateway | None:
+def _run_until(
+    until: float,
+    options: RunOptions,
+    gateway: Gateway | None,
+    *,
+    outages: Outages,
+    started: float,
+    stop: threading.Event,
+) -> dict[str, Any]:
+    """One node from open to close, with this gateway or none."""
+    settings = load_settings(options.home)
+    relay = options.relay or settings.relay
+    link: Link = NoLink()
+    if gateway is not None:
+        link = RelayLink(relay) if relay else GatewayLink(gateway.url, pin=gateway.pin)
+    interrupted = InterruptedLink(link, outages, started=started)
+    surroundings = Surroundings(
+        settings=settings,
+        gateway=gateway,
+        link=interrupted,
+        lane="none" if gateway is None else "relay" if relay else "gateway",
+        sensors=options.sensors,
+        speed=options.speed,
+        plan=options.plan,
+        on_output=options.on_output,
+    )
+    try:
+        node = Node(options.home, surroundings)
+    except BaseException:
+        link.close()
+        raise
+    options.say(f"device {node.device} incarnation {node.spool.incarnation} running")
+    try:
+        node.run(lambda: stop.is_set() or time.monotonic() >= until)
+        if gateway is not None and not stop.is_set():
+            node.drain(DRAIN_S, stop.is_set)
+        return node.close() | {"outages": interrupted.outages_begun()}
+    except OSError as error:
+        raise DiskFailed(
+            f"the disk of {str(options.home)!r} refused the node ({error}); nothing durable is lost. Make room or "
+            "repair it, then start the node again",
+            code="node-disk",
+        ) from error
+    finally:
+        node.leave()
+
+
+class DiskFailed(ResurgeError):
+    """After a failed sync only a new process reads what the disk really holds, so the node ends."""
+
+
+def _enrol_if_asked(options: RunOptions, stop: threading.Event, end: float) -> Gateway | None:
     """The gateway to use. With a plan at hand an unreachable gateway is no reason to wait: record first."""
     gateway = load_gateway(options.home)
     if not options.link or (gateway is not None and enrolled_with(options.home, options.link)):
         return gateway
-    has_plan = options.plan is not None or (options.home / "plan.bin").exists()
-    while not stop.is_set() and (end is None or time.monotonic() < end):
+    can_record = options.plan is not None or Plans(options.home).load() is not None
+    while not stop.is_set() and time.monotonic() < end:
         try:
             done = enrol(options.home, options.link, relay=options.relay)
         except UsageError as error:
             if error.code != "enrolment-unreachable":
                 raise
             options.say(f"not enrolled yet: {error.message}")
-            if has_plan:
+            if can_record:
                 return gateway
             stop.wait(1.0)
         else:
@@ -128,32 +174,19 @@ def _enrol_if_asked(options: RunOptions, stop: threading.Event, end: float | Non
     return load_gateway(options.home)
 
 
-def _open(
-    options: RunOptions, gateway: Gateway | None, outages: Outages, started: float
-) -> tuple[Node, InterruptedLink]:
-    settings = load_settings(options.home)
-    relay = options.relay or settings.relay
-    link: Link = NoLink()
-    if gateway is not None:
-        link = RelayLink(relay) if relay else GatewayLink(gateway.url, pin=gateway.pin)
-    interrupted = InterruptedLink(link, outages, started=started)
-    try:
-        node = Node(
-            options.home,
-            Surroundings(
-                settings=settings,
-                gateway=gateway,
-                link=interrupted,
-                lane="none" if gateway is None else "relay" if relay else "gateway",
-                sensors=options.sensors,
-                speed=options.speed,
-                plan=options.plan,
-            ),
-        )
-    except BaseException:
-        link.close()
-        raise
-    return node, interrupted
+def calling(callbacks: Mapping[str, Callback], say: Callable[[str], None]) -> Callable[[str, Batch], None]:
+    """Hands rows of local subscriptions to the program's functions. One that fails is named; recording goes on."""
+
+    def on_output(name: str, batch: Batch) -> None:
+        callback = callbacks.get(name)
+        if callback is None:
+            return
+        try:
+            callback({**batch.columns, "time": batch.time_us})
+        except Exception as error:  # the program's own code: whatever it raises must not stop the recording
+            say(f"subscription {name!r} failed: {type(error).__name__}: {error}")
+
+    return on_output
 
 
 def run_relay(

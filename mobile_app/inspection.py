@@ -28,8 +28,9 @@ def inspect(home: Path) -> dict[str, Any]:
     try:
         spool = Spool.open(PosixDisk(home / SPOOL))
         try:
-            view |= account(spool)
-            view["edges"] = edge_states(spool, Edges(home).names())
+            statistics = spool.statistics()
+            view |= account(statistics)
+            view["edges"] = edge_states(statistics, Edges(home).names())
         finally:
             spool.close()
     finally:

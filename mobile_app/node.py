@@ -27,6 +27,7 @@ from mobile_app.plans import NO_PLAN, Edges, Plans
 from mobile_app.recorder import Recorder, spool_leftovers
 from mobile_app.results import Results
 from mobile_app.sensors.choose import Choice, open_source
+from mobile_app.sensors.source import Source
 from mobile_app.settings import Gateway, Settings
 from mobile_app.snapshots import Snapshots
 from mobile_app.spools import STATE, note_behind, open_spool
@@ -34,11 +35,12 @@ from mobile_app.storage import HomeLock, publish
 from mobile_app.uplink import Uplink
 from mobile_app.view_state import account, edge_states, spool_state
 from shared.batch import Batch
-from shared.errors import ResurgeError
+from shared.errors import UsageError
 from shared.identity import device_id, edge_id
 from shared.plan.encoding import decode_plan, encode_plan
 from shared.plan.graph import Plan
 from shared.spool.disk import PosixDisk
+from shared.spool.ring import SpoolStatistics
 from shared.sync.effects import Disconnected, HintArrived, PlanArrived, Reconnected, Refused
 from shared.sync.pacing import Pacing
 from shared.sync.sender import Sender
@@ -86,6 +88,7 @@ class Node:
         self.clock: EventClock = open_clock(
             home, speed=around.speed, not_before_us=None if newest is None else newest.read_until_us
         )
+        self.last_refusal = ""
         plan = self._choose_plan()
         self.sender = Sender(
             self.spool,
@@ -110,36 +113,42 @@ class Node:
         self._coming: Plan | None = plan
         self._hint_ends: float | None = None
         self._next_publish = 0.0
-        self.last_refusal = ""
         self.disconnections = 0
 
     # --- plans -----------------------------------------------------------------------------------------------
 
     def _choose_plan(self) -> Plan | None:
-        """The newest of the stored plan and the program's own."""
+        """The stored plan, or the program's own unless the stored one is newer."""
         kept = self._plans.load()
-        stored = decode_plan(kept[1]) if kept is not None else None
         given = self._around.plan
-        if given is not None and (stored is None or given.version > stored.version):
+        if given is not None and (kept is None or given.version >= kept[0]):
             self._plans.store(given.version, encode_plan(given))
             return given
-        return stored
+        return None if kept is None else self._decode(kept[1])
+
+    def _decode(self, encoded: bytes) -> Plan | None:
+        try:
+            return decode_plan(encoded)
+        except UsageError as error:  # of a newer version, say: what runs goes on
+            self.last_refusal = str(error)
+            return None
 
     def _adopt(self, plan: Plan, now: float) -> None:
         """Run this plan from now on; what the old one still held is in the spool when this returns."""
-        if self._recorder is not None:
-            self._recorder.commit(now, self.clock.now_us(), everything=True)
+        origin_us, from_us = self.clock.anchor.origin_us, self.clock.now_us()
+        if self._snapshots.newest() is None:
+            from_us = origin_us  # the very first start: a recording plays from its beginning
+
+        def open_for(sensor: str, every_us: int) -> Source:
+            return open_source(sensor, self._around.sensors, every_us=every_us, origin_us=origin_us, from_us=from_us)
+
+        try:
+            computation = Computation(plan, self.device, open_for, from_us=from_us)
+        except UsageError as error:  # it needs an operator that is not installed here: the old plan goes on
+            self.last_refusal = str(error)
+            return
+        self._spool_everything()
         snapshot = self._snapshots.fitting(lambda name: self.spool.head(edge_id(name)))
-        from_us = self.clock.now_us()
-        origin_us = self.clock.anchor.origin_us
-
-        def open_for(sensor: str, every_us: int) -> Any:
-            return open_source(
-                sensor, self._around.sensors, every_us=every_us, origin_us=origin_us,
-                from_us=origin_us if snapshot is None else from_us,
-            )  # fmt: skip
-
-        computation = Computation(plan, self.device, open_for, from_us=from_us)
         if snapshot is not None and snapshot.plan != computation.digest():
             spool_leftovers(snapshot, self.sender, from_us, now)
             snapshot = None
@@ -182,10 +191,7 @@ class Node:
 
     def _note(self, event: object, now: float) -> None:
         if isinstance(event, PlanArrived):
-            try:
-                self._coming = decode_plan(event.plan)
-            except ResurgeError as error:  # it needs an operator this build lacks, say: the old plan goes on
-                self.last_refusal = str(error)
+            self._coming = self._decode(event.plan) or self._coming
         elif isinstance(event, HintArrived) and self.computation is not None:
             self.computation.slow_down(event.hint.rates)
             self._hint_ends = now + HINT_LASTS_S
@@ -224,44 +230,53 @@ class Node:
     def close(self) -> dict[str, Any]:
         """Leave everything durable and return the account. Takes well under two seconds, whatever the link does."""
         self._spool_everything()
-        self.uplink.close()
         self.publish(running=False)
         final = self.final_account()
         self.spool.close()
+        self.leave()
+        return final
+
+    def leave(self) -> None:
+        """Let go of the home. Without `close` before it this is what a kill does, and as safe."""
+        self.uplink.close()
         self._results.close()
         self._lock.release()
-        return final
 
     # --- what it shows -----------------------------------------------------------------------------------------
 
     def final_account(self) -> dict[str, Any]:
+        return self._counts(self.spool.statistics())
+
+    def _counts(self, statistics: SpoolStatistics) -> dict[str, Any]:
+        uplink = self.uplink
         return {
-            "device": self.device, **account(self.spool), "results": self._results.count(),
-            "exchanges": self.uplink.exchanges, "failures": self.uplink.failures, "bytes_sent": self.uplink.bytes_sent,
+            "device": self.device, **account(statistics), "results": self._results.count(),
+            "exchanges": uplink.exchanges, "failures": uplink.failures, "bytes_sent": uplink.bytes_sent,
             "disconnections": self.disconnections,
         }  # fmt: skip
 
     def view(self) -> dict[str, Any]:
-        computation, gateway = self.computation, self._around.gateway
-        now_us = self.clock.now_us()
+        """Everything a person or the fleet page may ask of a node; plain data."""
+        statistics, computation, gateway = self.spool.statistics(), self.computation, self._around.gateway
+        now_us, anchor = self.clock.now_us(), self.clock.anchor
         rate = 0.0 if self._recorder is None else self._recorder.bytes_per_second(time.monotonic())
+        full_in_s = self.spool.time_until_overwrite(rate) if rate > 0 else None
+        plan = None if computation is None else {"name": computation.plan.name, "version": computation.plan.version}
         return {
             "name": self._around.settings.name,
-            **self.final_account(),
+            **self._counts(statistics),
             "incarnation": self.spool.incarnation,
             "gateway": None if gateway is None else gateway.url,
             "connected": gateway is not None and not self.sender.disconnected,
-            "why_not": self.last_refusal or self.uplink.last_failure if self.sender.disconnected else "",
+            "why_not": self.last_refusal or (self.uplink.last_failure if self.sender.disconnected else ""),
             "time_us": now_us,
-            "time_uncertainty_us": self.clock.anchor.uncertainty_us,
-            "boot_id": self.clock.anchor.boot_id,
-            "plan": None
-            if computation is None
-            else {"name": computation.plan.name, "version": computation.plan.version},
+            "time_uncertainty_us": anchor.uncertainty_us,
+            "boot_id": anchor.boot_id,
+            "plan": plan,
             "sensors": {} if computation is None else computation.readings(),
             "missing_sensors": {} if computation is None else computation.missing,
-            "edges": edge_states(self.spool, self._edges.names()),
-            "spool": spool_state(self.spool, now_us=now_us, bytes_per_second=rate),
+            "edges": edge_states(statistics, self._edges.names()),
+            "spool": spool_state(statistics, now_us=now_us, full_in_s=full_in_s),
             "loss_window_s": self._around.settings.loss_window_s,
             "key_protection": "file permissions",
         }

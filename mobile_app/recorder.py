@@ -17,6 +17,7 @@ from shared.sync.sender import EdgePolicy, Sender
 from shared.wire import columns
 
 MICROSECONDS = 1_000_000
+GATHER_S = 0.5
 
 
 class Recorder:
@@ -39,16 +40,19 @@ class Recorder:
         self._snapshots = snapshots
         self._loss_window_us = round(loss_window_s * MICROSECONDS)
         self._read_until_us = 0
-        self._changed_at_us: int | None = None  # since when something is in memory only
+        self._readings = 0
+        self._changed_at_us: int | None = None  # since when readings are in memory only
+        self._saved_at_us = 0  # without readings only time passes, and frontiers are told less often
         self._refused: SpooledBatch | None = None  # numbered in a snapshot, but the spool is full and blocks
         self._spooled_bytes = 0
         self._first_append: float | None = None
         self._caches: dict[str, columns.Cache] = {}
         self.batchers: dict[str, EdgeBatcher] = {}
+        within_s = min((edge.within_us for edge in computation.plan.edges), default=0) / MICROSECONDS / speed
+        self._quiet_window_us = max(self._loss_window_us, round(within_s * MICROSECONDS))
         for edge in computation.plan.edges:
-            policy = EdgePolicy(
-                within_s=edge.within_us / MICROSECONDS / speed, rows=edge.batch_rows, priority=edge.priority
-            )
+            # A batch has waited as long as it may when it is spooled; a moment more lets others join the exchange.
+            policy = EdgePolicy(within_s=min(GATHER_S, within_s), priority=edge.priority)
             self._sender.declare(edge.name, edge.schema, policy)
             self.batchers[edge.name] = EdgeBatcher(edge, head=spool.head(edge_id(edge.name)), speed=speed)
 
@@ -69,14 +73,16 @@ class Recorder:
     def take(self, outputs: Iterable[tuple[str, Batch]], *, read_until_us: int, now: float) -> None:
         """Take what came out of reading the sensors up to read_until_us."""
         now_us = round(now * MICROSECONDS)
+        readings = sum(self._computation.origins().values())
+        if readings != self._readings and self._changed_at_us is None:
+            self._changed_at_us = now_us
+        self._readings = readings
         for name, batch in outputs:
             if name in self.batchers:
                 self.batchers[name].add(batch, now_us)
         for name, frontier_us in self._computation.frontiers().items():
             self.batchers[name].reach(frontier_us)
         self._read_until_us = read_until_us
-        if self._changed_at_us is None:
-            self._changed_at_us = now_us
 
     def commit(self, now: float, spooled_us: int, *, everything: bool = False) -> None:
         """Spool every batch that is due (or everything), and keep the loss window."""
@@ -90,7 +96,8 @@ class Recorder:
                 self._save({name: batch.hi}, now)
                 if not self._append(spooled, now):
                     return
-        if self._changed_at_us is not None and (everything or now_us - self._changed_at_us >= self._loss_window_us):
+        changed = self._changed_at_us is not None and now_us - self._changed_at_us >= self._loss_window_us
+        if everything or changed or now_us - self._saved_at_us >= self._quiet_window_us:
             self._save({}, now)
 
     def _append(self, batch: SpooledBatch, now: float) -> bool:
@@ -128,6 +135,7 @@ class Recorder:
             )
         )
         self._changed_at_us = None
+        self._saved_at_us = round(now * MICROSECONDS)
         for name, batcher in self.batchers.items():
             if not batcher.holds and name not in coming:
                 self._sender.frontier(edge_id(name), batcher.frontier_us, now)

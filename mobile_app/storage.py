@@ -61,4 +61,7 @@ class HomeLock:
             ) from None
 
     def release(self) -> None:
-        os.close(self._handle)
+        """Give the lock back; saying it again changes nothing."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from shared.identity import edge_id
-from shared.spool.ring import Spool
+from shared.spool.ring import SpoolStatistics
 
 
-def account(spool: Spool) -> dict[str, int]:
-    """Where every element of this spool stands, as this device knows it: delivered means a receipt came for it."""
-    edges = spool.statistics().edges
+def account(statistics: SpoolStatistics) -> dict[str, int]:
+    """Where every element of the spool stands, as this device knows it: delivered means a receipt came for it."""
+    edges = statistics.edges
     produced = sum(edge.head for edge in edges)
     spooled = sum(edge.elements for edge in edges)
     ledgered = sum(edge.ledgered for edge in edges)
@@ -23,9 +23,9 @@ def account(spool: Spool) -> dict[str, int]:
     }  # fmt: skip
 
 
-def edge_states(spool: Spool, names: Iterable[str]) -> dict[str, dict[str, int]]:
+def edge_states(statistics: SpoolStatistics, names: Iterable[str]) -> dict[str, dict[str, int]]:
     """The account by edge, with what each holds on the disk."""
-    known = {edge.edge: edge for edge in spool.statistics().edges}
+    known = {edge.edge: edge for edge in statistics.edges}
     states: dict[str, dict[str, int]] = {}
     for name in names:
         edge = known.get(edge_id(name))
@@ -37,17 +37,15 @@ def edge_states(spool: Spool, names: Iterable[str]) -> dict[str, dict[str, int]]
     return states
 
 
-def spool_state(spool: Spool, *, now_us: int, bytes_per_second: float) -> dict[str, Any]:
+def spool_state(statistics: SpoolStatistics, *, now_us: int, full_in_s: float | None) -> dict[str, Any]:
     """How full the spool is, how old its oldest batch, how long until something must be given up."""
-    statistics = spool.statistics()
-    until_s = spool.time_until_overwrite(bytes_per_second) if bytes_per_second > 0 else None
     oldest_us = statistics.oldest_us
     return {
         "capacity_bytes": statistics.capacity_bytes,
         "used_bytes": statistics.used_bytes,
         "batches": statistics.batches,
         "oldest_s": None if oldest_us is None else max(0.0, (now_us - oldest_us) / 1e6),
-        "full_in_s": until_s,
+        "full_in_s": full_in_s,
         "ledger": {reason.name.lower(): elements for reason, elements in sorted(statistics.ledgered.items())},
         "damage": statistics.damage,
     }

@@ -29,15 +29,16 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Read sensors, compute, spool, and exchange with the gateway whenever there is a network."""
-    from mobile_app.headless import RunOptions
+    from mobile_app.headless import RunOptions, calling
     from mobile_app.headless import run as run_node
     from mobile_app.sensors.choose import parse_choices
 
-    plan = None
+    plan, on_output = None, None
     if program is not None:
-        from shared.stream.program import load_program
+        from shared.stream.program import read_program
 
-        plan = load_program(program)
+        written = read_program(program)
+        plan, on_output = written.plan(), calling(written.callbacks, _say)
     account = run_node(
         RunOptions(
             home=home.expanduser(),
@@ -47,6 +48,7 @@ def run(
             outages=outages,
             speed=speed,
             plan=plan,
+            on_output=on_output,
             for_s=seconds,
             say=_say,
         )

@@ -105,7 +105,7 @@ def test_a_plan_comes_from_the_gateway_and_is_there_at_the_next_start(bench, tmp
     assert account["produced"] == account["delivered"] + account["spooled"]
     bench.gateway.down = True
     bench.start()
-    bench.run_until(lambda: bench.node.view()["spooled"] >= 40)
+    bench.run_until(lambda: bench.node.final_account()["produced"] >= account["produced"] + 40)
     assert bench.node.view()["plan"] == {"name": "program1", "version": 1}
 
 
