@@ -102,7 +102,7 @@ class Cloud:
         self.receiver = Receiver(self.log, sessions, self.downlink, self.keys)
         self._committing = False
         self.reread = True
-        self._tell(self.name, "start", f"boot {self._boot} log end {self.log.end}")
+        self._tell(self.name, "start", f"boot {self._boot}")
 
     def crash(self, down_s: float = 1.0) -> None:
         if not self.up:
@@ -167,4 +167,4 @@ class Cloud:
         self.receiver.abandon(self.log)
         self._committing = False
         self.reread = True
-        self._tell(self.name, "reopen", f"log end {self.log.end}")
+        self._tell(self.name, "reopen", "")
