@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterator
-from itertools import takewhile
 
 from shared.errors import BrokenInvariant
 from shared.identity import EdgeId
@@ -89,7 +88,7 @@ class Contents:
         self.edges: dict[EdgeId, EdgeContents] = {}
         self.ledger = Ledger()
         self.used_bytes = 0
-        self.bytes_by_priority: dict[int, int] = {}  # of undelivered batches
+        self.retained = 0  # entries that are delivered and still here
         self.next_order = 0
         self.removed: list[DataEntry] = []
         self._by_priority: list[tuple[int, int, int, DataEntry]] | None = None
@@ -107,31 +106,54 @@ class Contents:
                 f"a batch [{entry.lo}, {entry.hi}) cannot follow number {contents.head}", code="spool-numbering"
             )
         contents._put(entry)
-        self.used_bytes += size_of(entry)
-        self._weigh(entry, size_of(entry))
-        self.next_order = max(self.next_order, entry.order + 1)
+        self.used_bytes += CONTROL_BYTES + entry.payload_bytes
+        self.next_order = entry.order + 1 if entry.order >= self.next_order else self.next_order
         if self._by_priority is not None:
             heapq.heappush(self._by_priority, _rank(entry))
+
+    def evict(self, entry: DataEntry) -> Tombstone:
+        """Give up a pending batch for room: as `bury`, by the short way that a full spool takes all the time."""
+        contents = self.edges[entry.edge]
+        lo, hi = entry.lo, entry.hi
+        before = contents._by_hi.get(lo)
+        if (
+            before is None
+            or not self._joins(contents, before, Reason.EVICTED)
+            or type(contents._by_lo.get(hi)) is Tombstone
+        ):
+            return self.bury(Tombstone(entry.edge, lo, hi, Reason.EVICTED))
+        joined = Tombstone(entry.edge, before.lo, hi, Reason.EVICTED)
+        del contents._by_lo[lo], contents._by_hi[lo]
+        contents._by_lo[before.lo] = contents._by_hi[hi] = joined
+        size = CONTROL_BYTES + entry.payload_bytes
+        contents.batches -= 1
+        contents.bytes -= size
+        self.used_bytes -= size
+        self.removed.append(entry)
+        self.ledger.add(joined)
+        return joined
 
     def bury(self, tombstone: Tombstone) -> Tombstone:
         """Put a tombstone over whole entries, or after the last; joins it to unsent neighbours with its reason."""
         contents = self.edge(tombstone.edge)
         lo, hi = tombstone.lo, tombstone.hi
         before = contents.before(lo) if lo > contents.kept else None
-        if self._joins(contents, before, tombstone.reason):
-            lo = before.lo if before is not None else lo
+        if before is not None and self._joins(contents, before, tombstone.reason):
+            lo = before.lo
         after = contents.get(hi)
-        if self._joins(contents, after, tombstone.reason) and tombstone.lo >= contents.frozen:
-            hi = after.hi if after is not None else hi
-        joined = Tombstone(tombstone.edge, lo, hi, tombstone.reason)
+        if after is not None and tombstone.lo >= contents.frozen and self._joins(contents, after, tombstone.reason):
+            hi = after.hi
+        joined = tombstone if (lo, hi) == (tombstone.lo, tombstone.hi) else Tombstone(
+            tombstone.edge, lo, hi, tombstone.reason
+        )  # fmt: skip
         self.replace(joined)
         return joined
 
-    def _joins(self, contents: EdgeContents, neighbour: Entry | None, reason: Reason) -> bool:
+    def _joins(self, contents: EdgeContents, neighbour: Entry, reason: Reason) -> bool:
         return (
-            isinstance(neighbour, Tombstone)
+            neighbour.lo >= contents.frozen  # which is never below `delivered`
+            and isinstance(neighbour, Tombstone)
             and neighbour.reason == reason
-            and neighbour.lo >= max(contents.frozen, contents.delivered)
         )
 
     def replace(self, tombstone: Tombstone) -> None:
@@ -141,8 +163,13 @@ class Contents:
             raise BrokenInvariant(
                 f"a tombstone [{tombstone.lo}, {tombstone.hi}) does not fit whole entries", code="spool-numbering"
             )
-        covered = list(takewhile(lambda entry: entry.lo < tombstone.hi, contents.entries(tombstone.lo)))
-        if covered and covered[-1].hi > tombstone.hi:
+        lo, hi, head = tombstone.lo, tombstone.hi, contents.head
+        covered: list[Entry] = []
+        while lo < hi and lo < head:
+            entry = contents._by_lo[lo]
+            covered.append(entry)
+            lo = entry.hi
+        if lo > hi:
             raise BrokenInvariant(
                 f"a tombstone [{tombstone.lo}, {tombstone.hi}) ends inside a batch", code="spool-numbering"
             )
@@ -160,8 +187,8 @@ class Contents:
             if isinstance(entry, DataEntry):
                 contents.batches -= 1
                 contents.bytes -= size_of(entry)
-                self._weigh(entry, -size_of(entry))
             contents.delivered = entry.hi
+            self.retained += 1
         contents.frozen = max(contents.frozen, contents.delivered)
 
     def forget(self, edge: EdgeId, through: int) -> None:
@@ -172,9 +199,12 @@ class Contents:
                 break
             self._drop(contents, entry)
             contents.kept = entry.hi
+            self.retained -= 1
 
     def delivered_oldest(self) -> DataEntry | Tombstone | None:
         """The oldest retained entry that is already delivered: the first thing to give back when space is short."""
+        if not self.retained:
+            return None
         candidates = [c.get(c.kept) for c in self.edges.values() if c.kept < c.delivered]
         entries = [entry for entry in candidates if entry is not None]
         return min(entries, key=lambda e: e.order if isinstance(e, DataEntry) else -1) if entries else None
@@ -187,11 +217,20 @@ class Contents:
             heapq.heapify(self._by_priority)
         while self._by_priority:
             entry = self._by_priority[0][3]
-            contents = self.edges[entry.edge]
-            if contents.get(entry.lo) is entry and entry.hi > contents.delivered:
+            if self._is_pending(entry):
                 return entry
             heapq.heappop(self._by_priority)
         return None
+
+    def bytes_up_to(self, priority: int) -> int:
+        """What giving up every batch of at most this priority would free."""
+        self.lowest_priority()
+        ranked = self._by_priority or []
+        return sum(size_of(e) for rank, _, _, e in ranked if rank <= priority and self._is_pending(e))
+
+    def _is_pending(self, entry: DataEntry) -> bool:
+        contents = self.edges[entry.edge]
+        return contents.get(entry.lo) is entry and entry.hi > contents.delivered
 
     def heads(self) -> list[EdgeHead]:
         return [EdgeHead(c.edge, c.kept, c.delivered, c.head) for c in self.edges.values()]
@@ -204,12 +243,7 @@ class Contents:
         contents._remove(entry)
         if isinstance(entry, DataEntry):
             self.used_bytes -= size_of(entry)
-            if entry.hi > contents.delivered:
-                self._weigh(entry, -size_of(entry))
             self.removed.append(entry)
-
-    def _weigh(self, entry: DataEntry, size: int) -> None:
-        self.bytes_by_priority[entry.priority] = self.bytes_by_priority.get(entry.priority, 0) + size
 
 
 def _rank(entry: DataEntry) -> tuple[int, int, int, DataEntry]:

@@ -42,9 +42,9 @@ class SpooledBatch:
     spooled_us: int = NO_FRONTIER  # when it was spooled, for "oldest" on the screens
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class DataEntry:
-    """A batch that is in the spool; `Spool.read` fetches its payload."""
+    """A batch that is in the spool; `Spool.read` fetches its payload. Never changed: not frozen, for speed."""
 
     edge: EdgeId
     lo: int

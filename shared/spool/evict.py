@@ -85,7 +85,7 @@ def _priority(contents: Contents, edge: EdgeId, priority: int) -> DataEntry | No
 def can_make_room(policy: Evict, contents: Contents, priority: int, excess: int) -> bool:
     """Whether giving up all that this policy may give up frees `excess` bytes; asked before anything is given up."""
     if policy is Evict.PRIORITY:
-        return sum(size for rank, size in contents.bytes_by_priority.items() if rank <= priority) >= excess
+        return contents.bytes_up_to(priority) >= excess
     return policy is not Evict.BLOCK
 
 

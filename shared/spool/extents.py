@@ -34,6 +34,14 @@ class FreeExtents:
             raise BrokenInvariant(f"{units} units wanted, {self.free_units} free", code="spool-allocation")
         if units == 0:
             return ()
+        starts = self._starts
+        at = bisect_left(starts, self._cursor)
+        start = starts[at] if at < len(starts) else starts[0]
+        if self._lengths[start] > units:  # the next piece holds it and stays a piece: the usual case
+            self._lengths[start + units] = self._lengths.pop(start) - units
+            starts[at if at < len(starts) else 0] = self._cursor = start + units
+            self.free_units -= units
+            return ((start, units),)
         at = self._whole_piece(units)
         taken: list[Extent] = []
         while units:

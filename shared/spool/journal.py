@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from shared.errors import DiskFailed
 from shared.spool.disk import Disk, File
-from shared.spool.segment import Kind, Superblock, encode_record, record_bytes
+from shared.spool.entry import Extent
+from shared.spool.segment import RECORD_ALIGNMENT, RECORD_HEADER_BYTES, UNIT_BYTES, Superblock, encode_record
 
 SPOOL_FILE = "spool"
 INDEX_FILES = ("spool.index", "spool.index.copy")
@@ -25,19 +26,14 @@ class Journal:
         self.generation = generation
         self._offset = 0  # next record in this generation's half
         self._synced = 0  # records below this are durable
-        self._gathered: list[tuple[Kind, bytes]] = []
+        self._gathered: list[bytes] = []
         self._gathered_bytes = 0
         self._written = False  # something in the file is newer than the last sync
         self._failed: OSError | None = None
 
-    def add(self, kind: Kind, body: bytes) -> None:
-        self._gathered.append((kind, body))
-        self._gathered_bytes += record_bytes(len(body))
-
-    @property
-    def fits(self) -> bool:
-        """Whether what is gathered fits this generation; otherwise it takes a new index."""
-        return self._offset + self._gathered_bytes <= self._block.half_bytes
+    def add(self, item: bytes) -> None:
+        self._gathered.append(item)
+        self._gathered_bytes += len(item)
 
     @property
     def used(self) -> bool:
@@ -48,33 +44,38 @@ class Journal:
     def dirty(self) -> bool:
         return self._written or bool(self._gathered)
 
-    def write_payload(self, unit_offset: int, data: memoryview) -> None:
-        self.check()
+    def write_payload(self, extents: tuple[Extent, ...], payload: bytes) -> None:
+        start = self._block.data_start
+        view = memoryview(payload)
         try:
-            self._file.write(self._block.data_start + unit_offset, data)
+            for first, units in extents:
+                self._file.write(start + first * UNIT_BYTES, view[: units * UNIT_BYTES])
+                view = view[units * UNIT_BYTES :]
         except OSError as error:
             raise self._fail(error) from error
         self._written = True
 
-    def flush(self) -> None:
-        """Hand the gathered records to the file. Not durable yet."""
-        self.check()
+    def flush(self) -> bool:
+        """Hand what is gathered to the file as one record: all of it is found again, or none. Not durable yet.
+
+        False when it does not fit this generation any more; then it takes a new index.
+        """
+        if self._failed is not None:
+            raise self._failure()
         if not self._gathered:
-            return
-        records = []
-        offset = self._offset
-        for kind, body in self._gathered:
-            record = encode_record(self.generation, offset, self._synced, kind, body)
-            records.append(record)
-            offset += len(record)
+            return True
+        if self._gathered_bytes > self._block.half_bytes - self._offset - RECORD_HEADER_BYTES - RECORD_ALIGNMENT:
+            return False
+        record = encode_record(self.generation, self._offset, self._synced, b"".join(self._gathered))
         try:
-            self._file.write(self._block.half_start(self.generation) + self._offset, b"".join(records))
+            self._file.write(self._block.half_start(self.generation) + self._offset, record)
         except OSError as error:
             raise self._fail(error) from error
-        self._offset = offset
+        self._offset += len(record)
         self._gathered.clear()
         self._gathered_bytes = 0
         self._written = True
+        return True
 
     def sync(self) -> None:
         """Everything written so far is durable when this returns."""

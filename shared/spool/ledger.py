@@ -33,6 +33,10 @@ class Ledger:
         starts = self._starts.setdefault(given_up.edge, [])
         ranges = self._ranges.setdefault(given_up.edge, {})
         lo, hi, reason = given_up.lo, given_up.hi, given_up.reason
+        if starts and lo == starts[-1] and reason == ranges[lo].reason:  # the last range grew: the usual case
+            if hi > ranges[lo].hi:
+                ranges[lo] = given_up
+            return
         at = bisect_left(starts, lo)
         if at > 0 and ranges[starts[at - 1]].hi >= lo:
             at -= 1

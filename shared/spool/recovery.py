@@ -28,6 +28,7 @@ from shared.spool.segment import (
     SUPERBLOCK_STRIDE,
     UNIT_BYTES,
     EdgeHead,
+    Item,
     Kind,
     Record,
     Superblock,
@@ -115,7 +116,7 @@ def _read_index(disk: Disk, block: Superblock) -> tuple[int, Contents, int, int]
 
     A crash between the two copies leaves one of the generation before; that is no damage.
     """
-    best: tuple[int, int, list[tuple[Kind, bytes]]] | None = None
+    best: tuple[int, int, list[Item]] | None = None
     copies = unreadable = 0
     failure: DamagedData | None = None
     names = disk.names()
@@ -147,7 +148,7 @@ def _read_index(disk: Disk, block: Superblock) -> tuple[int, Contents, int, int]
     return generation, contents, copies, unreadable
 
 
-def _load(contents: Contents, items: list[tuple[Kind, bytes]], block: Superblock) -> None:
+def _load(contents: Contents, items: list[Item], block: Superblock) -> None:
     heads: list[EdgeHead] = []
     for kind, body in items:
         if kind is Kind.HEAD:
@@ -205,48 +206,53 @@ class _Replay:
         A batch that a later record of the prefix gives up or trims needs none: when this group was durable after
         all, its units may already hold another batch, whose record the crash took.
         """
-        torn = [(place, entry) for place, record in enumerate(tail) if (entry := self._torn(record)) is not None]
+        items = [(place, item) for place, record in enumerate(tail) for item in record.items]
+        torn = [(at, entry) for at, (_, item) in enumerate(items) if (entry := self._torn(item)) is not None]
         end = len(tail)
         while True:
-            for place, entry in torn:
-                if place < end and not any(_releases(record, entry) for record in tail[place + 1 : end]):
-                    end = place
+            for at, entry in torn:
+                later = (item for place, item in items[at + 1 :] if place < end)
+                if items[at][0] < end and not any(_releases(item, entry) for item in later):
+                    end = items[at][0]
                     break
             else:
                 return tail[:end]
 
-    def _torn(self, record: Record) -> DataEntry | None:
-        if record.kind is not Kind.APPEND:
+    def _torn(self, item: Item) -> DataEntry | None:
+        kind, body = item
+        if kind is not Kind.APPEND:
             return None
-        entry = decode_append(record.body, self._block.data_units)
+        entry = decode_append(body, self._block.data_units)
         return entry if read_payload(self._file, self._block, entry) is None else None
 
     def _apply(self, record: Record) -> None:
-        try:
-            self._apply_whole(record)
-        except BrokenInvariant:
-            # Only where an earlier record was damaged; what it leaves unexplained is given up below.
-            if not self.damage:
-                raise
-            self.damage += 1
+        for item in record.items:
+            try:
+                self._apply_whole(item)
+            except BrokenInvariant:
+                # Only where an earlier record was damaged; what it leaves unexplained is given up below.
+                if not self.damage:
+                    raise
+                self.damage += 1
 
-    def _apply_whole(self, record: Record) -> None:
+    def _apply_whole(self, item: Item) -> None:
+        kind, body = item
         contents = self._contents
-        if record.kind is Kind.APPEND:
-            entry = decode_append(record.body, self._block.data_units)
+        if kind is Kind.APPEND:
+            entry = decode_append(body, self._block.data_units)
             self._fill_gap(entry.edge, entry.lo)
             contents.append(entry)
-        elif record.kind is Kind.TOMBSTONE:
-            tombstone = decode_tombstone(record.body)
+        elif kind is Kind.TOMBSTONE:
+            tombstone = decode_tombstone(body)
             self._fill_gap(tombstone.edge, tombstone.lo)
             contents.replace(tombstone)
-        elif record.kind is Kind.TRIM:
-            edge, through, stable = decode_trim(record.body)
+        elif kind is Kind.TRIM:
+            edge, through, stable = decode_trim(body)
             contents.deliver(edge, through)
             if stable:
                 contents.forget(edge, through)
         else:
-            raise DamagedData(f"a journal holds no {record.kind.name}", code="spool-damaged")
+            raise DamagedData(f"a journal holds no {kind.name}", code="spool-damaged")
 
     def _fill_gap(self, edge: EdgeId, lo: int) -> None:
         contents = self._contents.edge(edge)
@@ -268,11 +274,12 @@ class _Replay:
         return free
 
 
-def _releases(record: Record, entry: DataEntry) -> bool:
-    if record.kind is Kind.TOMBSTONE:
-        tombstone = decode_tombstone(record.body)
+def _releases(item: Item, entry: DataEntry) -> bool:
+    kind, body = item
+    if kind is Kind.TOMBSTONE:
+        tombstone = decode_tombstone(body)
         return tombstone.edge == entry.edge and tombstone.lo <= entry.lo and entry.hi <= tombstone.hi
-    if record.kind is Kind.TRIM:
-        edge, through, released = decode_trim(record.body)
+    if kind is Kind.TRIM:
+        edge, through, released = decode_trim(body)
         return edge == entry.edge and released and entry.hi <= through
     return False

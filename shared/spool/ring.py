@@ -38,13 +38,13 @@ from shared.spool.segment import (
     UNIT_BYTES,
     Kind,
     Superblock,
-    encode_append,
+    append_item,
     encode_control,
-    encode_head,
     encode_index,
     encode_superblock,
-    encode_tombstone,
-    encode_trim,
+    head_item,
+    tombstone_item,
+    trim_item,
     units_of,
 )
 
@@ -207,10 +207,12 @@ class Spool:
         numbers not used, under the `block` policy.
         """
         self._begin()
-        if batch.lo != self.head(batch.edge) or not batch.lo < batch.hi:
+        contents = self._contents
+        head = self.head(batch.edge)
+        if batch.lo != head or not batch.lo < batch.hi:
             raise BrokenInvariant(
-                f"a batch [{batch.lo}, {batch.hi}) cannot follow number {self.head(batch.edge)}; numbers are taken "
-                "from head() and never skipped",
+                f"a batch [{batch.lo}, {batch.hi}) cannot follow number {head}; numbers are taken from head() and "
+                "never skipped",
                 code="spool-numbering",
             )
         if not 0 <= batch.priority <= PRIORITY_MAX:
@@ -218,23 +220,23 @@ class Spool:
         control = encode_control(batch)
         sealed = self._cipher.seal(batch.payload, control) if self._cipher else batch.payload
         size = CONTROL_BYTES + len(sealed)
-        if size > self.capacity_bytes:
-            return self._bury(Tombstone(batch.edge, batch.lo, batch.hi, Reason.REJECTED))
-        if not self._make_room(batch, size):
-            return self._bury(Tombstone(batch.edge, batch.lo, batch.hi, Reason.EVICTED))
-        if units_of(len(sealed)) > self._free.free_units:
+        if contents.used_bytes + size > self._block.capacity_bytes:
+            if size > self._block.capacity_bytes:
+                return self._bury(Tombstone(batch.edge, batch.lo, batch.hi, Reason.REJECTED))
+            if not self._make_room(batch, size):
+                return self._bury(Tombstone(batch.edge, batch.lo, batch.hi, Reason.EVICTED))
+        units = -(-len(sealed) // UNIT_BYTES)
+        if units > self._free.free_units:
             self.sync()
         entry = DataEntry(
-            edge=batch.edge, lo=batch.lo, hi=batch.hi, rows=batch.rows, schema_id=batch.schema_id,
-            applied=batch.applied, frontier_us=batch.frontier_us, codec=batch.codec, priority=batch.priority,
-            deadline=batch.deadline, spooled_us=batch.spooled_us, order=self._contents.next_order,
-            payload_bytes=len(sealed), checksum=zlib.crc32(sealed),
-            extents=self._free.allocate(units_of(len(sealed))), control=control,
+            batch.edge, batch.lo, batch.hi, batch.rows, batch.schema_id, batch.applied, batch.frontier_us, batch.codec,
+            batch.priority, batch.deadline, batch.spooled_us, contents.next_order, len(sealed), zlib.crc32(sealed),
+            self._free.allocate(units), control,
         )  # fmt: skip
-        self._write_payload(entry, sealed)
-        self._contents.append(entry)
+        self._journal.write_payload(entry.extents, sealed)
+        contents.append(entry)
         self._unsynced.add((entry.edge, entry.lo))
-        self._journal.add(Kind.APPEND, encode_append(entry))
+        self._journal.add(append_item(entry))
         self._flush()
         return entry
 
@@ -318,9 +320,7 @@ class Spool:
         self._contents.deliver(edge, through)
         if release:
             self._forget(edge, through)
-        self._journal.add(Kind.TRIM, encode_trim(edge, through, stable=release))
-        if not self._journal.fits:
-            self._flush()
+        self._journal.add(trim_item(edge, through, stable=release))
 
     def give_up(self, edge: EdgeId, lo: int, hi: int, reason: Reason) -> Tombstone:
         """Put a tombstone over whole entries of [lo, hi), or over new numbers when `lo` is the head."""
@@ -394,7 +394,7 @@ class Spool:
         room = self.capacity_bytes - size
         while self._contents.used_bytes > room and (entry := self._contents.delivered_oldest()) is not None:
             self._forget(entry.edge, entry.hi)
-            self._journal.add(Kind.TRIM, encode_trim(entry.edge, entry.hi, stable=True))
+            self._journal.add(trim_item(entry.edge, entry.hi, stable=True))
         excess = self._contents.used_bytes - room
         if excess > 0 and not can_make_room(self._policy.evict, self._contents, batch.priority, excess):
             if self._policy.evict is Evict.BLOCK:
@@ -408,20 +408,19 @@ class Spool:
             chosen = victim(self._policy.evict, self._contents, batch.edge, batch.priority)
             if chosen is None:
                 raise BrokenInvariant("the account says full and there is nothing to give up", code="spool-account")
-            self._bury_entry(Tombstone(chosen.edge, chosen.lo, chosen.hi, Reason.EVICTED))
+            self._note_tombstone(self._contents.evict(chosen))
         return True
 
     def _bury(self, tombstone: Tombstone) -> Tombstone:
-        joined = self._bury_entry(tombstone)
+        joined = self._contents.bury(tombstone)
+        self._note_tombstone(joined)
         self._flush()
         return joined
 
-    def _bury_entry(self, tombstone: Tombstone) -> Tombstone:
-        joined = self._contents.bury(tombstone)
+    def _note_tombstone(self, joined: Tombstone) -> None:
         self._release_removed()
         self._unsynced.add((joined.edge, joined.lo))
-        self._journal.add(Kind.TOMBSTONE, encode_tombstone(joined))
-        return joined
+        self._journal.add(tombstone_item(joined))
 
     def _forget(self, edge: EdgeId, through: int) -> None:
         self._contents.forget(edge, through)
@@ -432,16 +431,9 @@ class Spool:
             self._free.release(entry.extents)
         self._contents.removed.clear()
 
-    def _write_payload(self, entry: DataEntry, sealed: bytes) -> None:
-        view = memoryview(sealed)
-        for first, units in entry.extents:
-            self._journal.write_payload(first * UNIT_BYTES, view[: units * UNIT_BYTES])
-            view = view[units * UNIT_BYTES :]
-
     def _flush(self) -> bool:
         """Write the gathered records; False when they went into a new index instead, which is durable at once."""
-        if self._journal.fits:
-            self._journal.flush()
+        if self._journal.flush():
             return True
         self._checkpoint()
         return False
@@ -456,13 +448,11 @@ class Spool:
 
     def _index(self, generation: int) -> bytes:
         contents: Contents = self._contents
-        items = [(Kind.LEDGER, encode_tombstone(given_up)) for given_up in contents.ledger]
-        items += [(Kind.HEAD, encode_head(head)) for head in contents.heads()]
-        for entry in contents.live():
-            if isinstance(entry, DataEntry):
-                items.append((Kind.APPEND, encode_append(entry)))
-            else:
-                items.append((Kind.TOMBSTONE, encode_tombstone(entry)))
+        items = [tombstone_item(given_up, Kind.LEDGER) for given_up in contents.ledger]
+        items += [head_item(head) for head in contents.heads()]
+        items += [
+            append_item(entry) if isinstance(entry, DataEntry) else tombstone_item(entry) for entry in contents.live()
+        ]
         return encode_index(generation, contents.next_order, items)
 
     def _edge_statistics(self, edge: EdgeId) -> EdgeStatistics:

@@ -3,7 +3,7 @@
 Two files. `spool` is preallocated and never grows:
 
     0        superblock, and a second copy at 4096: what never changes after creation
-    8192     journal half 0, then journal half 1: small records, one per append, tombstone or trim
+    8192     journal half 0, then journal half 1: small records, one per change
     ...      data area: payloads in extents of 64-byte units
 
 `spool.index` is the whole state at the start of a journal generation, put in place atomically. Generation g
@@ -14,14 +14,15 @@ is durable. Nothing here does IO.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TypeAlias
+from zlib import crc32
 
 from shared.errors import DamagedData
 from shared.identity import DeviceId, EdgeId
-from shared.spool.entry import DataEntry, Extent, Reason, SpooledBatch, Tombstone
+from shared.spool.entry import DataEntry, Reason, SpooledBatch, Tombstone
 
 VERSION = 1
 UNIT_BYTES = 64
@@ -35,7 +36,7 @@ _SUPERBLOCK = struct.Struct("<8sII16sIIQQQQ16s")
 _SUPERBLOCK_MAGIC = b"RSspool\0"
 _CHECKSUM = struct.Struct("<I")
 
-_RECORD = struct.Struct("<4sIIIIB3x")  # marker, generation, offset, synced, body length, kind
+_RECORD = struct.Struct("<4sIIII")  # marker, generation, offset, synced, body length
 _RECORD_MARKER = b"RSj1"
 RECORD_HEADER_BYTES = _RECORD.size + _CHECKSUM.size
 RECORD_ALIGNMENT = 4
@@ -43,10 +44,10 @@ RECORD_ALIGNMENT = 4
 _CONTROL = struct.Struct("<QQIIIIqqqBBxx")
 _PLACE = struct.Struct("<QIII")  # order, payload bytes, payload checksum, number of extents
 _EXTENT = struct.Struct("<II")
+_PLACE_OF_ONE = struct.Struct("<QIIIII")  # both of them, for the usual batch in one piece
 _TOMBSTONE = struct.Struct("<QQQB")
 _TRIM = struct.Struct("<QQB")
 _HEAD = struct.Struct("<QQQQ")
-_LEDGER = struct.Struct("<QQQB")
 
 _INDEX = struct.Struct("<8sIIQQ")  # magic, version, generation, next order, body length
 _INDEX_MAGIC = b"RSindex\0"
@@ -54,13 +55,16 @@ _ITEM = struct.Struct("<BI")
 
 
 class Kind(IntEnum):
-    """The kinds of journal records and index items."""
+    """The kinds of items in journal records and in the index."""
 
     APPEND = 1
     TOMBSTONE = 2
     TRIM = 3  # delivered up to here
     HEAD = 4  # index only: an edge's numbers, which outlive its entries
     LEDGER = 5  # index only: a range given up, kept after its tombstone was delivered
+
+
+_ITEM_OF_ONE = _ITEM.pack(Kind.APPEND, _CONTROL.size + _PLACE_OF_ONE.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ def encode_superblock(block: Superblock) -> bytes:
         _SUPERBLOCK_MAGIC, VERSION, UNIT_BYTES, block.device, block.incarnation, block.policy,
         block.capacity_bytes, block.half_bytes, block.data_units, 0, block.cipher,
     )  # fmt: skip
-    return (body + _CHECKSUM.pack(zlib.crc32(body))).ljust(SUPERBLOCK_STRIDE, b"\0")
+    return (body + _CHECKSUM.pack(crc32(body))).ljust(SUPERBLOCK_STRIDE, b"\0")
 
 
 def decode_superblock(data: bytes) -> Superblock | None:
@@ -100,7 +104,7 @@ def decode_superblock(data: bytes) -> Superblock | None:
     if any(data[_SUPERBLOCK.size + _CHECKSUM.size : SUPERBLOCK_STRIDE]):
         return None
     (checksum,) = _CHECKSUM.unpack_from(data, _SUPERBLOCK.size)
-    if zlib.crc32(data[: _SUPERBLOCK.size]) != checksum:
+    if crc32(data[: _SUPERBLOCK.size]) != checksum:
         return None
     _, version, unit, device, incarnation, policy, capacity, half, units, reserved, cipher = _SUPERBLOCK.unpack_from(
         data
@@ -114,15 +118,20 @@ def decode_superblock(data: bytes) -> Superblock | None:
     return Superblock(DeviceId(device), incarnation, policy, capacity, half, units, cipher)
 
 
+Item: TypeAlias = tuple[Kind, bytes]
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One whole journal record, with the journal offset up to which its writer knew everything durable."""
+    """One whole journal record: what one change did, such as a batch and the tombstones that made room for it.
+
+    `synced` is the journal offset up to which its writer knew everything durable.
+    """
 
     offset: int
     end: int
     synced: int
-    kind: Kind
-    body: bytes
+    items: list[Item]
 
 
 def record_bytes(body_length: int) -> int:
@@ -130,10 +139,27 @@ def record_bytes(body_length: int) -> int:
     return unpadded + -unpadded % RECORD_ALIGNMENT
 
 
-def encode_record(generation: int, offset: int, synced: int, kind: Kind, body: bytes) -> bytes:
-    header = _RECORD.pack(_RECORD_MARKER, generation, offset, synced, len(body), kind)
-    record = header + _CHECKSUM.pack(zlib.crc32(body, zlib.crc32(header))) + body
+def encode_item(kind: Kind, body: bytes) -> bytes:
+    return _ITEM.pack(kind, len(body)) + body
+
+
+def encode_record(generation: int, offset: int, synced: int, body: bytes) -> bytes:
+    header = _RECORD.pack(_RECORD_MARKER, generation, offset, synced, len(body))
+    record = header + _CHECKSUM.pack(crc32(body, crc32(header))) + body
     return record + bytes(-len(record) % RECORD_ALIGNMENT)
+
+
+def decode_items(data: bytes) -> list[Item]:
+    items: list[Item] = []
+    offset = 0
+    while offset < len(data):
+        kind, size = _ITEM.unpack_from(data, offset)
+        offset += _ITEM.size
+        if size > len(data) - offset:
+            raise _inconsistent("an item's length")
+        items.append((Kind(kind), data[offset : offset + size]))
+        offset += size
+    return items
 
 
 def scan_records(half: bytes, generation: int) -> Iterator[Record]:
@@ -157,7 +183,7 @@ def scan_records(half: bytes, generation: int) -> Iterator[Record]:
 
 
 def _decode_record(half: bytes, offset: int) -> Record | None:
-    _, _, place, synced, length, kind = _RECORD.unpack_from(half, offset)
+    _, _, place, synced, length = _RECORD.unpack_from(half, offset)
     start = offset + RECORD_HEADER_BYTES
     end = offset + record_bytes(length)
     if place != offset or end > len(half):
@@ -165,9 +191,9 @@ def _decode_record(half: bytes, offset: int) -> Record | None:
     (checksum,) = _CHECKSUM.unpack_from(half, offset + _RECORD.size)
     body = half[start : start + length]
     header = half[offset : offset + _RECORD.size]
-    if zlib.crc32(body, zlib.crc32(header)) != checksum or any(half[start + length : end]):
+    if crc32(body, crc32(header)) != checksum or any(half[start + length : end]):
         return None
-    return Record(offset, end, synced, Kind(kind), body)
+    return Record(offset, end, synced, decode_items(body))
 
 
 def encode_control(batch: SpooledBatch) -> bytes:
@@ -178,12 +204,14 @@ def encode_control(batch: SpooledBatch) -> bytes:
     )  # fmt: skip
 
 
-def encode_place(order: int, payload_bytes: int, checksum: int, extents: tuple[Extent, ...]) -> bytes:
-    return _PLACE.pack(order, payload_bytes, checksum, len(extents)) + b"".join(_EXTENT.pack(*e) for e in extents)
-
-
-def encode_append(entry: DataEntry) -> bytes:
-    return entry.control + encode_place(entry.order, entry.payload_bytes, entry.checksum, entry.extents)
+def append_item(entry: DataEntry) -> bytes:
+    if len(entry.extents) == 1:
+        (extent,) = entry.extents
+        place = _PLACE_OF_ONE.pack(entry.order, entry.payload_bytes, entry.checksum, 1, *extent)
+        return _ITEM_OF_ONE + entry.control + place
+    place = _PLACE.pack(entry.order, entry.payload_bytes, entry.checksum, len(entry.extents))
+    extents = b"".join([_EXTENT.pack(*extent) for extent in entry.extents])
+    return _ITEM.pack(Kind.APPEND, _CONTROL.size + len(place) + len(extents)) + entry.control + place + extents
 
 
 def decode_append(body: bytes, data_units: int) -> DataEntry:
@@ -204,8 +232,9 @@ def decode_append(body: bytes, data_units: int) -> DataEntry:
     )  # fmt: skip
 
 
-def encode_tombstone(tombstone: Tombstone) -> bytes:
-    return _TOMBSTONE.pack(tombstone.edge, tombstone.lo, tombstone.hi, tombstone.reason)
+def tombstone_item(tombstone: Tombstone, kind: Kind = Kind.TOMBSTONE) -> bytes:
+    body = _TOMBSTONE.pack(tombstone.edge, tombstone.lo, tombstone.hi, tombstone.reason)
+    return _ITEM.pack(kind, len(body)) + body
 
 
 def decode_tombstone(body: bytes) -> Tombstone:
@@ -213,8 +242,8 @@ def decode_tombstone(body: bytes) -> Tombstone:
     return Tombstone(EdgeId(edge), lo, hi, Reason(reason))
 
 
-def encode_trim(edge: EdgeId, through: int, *, stable: bool) -> bytes:
-    return _TRIM.pack(edge, through, stable)
+def trim_item(edge: EdgeId, through: int, *, stable: bool) -> bytes:
+    return encode_item(Kind.TRIM, _TRIM.pack(edge, through, stable))
 
 
 def decode_trim(body: bytes) -> tuple[EdgeId, int, bool]:
@@ -232,8 +261,8 @@ class EdgeHead:
     head: int
 
 
-def encode_head(head: EdgeHead) -> bytes:
-    return _HEAD.pack(head.edge, head.kept, head.delivered, head.head)
+def head_item(head: EdgeHead) -> bytes:
+    return encode_item(Kind.HEAD, _HEAD.pack(head.edge, head.kept, head.delivered, head.head))
 
 
 def decode_head(body: bytes) -> EdgeHead:
@@ -241,32 +270,23 @@ def decode_head(body: bytes) -> EdgeHead:
     return EdgeHead(EdgeId(edge), kept, delivered, head)
 
 
-def encode_index(generation: int, next_order: int, items: list[tuple[Kind, bytes]]) -> bytes:
-    parts = [part for kind, body in items for part in (_ITEM.pack(kind, len(body)), body)]
-    body = b"".join(parts)
+def encode_index(generation: int, next_order: int, items: list[bytes]) -> bytes:
+    body = b"".join(items)
     content = _INDEX.pack(_INDEX_MAGIC, VERSION, generation, next_order, len(body)) + body
-    return content + _CHECKSUM.pack(zlib.crc32(content))
+    return content + _CHECKSUM.pack(crc32(content))
 
 
-def decode_index(data: bytes) -> tuple[int, int, list[tuple[Kind, bytes]]]:
+def decode_index(data: bytes) -> tuple[int, int, list[Item]]:
     """(generation, next order, items). The index is put in place atomically: anything not whole is damage."""
     if len(data) < _INDEX.size + _CHECKSUM.size:
         raise _inconsistent("the index's length")
     (checksum,) = _CHECKSUM.unpack_from(data, len(data) - _CHECKSUM.size)
-    if zlib.crc32(data[: -_CHECKSUM.size]) != checksum:
+    if crc32(data[: -_CHECKSUM.size]) != checksum:
         raise _inconsistent("the index's checksum")
     magic, version, generation, next_order, length = _INDEX.unpack_from(data)
     if magic != _INDEX_MAGIC or version != VERSION or _INDEX.size + length + _CHECKSUM.size != len(data):
         raise _inconsistent("the index's header")
-    items: list[tuple[Kind, bytes]] = []
-    offset = _INDEX.size
-    end = len(data) - _CHECKSUM.size
-    while offset < end:
-        kind, size = _ITEM.unpack_from(data, offset)
-        offset += _ITEM.size
-        items.append((Kind(kind), data[offset : offset + size]))
-        offset += size
-    return generation, next_order, items
+    return generation, next_order, decode_items(data[_INDEX.size : -_CHECKSUM.size])
 
 
 def units_of(payload_bytes: int) -> int:
