@@ -30,7 +30,7 @@ from mobile_app.sensors.choose import Choice, open_source
 from mobile_app.sensors.source import Source
 from mobile_app.settings import Gateway, Settings
 from mobile_app.snapshots import Snapshots
-from mobile_app.spools import STATE, note_behind, open_spool
+from mobile_app.spools import BEHIND, STATE, note_behind, open_spool
 from mobile_app.storage import HomeLock, publish
 from mobile_app.uplink import Uplink
 from mobile_app.view_state import account, edge_states, spool_state
@@ -197,7 +197,7 @@ class Node:
             self._hint_ends = now + HINT_LASTS_S
         elif isinstance(event, Refused):
             self.last_refusal = f"{event.text} [{event.code}]"
-            if event.code == "sync-sequence-behind":
+            if event.code in BEHIND:
                 note_behind(self.home)
         elif isinstance(event, Disconnected):
             self.disconnections += 1

@@ -20,6 +20,7 @@ from shared.spool.ring import Spool
 
 SPOOL, STATE = "spool", "state"
 BEHIND_FILE = "spool-behind"
+BEHIND = frozenset({"sync-sequence-behind", "sync-overlap"})  # refusals that only a spool without memory gets
 FIRST_INCARNATION = 1  # what the first enrolment of a key gets, so a spool made before it can be sent as it is
 
 

@@ -245,7 +245,7 @@ def test_a_home_restored_from_an_old_copy_begins_a_new_spool_when_it_is_paired_a
         shutil.rmtree(bench.home / name)
         shutil.copytree(tmp_path / name, bench.home / name)
     bench.start(plan=program)
-    bench.run_until(lambda: "sync-sequence-behind" in bench.node.last_refusal)
+    bench.run_until((bench.home / "spool-behind").exists)
     bench.node.close()
     bench.gateway.enrol_key(load_keys(bench.home).public_key, incarnation=2)
     bench.start(plan=program, incarnation=2)
