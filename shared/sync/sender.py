@@ -396,9 +396,9 @@ class Sender:
         if frame.type is FrameType.WELCOME and not outstanding.hello:
             return  # a second copy of the one that opened this session
         if frame.type is FrameType.WELCOME:
-            self._session.welcome(frame, now)
-            self._outstanding = None
-            self._next_poll = now  # a session was wanted for something
+            if self._session.welcome(frame, now):
+                self._outstanding = None
+                self._next_poll = now  # a session was wanted for something
             return
         if frame.type is not FrameType.REFUSAL:
             raise PeerError(f"a bare {frame.type.name} frame answers nothing", code="session-unexpected")

@@ -132,6 +132,7 @@ class DeviceSession:
         self.keys = keys
         self.state = SessionState.CLOSED
         self._hello: Hello | None = None
+        self._hello_before: Hello | None = None
         self._ephemeral: Ephemeral | None = None
         self._session = b""
         self._derived: SessionKeys | None = None
@@ -140,6 +141,7 @@ class DeviceSession:
 
     def hello(self) -> bytes:
         """A fresh HELLO body; whatever session there was is over."""
+        self._hello_before = self._hello
         self.close()
         self._ephemeral = self.keys.ephemeral()
         unsigned = Hello(
@@ -156,12 +158,15 @@ class DeviceSession:
         self.state = SessionState.GREETING
         return encode(self._hello.frame())
 
-    def welcome(self, frame: Frame, now: float) -> None:
-        """Open the session, or raise PeerError when this is not our gateway's answer to our last HELLO."""
+    def welcome(self, frame: Frame, now: float) -> bool:
+        """Open the session. False for a late answer to the HELLO before; PeerError when it is not our gateway's."""
         if self._hello is None or self._ephemeral is None or self.state is not SessionState.GREETING:
             raise PeerError("a WELCOME to no HELLO of ours", code="session-unexpected")
         welcome = Welcome.of(frame)
         if not self.keys.verify_gateway(welcome.signed(self._hello), welcome.signature):
+            before = self._hello_before
+            if before is not None and self.keys.verify_gateway(welcome.signed(before), welcome.signature):
+                return False
             raise PeerError(
                 "the WELCOME is not signed by the gateway this device enrolled with; is the link being intercepted?",
                 code="session-gateway-signature",
@@ -171,8 +176,9 @@ class DeviceSession:
         self._derived = derive(self._ephemeral.agree(welcome.ephemeral), self._hello, welcome)
         self._session, self._counter = welcome.session, 0
         self._expires = now + welcome.lifetime_s
-        self._hello = self._ephemeral = None
+        self._hello = self._hello_before = self._ephemeral = None
         self.state = SessionState.OPEN
+        return True
 
     def is_open(self, now: float) -> bool:
         return self.state is SessionState.OPEN and now < self._expires

@@ -82,6 +82,15 @@ def test_a_welcome_from_another_gateway_is_refused(node: Node) -> None:
     assert session.state is SessionState.GREETING
 
 
+def test_a_late_welcome_to_the_hello_before_is_dropped_without_alarm(node: Node) -> None:
+    session = DeviceSession(node.keys, node.device, 1)
+    late = node.gateway.sessions.greet(session.hello(), 0.0)
+    newer = node.gateway.sessions.greet(session.hello(), 0.0)
+    assert not session.welcome(decode_one(late)[0], 0.0)
+    assert session.welcome(decode_one(newer)[0], 0.0)
+    assert session.state is SessionState.OPEN
+
+
 def test_a_repeated_exchange_is_answered_but_not_fresh(node: Node) -> None:
     body = opened(node).seal([])
     assert node.gateway.sessions.open(body, 0.0)[2]
