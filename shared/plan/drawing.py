@@ -16,7 +16,7 @@ from shared.plan.placement import ON_CLOUD, sides
 from shared.plan.vertices import vertices
 
 BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y, MARGIN = 250, 46, 46, 22, 40
-TEXT_MAX = 40
+TEXT_MAX = 33
 
 STYLE = """
 .box { fill: #ffffff; stroke: #31576b; rx: 6 } .cloud .box { stroke: #7a5195 }
@@ -57,6 +57,9 @@ def _places(plan: Plan, worked: dict[int, str]) -> dict[int, _Place]:
     depth: dict[int, int] = {}
     for node in plan.nodes:
         depth[node.id] = 1 + max((depth[number] for number in node.inputs), default=-1)
+    for node in plan.nodes:  # a source stands right before its first reader, so that no arrow runs under a box
+        if not node.inputs:
+            depth[node.id] = max(0, min((depth[reader.id] for reader in plan.consumers(node.id)), default=1) - 1)
     device_depth = max((depth[node.id] for node in plan.nodes if worked[node.id] != ON_CLOUD), default=0)
     first_cloud = min((depth[node.id] for node in plan.nodes if worked[node.id] == ON_CLOUD), default=0)
     shift = max(0, device_depth + 1 - first_cloud) if not _returns(plan) else 0
