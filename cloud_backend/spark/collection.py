@@ -14,9 +14,9 @@ BASES_MIN = 2
 def collect(log: ManifestLog, term: int, graph: JobGraph, snapshots: Snapshots, retention: Retention) -> int:
     """Append what may go and delete its files; returns how many were deleted."""
     inputs = {name: graph.vertices[name].sources for name in graph.order}
-    stable = {name: snapshots.stable(name) for name in graph.order}
-    answer = trims(inputs, {name: _spared(log.state, name, stable[name], retention) for name in graph.order}, retention)
-    oldest = {name: min((set(stable[name]) - answer.snapshots[name]) or {0}) for name in graph.order}
+    stable = {name: _spared(log.state, name, snapshots.stable(name), retention) for name in graph.order}
+    answer = trims(inputs, stable, retention)
+    oldest = {name: min(set(stable[name]) - answer.snapshots[name], default=0) for name in graph.order}
     log_epoch = min((oldest[name] for name in graph.order if not inputs[name]), default=0)
     entry = log.try_append(
         "collect", term=term, records=dict(answer.records), snapshots=oldest, log=log_epoch, at=log.state.last_cut
@@ -30,8 +30,8 @@ def collect(log: ManifestLog, term: int, graph: JobGraph, snapshots: Snapshots, 
 
 
 def _spared(manifest: Manifest, vertex: str, stable: list[int], retention: Retention) -> list[int]:
-    """The stable epochs retention may choose from: without the newest ones until what is kept stands on two bases, so
-    that one damaged base never takes every snapshot with it."""
+    """The stable epochs that retention may judge: none until what it would keep stands on two bases, so that one
+    damaged base never takes every snapshot with it."""
     newest = kept(stable, retention)
     oldest = newest[0] if newest else 0
     for lineage in manifest.vertices[vertex].values():

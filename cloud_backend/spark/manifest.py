@@ -82,7 +82,7 @@ class Committed:
     """What one hash range did in one epoch. `outputs`: (output name, reader) -> record; a sink's reader is ''."""
 
     epoch: int
-    generation: int  # how often this physical vertex had been rolled back
+    generation: int  # grows with every rollback; see Lineage
     outputs: Mapping[tuple[str, str], RecordFile]
     state: tuple[StatePart, ...]  # together the snapshot of this epoch
     rows_in: int
@@ -275,6 +275,7 @@ class Manifest:
             lineages[range_] = Lineage(
                 first=entry["from"],
                 position=entry["from"] - 1,
+                generation=max(lineages[each].generation for each in old),
                 parents=tuple(each for each in old if each.overlaps(range_)),
             )
 
@@ -306,7 +307,8 @@ class Manifest:
             else:
                 lineage.superseded.setdefault(epoch, []).append(lineage.commits.pop(epoch))
         lineage.position = to
-        lineage.generation += 1
+        # Above every range's of the vertex: what a range says later must outrank what the ranges before it said.
+        lineage.generation = 1 + max(each.generation for each in self.vertices[physical[0]].values())
 
     # -- as JSON ---------------------------------------------------------------------------------------------------
 

@@ -303,7 +303,7 @@ class _Task:
         """The batch's rows that this part of the state may speak for: after a split both halves hold every key's state,
         and each says only what belongs to its own slots."""
         rows = _gathered(self._schema(name), [batch])
-        if part.range.same_slots(WHOLE) or not self.vertex.key or len(rows) == 0:
+        if part.range.same_slots(WHOLE) or len(rows) == 0:
             return rows
         slots = slots_of(rows.columns, self.vertex.key, len(rows))
         inside = (slots >= part.range.lo) & (slots < part.range.hi)

@@ -27,7 +27,6 @@ from shared.errors import UsageError
 from shared.plan.graph import Plan
 from tests.spark.worlds import World, cells_plan, trips_plan
 
-NO_APPLY = True
 CALLS = (
     (Store, "write_file"),
     (Store, "put_entry"),
@@ -78,8 +77,7 @@ def random_plan(chance: random.Random, faults: Path) -> Plan:
             trips_plan,
             cells_plan,
             lambda: cells_plan(faults=faults),
-            lambda: cells_plan(faults=faults, merge="logged"),
-        ][: 2 if NO_APPLY else 4]
+        ]
     )()
 
 
