@@ -106,10 +106,6 @@ class Computation:
             share = min(1.0, max(RATE_LEAST, rates.get(reading.input.name, rates.get("*", 1.0))))
             reading.source.sample_every(round(reading.every_us / share))
 
-    def ended(self) -> bool:
-        """True when every source is a recording that has been played."""
-        return bool(self._regular) and all(reading.source.ended() for reading in self._regular)
-
     def readings(self) -> dict[str, int]:
         """Readings taken since the start, by input."""
         return {name: reading.readings for name, reading in self._readings.items()}

@@ -195,10 +195,7 @@ def run_relay(
     """Carry exchanges until told to stop; returns how many."""
     relay = Relay(bind, lambda: GatewayLink(gateway_url, pin=pin))
     say(f"relay on {relay.address} to {gateway_url}")
+    end = math.inf if for_s is None else time.monotonic() + for_s
     with stopping() as stop:
-        thread = threading.Thread(target=relay.run, name="relay")
-        thread.start()
-        stop.wait(for_s)
-        relay.stop()
-        thread.join()
+        relay.run(lambda: stop.is_set() or time.monotonic() >= end)
     return {"carried": relay.carried, "failed": relay.failed}

@@ -6,6 +6,7 @@ exception with a reason; the sender decides when to try again.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -52,29 +53,32 @@ class InterruptedLink:
         self._outages = outages
         self._clock = clock
         self._start = clock() if started is None else started
+        self._lock = threading.Lock()  # the courier exchanges while the loop asks how many outages there were
 
     def _second(self) -> float:
         return self._clock() - self._start
 
-    def down(self) -> bool:
-        return self._outages.down(self._second())
+    def _down_since(self, second: float) -> bool:
+        with self._lock:
+            return self._outages.overlap(second, self._second())
 
     def outages_begun(self) -> int:
-        return self._outages.begun(self._second())
+        with self._lock:
+            return self._outages.begun(self._second())
 
     def exchange(self, body: bytes) -> bytes:
         before = self._second()
-        if self._outages.down(before):
+        if self._down_since(before):
             self._link.reset()
             raise LinkDown("no network (scheduled outage)")
         answer = self._link.exchange(body)
-        if self._outages.overlap(before, self._second()):
+        if self._down_since(before):
             self._link.reset()
             raise LinkDown("the network went away before the answer came (scheduled outage)")
         return answer
 
     def enrol(self, request: bytes) -> tuple[int, bytes]:
-        if self.down():
+        if self._down_since(self._second()):
             raise LinkDown("no network (scheduled outage)")
         return self._link.enrol(request)
 

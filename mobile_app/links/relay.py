@@ -106,7 +106,7 @@ class RelayLink:
 
 
 class Relay:
-    """Carries exchanges of many phones to one gateway. `run` blocks until `stop` is called (from any thread)."""
+    """Carries exchanges of many phones to one gateway."""
 
     def __init__(self, bind: str, open_link: Callable[[], Link], *, workers: int = WORKERS) -> None:
         _zmq_or_refuse()
@@ -130,17 +130,17 @@ class Relay:
         self._open_link = open_link
         self._questions: queue.Queue[list[bytes] | None] = queue.Queue(WAITING_MAX)
         self._workers = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
-        self._stopping = threading.Event()
         self.carried = 0
         self.failed = 0
 
-    def run(self) -> None:
+    def run(self, stop: Callable[[], bool]) -> None:
+        """Carry until stop() says so; it is asked several times a second."""
         for worker in self._workers:
             worker.start()
         poller = zmq.Poller()
         poller.register(self._router, zmq.POLLIN)
         poller.register(self._wake_in, zmq.POLLIN)
-        while not self._stopping.is_set():
+        while not stop():
             ready = dict(poller.poll(POLL_MS))
             if self._wake_in in ready:
                 phone, number, status, answer = self._wake_in.recv_multipart()
@@ -177,9 +177,6 @@ class Relay:
             answers.send_multipart([phone, number, b"%d" % status, answer])
         answers.close()
         link.close()
-
-    def stop(self) -> None:
-        self._stopping.set()
 
     def _close(self) -> None:
         """Stop the workers. One in the middle of a slow HTTP call is a daemon and ends with the process."""

@@ -45,6 +45,3 @@ class Recording:
 
     def sample_every(self, period_us: int) -> None:
         self._every_us = period_us
-
-    def ended(self) -> bool:
-        return self._next >= len(self._times)

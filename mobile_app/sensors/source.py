@@ -48,10 +48,6 @@ class Source(Protocol):
         """Ask for this spacing from now on: a plan's rate, or a hint to slow down."""
         ...
 
-    def ended(self) -> bool:
-        """True once no reading will ever follow (the end of a recording)."""
-        ...
-
 
 def shaped(samples: Samples, schema: Schema) -> dict[str, np.ndarray]:
     """The schema's columns of these samples. What the source does not know is NaN, or refused where NaN cannot be."""

@@ -59,9 +59,6 @@ class Synthetic:
         self._every_us = period_us
         self._next_us = self._on_grid(last_us)
 
-    def ended(self) -> bool:
-        return False
-
 
 def _per_leg(itinerary: Itinerary, seconds: np.ndarray) -> list[tuple[Leg, np.ndarray]]:
     """The legs these seconds fall into, each with its own seconds; both ascending."""

@@ -25,6 +25,3 @@ class Timer:
 
     def sample_every(self, period_us: int) -> None:
         """A timer is part of the program's meaning: hints about sampling do not change it."""
-
-    def ended(self) -> bool:
-        return False

@@ -21,7 +21,7 @@ from shared.sync.effects import Disconnected, Reconnected
 from shared.wire.frame import FrameType
 from tests.mobile_app.small_gateway import SmallGateway
 
-SETTINGS = Settings(loss_window_s=0.05)
+SETTINGS = Settings(loss_window_s=0.05, spool_mb=2)
 SENSORS = parse_choices(["gps=synthetic:3", "accelerometer=synthetic:3"])
 
 
