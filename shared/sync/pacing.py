@@ -68,7 +68,7 @@ class Pacing:
     """The settings of one device's link. Seconds."""
 
     poll_s: float = 30.0  # ask for results and plans at least this often
-    timeout_s: float = 10.0  # an exchange without an answer has failed
+    timeout_s: float = 20.0  # an exchange without an answer has failed; a link should give up a little sooner
     sync_within_s: float = 1.0  # the published loss window of a crash: what is younger may not be durable yet
     backoff_s_min: float = 0.5
     backoff_s_max: float = 15.0  # healed links drain within a minute, so nobody may sleep longer than a fraction of it
