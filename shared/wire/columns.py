@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from shared.batch import NO_FRONTIER, Batch
 from shared.errors import PeerError, UsageError
 from shared.stream.schema import Schema, dtype
-from shared.wire.grids import Floats, Grid, GridKind, OnGrid, find_grid, grid_cost, place_on_grid, take_from_grid
+from shared.wire.grids import Floats, Grid, GridKind, OnGrid, find_grid, place_on_grid, take_from_grid
 from shared.wire.planes import (
     JOINT_BYTES,
     Cursor,
@@ -46,9 +46,9 @@ _FLAGS = _JOINT | _DENSE | _GROUPED
 _HAS_ADJUST = 1
 _HAS_EXCEPTIONS = 2
 _PARAMETER = struct.Struct("<d")
-# A remembered choice is questioned this often, and whenever it costs this many bits a value more than it did.
+# A remembered choice is questioned this often, and whenever it fits this share of values worse than it did.
 REMEMBER_BATCHES = 32
-DRIFT_BITS = 1.0
+MISFIT_DRIFT = 0.02
 GROUP_ROWS_MIN = 64
 GROUP_PROBE = 4096
 GROUP_TRIALS = 2
@@ -57,7 +57,7 @@ GROUP_TRIALS = 2
 @dataclass(slots=True)
 class ColumnMemory:
     grid: Grid | None = None
-    grid_bits: float = 0.0
+    misfit: float = 0.0
     shapes: dict[str, Shape] = field(default_factory=dict)
 
 
@@ -293,8 +293,7 @@ def _common_divisor(integers: Integers) -> int:
 
 
 def _write_floats(writer: Writer, values: Floats, memory: ColumnMemory) -> None:
-    grid = _grid_for(values, memory)
-    on = place_on_grid(values, grid)
+    grid, on = _on_grid(values, memory)
     flags = (on.adjust is not None) * _HAS_ADJUST | (on.exceptions is not None) * _HAS_EXCEPTIONS
     writer.raw(bytes((grid.kind | grid.narrow << 2 | flags << 3,)))
     if grid.kind is GridKind.BITS:
@@ -340,16 +339,27 @@ def _read_floats(reader: Reader, rows: int, kind: np.dtype) -> Floats:
     return values
 
 
-def _grid_for(values: Floats, memory: ColumnMemory) -> Grid:
-    """The remembered grid while it still fits, else a new search."""
+def _on_grid(values: Floats, memory: ColumnMemory) -> tuple[Grid, OnGrid]:
+    """On the remembered grid while it still fits, else on a new one."""
     if not len(values):
-        return Grid(GridKind.BITS)
-    if memory.grid is not None and grid_cost(values, memory.grid) <= memory.grid_bits + DRIFT_BITS:
-        return memory.grid
+        grid = Grid(GridKind.BITS)
+        return grid, place_on_grid(values, grid)
+    if memory.grid is not None:
+        on = place_on_grid(values, memory.grid)
+        if _misfit(on) <= memory.misfit + MISFIT_DRIFT:
+            return memory.grid, on
     memory.grid = find_grid(values)
-    memory.grid_bits = grid_cost(values, memory.grid)
+    on = place_on_grid(values, memory.grid)
+    memory.misfit = _misfit(on)
     memory.shapes.clear()
-    return memory.grid
+    return memory.grid, on
+
+
+def _misfit(on: OnGrid) -> float:
+    """The share of values that the grid does not give back by itself."""
+    corrected = 0 if on.adjust is None else int(np.count_nonzero(on.adjust))
+    excepted = 0 if on.exceptions is None else int(np.count_nonzero(on.exceptions))
+    return (corrected + excepted) / len(on.integers)
 
 
 def _write_text(writer: Writer, texts: list[str], memory: ColumnMemory) -> None:

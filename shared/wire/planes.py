@@ -86,7 +86,11 @@ class Cursor:
         return piece
 
     def byte(self) -> int:
-        return self.raw(1)[0]
+        at = self._at
+        if at >= len(self._view):
+            raise damaged("it ends early")
+        self._at = at + 1
+        return self._view[at]
 
     def varint(self) -> int:
         value = shift = 0
@@ -291,11 +295,14 @@ def _read_planes(reader: Reader, rows: int, low_bits: int) -> NDArray[np.uint64]
     low: Bytes8 | None = None
     if low_bits:
         bits = np.unpackbits(reader.plane(-(-rows * low_bits // 8)), count=rows * low_bits)
-        low = np.packbits(np.pad(bits.reshape(rows, low_bits), ((0, 0), (8 - low_bits, 0))), axis=1).reshape(-1)
-    octets = np.zeros((rows, 8), np.uint8)
+        spread = np.zeros((rows, 8), np.uint8)
+        spread[:, 8 - low_bits :] = bits.reshape(rows, low_bits)
+        low = np.packbits(spread, axis=1).reshape(-1)
+    held = 1 if width <= 1 else 2 if width == 2 else 4 if width <= 4 else 8
+    octets = np.zeros((rows, held), np.uint8) if width != held else np.empty((rows, held), np.uint8)
     for place in range(width):
         octets[:, place] = reader.plane(rows)
-    folded: NDArray[np.uint64] = octets.view("<u8").reshape(-1).astype(np.uint64, copy=False)
+    folded: NDArray[np.uint64] = octets.view(f"<u{held}").reshape(-1).astype(np.uint64)
     return folded if low is None else (folded << np.uint64(low_bits)) | low
 
 
