@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator
 from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, HTTPException, Request, Response
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, StreamingResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
@@ -36,6 +36,7 @@ SECURITY_HEADERS = {
 }
 MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain"}
 STREAM_INTERVAL_S = 1.0
+Position = Annotated[int, Query(ge=0, lt=1 << 53)]  # beyond it SQLite, and a browser's numbers, have no such integer
 
 
 def dashboard_router(feed: Feed, *, version: str) -> APIRouter:
@@ -50,7 +51,7 @@ def dashboard_router(feed: Feed, *, version: str) -> APIRouter:
         return HTMLResponse(page, headers=SECURITY_HEADERS | {"Cache-Control": "no-store"})
 
     @router.get("/v1/overview", summary="What the overview page shows", tags=["dashboard"])
-    async def overview(after_second: int = 0, after_change: int = 0) -> dict[str, Any]:
+    async def overview(after_second: Position = 0, after_change: Position = 0) -> dict[str, Any]:
         """Phones, the account, arrivals after a second and results after a change number."""
         return await asyncio.to_thread(feed.overview, after_second=after_second, after_change=after_change)
 

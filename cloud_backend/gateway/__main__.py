@@ -42,13 +42,20 @@ def parse(arguments: list[str]) -> Settings:
     parser.add_argument("--stable", type=Path, help="what Spark has made stable; older log segments are trimmed")
     parser.add_argument("--copy", type=Path, action="append", default=[], help="further directory for every segment")
     parser.add_argument("--rate", type=float, help="exchanges per second that one device may make (default: 50)")
+    parser.add_argument(
+        "--failures", type=float, help="failed introductions per second that one address may make (default: 5)"
+    )
     parser.add_argument("--tls", action="store_true", help="serve TLS with a certificate that devices pin")
     given = parser.parse_args(arguments)
     settings = Settings(
         home=given.home, host=given.host, port=given.port, plan=given.plan, results=given.results,
         stable=given.stable, copies=tuple(given.copy), tls=given.tls,
     )  # fmt: skip
-    return replace(settings, exchange_rate=Rate(given.rate, 10 * given.rate)) if given.rate else settings
+    if given.rate:
+        settings = replace(settings, exchange_rate=Rate(given.rate, 10 * given.rate))
+    if given.failures:
+        settings = replace(settings, failure_rate=Rate(given.failures, 20 * given.failures))
+    return settings
 
 
 def main(arguments: list[str]) -> int:

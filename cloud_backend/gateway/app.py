@@ -60,6 +60,7 @@ def create_app(settings: Settings, *, gateway: Gateway | None = None) -> Gateway
 
     app = GatewayApp(
         title="Resurge gateway", version=VERSION, lifespan=lifespan, docs_url=None, redoc_url=None,
+        responses=problems.declare(403, 422),
         description="Devices enrol and exchange here; operators look after it.",
     )  # fmt: skip
     app.gateway = the_gateway

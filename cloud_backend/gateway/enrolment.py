@@ -41,9 +41,7 @@ class EnrolmentAccepted(BaseModel):
 def enrolment_router(gateway: Gateway) -> APIRouter:
     router = APIRouter(tags=["devices"])
 
-    @router.post(
-        "/v1/enrol", responses=declare(400, 403, 413, 422, 429), summary="Enrol a device with a single-use code"
-    )
+    @router.post("/v1/enrol", responses=declare(400, 413, 429), summary="Enrol a device with a single-use code")
     async def enrol(body: EnrolmentBody, request: Request) -> EnrolmentAccepted:
         """Repeating the request with the same key is answered the same way while the code is good."""
         address = request.client.host if request.client else ""

@@ -6,8 +6,8 @@ appender's answer is written straight to the transport. Everything else, and eve
 `Expect`, a pipelined request), goes uvicorn's way, where the same route answers the same. The decision record
 `docs/decisions/0010-exchanges-bypass-asgi.md` has the measurements.
 
-A connection that starts a request and does not finish it in time is closed, whatever the route: uvicorn itself
-would keep it for ever.
+A connection that starts a request and does not finish it in time is closed, whatever the route, and so is one whose
+headers do not end: uvicorn itself would keep both for ever.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from shared.sync.receiver import Reply
 _PATH = PATH.encode()
 _OK = b"HTTP/1.1 200 OK\r\ncontent-type: " + MEDIA_TYPE + b"\r\ncontent-length: %d\r\n\r\n"
 REQUEST_SECONDS_MAX = BODY_SECONDS_MAX
+HEAD_BYTES_MAX = 64 * 1024
+_HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 class _Event:
@@ -68,10 +70,17 @@ class ExchangeProtocol(HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self._ingest: Ingest = self.config.app.gateway.ingest  # type: ignore[union-attr]
         self._unfinished = False  # a request has begun and is not all here
+        self._head_bytes = 0  # received while the headers are not all here; -1 once they are
         self._deadline: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        if self._head_bytes >= 0 and self._unfinished:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES_MAX:
+                self.transport.write(_HEAD_TOO_LARGE)
+                self.transport.close()
+                return
         if self._unfinished and self._deadline is None:
             self._deadline = self.loop.call_later(REQUEST_SECONDS_MAX, self._give_up)
 
@@ -87,9 +96,11 @@ class ExchangeProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._unfinished = True
+        self._head_bytes = 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
+        self._head_bytes = -1
         busy = self.cycle is not None and not self.cycle.response_complete
         if (
             self.url != _PATH

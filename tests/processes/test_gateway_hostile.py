@@ -1,0 +1,298 @@
+"""Whatever arrives, the gateway answers as documented, keeps its log as it was and goes on."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import socket
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from shared.wire.envelope import EXCHANGE_BYTES_MAX
+from shared.wire.frame import Frame, FrameType, encode
+from tests.cloud_backend.gateway.phone import Phone
+from tests.processes.gateway_process import GatewayProcess
+
+pytestmark = pytest.mark.processes
+
+MEDIA = "application/vnd.resurge.exchange"
+DOCUMENTED = {200, 400, 401, 403, 404, 405, 408, 409, 413, 415, 422, 429}
+REQUESTS = 100_000 if os.environ.get("RESURGE_SOAK") else 10_000
+
+
+@pytest.fixture
+def gateway(tmp_path: Path):
+    with GatewayProcess(tmp_path / "home", "--rate", "1000000", "--failures", "1000000") as process:
+        yield process
+
+
+def log_bytes(gateway: GatewayProcess) -> dict[str, bytes]:
+    return {path.name: path.read_bytes().rstrip(b"\0") for path in sorted((gateway.home / "log").iterdir())}
+
+
+def resident_bytes(gateway: GatewayProcess) -> int:
+    pages = Path(f"/proc/{gateway.process.pid}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Client:
+    """Posts over one connection, opened again whenever the gateway closed it."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._connection = self._open()
+
+    def _open(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self._port, timeout=10)
+
+    def post(self, path: str, body: bytes, headers: dict[str, str]) -> int:
+        try:
+            return self._ask(path, body, headers)
+        except (OSError, http.client.HTTPException):
+            self.close()
+            self._connection = self._open()
+            return self._ask(path, body, headers)
+
+    def _ask(self, path: str, body: bytes, headers: dict[str, str]) -> int:
+        self._connection.request("POST", path, body, headers)
+        response = self._connection.getresponse()
+        answer = response.read()
+        assert response.status < 500 or response.status in (503, 507), answer
+        return response.status
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def test_ten_thousand_hostile_requests_never_upset_the_gateway(gateway: GatewayProcess, capsys):
+    rng = random.Random(11)
+    phone = gateway.phone()
+    phone.send(10)
+    before, memory = log_bytes(gateway), resident_bytes(gateway)
+    stranger = Phone(gateway.key, lambda body: (0, b""))
+    stranger.enrolled(1)
+    client = Client(gateway.port)
+    statuses: Counter[int] = Counter()
+    for number in range(REQUESTS):
+        path, body, headers = _hostile(rng, phone, stranger)
+        statuses[client.post(path, body, headers)] += 1
+        if number % 500 == 0:
+            assert phone.hello()[0] == 200  # an honest phone is served throughout, in a session of its own
+    client.close()
+    with capsys.disabled():
+        print(f" [{sum(statuses.values())} requests: {dict(sorted(statuses.items()))}]", end="")
+    assert set(statuses) <= DOCUMENTED
+    assert sum(count for status, count in statuses.items() if status != 200) > REQUESTS // 2
+    assert log_bytes(gateway) == before
+    assert resident_bytes(gateway) - memory < 50 * 1024 * 1024
+    assert phone.send(10) == 20
+
+
+def _hostile(rng: random.Random, phone: Phone, stranger: Phone) -> tuple[str, bytes, dict[str, str]]:
+    """A request with something wrong: in its bytes, its identity, its media type or its place."""
+    kind = rng.randrange(9)
+    if kind == 0:  # a real exchange with some bytes changed: the seal must not hold
+        body = bytearray(phone.session.seal([phone.declare(), phone.batch(10, 20, rng.randbytes(100))]))
+        for _ in range(rng.randrange(1, 5)):
+            body[rng.randrange(len(body))] ^= rng.randrange(1, 256)
+        return "/v1/exchange", bytes(body), {"content-type": MEDIA}
+    if kind == 1:  # rightly sealed, wrong inside
+        inside = bytearray(phone.batch(10, 20, rng.randbytes(50)))
+        inside[rng.randrange(len(inside))] ^= rng.randrange(1, 256)
+        return "/v1/exchange", phone.session.seal([bytes(inside)]), {"content-type": MEDIA}
+    if kind == 2:
+        return "/v1/exchange", rng.randbytes(rng.randrange(300)), {"content-type": MEDIA}
+    if kind == 3:
+        return "/v1/exchange", stranger.session.hello(), {"content-type": MEDIA}
+    if kind == 4:  # every frame type, with a payload that is not one
+        frame = Frame(
+            rng.choice(list(FrameType)), phone.device, rng.randbytes(rng.randrange(200)),
+            incarnation=rng.choice([0, 1, 2]), edge=rng.randrange(1 << 64), seq=rng.randrange(1 << 62),
+            count=rng.randrange(1 << 24), codec=rng.randrange(256), frontier_us=rng.randrange(-(1 << 63), 1 << 63),
+        )  # fmt: skip
+        sealed = rng.random() < 0.8 and frame.type not in (FrameType.FRONTIER, FrameType.STATUS)
+        return "/v1/exchange", phone.session.seal([encode(frame)]) if sealed else encode(frame), {"content-type": MEDIA}
+    if kind == 5:
+        body = rng.choice([b'{"code":NaN}', b"[" * 3000, b'{"code":1e400,"name":"\\ud800"}', rng.randbytes(80), b""])
+        return "/v1/enrol", body, {"content-type": "application/json"}
+    if kind == 6:
+        value = {
+            "code": "A" * 22,
+            "public_key": rng.randbytes(32).hex(),
+            "name": "x",
+            "signature": rng.randbytes(64).hex(),
+        }
+        value |= {
+            rng.choice(["code", "name", "extra", "signature"]): rng.choice([None, 5, "", "\x00", [], float("inf")])
+        }
+        return "/v1/enrol", json.dumps(value).encode(), {"content-type": "application/json"}
+    if kind == 7:
+        return (
+            rng.choice(["/", "/v1", "/v1/exchange/", "/v1/exchange?x=1", "/../x", "/%00"]),
+            b"x",
+            {"content-type": MEDIA},
+        )
+    return "/v1/exchange", b"{}", {"content-type": rng.choice(["application/json", "text/plain", "x", MEDIA + ";a=b"])}
+
+
+def test_ten_thousand_replays_change_nothing(gateway: GatewayProcess, capsys):
+    phone, other = gateway.phone("a"), gateway.phone("b")
+    exchanges = [phone.session.seal([phone.declare(), phone.batch(lo, lo + 10)]) for lo in range(0, 100, 10)]
+    exchanges.append(phone.session.seal([phone.tombstone(100, 110)]))
+    hello = other.session.hello()  # recorded on the way, repeated by somebody else
+    client = Client(gateway.port)
+    for body in exchanges:
+        assert client.post("/v1/exchange", body, {"content-type": MEDIA}) == 200
+    before = log_bytes(gateway)
+    rng = random.Random(5)
+    statuses: Counter[int] = Counter()
+    for _ in range(REQUESTS):
+        body = rng.choice(exchanges) if rng.random() < 0.95 else hello
+        statuses[client.post("/v1/exchange", body, {"content-type": MEDIA})] += 1
+    client.close()
+    with capsys.disabled():
+        print(f" [{REQUESTS} replays: {dict(statuses)}]", end="")
+    assert set(statuses) == {200}
+    assert log_bytes(gateway) == before
+
+
+@pytest.mark.parametrize("size", [EXCHANGE_BYTES_MAX + 1, 100 << 20, 1 << 40])
+def test_a_body_that_declares_too_much_is_refused_before_it_is_sent(gateway: GatewayProcess, size):
+    with socket.create_connection(("127.0.0.1", gateway.port), 10) as connection:
+        connection.sendall(
+            f"POST /v1/exchange HTTP/1.1\r\nHost: x\r\nContent-Type: {MEDIA}\r\nContent-Length: {size}\r\n\r\n".encode()
+        )
+        assert connection.recv(100).startswith(b"HTTP/1.1 413")
+
+
+def test_fifty_bombs_are_refused_and_memory_stays(gateway: GatewayProcess, capsys):
+    """Endless chunks, deep nesting, huge objects, compressed bodies nobody asked for."""
+    memory = resident_bytes(gateway)
+    phone = gateway.phone()
+    refused = 0
+    for number in range(50):
+        status = [_endless, _nested, _many_keys, _compressed, _huge_header][number % 5](gateway.port)
+        assert status in {0, 400, 413, 415, 422, 431}, status  # 0: hung up on
+        refused += 1
+    with capsys.disabled():
+        print(f" [{refused} bombs refused]", end="")
+    assert resident_bytes(gateway) - memory < 50 * 1024 * 1024
+    assert phone.send(10) == 10
+
+
+def _raw(port: int, head: str, chunks) -> int:
+    """The status of the answer; sends chunks until it comes. 0 when the gateway hung up."""
+    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+        try:
+            connection.sendall(head.encode())
+            connection.setblocking(False)
+            answer = b""
+            for chunk in chunks:
+                connection.setblocking(True)
+                connection.settimeout(10)
+                connection.sendall(chunk)
+                connection.setblocking(False)
+                try:
+                    answer = connection.recv(100)
+                    break
+                except BlockingIOError:
+                    continue
+            connection.setblocking(True)
+            connection.settimeout(10)
+            answer = answer or connection.recv(100)
+        except OSError:
+            return 0
+    return int(answer.split()[1]) if answer else 0
+
+
+def _endless(port: int) -> int:
+    head = f"POST /v1/exchange HTTP/1.1\r\nHost: x\r\nContent-Type: {MEDIA}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunk = b"10000\r\n" + bytes(0x10000) + b"\r\n"
+    return _raw(port, head, (chunk for _ in range(10_000)))
+
+
+def _nested(port: int) -> int:
+    body = b"[" * 60_000
+    return _raw(
+        port,
+        f"POST /v1/enrol HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n",
+        [body],
+    )
+
+
+def _many_keys(port: int) -> int:
+    body = json.dumps({str(number): 0 for number in range(200_000)}).encode()
+    return _raw(
+        port,
+        f"POST /v1/enrol HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n",
+        [body],
+    )
+
+
+def _compressed(port: int) -> int:
+    import zlib
+
+    body = zlib.compress(bytes(10 << 20))
+    head = f"POST /v1/exchange HTTP/1.1\r\nHost: x\r\nContent-Type: {MEDIA}\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
+    return _raw(port, head, [body])
+
+
+def _huge_header(port: int) -> int:
+    return _raw(
+        port, "POST /v1/exchange HTTP/1.1\r\nHost: x\r\n", (b"X-Bomb: " + b"x" * 65536 + b"\r\n" for _ in range(1000))
+    )
+
+
+@pytest.mark.covers("SO-44")
+@pytest.mark.parametrize(("devices", "batches"), [(200, 4), pytest.param(1000, 20, marks=pytest.mark.soak)])
+def test_a_fleet_that_reconnects_all_at_once_is_served_to_the_last_batch(
+    gateway: GatewayProcess, devices, batches, capsys
+):
+    phones = [gateway.phone(f"phone {number}") for number in range(devices)]
+    gateway.kill()
+    gateway.start()  # every session is gone, every phone comes back at once
+    failures: list[str] = []
+    started = threading.Barrier(20)
+
+    def serve(some: list[Phone]) -> None:
+        started.wait()
+        for phone in some:
+            try:
+                _catch_up(phone, batches)
+            except Exception as error:
+                failures.append(repr(error))
+
+    threads = [threading.Thread(target=serve, args=(phones[number::20],)) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    from cloud_backend.log.verify import verify
+    from shared.spool.disk import PosixDisk
+
+    assert gateway.stop() == 0
+    found = verify(PosixDisk(gateway.home / "log"))
+    with capsys.disabled():
+        print(f" [{devices} devices, {found.delivered} elements]", end="")
+    assert (found.delivered, found.duplicates, found.gaps) == (devices * batches * 50, 0, 0)
+
+
+def _catch_up(phone: Phone, batches: int) -> None:
+    while phone.next < batches * 50:
+        try:
+            status, frames = phone.exchange(phone.declare(), phone.batch(phone.next, phone.next + 50, bytes(200)))
+        except (OSError, http.client.HTTPException):
+            continue
+        if status == 200:
+            phone.next = max(frame.seq for frame in frames)
+        elif status == 429:
+            time.sleep(0.05)
+        else:
+            assert phone.hello()[0] == 200
