@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+TASK_FAILURES_MAX = 4
 OUTCOME = "task int, outcome string"
 
 
@@ -32,6 +33,8 @@ def open_session(
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
 
+    if master.startswith("local[") and "," not in master:
+        master = f"{master[:-1]},{TASK_FAILURES_MAX}]"  # in local mode Spark retries no task unless the master says so
     builder = SparkSession.builder.master(master).appName(name)
     defaults = {
         "spark.ui.enabled": "false",
@@ -46,7 +49,7 @@ def open_session(
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.session.timeZone": "UTC",
-        "spark.task.maxFailures": "4",
+        "spark.task.maxFailures": str(TASK_FAILURES_MAX),
     }
     for key, value in (defaults | (settings or {})).items():
         builder = builder.config(key, value)
