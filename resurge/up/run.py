@@ -29,7 +29,7 @@ from resurge.up.stage import Stage
 from shared.plan.graph import Plan
 
 GATEWAY_TIMEOUT_S = 30.0
-DRAIN_TIMEOUT_S = 90.0
+DRAIN_TIMEOUT_S = 180.0
 TICK_S = 0.25
 
 
@@ -141,8 +141,9 @@ class _Show:
         """Until the time is over or somebody asks to end; kills and restarts on the way."""
         pending = kills(self.options.length_s) if self.options.chaos else []
         while (remaining := self._remaining()) is None or remaining > 0:
-            if pending and self._elapsed() >= pending[0].at_s:
-                self._strike(pending.pop(0))
+            for kill in [kill for kill in pending if kill.due(self._elapsed(), results_so_far(self.stage))]:
+                pending.remove(kill)
+                self._strike(kill)
             for process in self.fleet.processes:
                 process.ensure_running()
             self.audience.tick(self.stage, remaining)
@@ -177,7 +178,7 @@ class _Show:
         with contextlib.suppress(FileNotFoundError, ValueError):
             parked = json.loads((self.stage.spark_store / "status.json").read_bytes())["parked"]
             for vertex, reason in parked.items():
-                self.audience.say(f"Spark has parked {vertex}: {reason}")
+                self.audience.say(f"Spark has parked {vertex}: {reason.splitlines()[0]} ({self.spark.output})")
             return bool(parked)
         return False
 
@@ -239,6 +240,15 @@ def outcome(stage: Stage, plan: Plan, show: _Show) -> Outcome:
         dashboard=f"{stage.address}/",
         kills=show.kills,
     )
+
+
+def results_so_far(stage: Stage) -> int:
+    """How many rows the job has published up to now."""
+    results = Results(stage.results)
+    try:
+        return sum(results.sinks().values())
+    finally:
+        results.close()
 
 
 def outages_of(home: Path) -> int:

@@ -17,7 +17,8 @@ OUTAGES = (
     ((0.38, 0.54),),
     ((0.26, 0.40), (0.66, 0.76)),
 )
-KILLS = (("relay", 0.30), ("phone", 0.44), ("gateway", 0.56), ("spark", 0.68))
+# Shares of the run: not before, and at the latest. Spark is killed once it has published something to lose.
+KILLS = (("relay", 0.30, 0.30), ("phone", 0.44, 0.44), ("spark", 0.50, 0.74), ("gateway", 0.60, 0.60))
 RESTART_AFTER_S = 1.0
 
 
@@ -34,6 +35,11 @@ class PhoneStory:
 class Kill:
     target: str  # relay | phone | gateway | spark
     at_s: float
+    latest_s: float
+
+    def due(self, elapsed_s: float, results: int) -> bool:
+        """Whether it is time; between the two times only when there are results already."""
+        return elapsed_s >= self.latest_s or (elapsed_s >= self.at_s and results > 0)
 
 
 def phone_stories(count: int, length_s: float | None) -> list[PhoneStory]:
@@ -53,7 +59,8 @@ def phone_stories(count: int, length_s: float | None) -> list[PhoneStory]:
 
 def kills(length_s: float | None) -> list[Kill]:
     """When chaos strikes; a run without end gets each kill once, spread over two minutes."""
-    return [Kill(target, share * (length_s or 120.0)) for target, share in KILLS]
+    whole_s = length_s or 120.0
+    return [Kill(target, earliest * whole_s, latest * whole_s) for target, earliest, latest in KILLS]
 
 
 def shifted(outages: str, by_s: float) -> str:

@@ -14,8 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from cloud_backend.results.store import Results
-from resurge.up.run import Outcome
+from resurge.up.run import Outcome, results_so_far
 from resurge.up.stage import Stage
 
 LINE_EVERY_S = 1.0
@@ -67,14 +66,6 @@ def phones_say(stage: Stage) -> list[dict[str, Any]]:
         with contextlib.suppress(OSError, ValueError):
             said.append(json.loads(path.read_bytes()))
     return said
-
-
-def results_so_far(stage: Stage) -> int:
-    results = Results(stage.results)
-    try:
-        return sum(results.sinks().values())
-    finally:
-        results.close()
 
 
 def status_line(phones: list[dict[str, Any]], results: int, remaining_s: float | None) -> str:

@@ -34,7 +34,14 @@ def test_a_run_without_end_draws_its_outages():
 
 def test_chaos_kills_each_kind_once_and_leaves_time_to_recover():
     assert sorted(kill.target for kill in kills(60)) == ["gateway", "phone", "relay", "spark"]
-    assert max(kill.at_s for kill in kills(60)) < 60 * 0.75
+    assert max(kill.latest_s for kill in kills(60)) < 60 * 0.75
+
+
+def test_spark_is_killed_once_it_has_something_to_lose_and_in_any_case_once():
+    [spark] = [kill for kill in kills(100) if kill.target == "spark"]
+    assert [spark.due(at_s, results) for at_s, results in ((49, 5), (51, 0), (51, 1), (75, 0))] == [
+        False, False, True, True,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
