@@ -9,12 +9,14 @@ floats as keys, so equality is plain.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from shared.engine.snapshots import Value
 from shared.stream.schema import dtype
 
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")  # a uint64 may not fit the arithmetic
 _TABLE_SPAN_MAX = 1 << 16  # a table of this many numbers costs half a megabyte at most
 
 
@@ -28,61 +30,73 @@ class KeyIndex:
         self._numbers: dict[object, int] = {}
         self._marked = 0  # numbers below this were in the last snapshot or change set
         self._single = len(names) == 1
-        self._table: np.ndarray | None = None
-        self._table_low: int | None = None
-        self._tabulated = self._single and kinds[0] not in ("str", "bool")
+        self._tables: dict[tuple[object, ...], _Table] = {}  # by the other key columns' values
+        self._untabled: set[tuple[object, ...]] = set()
 
     def __len__(self) -> int:
         return len(self.values)
 
     def numbers(self, columns: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
         """The number of each row's key; keys not seen before get the next ones."""
-        if not self.names:
-            if not self.values:
-                self._add((), ())
-            return np.zeros(rows, np.int64)
-        if self._single:
-            column = columns[self.names[0]]
-            if self._tabulated:
-                return self._from_table(column)
-            if self.kinds[0] == "str" and rows and _constant(column):
-                return np.full(rows, self._number(column[0]), np.int64)
-        return self._from_dictionary(columns, rows)
+        if not rows:
+            return np.empty(0, np.int64)
+        given = [columns[name] for name in self.names]
+        varying = [place for place, column in enumerate(given) if not _constant(column, self.kinds[place])]
+        if not varying:
+            key = tuple(column[:1].tolist()[0] for column in given)
+            return np.broadcast_to(np.array([self.number(key)], np.int64), (rows,))
+        if len(varying) == 1 and self.kinds[varying[0]] in INTEGERS:
+            place = varying[0]
+            around = tuple(None if at == place else column[:1].tolist()[0] for at, column in enumerate(given))
+            found = self._from_table(place, around, given[place])
+            if found is not None:
+                return found
+        return self._from_dictionary(given, rows)
 
-    def _from_table(self, column: np.ndarray) -> np.ndarray:
-        table = self._table
+    def _from_table(self, place: int, around: tuple[object, ...], column: np.ndarray) -> np.ndarray | None:
+        """By a table for the whole numbers of one column, the other key columns saying the same throughout."""
+        table = self._tables.get(around)
         if table is not None:
             # Keys outside the table clip onto its first or last entry, which stay -1: one gather answers for all.
-            offsets = column if self._table_low is None else column.astype(np.int64) - self._table_low
-            found: np.ndarray = table.take(offsets, mode="clip")
-            if len(found) == 0 or np.minimum.reduce(found) >= 0:
+            found = table.entries.take(
+                column if table.low is None else column.astype(np.int64) - table.low, mode="clip"
+            )
+            if np.minimum.reduce(found) >= 0:
                 return found
-        return self._learn(column)
+        elif around in self._untabled:
+            return None
+        return self._learn(place, around, column)
 
-    def _learn(self, column: np.ndarray) -> np.ndarray:
-        """Numbers the new keys of an integer column, and makes the table cover them when their range is small."""
-        listed: list[int] = column.tolist()
-        numbers = self._numbers
-        for value in dict.fromkeys(listed):
-            if value not in numbers:
-                self._add(value, (value,))
-        known: list[int] = [value for value in numbers if isinstance(value, int)]
-        low, high = min(known, default=0), max(known, default=0)
-        self._table = None
-        if high < _TABLE_SPAN_MAX and column.dtype.kind == "u":
-            self._table_low = None  # small unsigned numbers index the table as they are
-            self._table = np.full(high + 2, -1, np.int64)
-            self._table[known] = [numbers[value] for value in known]
-        elif high - low < _TABLE_SPAN_MAX and abs(low) < 2**62:
-            self._table_low = low - 1
-            self._table = np.full(high - low + 3, -1, np.int64)
-            self._table[[value - low + 1 for value in known]] = [numbers[value] for value in known]
-        else:
-            self._tabulated = False
-        return np.fromiter((numbers[value] for value in listed), np.int64, len(listed))
+    def _learn(self, place: int, around: tuple[object, ...], column: np.ndarray) -> np.ndarray | None:
+        """Numbers the new keys of a whole-number column, and makes a table cover them while their range is small."""
+        known = self._tables.get(around)
+        fresh = dict.fromkeys(column.tolist())  # in order of arrival
+        before, after = around[:place], around[place + 1 :]
+        for value in fresh:
+            self.number((*before, value, *after))
+        low, high = min(fresh), max(fresh)
+        if known is not None:
+            base = known.low or 0
+            if base + (known.low is not None) <= low and high < base + len(known.entries) - 1:
+                known.values.update(fresh)
+                for value in fresh:
+                    known.entries[value - base] = self.number((*before, value, *after))
+                return known.entries.take(column if known.low is None else column.astype(np.int64) - base)
+            low, high = min((low, *known.values)), max((high, *known.values))
+        values = known.values.union(fresh) if known is not None else set(fresh)
+        if high - low >= _TABLE_SPAN_MAX or abs(low) >= 2**62:
+            self._untabled.add(around)
+            return None
+        direct = column.dtype.kind == "u" and high < _TABLE_SPAN_MAX  # small unsigned numbers index as they are
+        base = 0 if direct else low - 1
+        entries = np.full(high - base + 2, -1, np.int64)
+        for value in values:
+            entries[value - base] = self.number((*before, value, *after))
+        self._tables[around] = _Table(None if direct else base, entries, values)
+        return entries.take(column if direct else column.astype(np.int64) - base)
 
-    def _from_dictionary(self, columns: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
-        lists = [columns[name].tolist() for name in self.names]
+    def _from_dictionary(self, given: list[np.ndarray], rows: int) -> np.ndarray:
+        lists = [column.tolist() for column in given]
         items = lists[0] if self._single else list(zip(*lists, strict=True))
         numbers = self._numbers
         get = numbers.get
@@ -147,8 +161,8 @@ class KeyIndex:
         if first == 0:
             self.values.clear()
             self._numbers.clear()
-            self._table = None
-            self._tabulated = self._single and self.kinds[0] not in ("str", "bool")
+            self._tables.clear()
+            self._untabled.clear()
         if isinstance(columns, int):
             for _ in range(columns):
                 self._add((), ())
@@ -158,7 +172,15 @@ class KeyIndex:
         self._marked = len(self.values)
 
 
-def _constant(column: np.ndarray) -> bool:
+@dataclass(slots=True)
+class _Table:
+    low: int | None  # what to subtract; None: nothing
+    entries: np.ndarray
+    values: set[int]
+
+
+def _constant(column: np.ndarray, kind: str) -> bool:
     if column.strides == (0,) or len(column) == 1:
         return True
-    return bool(column[0] == column[-1]) and bool((column == column[0]).all())
+    # Worth a look only where it is cheap beside a dictionary: text, of one device's batch.
+    return kind == "str" and bool(column[0] == column[-1]) and bool((column == column[0]).all())

@@ -11,7 +11,7 @@ frontiers does not matter to operators that merge `ordered`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
 from shared.engine.lowering import stages
 from shared.engine.operator import Operator
 from shared.engine.rows import Frontiers, Progress, Rows, as_batch, constant
+from shared.engine.scalar import NoScalarForm, Row, RowsForm
 from shared.engine.snapshots import Value, decode_state, encode_state
+from shared.engine.stateless import StatelessRun
 from shared.errors import DamagedData, UsageError
 from shared.plan.fragments import Fragment, Input, Output, Vertex
 from shared.plan.operators import DEVICE
@@ -93,6 +95,54 @@ class Pipeline:
         """How far time has come on an output since this was last asked; what another vertex's `advance_by` wants."""
         news = self._news.pop(output_name, Frontiers())
         return Progress(news.floor_us, news.devices, news.complete_us)
+
+    def row_input(self, input_name: str, deliver: Callable[[Row], object]) -> Callable[[Row], object]:
+        """A function that takes one row of an input, as (time, values in the schema's order), and hands what becomes of
+        it to `deliver`. For filters and projections before a single output: rows are not numbered, nothing is kept.
+
+        UsageError where the input leads to anything else; push batches there.
+        """
+        made: Callable[[Row], object] = deliver
+        for form in reversed(self._row_forms(input_name)):
+            made = form.row_function(made)
+        return made
+
+    def rows_input(self, input_name: str) -> Callable[[Sequence[Row]], list[Row]]:
+        """The same for several rows at a time: from rows to what becomes of them."""
+        steps = [form.rows_function() for form in self._row_forms(input_name)]
+        if len(steps) == 1:
+            return steps[0]
+
+        def through(rows: Sequence[Row]) -> list[Row]:
+            for step in steps:
+                rows = step(rows)
+            return list(rows)
+
+        return through
+
+    def _row_forms(self, input_name: str) -> list[RowsForm]:
+        """The fused filters and projections between an input and its only output, where they have a scalar form."""
+        entry = self._entry(input_name)
+        node, given = entry.node, entry.schema.names
+        forms: list[RowsForm] = []
+        while True:
+            readers, leaving = self._readers.get(node, []), self._leaving.get(node, [])
+            if len(leaving) == 1 and not readers:
+                return forms
+            stage = self._stages[readers[0][0]] if len(readers) == 1 and not leaving else None
+            if stage is None or not isinstance(stage.operator, StatelessRun):
+                break
+            forms.append(RowsForm(*stage.operator.written, given, self.device))
+            try:
+                forms[-1].rows_function()
+            except NoScalarForm:
+                break
+            node, given = stage.node, forms[-1].gives
+        raise UsageError(
+            f"rows of {input_name!r} go through more than filters and projections of plain comparisons; push batches "
+            "instead",
+            code="pipeline-rows",
+        )
 
     def frontier_us(self, output_name: str) -> int:
         """No earlier row follows on this output, of any device."""

@@ -19,6 +19,7 @@ class StatelessRun(Operator):
     def __init__(
         self, predicates: Sequence[Expression], columns: Sequence[tuple[str, Expression]], schema: Schema
     ) -> None:
+        self.written = (tuple(predicates), tuple(columns), schema)  # for the path of single rows
         self.predicates = [compiled(predicate, schema) for predicate in predicates]
         # Columns that only change their name are gathered; the others are computed from gathered ones.
         self.renamed: list[tuple[str, str]] = []
