@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 from mobile_app.sensors.source import Samples, SensorMissing, Source, shaped
 from mobile_app.sensors.timer import Timer as TimerSource
+from mobile_app.snapshots import Snapshot
 from shared.batch import NO_FRONTIER, Batch
 from shared.engine.pipeline import Pipeline
+from shared.errors import DamagedData
 from shared.plan.fragments import Fragment, Input
 from shared.plan.graph import Plan
 from shared.plan.operators import Sensor, Timer
@@ -116,10 +118,17 @@ class Computation:
     def snapshot(self) -> bytes:
         return self._pipeline.snapshot()
 
-    def restore(self, state: bytes, origins: Mapping[str, int]) -> None:
-        self._pipeline.restore(state)
+    def resume(self, snapshot: Snapshot) -> bool:
+        """Go on from this state; False when it is of another plan or another version of the engine."""
+        if snapshot.plan != self.digest():
+            return False
+        try:
+            self._pipeline.restore(snapshot.state)
+        except DamagedData:
+            return False
         for name, reading in self._readings.items():
-            reading.next = origins.get(name, 0)
+            reading.next = snapshot.origins.get(name, 0)
+        return True
 
     def digest(self) -> str:
         """Names the device's part of the plan: state fits another computation only if this is the same."""

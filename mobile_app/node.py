@@ -40,7 +40,7 @@ from shared.identity import device_id, edge_id
 from shared.plan.encoding import decode_plan, encode_plan
 from shared.plan.graph import Plan
 from shared.spool.disk import PosixDisk
-from shared.spool.ring import SpoolStatistics
+from shared.spool.ring import SpoolFull, SpoolStatistics
 from shared.sync.effects import Disconnected, HintArrived, PlanArrived, Reconnected, Refused
 from shared.sync.pacing import Pacing
 from shared.sync.sender import Sender
@@ -149,24 +149,27 @@ class Node:
             return
         self._spool_everything()
         snapshot = self._snapshots.fitting(lambda name: self.spool.head(edge_id(name)))
-        if snapshot is not None and snapshot.plan != computation.digest():
+        resumed = snapshot is not None and computation.resume(snapshot)
+        if snapshot is not None and not resumed:
             spool_leftovers(snapshot, self.sender, from_us, now)
-            snapshot = None
         recorder = Recorder(
             computation, self.spool, self.sender, self._snapshots,
             loss_window_s=self._around.settings.loss_window_s, speed=self._around.speed,
         )  # fmt: skip
-        if snapshot is not None:
-            recorder.restore(snapshot)
+        if snapshot is not None and resumed:
+            recorder.resume(snapshot)
         self.computation, self._recorder = computation, recorder
 
     # --- the loop --------------------------------------------------------------------------------------------
 
     def turn(self, now: float) -> None:
         """Do everything that is due now."""
-        if self._coming is not None:
+        if self._coming is not None and not (self._recorder is not None and self._recorder.blocked):
             plan, self._coming = self._coming, None
-            self._adopt(plan, now)
+            try:
+                self._adopt(plan, now)
+            except SpoolFull:  # no room yet for what the old plan left: exchange first
+                self._coming = plan
         if self.computation is not None and self._recorder is not None:
             self._read(self.computation, self._recorder, now)
         for event in self.uplink.step(now):
@@ -176,6 +179,8 @@ class Node:
             self.computation.slow_down({})
         if now >= self._next_publish:
             self._next_publish = now + PUBLISH_S
+            if self._recorder is not None:
+                self._recorder.expire(self.clock.now_us())
             self.publish()
 
     def _read(self, computation: Computation, recorder: Recorder, now: float) -> None:
@@ -290,6 +295,6 @@ class Node:
             {
                 "name": view["name"], "lane": self._around.lane, "produced": view["produced"],
                 "incarnation": view["incarnation"], "spool_bytes": view["spool"]["used_bytes"],
-                "missing_sensors": sorted(view["missing_sensors"]),
+                "missing_sensors": sorted(view["missing_sensors"]), "refusal": self.last_refusal[:200],
             }
         )  # fmt: skip

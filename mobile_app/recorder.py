@@ -61,9 +61,8 @@ class Recorder:
         """The spool is full and its policy gives nothing up: read no sensors until a receipt has made room."""
         return self._refused is not None
 
-    def restore(self, snapshot: Snapshot) -> None:
-        """Go on from this snapshot, which fits the spool's heads and this computation."""
-        self._computation.restore(snapshot.state, snapshot.origins)
+    def resume(self, snapshot: Snapshot) -> None:
+        """Go on from this snapshot: it fits the spool's heads, and the computation has resumed from it."""
         self._read_until_us = snapshot.read_until_us
         for name, kept in snapshot.edges.items():
             self.batchers[name].resume(kept.shift, kept.frontier_us)
@@ -111,6 +110,11 @@ class Recorder:
         if self._first_append is None:
             self._first_append = now
         return True
+
+    def expire(self, now_us: int) -> None:
+        """Give up batches whose deadline has passed; most plans have none."""
+        if any(batcher.edge.deadline_us is not None for batcher in self.batchers.values()):
+            self._spool.expire(now_us)
 
     def bytes_per_second(self, now: float) -> float:
         """How fast the spool fills, over this computation's life; 0 until it is known."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,9 +14,12 @@ from mobile_app.keys import load_keys
 from mobile_app.node import Node, Surroundings
 from mobile_app.sensors.choose import parse_choices
 from mobile_app.settings import Gateway, Settings
+from shared.engine.pipeline import Pipeline
+from shared.errors import DamagedData
 from shared.identity import edge_id
 from shared.plan.graph import Plan
-from shared.sync.effects import Disconnected, Reconnected
+from shared.stream import registry
+from shared.sync.effects import Disconnected, Reconnected, Refused
 from shared.wire.frame import FrameType
 from tests.mobile_app.small_gateway import SmallGateway
 
@@ -231,23 +233,51 @@ def test_local_subscriptions_and_readings_on_request_work(bench, tmp_path):
     bench.run_until(lambda: {name for name, _ in bench.outputs} == {"spots", "good"})
 
 
-def test_a_home_restored_from_an_old_copy_begins_a_new_spool_when_it_is_paired_again(bench, tmp_path):
+def test_a_spool_that_lost_its_memory_is_set_aside_when_the_device_is_paired_again(bench, tmp_path):
     program = plan(tmp_path, RAW)
     bench.start(plan=program)
     bench.run_until(lambda: bench.delivered("raw") > 0)
+    bench.node._note(Refused("sync-overlap", "the gateway has other elements under these numbers"), time.monotonic())
     bench.node.close()
-    for name in ("spool", "state"):
-        shutil.copytree(bench.home / name, tmp_path / name)
-    bench.start(plan=program)
-    bench.run_until(lambda: bench.delivered("raw") > 60)
-    bench.node.close()
-    for name in ("spool", "state"):
-        shutil.rmtree(bench.home / name)
-        shutil.copytree(tmp_path / name, bench.home / name)
-    bench.start(plan=program)
-    bench.run_until((bench.home / "spool-behind").exists)
+    bench.start(plan=program)  # not paired again yet: nothing changes
+    assert bench.node.spool.incarnation == 1
     bench.node.close()
     bench.gateway.enrol_key(load_keys(bench.home).public_key, incarnation=2)
     bench.start(plan=program, incarnation=2)
     bench.run_until(lambda: any(frame.incarnation == 2 for frame in bench.gateway.records))
     assert (bench.home / "spool-behind-1").is_dir()
+
+
+def test_a_plan_that_needs_what_is_not_installed_is_refused_and_the_old_one_goes_on(bench, tmp_path, monkeypatch):
+    bench.start(plan=plan(tmp_path, RAW))
+    bench.run_until(lambda: bench.delivered("raw") > 0)
+    newer = plan(
+        tmp_path,
+        "@rs.operator('elsewhere', takes={'speed': 'float64'}, gives={'fast': 'bool'})",
+        "def elsewhere(columns): return {'fast': columns['speed'] > 3}",
+        "rs.sensor('gps', every='1s').apply('elsewhere').sync('fast')",
+        version=2,
+    )
+    monkeypatch.delitem(registry._types, "elsewhere")
+    bench.gateway.plan_to_send = newer
+    bench.run_until(lambda: "operator" in bench.node.last_refusal)
+    delivered = bench.delivered("raw")
+    bench.run_until(lambda: bench.delivered("raw") > delivered)
+    assert bench.node.view()["plan"]["version"] == 1
+
+
+def test_state_of_another_version_of_the_engine_is_dropped_and_its_rows_are_not(bench, tmp_path, monkeypatch):
+    program = plan(tmp_path, RAW.replace("20", "9999").replace("30s", "9h"))
+    bench.start(plan=program)
+    bench.run_until(
+        lambda: bench.node._snapshots.newest() is not None and bench.node.computation.readings()["gps"] > 20
+    )
+    bench.kill()
+
+    def refuse(*_: object) -> None:
+        raise DamagedData("written by another version", code="snapshot-version")
+
+    monkeypatch.setattr(Pipeline, "restore", refuse)
+    bench.start(plan=program)
+    held = len(bench.node._snapshots.newest().edges["raw"].rows)
+    bench.run_until(lambda: bench.node.spool.head(edge_id("raw")) >= held > 0)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from mobile_app.recorder import Recorder
-from mobile_app.snapshots import Snapshots
+from mobile_app.snapshots import Snapshot, Snapshots
 from shared.batch import Batch
 from shared.identity import DeviceId, edge_id
 from shared.plan.contracts import LOSSLESS
@@ -59,9 +59,9 @@ class Windows:
     def snapshot(self) -> bytes:
         return STATE.pack(self.reading, self.first, self.total, self.rows)
 
-    def restore(self, state: bytes, origins: dict[str, int]) -> None:
-        self.reading, self.first, self.total, self.rows = STATE.unpack(state)
-        assert origins == {"reading": self.reading}
+    def resume(self, snapshot: Snapshot) -> None:
+        self.reading, self.first, self.total, self.rows = STATE.unpack(snapshot.state)
+        assert snapshot.origins == self.origins()
 
     def frontiers(self) -> dict[str, int]:
         return {"raw": self.reading, "sums": self.first}
@@ -104,7 +104,8 @@ class Machine:
         self.recorder = Recorder(self.computation, self.spool, self.sender, snapshots, loss_window_s=0.5)
         snapshot = snapshots.fitting(lambda name: self.spool.head(edge_id(name)))
         if snapshot is not None:
-            self.recorder.restore(snapshot)
+            self.computation.resume(snapshot)
+            self.recorder.resume(snapshot)
 
     def live(self, turns: int, start: float) -> float:
         now = start
