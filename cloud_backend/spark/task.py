@@ -207,10 +207,14 @@ class _Task:
     def _through_quarantine(
         self, units: list[Unit]
     ) -> tuple[dict[str, tuple[records.Rows, Progress]], tuple[StatePart, ...]]:
+        suspected: list[Unit | None] = []
         for _ in range(QUARANTINE_ROUNDS_MAX):
             try:
                 return self._through_engine(units)
             except Poison as poison:
+                if not any(poison.unit is each for each in suspected):
+                    suspected.append(poison.unit)  # once may be the machine; the second time it is the batch
+                    continue
                 if poison.unit is None:
                     raise
                 index = next(place for place, unit in enumerate(units) if unit is poison.unit)

@@ -1,0 +1,196 @@
+"""`resurge bench spark`: epoch jobs against plain Structured Streaming, state deltas, and three rules of rollback.
+
+Both run the same three-vertex program over the same rows in one local session, epoch by epoch in turn. Ours reads the
+ingest log (decoding included); Structured Streaming reads Parquet, keeps state in RocksDB with changelog and checkpoint
+format 2, and chains its two aggregations through a Parquet sink. What both end with is compared before a ratio counts.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import resurge as rs
+from cloud_backend.spark import state
+from cloud_backend.spark.session import SparkRunner, open_session
+from cloud_backend.spark.store import Store
+from cloud_backend.spark.undo import roll_back
+from resurge.bench._rounds import at_least, at_most, interleave, ratio, timed, versions
+from resurge.bench._spark_world import SECOND, World
+from resurge.bench._structured_streaming import StructuredStreaming
+from shared.batch import Batch
+from shared.engine.pipeline import Pipeline
+from shared.plan.vertices import vertices
+from shared.recovery.rollback import Rule
+
+
+def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
+    rounds = 2 if quick else rounds
+    session = open_session("local[2]", settings=StructuredStreaming.SETTINGS)
+    figures: dict[str, Any] = {}
+    checks: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="resurge-bench-") as directory:
+        root = Path(directory)
+        runner = SparkRunner(session, root / "code")
+        sizes = [(2_000, 1.5)] if quick else [(10_000, 1.5), (200_000, 2.0)]
+        for rows, goal in sizes:
+            checks.append(_epochs(root / str(rows), session, runner, rows, rounds, goal, figures))
+        checks += _deltas(root / "deltas", rounds, 20_000 if quick else 400_000, figures)
+        checks += _rollbacks(root / "rollback", runner, rounds, 4_000 if quick else 100_000, figures)
+    session.stop()
+    return {
+        "bench": "spark", "checks": checks, "figures": figures, "rounds": rounds,
+        "versions": versions("pyspark", "numpy", "pyarrow"),
+    }  # fmt: skip
+
+
+def _epochs(
+    root: Path, session: Any, runner: SparkRunner, rows: int, rounds: int, goal: float, figures: dict[str, Any]
+) -> dict[str, Any]:
+    """Seconds per epoch of the whole pipeline, ours and theirs in turn on the same rows."""
+    world = World(root, rows, users=max(1000, rows // 2))
+    driver = world.driver(runner)
+    theirs = StructuredStreaming(session, root / "structured")
+    given: dict[str, np.ndarray] = {}
+
+    def ours() -> float:
+        nonlocal given
+        given = world.epoch_columns()
+        world.append(given)
+        return timed(driver.drain, rows)
+
+    def peers() -> float:
+        theirs.prepare(given, world.epoch)
+        return timed(theirs.process, rows)
+
+    rates = interleave({"resurge": ours, "structured": peers}, rounds + 1)  # the JVM is warm only after two
+    rates = {name: values[1:] for name, values in rates.items()}
+    # One more epoch closes the windows of the last one on both sides; Structured Streaming closes one epoch later.
+    for _ in range(3):
+        ours()
+        peers()
+    theirs.stop()
+    found = {
+        (row.window_start_us, row.key[0]): (row.values["users"], round(float(row.values["total"]), 6))
+        for row in driver._results.current()
+    }
+    wanted = theirs.results()
+    common = found.keys() & wanted.keys()
+    assert len(common) > 100, "the two pipelines have no results in common"
+    assert all(found[key] == wanted[key] for key in common), "the two pipelines disagree"
+    figures[f"epochs of {rows} rows"] = {
+        "results_compared": len(common),
+        "resurge_ms": round(1000 * rows / statistics.median(rates["resurge"]), 1),
+        "structured_ms": round(1000 * rows / statistics.median(rates["structured"]), 1),
+        "cache": driver.events.cache,
+    }
+    return at_least(f"epoch of {rows} rows, times Structured Streaming", ratio(rates, "resurge", "structured"), goal)
+
+
+def _deltas(root: Path, rounds: int, keys: int, figures: dict[str, Any]) -> list[dict[str, Any]]:
+    """Task time with 1 % of the keys touched: writing what changed against writing the state again."""
+    plan = rs.plan_of(
+        rs.sensor("points", every="1s", columns={"user": "int64", "x": "float64"})
+        .sync("points")
+        .key_by("user")
+        .tumbling("1000h")
+        .aggregate(n=rs.count(), total=rs.sum("x"), low=rs.min("x"), high=rs.max("x"))
+        .subscribe("out")
+    )
+    (vertex,) = vertices(plan)
+    (edge,) = vertex.inputs
+    schema = vertex.fragment.inputs[0].schema
+    store = Store(root)
+    store.create()
+    pipeline = Pipeline(vertex)
+    random = np.random.default_rng(1)
+
+    def push(users: np.ndarray, at: int) -> None:
+        device = np.broadcast_to(np.array(["d"], np.dtypes.StringDType()), (len(users),))
+        given = {"device": device, "user": users, "x": random.random(len(users))}
+        pipeline.push(edge, Batch.of(schema, given, np.full(len(users), at * SECOND), lo=at << 32))
+        pipeline.advance(edge, at * SECOND)
+
+    push(np.arange(keys), 1)
+    base = pipeline.snapshot()
+    touched = keys // 100
+    epoch = 1
+
+    def delta() -> float:
+        nonlocal epoch
+        epoch += 1
+        begun = time.perf_counter()
+        push(random.integers(0, keys, touched), epoch)
+        state.save(store, "v", pipeline, ("base",), (len(base),))
+        return 1 / (time.perf_counter() - begun)
+
+    def rewrite() -> float:
+        nonlocal epoch
+        epoch += 1
+        begun = time.perf_counter()
+        push(random.integers(0, keys, touched), epoch)
+        store.write_file("v", "base", pipeline.snapshot())
+        return 1 / (time.perf_counter() - begun)
+
+    rates = interleave({"delta": delta, "rewrite": rewrite}, rounds)
+    figures["state"] = {"keys": keys, "bytes": len(base), "touched": touched}
+    return [
+        at_most("task with 1 % of keys touched, times rewriting the state", 1 / ratio(rates, "delta", "rewrite"), 0.15)
+    ]
+
+
+def _rollbacks(
+    root: Path, runner: SparkRunner, rounds: int, rows: int, figures: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """The same failures under three rules: the last vertex, or one range of the second with unchanged output."""
+    world = World(root, rows, users=rows // 2)
+    driver = world.driver(runner)
+    for _ in range(7):
+        world.append(world.epoch_columns())
+        driver.drain()
+    last, middle = driver.graph.order[-1], driver.graph.order[-2]
+    first_range = min(driver.manifest.vertices[middle])
+    bytes_read: dict[str, list[tuple[float, float]]] = {}
+
+    def recover(name: str, vertex: str, rule: Rule, one_range: bool = False) -> float:
+        ranges = [first_range] if one_range else None
+        undone = roll_back(driver.store.root, vertex, 1, ranges=ranges, rule=rule)
+        begun = time.perf_counter()
+        driver.drain()
+        took = time.perf_counter() - begun
+        moved = [each.split(" ") for each in undone.plan.rollback]
+        read = sum(
+            driver.manifest.vertices[" ".join(each[:-1])][_range(each[-1])].commits[epoch].bytes_read
+            for each in moved
+            for epoch in range(2, 8)
+            if driver.manifest.vertices[" ".join(each[:-1])][_range(each[-1])].commits[epoch].generation
+        )
+        bytes_read.setdefault(name, []).append((read, undone.cost["state_bytes"] + undone.cost["replay_bytes"]))
+        return 1 / took
+
+    rates = interleave(
+        {
+            "full": lambda: recover("full", last, Rule.FULL),
+            "sonora, second vertex": lambda: recover("sonora", middle, Rule.SONORA),
+            "last vertex": lambda: recover("last", last, Rule.CHANGED),
+            "one range": lambda: recover("range", middle, Rule.CHANGED, one_range=True),
+        },
+        rounds,
+    )
+    figures["rollback of 6 epochs"] = {name: round(1 / statistics.median(values), 3) for name, values in rates.items()}
+    figures["rollback bytes, read and predicted"] = bytes_read
+    return [
+        at_most("last vertex rolled back, times full rollback", 1 / ratio(rates, "last vertex", "full"), 0.4),
+        at_most("one range rolled back, times full rollback", 1 / ratio(rates, "one range", "full"), 0.4),
+    ]
+
+
+def _range(text: str) -> Any:
+    from cloud_backend.spark.slots import Range
+
+    return Range.parse(text)
