@@ -17,11 +17,12 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, StreamingResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from cloud_backend.dashboard.feed import Feed
+from cloud_backend.gateway.problems import Problem, declare
 
 STATIC = Path(__file__).parent / "static"
 SECURITY_HEADERS = {
@@ -36,7 +37,9 @@ SECURITY_HEADERS = {
 }
 MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain"}
 STREAM_INTERVAL_S = 1.0
-Position = Annotated[int, Query(ge=0, lt=1 << 53)]  # beyond it SQLite, and a browser's numbers, have no such integer
+POSITION_MAX = (1 << 53) - 1  # beyond it a browser's numbers, and later SQLite's, have no such integer
+
+Position = Annotated[int, Query(ge=0, le=POSITION_MAX)]
 
 
 def dashboard_router(feed: Feed, *, version: str) -> APIRouter:
@@ -50,7 +53,7 @@ def dashboard_router(feed: Feed, *, version: str) -> APIRouter:
         page = pages.get_template("overview.html").render(view=view, version=version)
         return HTMLResponse(page, headers=SECURITY_HEADERS | {"Cache-Control": "no-store"})
 
-    @router.get("/v1/overview", summary="What the overview page shows", tags=["dashboard"])
+    @router.get("/v1/overview", summary="What the overview page shows", tags=["dashboard"], responses=declare(403, 422))
     async def overview(after_second: Position = 0, after_change: Position = 0) -> dict[str, Any]:
         """Phones, the account, arrivals after a second and results after a change number."""
         return await asyncio.to_thread(feed.overview, after_second=after_second, after_change=after_change)
@@ -66,7 +69,7 @@ def dashboard_router(feed: Feed, *, version: str) -> APIRouter:
     @router.get("/static/{name:path}", include_in_schema=False)
     async def static_file(name: str, request: Request) -> Response:
         if name not in _static_names():
-            raise HTTPException(404, "no such file [dashboard-static]")
+            raise Problem("dashboard-static", "the dashboard has no such file", status=404)
         path = STATIC / name
         # An address with a hash of the content may be kept for good; a module imported by bare name is asked for again.
         lasting = "public, max-age=31536000, immutable" if request.url.query else "no-cache"
@@ -90,7 +93,7 @@ def _resume_point(last_event_id: str) -> tuple[int, int]:
     """Where a browser that was cut off goes on; anything it could not have got from us means: from the start."""
     second, _, change = last_event_id.partition(":")
     if second.isascii() and second.isdigit() and change.isascii() and change.isdigit() and len(last_event_id) < 40:
-        return int(second), int(change)
+        return min(int(second), POSITION_MAX), min(int(change), POSITION_MAX)
     return 0, 0
 
 
@@ -98,8 +101,8 @@ def _this_machine_only(request: Request) -> None:
     host = request.headers.get("host", "").rsplit(":", 1)[0].strip("[]")
     peer = request.client.host if request.client else ""
     if not (_is_loopback(peer) and (host == "localhost" or _is_loopback(host))):
-        raise HTTPException(
-            403, "the dashboard answers only on the gateway's own machine; open it there [dashboard-elsewhere]"
+        raise Problem(
+            "dashboard-elsewhere", "the dashboard answers only on the gateway's own machine; open it there", status=403
         )
 
 

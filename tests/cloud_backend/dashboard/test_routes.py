@@ -11,6 +11,7 @@ import pytest
 from fastapi import FastAPI
 
 from cloud_backend.dashboard.routes import STATIC, _events, _resume_point, dashboard_router
+from cloud_backend.gateway import problems
 from tests.user_interface.world import build, build_empty
 
 HERE = ("127.0.0.1", 50000)
@@ -33,6 +34,7 @@ class Browser:
 
 def client_for(feed, *, peer=HERE, host="127.0.0.1:8750") -> Browser:
     app = FastAPI()
+    problems.install(app)
     app.include_router(dashboard_router(feed, version="Resurge 0"))
     return Browser(app, peer, host)
 
@@ -112,12 +114,21 @@ def test_only_this_machine_may_look(tmp_path, peer, host):
     for address in ("/", "/v1/overview", "/v1/overview/stream", "/static/mark.svg"):
         answer = client.get(address)
         assert answer.status_code == 403
-        assert "dashboard-elsewhere" in answer.text
+        assert answer.json()["code"] == "dashboard-elsewhere"
 
 
 @pytest.mark.parametrize("host", ["localhost:8750", "127.0.0.1", "[::1]:8750"])
 def test_this_machine_has_several_names(tmp_path, host):
     assert client_for(build_empty(tmp_path), host=host).get("/v1/overview").status_code == 200
+
+
+@pytest.mark.parametrize("position", ["-1", str(2**64), "x", "1e9", "NaN", "<script>"])
+@pytest.mark.parametrize("name", ["after_second", "after_change"])
+def test_a_position_that_cannot_be_is_refused_without_being_repeated(client, name, position):
+    answer = client.get("/v1/overview", params={name: position})
+    assert answer.status_code == 422
+    assert answer.json()["code"] == "request-invalid"
+    assert "script" not in answer.text
 
 
 class Watcher:
