@@ -238,17 +238,25 @@ class NewestSessionOnly(Checker):
 
 
 class StatusNeverGoesBack(Checker):
-    """What the fleet page shows of a device only gets newer."""
+    """What the fleet page shows of an installation of a device only gets newer."""
 
     def __init__(self) -> None:
-        self._ticks: dict[bytes, int] = {}
+        self._ticks: dict[tuple[bytes, int], int] = {}
 
     def observed(self, event: object) -> None:
         if isinstance(event, StatusReceived):
+            identity = (event.device, event.incarnation)
             tick = event.values.get("tick", 0)
-            if not isinstance(tick, int) or tick < self._ticks.get(event.device, 0):
-                self.fail(f"status {tick} after {self._ticks.get(event.device)}")
-            self._ticks[event.device] = tick
+            if not isinstance(tick, int) or tick < self._ticks.get(identity, 0):
+                self.fail(f"status {tick} after {self._ticks.get(identity)}")
+            self._ticks[identity] = tick
+
+
+class OpensAfterCrash(Checker):
+    """A crash, however the disk treats unsynced writes, never leaves a log or a spool that calls itself damaged.
+
+    There is nothing to watch: the world reports the DamagedData that opening raised under this name.
+    """
 
 
 class ConvergesAfterHeal(Checker):
@@ -282,5 +290,6 @@ CHECKERS: tuple[type[Checker], ...] = (
     ExchangeAppliedOnce,
     NewestSessionOnly,
     StatusNeverGoesBack,
+    OpensAfterCrash,
     ConvergesAfterHeal,
 )

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+from shared.errors import DamagedData
 from shared.identity import EdgeKey
 from shared.spool.evict import Evict
-from tests.simulation.checkers import CHECKERS, Checker, ConvergesAfterHeal, Violation
+from tests.simulation.checkers import CHECKERS, Checker, ConvergesAfterHeal, OpensAfterCrash, Violation
 from tests.simulation.clock import Clock
 from tests.simulation.cloud import Cloud
 from tests.simulation.facts import Facts, Logged, numbered
@@ -121,6 +122,9 @@ class World:
         except Violation as violation:
             outcome.violation = violation
             self.tell("checker", "VIOLATION", str(violation))
+        except DamagedData as error:
+            outcome.violation = Violation(OpensAfterCrash.__name__, str(error))
+            self.tell("checker", "VIOLATION", str(outcome.violation))
         except Exception as error:  # a machine must not raise, whatever happens around it
             outcome.violation = Violation("NothingBreaks", f"{type(error).__name__}: {error}")
             self.tell("checker", "VIOLATION", str(outcome.violation))
