@@ -46,10 +46,12 @@ def run_figures(
         report = importlib.import_module(f"resurge.lab.{name.replace('-', '_')}").run()
         reports.append(report)
         table = Table(title=f"{name}: {report.get('figure', '')}")
-        for column in ("shape", "value", "ok"):
+        for column in ("shape", "paper", "ours", "holds"):
             table.add_column(column)
         for shape in report["shapes"]:
-            table.add_row(str(shape["name"]), str(shape["value"]), "yes" if shape["ok"] else "NO")
+            holds = shape.get("holds", shape.get("ok"))
+            ours = shape.get("ours", shape.get("value"))
+            table.add_row(str(shape["name"]), str(shape.get("paper", "")), str(ours), "yes" if holds else "NO")
         Console(stderr=as_json).print(table)
         if save is not None:
             (save / f"{name}.json").write_text(json.dumps(report, indent=2) + "\n")
