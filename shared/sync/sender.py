@@ -22,13 +22,11 @@ fault, entries go one at a time, and the one that is refused alone is given up i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from random import Random
 
-from shared.batch import NO_FRONTIER
-from shared.errors import DamagedData, PeerError
+from shared.errors import PeerError
 from shared.identity import EdgeId, edge_id
-from shared.spool.entry import DataEntry, Entry, Reason, SpooledBatch, Tombstone
+from shared.spool.entry import DataEntry, Entry, Reason, SpooledBatch
 from shared.spool.ring import Spool
 from shared.stream.schema import Schema
 from shared.sync.effects import (
@@ -46,17 +44,14 @@ from shared.sync.effects import (
     SyncSpool,
 )
 from shared.sync.machine import Step
+from shared.sync.outgoing import Composer, EdgePolicy, OutgoingEdge, Outstanding
 from shared.sync.pacing import Conditions, Pacing, stretch
 from shared.sync.provenance import SignedRun
 from shared.sync.session import DeviceSession
 from shared.wire.envelope import is_envelope
 from shared.wire.frame import Frame, FrameType, decode_all, decode_one, encode
 from shared.wire.messages import (
-    Data,
-    Declare,
-    Frontier,
     Hint,
-    Lost,
     PlanMessage,
     Preview,
     Receipt,
@@ -69,43 +64,6 @@ from shared.wire.messages import (
 REOPEN = frozenset({"session-unknown", "session-expired"})  # say HELLO again, nothing is wrong with us
 POISON = frozenset({"message-data", "message-tombstone", "frame-bounds", "sync-quarantine"})
 PREVIEW_BYTES_MAX = 64 << 10
-
-
-@dataclass(frozen=True, slots=True)
-class EdgePolicy:
-    """How an edge is sent: higher priority first, at latest after `within_s`, at once when `rows` are waiting."""
-
-    within_s: float = 60.0
-    rows: int = 0  # 0: no limit by count
-    priority: int = 0
-
-
-@dataclass(slots=True)
-class _Edge:
-    number: EdgeId
-    name: str
-    policy: EdgePolicy
-    schemas: dict[int, Schema] = field(default_factory=dict)
-    waiting_since: float | None = None
-    waiting_rows: int = 0
-    waiting_bytes: int = 0
-    acknowledged: int = 0
-    frontier_us: int = NO_FRONTIER
-    frontier_sent_us: int = NO_FRONTIER
-    preview: Preview | None = None
-    run: SignedRun | None = None
-
-
-@dataclass(slots=True)
-class _Outstanding:
-    deadline: float
-    hello: bool
-    numbered: list[Frame] = field(default_factory=list)
-    declared: set[tuple[int, int]] = field(default_factory=set)
-    frontiers: dict[EdgeId, int] = field(default_factory=dict)
-    status: Mapping[str, object] | None = None
-    results_through: int = 0
-    left: set[EdgeId] = field(default_factory=set)  # edges whose backlog did not fit
 
 
 class Sender:
@@ -128,15 +86,14 @@ class Sender:
         self._session = session
         self._pacing = pacing
         self._rng = rng
-        self._edges: dict[EdgeId, _Edge] = {}
+        self._edges: dict[EdgeId, OutgoingEdge] = {}
         self._results_through = results_through
         self._plan_version = plan_version
         self._conditions = Conditions()
         self._status: dict[str, object] = {}
         self._status_sent: Mapping[str, object] | None = None
         self._receipt_sent = -1
-        self._outstanding: _Outstanding | None = None
-        self._declared: set[tuple[int, int]] = set()
+        self._outstanding: Outstanding | None = None
         self._persist: list[Persist] = []
         self._events: list[object] = []
         self._failures = 0
@@ -145,8 +102,7 @@ class Sender:
         self._unsynced_since: float | None = None
         self._disconnected_at: float | None = None
         self._credit_bytes: int | None = None
-        self._one_at_a_time = False
-        self._forgotten: dict[EdgeId, tuple[int, int]] = {}
+        self._composer = Composer(spool, session, self._events)
         for name, schema in edges:
             edge = self._edge(name)
             edge.schemas[schema.id] = schema
@@ -267,23 +223,24 @@ class Sender:
         return Step(persist, send)
 
     def events(self) -> list[object]:
-        events, self._events = self._events, []
+        events = list(self._events)
+        self._events.clear()  # the composer writes into the same list
         return events
 
     # --- sending -------------------------------------------------------------------------------------------
 
-    def _edge(self, name: str) -> _Edge:
+    def _edge(self, name: str) -> OutgoingEdge:
         number = edge_id(name)
         edge = self._edges.get(number)
         if edge is None:
-            edge = self._edges[number] = _Edge(number, name, EdgePolicy())
+            edge = self._edges[number] = OutgoingEdge(number, name, EdgePolicy())
             edge.run = SignedRun(self._session.device, self._session.incarnation, number)
         return edge
 
-    def _has_more(self, edge: _Edge) -> bool:
+    def _has_more(self, edge: OutgoingEdge) -> bool:
         return edge.frontier_us > edge.frontier_sent_us or any(True for _ in self._spool.pending(edge.number))
 
-    def _patience_s(self, edge: _Edge) -> float:
+    def _patience_s(self, edge: OutgoingEdge) -> float:
         """How long this edge's oldest entry may wait here just now."""
         return edge.policy.within_s * stretch(self._conditions)
 
@@ -301,16 +258,16 @@ class Sender:
         return max(due, self._not_before)
 
     def _speak(self, now: float) -> bytes:
-        self._outstanding = _Outstanding(deadline=now + self._pacing.timeout_s, hello=False)
+        self._outstanding = Outstanding(deadline=now + self._pacing.timeout_s)
         if not self._session.is_open(now):
             self._outstanding.hello = True
-            self._declared.clear()
+            self._composer.declared.clear()
             self._status_sent = None
             self._receipt_sent = -1
             return self._session.hello()
         return self._session.seal(self._exchange(self._outstanding, now))
 
-    def _exchange(self, outstanding: _Outstanding, now: float) -> list[bytes]:
+    def _exchange(self, outstanding: Outstanding, now: float) -> list[bytes]:
         """The frames of the next exchange, oldest entries first within an edge, dearer edges first."""
         frames: list[bytes] = []
         device = self._session.device
@@ -322,76 +279,14 @@ class Sender:
         if self._results_through != self._receipt_sent:
             frames.append(encode(ResultReceipt(device, self._results_through).frame()))
         budget = self._pacing.budget(self._conditions, self._credit_bytes)
-        for edge in sorted(self._edges.values(), key=lambda edge: (-edge.policy.priority, edge.name)):
-            budget = self._fill(edge, outstanding, frames, budget)
+        frames += self._composer.compose(self._edges.values(), outstanding, budget)
         if self._spool.dirty and self._unsynced_since is None:
             self._unsynced_since = now  # a damaged batch became a tombstone
         return frames
 
-    def _fill(self, edge: _Edge, outstanding: _Outstanding, frames: list[bytes], budget: int) -> int:
-        """Add what fits of one edge; returns the bytes left. At least one entry goes whatever its size."""
-        session = self._session
-        if edge.run is not None and (chain := edge.run.signed(session.keys.sign)) is not None:
-            frames.append(encode(chain.frame()))
-        if edge.number in self._forgotten:
-            lo, hi = self._forgotten[edge.number]
-            frames.append(encode(Lost(session.device, session.incarnation, edge.number, lo, hi, "forgotten").frame()))
-        complete = True
-        for entry in self._spool.pending(edge.number):
-            size = entry.payload_bytes if isinstance(entry, DataEntry) else 0
-            if budget <= 0 or (outstanding.numbered and (size > budget or self._one_at_a_time)):
-                complete = False
-                break
-            frame = self._numbered(edge, entry, outstanding, frames)
-            if frame is None:
-                complete = False
-                break
-            encoded = encode(frame)
-            frames.append(encoded)
-            outstanding.numbered.append(frame)
-            budget -= len(encoded)
-            self._spool.sent(edge.number, entry.hi)
-        if complete:
-            edge.waiting_since, edge.waiting_rows, edge.waiting_bytes = None, 0, 0
-        else:
-            outstanding.left.add(edge.number)
-            if edge.preview is not None:
-                frames.append(encode(edge.preview.frame()))
-        if complete and edge.frontier_us > edge.frontier_sent_us:
-            head = self._spool.head(edge.number)
-            message = Frontier(session.device, session.incarnation, edge.number, head, edge.frontier_us)
-            frames.append(encode(message.frame()))
-            outstanding.frontiers[edge.number] = edge.frontier_us
-        edge.preview = None
-        return budget
-
-    def _numbered(self, edge: _Edge, entry: Entry, outstanding: _Outstanding, frames: list[bytes]) -> Frame | None:
-        """The entry as a frame, its declaration before it; None when it cannot go now."""
-        device, incarnation = self._session.device, self._session.incarnation
-        if isinstance(entry, Tombstone):
-            return Lost(device, incarnation, entry.edge, entry.lo, entry.hi, entry.reason.name.lower()).frame()
-        schema = edge.schemas.get(entry.schema_id)
-        if schema is None:
-            # The declaration was not handed back at start. Better to wait for it than to give the batch up.
-            self._events.append(Refused("sync-schema-unknown", f"no declaration for a batch of edge {edge.name!r}"))
-            return None
-        try:
-            batch = self._spool.read(entry)
-        except DamagedData as error:
-            self._events.append(Refused(error.code, error.message))
-            return None  # a tombstone took its place, to be synced before it is sent
-        identity = (int(edge.number), schema.id)
-        if identity not in self._declared and identity not in outstanding.declared:
-            outstanding.declared.add(identity)
-            frames.append(encode(Declare(device, incarnation, edge.number, edge.name, schema).frame()))
-        return Data(
-            device, incarnation, batch.edge, batch.lo, batch.hi, batch.rows, batch.schema_id, batch.applied,
-            batch.codec, batch.payload, batch.frontier_us,
-        ).frame()  # fmt: skip
-
     # --- receiving -----------------------------------------------------------------------------------------
 
-    def _bare(self, frame: Frame, outstanding: _Outstanding, now: float) -> None:
+    def _bare(self, frame: Frame, outstanding: Outstanding, now: float) -> None:
         """WELCOME, or a REFUSAL from somebody who has no session with us."""
         if frame.type is FrameType.WELCOME and not outstanding.hello:
             return  # a second copy of the one that opened this session
@@ -419,14 +314,13 @@ class Sender:
         if refusal.retry_after_s is not None:
             self._not_before = max(self._not_before, now + refusal.retry_after_s * (1.0 + 0.25 * self._rng.random()))
 
-    def _reply(self, frames: list[Frame], outstanding: _Outstanding, now: float) -> None:
+    def _reply(self, frames: list[Frame], outstanding: Outstanding, now: float) -> None:
         refusals = [Refusal.of(frame) for frame in frames if frame.type is FrameType.REFUSAL]
         if refusals:
             self._refused_inside(refusals[0], outstanding, now)
             return
-        self._one_at_a_time = False
+        self._composer.one_at_a_time = False
         self._outstanding = None
-        self._failures = 0
         self._not_before = now
         self._next_poll = now + self._pacing.poll_s
         if self._disconnected_at is not None:
@@ -434,17 +328,24 @@ class Sender:
             self._disconnected_at = None
         self._acknowledge(outstanding)
         self._credit_bytes = None
+        before = sum(edge.acknowledged for edge in self._edges.values())
         self._receipts(frames, outstanding, now)
+        if outstanding.numbered and sum(edge.acknowledged for edge in self._edges.values()) <= before:
+            # It took nothing of what it was sent. Whatever the reason, asking again at once would not help.
+            self._failures += 1
+            self._not_before = now + self._pacing.backoff_s(self._failures, self._rng)
+        else:
+            self._failures = 0
         self._downlink(frames, now)
 
-    def _refused_inside(self, refusal: Refusal, outstanding: _Outstanding, now: float) -> None:
+    def _refused_inside(self, refusal: Refusal, outstanding: Outstanding, now: float) -> None:
         """The session stands, the exchange was refused: find out what in it was wrong."""
         if refusal.code == "sync-undeclared":
-            self._declared.clear()
+            self._composer.declared.clear()
         if refusal.code in POISON:
-            if self._one_at_a_time and len(outstanding.numbered) == 1:
+            if self._composer.one_at_a_time and len(outstanding.numbered) == 1:
                 self._quarantine(outstanding.numbered[0], now)
-            self._one_at_a_time = True
+            self._composer.one_at_a_time = True
         self._refused(refusal, now)
 
     def _quarantine(self, frame: Frame, now: float) -> None:
@@ -454,15 +355,15 @@ class Sender:
             if self._unsynced_since is None:
                 self._unsynced_since = now
 
-    def _acknowledge(self, outstanding: _Outstanding) -> None:
-        self._declared |= outstanding.declared
+    def _acknowledge(self, outstanding: Outstanding) -> None:
+        self._composer.declared |= outstanding.declared
         if outstanding.status is not None:
             self._status_sent = outstanding.status
         self._receipt_sent = outstanding.results_through
         for number, frontier_us in outstanding.frontiers.items():
             self._edges[number].frontier_sent_us = frontier_us
 
-    def _receipts(self, frames: list[Frame], outstanding: _Outstanding, now: float) -> None:
+    def _receipts(self, frames: list[Frame], outstanding: Outstanding, now: float) -> None:
         for frame in frames:
             if frame.type is FrameType.RECEIPT:
                 self._receipt(Receipt.of(frame), outstanding)
@@ -473,7 +374,7 @@ class Sender:
             if first is not None and (edge.number in outstanding.left or first.lo < sent.get(edge.number, 0)):
                 edge.waiting_since = now - self._patience_s(edge)
 
-    def _receipt(self, receipt: Receipt, outstanding: _Outstanding) -> None:
+    def _receipt(self, receipt: Receipt, outstanding: Outstanding) -> None:
         edge = self._edges.get(receipt.edge)
         if edge is None or receipt.incarnation != self._session.incarnation:
             return
@@ -489,11 +390,11 @@ class Sender:
             edge.run.advance([f for f in outstanding.numbered if f.edge == edge.number], receipt.through)
         if receipt.through:
             self._spool.trim(edge.number, receipt.through)
-        self._forgotten.pop(edge.number, None)
+        self._composer.forgotten.pop(edge.number, None)
         if receipt.through < edge.acknowledged:
             # Acknowledged once and gone here: only a gateway that lost its log asks for it. Say so in the ledger,
             # or the edge would wait for it forever.
-            self._forgotten[edge.number] = (receipt.through, edge.acknowledged)
+            self._composer.forgotten[edge.number] = (receipt.through, edge.acknowledged)
             text = f"the gateway lost [{receipt.through}, {edge.acknowledged}) of {edge.name!r}"
             self._events.append(Refused("sync-gateway-forgot", text))
         edge.acknowledged = max(edge.acknowledged, receipt.through)

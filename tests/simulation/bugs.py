@@ -12,6 +12,7 @@ from dataclasses import dataclass
 EXCHANGE = "shared/sync/exchange.py"
 RECEIVER = "shared/sync/receiver.py"
 SENDER = "shared/sync/sender.py"
+OUTGOING = "shared/sync/outgoing.py"
 SESSION = "shared/sync/session.py"
 RING = "shared/spool/ring.py"
 RANGES = "shared/sync/ranges.py"
@@ -43,8 +44,8 @@ BUGS = (
     Bug(
         "gap-accepted",
         ((RANGES, "return Meeting.GAP if lo > mark else Meeting.OVERLAP", "return Meeting.NEXT if lo > mark else Meeting.OVERLAP"),
-         (SENDER, "for entry in self._spool.pending(edge.number):\n            size = ",
-          "for entry in list(self._spool.pending(edge.number))[self._failures % 2 :]:\n            size = "),
+         (OUTGOING, "for entry in self._spool.pending(edge.number):\n            size = ",
+          "for entry in list(self._spool.pending(edge.number))[outstanding.results_through % 2 :]:\n            size = "),
          NO_GUARD_IN_THE_LOG),
         ("OrderWithinEdge",),
     ),
@@ -73,7 +74,7 @@ BUGS = (
     ),
     Bug(
         "trim-before-receipt",
-        ((SENDER, "            self._spool.sent(edge.number, entry.hi)\n", "            self._spool.trim(edge.number, entry.hi)\n"),),
+        ((OUTGOING, "            self._spool.sent(edge.number, entry.hi)\n", "            self._spool.trim(edge.number, entry.hi)\n"),),
         ("ConservationOfElements",),
     ),
     Bug(
@@ -100,7 +101,7 @@ BUGS = (
     Bug(
         "partial-overlap-accepted",
         ((RANGES, "return Meeting.GAP if lo > mark else Meeting.OVERLAP", "return Meeting.GAP if lo > mark else Meeting.NEXT"),
-         (SENDER, "            self._spool.sent(edge.number, entry.hi)\n", ""),  # so that tombstones grow after they were sent
+         (OUTGOING, "            self._spool.sent(edge.number, entry.hi)\n", ""),  # so that tombstones grow after they were sent
          NO_GUARD_IN_THE_LOG),
         ("NoElementTwice", "OrderWithinEdge"),
     ),

@@ -297,11 +297,21 @@ def test_a_gateway_that_lost_its_log_is_told_what_is_gone() -> None:
     node.gateway.log.clear()
     node.gateway.restart()
     node.append()
-    node.talk()
-    node.talk(30.0)
+    for now in (0.0, 30.0, 60.0):
+        node.talk(now)
     assert logged(node, FrameType.TOMBSTONE) == [(0, 2)]
     assert logged(node) == [(2, 4)]
     assert any(isinstance(event, Refused) and event.code == "sync-gateway-forgot" for event in node.events)
+
+
+def test_a_batch_without_its_declaration_waits_and_does_not_keep_the_radio_busy() -> None:
+    node = pair()
+    node.append()
+    node.step()
+    node.sender._edges[node.edges["trips"]].schemas.clear()
+    assert node.talk() <= 3
+    assert any(isinstance(event, Refused) and event.code == "sync-schema-unknown" for event in node.events)
+    assert len(list(node.spool.pending(node.edges["trips"]))) == 1
 
 
 def test_a_spool_older_than_the_gateway_stops_instead_of_reusing_numbers() -> None:
