@@ -39,6 +39,9 @@ class GatewayProcess:
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         line = self.process.stdout.readline()
+        if not line:
+            self.process.wait()
+            self.process.stdout.close()
         assert line, "the gateway ended before it listened"
         address = json.loads((self.home / "gateway.json").read_text())
         self.port, self.key = address["port"], bytes.fromhex(address["key"])

@@ -29,7 +29,7 @@ def exchange_body(_context, value):
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")
 
 
-NOTHING_TO_GET_WRONG = {"/healthz", "/v1/exchange"}  # no parameters; any bytes are a body
+CAN_BE_WRONG = {"/v1/enrol", "/v1/overview"}  # the others take no parameters, or any bytes
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
 
@@ -41,7 +41,7 @@ def test_no_generated_request_gets_an_undocumented_answer(tmp_path: Path, capsys
         statuses: Counter[tuple[str, int]] = Counter()
         operations = [result.ok() for result in schema.get_all_operations()]
         for operation, mode in itertools.product(operations, (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)):
-            if mode is GenerationMode.NEGATIVE and operation.path in NOTHING_TO_GET_WRONG:
+            if mode is GenerationMode.NEGATIVE and operation.path not in CAN_BE_WRONG:
                 continue
 
             @settings(max_examples=40, deadline=None, database=None, suppress_health_check=list(HealthCheck))

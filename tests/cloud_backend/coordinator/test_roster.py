@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from cloud_backend.coordinator.roster import CODE_LIFETIME_US, Roster
+from shared.errors import DamagedData, PeerError, UsageError
+from shared.identity import device_id
+
+KEY, OTHER = bytes(range(32)), bytes(32)
+
+
+@pytest.fixture
+def roster(tmp_path: Path):
+    roster = Roster(tmp_path / "roster.sqlite")
+    yield roster
+    roster.close()
+
+
+def test_a_code_is_kept_as_a_hash_only(roster: Roster, tmp_path: Path):
+    code = roster.new_code(0)
+    roster.enrol(code, KEY, "phone", 1)
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert code not in stored
+
+
+def test_an_enrolled_device_is_found_with_its_newest_incarnation(roster: Roster):
+    for expected in (1, 2, 3):
+        assert roster.enrol(roster.new_code(0), KEY, "phone", 1) == expected
+    assert roster.find(device_id(KEY)).incarnation == 3
+    assert roster.find(device_id(OTHER)) is None
+
+
+def test_a_revoked_device_can_be_paired_again_by_its_operator(roster: Roster):
+    roster.enrol(roster.new_code(0), KEY, "phone", 1)
+    roster.revoke(device_id(KEY), 2)
+    assert roster.find(device_id(KEY)).revoked
+    assert roster.revoked() == {device_id(KEY)}
+    assert roster.enrol(roster.new_code(0), KEY, "phone", 3) == 2
+    assert not roster.find(device_id(KEY)).revoked
+
+
+def test_an_unknown_used_and_expired_code_sound_the_same(roster: Roster):
+    used = roster.new_code(0)
+    roster.enrol(used, OTHER, "other", 1)
+    texts = set()
+    for code, now in ((bytes(16), 1), (used, 1), (roster.new_code(0), CODE_LIFETIME_US + 1)):
+        with pytest.raises(PeerError) as error:
+            roster.enrol(code, KEY, "phone", now)
+        texts.add(str(error.value))
+    assert len(texts) == 1
+
+
+def test_revoking_a_stranger_says_how_to_find_the_right_id(roster: Roster):
+    with pytest.raises(UsageError, match="resurge device list"):
+        roster.revoke(device_id(KEY), 1)
+
+
+def test_what_was_seen_and_said_is_kept_across_a_restart(roster: Roster, tmp_path: Path):
+    roster.enrol(roster.new_code(0), KEY, "phone", 1)
+    roster.seen([(device_id(KEY), 7, {"plan": 4, "battery": 0.5})])
+    roster.seen([(device_id(KEY), 9, None)])
+    again = Roster(tmp_path / "roster.sqlite")
+    (entry,) = again.entries()
+    assert (entry.seen_us, entry.plan_version, entry.status["battery"]) == (9, 4, 0.5)
+    again.close()
+
+
+def test_another_process_s_change_is_noticed(roster: Roster, tmp_path: Path):
+    before = roster.changes()
+    other = Roster(tmp_path / "roster.sqlite")
+    other.new_code(0)
+    other.close()
+    assert roster.changes() != before
+
+
+def test_enrolments_and_revocations_leave_an_audit_line(roster: Roster):
+    roster.enrol(roster.new_code(0), KEY, "phone", 1)
+    roster.revoke(device_id(KEY), 2)
+    assert [(at_us, act) for at_us, act, _, _ in roster.audit_lines()] == [(2, "revoked"), (1, "enrolled")]
+
+
+def test_a_roster_of_another_format_is_refused(tmp_path: Path):
+    path = tmp_path / "roster.sqlite"
+    database = sqlite3.connect(path)
+    database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(DamagedData, match="roster-format"):
+        Roster(path)

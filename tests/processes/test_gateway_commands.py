@@ -1,0 +1,104 @@
+"""The commands an operator uses, against a gateway that really runs, with TLS and copies."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mobile_app.links.gateway import GatewayLink
+from mobile_app.links.link import LinkDown
+from shared.wire.enrolment import EnrolmentAnswer, EnrolmentLink
+from shared.wire.frame import decode_one
+from shared.wire.messages import Refusal
+from tests.processes.gateway_process import ROOT, GatewayProcess
+
+pytestmark = pytest.mark.processes
+
+
+def resurge(*arguments: str, status: int = 0) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", "from resurge.cli import main; main()", *arguments],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_phone_pairs_over_tls_by_link_and_is_revoked_while_connected(tmp_path: Path):
+    home = tmp_path / "home"
+    with GatewayProcess(home, "--tls") as gateway:
+        shown = resurge("device", "pair", "--home", str(home))
+        assert "█" in shown or "▀" in shown or "\x1b[" in shown  # the QR code
+        link = EnrolmentLink.parse(json.loads(resurge("device", "pair", "--home", str(home), "--json"))["link"])
+        assert link.pin
+        carrier = GatewayLink(link.url, pin=link.pin)
+        from tests.cloud_backend.gateway.phone import Phone
+
+        phone = Phone(link.gateway_key, lambda body: (200, carrier.exchange(body)), name="walker")
+        status, body = carrier.enrol(phone.enrolment(link.code))
+        assert status == 200
+        phone.enrolled(EnrolmentAnswer.decode(body, phone.keys.public_key).incarnation)
+        phone.hello()
+        assert phone.send(10) == 10
+
+        impostor = GatewayLink(link.url, pin=bytes(32))
+        with pytest.raises(LinkDown):
+            impostor.exchange(b"x")
+        impostor.close()
+
+        (device,) = json.loads(resurge("device", "list", "--home", str(home), "--json"))["devices"]
+        assert (device["name"], device["revoked"]) == ("walker", False)
+        resurge("device", "revoke", device["device"][:10], "--home", str(home))
+        code = ""
+        while code != "device-revoked":  # the test's time limit says if it never happens
+            answer = carrier.exchange(phone.session.hello())
+            frame = decode_one(answer)[0]
+            code = Refusal.of(frame).code if frame.type.name == "REFUSAL" else ""
+        carrier.close()
+        assert gateway.stop() == 0
+
+
+@pytest.mark.covers("SO-21")
+def test_a_damaged_log_is_found_and_repaired_from_its_copy(tmp_path: Path):
+    home, copy = tmp_path / "home", tmp_path / "copy"
+    with GatewayProcess(home, "--copy", str(copy)) as gateway:
+        phone = gateway.phone()
+        for _ in range(5):
+            phone.send(10)
+        phone.exchange(phone.tombstone(50, 55))
+        assert gateway.stop() == 0
+    report = json.loads(resurge("log", "verify", "--home", str(home), "--copy", str(copy), "--json"))
+    assert report["sound"]
+    assert [(log["delivered"], log["ledgered"], log["duplicates"]) for log in report["logs"]] == [(50, 5, 0)] * 2
+    (segment,) = (home / "log").iterdir()
+    content = bytearray(segment.read_bytes())
+    content[400] ^= 1
+    segment.write_bytes(content)
+    damaged = json.loads(resurge("log", "verify", "--home", str(home), "--json", status=1))
+    assert damaged["logs"][0]["code"] == "log-damaged"
+    with pytest.raises(AssertionError, match="ended before it listened"):
+        GatewayProcess(home).start()
+    fixed = json.loads(resurge("log", "verify", "--home", str(home), "--copy", str(copy), "--repair", "--json"))
+    assert [item["was"] for item in fixed["repaired"]] == ["damaged"]
+    assert fixed["sound"]
+    ledger = json.loads(resurge("ledger", "list", "--home", str(home), "--json"))
+    assert ledger["ledgered"] == 5
+    assert [(row["edge"], row["lo"], row["hi"], row["reason"]) for row in ledger["ranges"]] == [
+        ("gps", 50, 55, "evicted")
+    ]
+
+
+def test_commands_without_a_gateway_say_what_to_do(tmp_path: Path):
+    for arguments in (("device", "list"), ("device", "pair"), ("log", "verify"), ("ledger", "list")):
+        done = subprocess.run(
+            [sys.executable, "-c", "from resurge.cli import main; main()", *arguments, "--home", str(tmp_path)],
+            cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 1
+        assert "[gateway-home]" in done.stderr
+        assert "Traceback" not in done.stderr
