@@ -47,7 +47,7 @@ def check(outcome: dict, *, outages: int) -> None:
 
 
 @pytest.mark.timeout(280)
-@pytest.mark.covers("SO-9", "SO-14")
+@pytest.mark.covers("SO-9", "SO-10", "NB-4")
 def test_killing_every_part_once_changes_neither_the_account_nor_the_results(tmp_path):
     home, port = tmp_path / "home", free_port()
     errors = (tmp_path / "stderr.txt").open("w")

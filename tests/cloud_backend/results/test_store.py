@@ -44,7 +44,6 @@ def test_a_published_row_is_what_its_sink_says(results):
     assert results.epoch() == 1
 
 
-@pytest.mark.covers("SO-9")
 def test_publishing_an_epoch_again_changes_nothing(results):
     results.publish(1, [row(0), row(1)])
     before = (results.digest(), results.downlink(PHONE, 0))
@@ -60,6 +59,7 @@ def test_only_a_higher_revision_is_a_new_answer(results):
     assert results.latest("my_trips") == [row(0, revision=3, km=3.0)]
 
 
+@pytest.mark.covers("T11")
 def test_a_corrected_epoch_is_applied_by_revision(results):
     results.publish(7, [row(0), row(1)])
     assert results.publish(7, [row(0), row(1, revision=2, km=9.0)]) == 1

@@ -45,7 +45,6 @@ def test_what_no_log_has_is_spooled(tmp_path, spool):
     assert account.adds_up
 
 
-@pytest.mark.covers("NB-5")
 def test_a_batch_in_both_counts_once_as_delivered(tmp_path, spool):
     # The receipt for 10..20 was lost: the spool still holds what the log has.
     log = logged(tmp_path, (FrameType.DATA, 0, 10), (FrameType.DATA, 10, 20))
