@@ -13,7 +13,8 @@ from shared.plan.graph import SyncEdge
 from shared.spool.entry import NO_DEADLINE, PRIORITY_MAX, SpooledBatch
 from shared.spool.ring import Spool, SpoolFull
 from shared.spool.segment import CONTROL_BYTES
-from shared.sync.sender import EdgePolicy, Sender
+from shared.sync.outgoing import EdgePolicy
+from shared.sync.sender import Sender
 from shared.wire import columns
 
 MICROSECONDS = 1_000_000

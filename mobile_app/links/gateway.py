@@ -1,16 +1,40 @@
-"""The link to the gateway over HTTP: one `requests` session, bounded times, a pinned key."""
+"""The link to the gateway over HTTP: one `requests` session, bounded times, a pinned certificate.
+
+A pinned certificate is checked by its fingerprint, before a byte of a request is sent, and by nothing else: the
+gateway of a household or a lab has no name a public authority would vouch for, and whoever shows another certificate,
+however well signed, is not it.
+"""
 
 from __future__ import annotations
 
+import ssl
+from typing import Any
+
 import requests
+from requests.adapters import HTTPAdapter
 
 from mobile_app.links.link import REPLY_BYTES_MAX, LinkDown
-from mobile_app.links.pinning import pinned_adapter
 
 CONNECT_TIMEOUT_S = 4.0
 READ_TIMEOUT_S = 15.0
 CHUNK_BYTES = 64 * 1024
 CONTENT_TYPE = "application/vnd.resurge.exchange"
+
+
+class PinnedAdapter(HTTPAdapter):
+    """Speaks TLS 1.3 to the holder of the certificate with this SHA-256 fingerprint, and to nobody else."""
+
+    def __init__(self, pin: bytes) -> None:
+        self._pin = pin
+        super().__init__()
+
+    def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
+        super().init_poolmanager(
+            *arguments,
+            assert_fingerprint=self._pin.hex(),
+            ssl_minimum_version=ssl.TLSVersion.TLSv1_3,
+            **options,
+        )
 
 
 class GatewayLink:
@@ -25,8 +49,8 @@ class GatewayLink:
         session = requests.Session()
         session.trust_env = False  # a proxy or .netrc of the shell is no part of how a device reaches its gateway
         if self._pin:
-            session.verify = False  # the pinned key decides, not an authority
-            session.mount("https://", pinned_adapter(self._pin))
+            session.verify = False  # the fingerprint decides, not an authority
+            session.mount("https://", PinnedAdapter(self._pin))
         return session
 
     def exchange(self, body: bytes) -> bytes:
@@ -75,7 +99,7 @@ def _bounded(response: requests.Response) -> bytes:
 
 def _reason(error: requests.RequestException) -> str:
     if isinstance(error, requests.exceptions.SSLError):
-        return "the gateway's key is not the pinned one, or TLS failed"
+        return "the gateway's certificate is not the pinned one, or TLS failed"
     if isinstance(error, requests.Timeout):
         return "the gateway did not answer in time"
     if isinstance(error, requests.ConnectionError):

@@ -117,7 +117,8 @@ class Phone:
         roster = Roster(gateway.home / "roster.sqlite")
         code = roster.new_code(time.time_ns() // 1000)
         roster.close()
-        self.link = str(EnrolmentLink("127.0.0.1", gateway.port, code, gateway.key))
+        pin = bytes.fromhex(json.loads((gateway.home / "gateway.json").read_bytes())["pin"])
+        self.link = str(EnrolmentLink("127.0.0.1", gateway.port, code, gateway.key, pin))
         self.relay = ["--relay", relay] if relay else []
         self.running: Command | None = None
 

@@ -157,6 +157,35 @@ def test_a_node_without_any_gateway_records_and_delivers_when_it_is_paired_later
         assert (status["running"], status["delivered"]) == (False, later["delivered"])
 
 
+def test_a_revoked_phone_is_told_so_over_tls_and_keeps_its_data(tmp_path, plan):
+    with GatewayProcess(tmp_path / "gateway", "--plan", str(plan), "--tls") as gateway:
+        phone = Phone(tmp_path / "phone", gateway, seed=3).start()
+        try:
+            wait_until(lambda: phone.has("delivered", 20), "first delivery over TLS")
+            assert phone.status()["gateway"].startswith("https://")
+            revoke = [
+                sys.executable,
+                "-m",
+                "resurge",
+                "device",
+                "revoke",
+                phone.device.hex(),
+                "--home",
+                str(gateway.home),
+            ]
+            subprocess.run(revoke, cwd=ROOT, check=True, capture_output=True, timeout=60)
+            wait_until(lambda: "device-revoked" in phone.status()["why_not"], "the refusal")
+            delivered = account(gateway).delivered
+            wait_until(lambda: phone.has("spooled", 40), "recording on")
+            kept, _ = phone.running.terminate()
+        finally:
+            phone.running.end()
+        assert kept["spooled"] > 0
+        after = account(gateway, phone)
+        assert after.adds_up
+        assert after.delivered == delivered
+
+
 def test_a_second_node_in_the_same_home_is_refused(tmp_path):
     home = tmp_path / "home"
     home.mkdir()
