@@ -24,9 +24,10 @@ class Reason(IntEnum):
     DAMAGED = 5  # the stored bytes fail their checksum
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, for speed: setting fields one by one through the frozen guard costs as much as the write itself.
+@dataclass(slots=True, unsafe_hash=True)
 class SpooledBatch:
-    """An encoded batch as the spool takes it and gives it back: the control block, and the payload."""
+    """An encoded batch as the spool takes it and gives it back: the control block, and the payload. Never changed."""
 
     edge: EdgeId
     lo: int
@@ -44,7 +45,7 @@ class SpooledBatch:
 
 @dataclass(slots=True, eq=False)
 class DataEntry:
-    """A batch that is in the spool; `Spool.read` fetches its payload. Never changed: not frozen, for speed."""
+    """A batch that is in the spool; `Spool.read` fetches its payload. Never changed."""
 
     edge: EdgeId
     lo: int
@@ -64,9 +65,9 @@ class DataEntry:
     control: bytes  # the control block as stored
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Tombstone:
-    """[lo, hi) of an edge was given up. It travels in the batches' place and takes their numbers."""
+    """[lo, hi) of an edge was given up. It travels in the batches' place and takes their numbers. Never changed."""
 
     edge: EdgeId
     lo: int

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TypeAlias
 
 from shared.errors import UsageError
 from shared.identity import EdgeId
@@ -56,9 +57,12 @@ class Policy:
             ) from None
 
 
-def victim(policy: Evict, contents: Contents, edge: EdgeId, priority: int) -> DataEntry | None:
-    """The next batch to give up for a new one of `edge`; None when the policy gives up nothing for it."""
-    return _CHOICES[policy](contents, edge, priority)
+Choice: TypeAlias = Callable[[Contents, EdgeId, int], DataEntry | None]
+
+
+def choice(policy: Evict) -> Choice:
+    """(contents, edge, priority) -> the next batch to give up for a new one of `edge`; None: nothing for that one."""
+    return _CHOICES[policy]
 
 
 def _block(contents: Contents, edge: EdgeId, priority: int) -> DataEntry | None:  # noqa: ARG001
@@ -90,7 +94,8 @@ def can_make_room(policy: Evict, contents: Contents, priority: int, excess: int)
 
 
 def _own_or_largest(contents: Contents, edge: EdgeId, weight: Callable[[EdgeContents], int]) -> DataEntry | None:
-    own = contents.edge(edge).oldest()
+    mine = contents.edges.get(edge)
+    own = mine.oldest() if mine else None
     if own is not None:
         return own
     return min(
@@ -104,7 +109,7 @@ def _oldest_of_each(contents: Contents) -> list[DataEntry]:
     return [entry for other in contents.edges.values() if (entry := other.oldest()) is not None]
 
 
-_CHOICES: dict[Evict, Callable[[Contents, EdgeId, int], DataEntry | None]] = {
+_CHOICES: dict[Evict, Choice] = {
     Evict.BLOCK: _block,
     Evict.OLDEST: _oldest,
     Evict.QUERY_AWARE: _query_aware,

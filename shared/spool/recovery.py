@@ -56,12 +56,14 @@ class Recovered:
 
 def read_payload(file: File, block: Superblock, entry: DataEntry) -> bytes | None:
     """The stored payload, or None when it fails its checksum."""
-    parts = [file.read(block.data_start + first * UNIT_BYTES, units * UNIT_BYTES) for first, units in entry.extents]
-    stored = parts[0] if len(parts) == 1 else b"".join(parts)
-    if len(stored) < entry.payload_bytes:
-        return None
-    payload = stored[: entry.payload_bytes] if len(stored) != entry.payload_bytes else stored
-    return payload if zlib.crc32(payload) == entry.checksum else None
+    left = entry.payload_bytes
+    parts: list[bytes] = []
+    for first, units in entry.extents:
+        parts.append(file.read(block.data_start + first * UNIT_BYTES, min(left, units * UNIT_BYTES)))
+        left -= units * UNIT_BYTES
+    payload = parts[0] if len(parts) == 1 else b"".join(parts)
+    whole = len(payload) == entry.payload_bytes and zlib.crc32(payload) == entry.checksum
+    return payload if whole else None
 
 
 def read_superblock(file: File) -> tuple[Superblock, bool]:

@@ -28,7 +28,7 @@ from shared.spool.cipher import IN_THE_CLEAR, Cipher
 from shared.spool.contents import Contents, size_of
 from shared.spool.disk import Disk, File
 from shared.spool.entry import PRIORITY_MAX, DataEntry, Entry, Reason, SpooledBatch, Tombstone
-from shared.spool.evict import Evict, Policy, Retain, can_make_room, victim
+from shared.spool.evict import Evict, Policy, Retain, can_make_room, choice
 from shared.spool.journal import INDEX_FILES, SPOOL_FILE, Journal
 from shared.spool.ledger import Ledger
 from shared.spool.recovery import Recovered, read_payload, recover
@@ -87,6 +87,7 @@ class Spool:
         self._file = file
         self._block = recovered.block
         self._policy = Policy.decode(recovered.block.policy)
+        self._choose = choice(self._policy.evict)
         self._cipher = cipher
         self._contents = recovered.contents
         self._free = recovered.free
@@ -206,9 +207,12 @@ class Spool:
         batch is larger than the whole spool, or less important than everything in it. Raises SpoolFull, with the
         numbers not used, under the `block` policy.
         """
-        self._begin()
+        if self._start_generation:
+            self._begin()
+        self._journal.check()
         contents = self._contents
-        head = self.head(batch.edge)
+        mine = contents.edges.get(batch.edge)
+        head = mine.head if mine else 0
         if batch.lo != head or not batch.lo < batch.hi:
             raise BrokenInvariant(
                 f"a batch [{batch.lo}, {batch.hi}) cannot follow number {head}; numbers are taken from head() and "
@@ -391,12 +395,17 @@ class Spool:
 
     def _make_room(self, batch: SpooledBatch, size: int) -> bool:
         """Algorithm 1's loop: until there is room for control block and batch, give up what the policy says."""
-        room = self.capacity_bytes - size
-        while self._contents.used_bytes > room and (entry := self._contents.delivered_oldest()) is not None:
+        contents = self._contents
+        room = self._block.capacity_bytes - size
+        while (
+            contents.retained
+            and contents.used_bytes > room
+            and (entry := self._contents.delivered_oldest()) is not None
+        ):
             self._forget(entry.edge, entry.hi)
             self._journal.add(trim_item(entry.edge, entry.hi, stable=True))
-        excess = self._contents.used_bytes - room
-        if excess > 0 and not can_make_room(self._policy.evict, self._contents, batch.priority, excess):
+        excess = contents.used_bytes - room
+        if excess > 0 and not can_make_room(self._policy.evict, contents, batch.priority, excess):
             if self._policy.evict is Evict.BLOCK:
                 raise SpoolFull(
                     f"{size} bytes do not fit beside {self._contents.used_bytes} of {self.capacity_bytes}; the "
@@ -404,11 +413,11 @@ class Spool:
                     code="spool-full",
                 )
             return False
-        while self._contents.used_bytes > room:
-            chosen = victim(self._policy.evict, self._contents, batch.edge, batch.priority)
+        while contents.used_bytes > room:
+            chosen = self._choose(contents, batch.edge, batch.priority)
             if chosen is None:
                 raise BrokenInvariant("the account says full and there is nothing to give up", code="spool-account")
-            self._note_tombstone(self._contents.evict(chosen))
+            self._note_tombstone(contents.evict(chosen))
         return True
 
     def _bury(self, tombstone: Tombstone) -> Tombstone:

@@ -46,6 +46,7 @@ _PLACE = struct.Struct("<QIII")  # order, payload bytes, payload checksum, numbe
 _EXTENT = struct.Struct("<II")
 _PLACE_OF_ONE = struct.Struct("<QIIIII")  # both of them, for the usual batch in one piece
 _TOMBSTONE = struct.Struct("<QQQB")
+_TOMBSTONE_ITEM = struct.Struct("<BIQQQB")
 _TRIM = struct.Struct("<QQB")
 _HEAD = struct.Struct("<QQQQ")
 
@@ -165,16 +166,15 @@ def decode_items(data: bytes) -> list[Item]:
 def scan_records(half: bytes, generation: int) -> Iterator[Record]:
     """Every whole record of this generation, in order, looking for the next one after anything that is not whole.
 
-    The marker holds the generation and the record holds its own offset, so neither a stale record of an
-    earlier generation nor payload-like bytes can pass for one.
+    A record holds its generation and its own offset, so neither a stale record of an earlier generation nor
+    one that was copied can pass for one.
     """
-    marker = _RECORD_MARKER + struct.pack("<I", generation)
     offset = 0
     while True:
-        offset = half.find(marker, offset)
+        offset = half.find(_RECORD_MARKER, offset)
         if offset < 0 or len(half) - offset < RECORD_HEADER_BYTES:
             return
-        record = _decode_record(half, offset)
+        record = _decode_record(half, offset, generation)
         if record is None:
             offset += 1
         else:
@@ -182,11 +182,11 @@ def scan_records(half: bytes, generation: int) -> Iterator[Record]:
             offset = record.end
 
 
-def _decode_record(half: bytes, offset: int) -> Record | None:
-    _, _, place, synced, length = _RECORD.unpack_from(half, offset)
+def _decode_record(half: bytes, offset: int, generation: int) -> Record | None:
+    _, written_in, place, synced, length = _RECORD.unpack_from(half, offset)
     start = offset + RECORD_HEADER_BYTES
     end = offset + record_bytes(length)
-    if place != offset or end > len(half):
+    if written_in != generation or place != offset or end > len(half):
         return None
     (checksum,) = _CHECKSUM.unpack_from(half, offset + _RECORD.size)
     body = half[start : start + length]
@@ -233,8 +233,7 @@ def decode_append(body: bytes, data_units: int) -> DataEntry:
 
 
 def tombstone_item(tombstone: Tombstone, kind: Kind = Kind.TOMBSTONE) -> bytes:
-    body = _TOMBSTONE.pack(tombstone.edge, tombstone.lo, tombstone.hi, tombstone.reason)
-    return _ITEM.pack(kind, len(body)) + body
+    return _TOMBSTONE_ITEM.pack(kind, _TOMBSTONE.size, tombstone.edge, tombstone.lo, tombstone.hi, tombstone.reason)
 
 
 def decode_tombstone(body: bytes) -> Tombstone:
