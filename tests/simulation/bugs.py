@@ -84,11 +84,11 @@ BUGS = (
         ("LossIsDeclared", "ConservationOfElements", "DeliveredAsProduced", "SequenceNeverReset"),
     ),
     Bug(
-        "eviction-without-tombstone",
-        ((RING, "            self._note_tombstone(self._contents.evict(chosen))\n",
-          "            self._contents.deliver(chosen.edge, chosen.hi)\n            self._forget(chosen.edge, chosen.hi)\n"
-          "            self._journal.add(trim_item(chosen.edge, chosen.hi, stable=True))\n"),),
-        ("ConservationOfElements",),
+        "tombstones-not-sent",
+        ((OUTGOING, "for entry in self._spool.pending(edge.number):\n            size = ",
+          "for entry in self._spool.pending(edge.number):\n            if isinstance(entry, Tombstone):\n"
+          "                continue\n            size = "),),
+        ("ConvergesAfterHeal",),
     ),
     Bug(
         "sent-before-durable",
@@ -122,8 +122,7 @@ BUGS = (
     ),
     Bug(
         "backoff-never-ends",
-        ((SENDER, "        self._failures += 1\n", "        self._failures += 1000\n"),
-         ("shared/sync/pacing.py", "min(self.backoff_s_max, ", "max(600.0, ")),
+        (("shared/sync/pacing.py", "min(self.backoff_s_max, ", "max(600.0, "),),
         ("ConvergesAfterHeal",),
     ),
     Bug(

@@ -306,8 +306,8 @@ def test_a_gateway_that_lost_its_log_is_told_what_is_gone() -> None:
 
 def test_a_batch_without_its_declaration_waits_and_does_not_keep_the_radio_busy() -> None:
     node = pair()
+    node.talk()
     node.append()
-    node.step()
     node.sender._edges[node.edges["trips"]].schemas.clear()
     assert node.talk() <= 3
     assert any(isinstance(event, Refused) and event.code == "sync-schema-unknown" for event in node.events)
