@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import resurge as rs
 from resurge import col
-from shared.errors import UsageError
+from shared.errors import ResurgeError, UsageError
 from shared.stream.drafts import Program, collecting, stop_collecting
 
 FOOTBALL = {"sid": "int64", "v": "float64", "vx": "float64", "az": "float64", "team": "str"}
@@ -115,3 +119,64 @@ def test_anything_else_is_refused_by_name_with_the_line(query: str, code: str, s
     with pytest.raises(UsageError, match=rf"(?s){says}.*test_sql\.py:\d+") as caught:
         rs.sql(query, football=football())
     assert caught.value.code in code.split("|")
+
+
+WORDS = st.sampled_from(
+    [
+        "SELECT",
+        "FROM",
+        "WHERE",
+        "GROUP",
+        "BY",
+        "HAVING",
+        "football",
+        "sid",
+        "v",
+        "vx",
+        "avg(v)",
+        "count(*)",
+        "TUMBLE(1",
+        "SECOND)",
+        "HOP(",
+        "SESSION(5",
+        "MINUTES)",
+        ",",
+        "*",
+        "(",
+        ")",
+        ">",
+        "<",
+        "=",
+        "'x'",
+        "3",
+        "1.5",
+        "-1",
+        "AND",
+        "OR",
+        "NOT",
+        "IN",
+        "BETWEEN",
+        "CASE",
+        "WHEN",
+        "THEN",
+        "ELSE",
+        "END",
+        "AS",
+        "n",
+        "CAST(",
+        "DISTINCT",
+        "JOIN",
+        "UNION",
+        "NULL",
+        ";",
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(WORDS, max_size=14).map(" ".join) | st.text(max_size=40))
+def test_no_text_raises_anything_but_our_errors(text: str) -> None:
+    with contextlib.suppress(ResurgeError):
+        rs.sql("SELECT " + text, football=football())
+    with contextlib.suppress(ResurgeError):
+        rs.sql(text, football=football())
