@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shared.plan import operators as op
+from shared.plan.fragments import Vertex
 from shared.plan.graph import Node, Plan
 from shared.plan.placement import ON_CLOUD, ON_DEVICE, sides
 from shared.plan.vertices import rekeys, vertices
@@ -109,19 +110,39 @@ def _vertex_lines(plan: Plan) -> list[str]:
         numbers = ", ".join(str(node.id) for node in vertex.operators) or "none"
         lines.append(f"  {vertex.name!r} by ({', '.join(vertex.key)}): operators {numbers}")
         lines.append(f"      reads {', '.join(vertex.inputs)}; gives {', '.join(vertex.outputs) or 'nothing'}")
-        lines.append(f"      {_reason(plan, vertex.operators)}; {_replay(vertex.deterministic, vertex.merge)}")
+        lines.append(f"      {_reason(plan, vertex.operators)}")
+    return [*lines, "", *_recovery_lines(found)]
+
+
+def _recovery_lines(found: tuple[Vertex, ...]) -> list[str]:
+    """What each vertex takes with it when it fails: a changed output is followed, an unchanged one is not."""
+    lines = ["recovery on the cloud, by partial rollback from recorded outputs:"]
+    readers = {vertex.name: [one for one in found if set(one.inputs) & set(vertex.outputs)] for vertex in found}
+    for vertex in found:
+        why = _changes(vertex)
+        if why is None:
+            lines.append(f"  {vertex.name!r} fails alone: it is deterministic, so its replay gives the same rows")
+            continue
+        reached: list[str] = []
+        waiting = list(readers[vertex.name])
+        while waiting:
+            one = waiting.pop(0)
+            if one.name not in reached:
+                reached.append(one.name)
+                waiting += readers[one.name]
+        taken = ", ".join(map(repr, reached)) or "nothing more"
+        lines.append(f"  {vertex.name!r} takes {taken} with it: {why}")
     return lines
+
+
+def _changes(vertex: Vertex) -> str | None:
+    """Why a replay of this vertex may give other rows; None where it cannot."""
+    if not vertex.deterministic:
+        return "one of its operators is not deterministic"
+    return "it merges by arrival" if vertex.merge == "arrival" else None
 
 
 def _reason(plan: Plan, nodes: tuple[Node, ...]) -> str:
     if nodes and rekeys(plan, nodes[0]):
         return f"starts where rows are keyed anew ({_place(nodes[0])})"
     return "fused: no re-keying between its operators" if len(nodes) > 1 else "reads its edge as it comes"
-
-
-def _replay(deterministic: bool, merge: str) -> str:
-    if not deterministic:
-        return "not deterministic: everything downstream rolls back with it"
-    if merge == "arrival":
-        return "merges by arrival: everything downstream rolls back with it"
-    return "deterministic: a crash rolls back this vertex alone"

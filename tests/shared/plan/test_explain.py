@@ -43,7 +43,10 @@ lossless within 10m: spooled until receipt, evict query
 vertices on the cloud:
   'my_trips' by (device): operators 3
       reads up; gives my_trips
-      reads its edge as it comes; deterministic: a crash rolls back this vertex alone
+      reads its edge as it comes
+
+recovery on the cloud, by partial rollback from recorded outputs:
+  'my_trips' fails alone: it is deterministic, so its replay gives the same rows
 
 rewritten:
   neighbouring wheres fused (trips.py:4)
@@ -94,3 +97,13 @@ def test_a_cycle_is_drawn_and_explained() -> None:
     plan = rs.plan_of(both)
     assert "edge back" in svg(plan)
     assert "everything runs on the device" in explain(plan)
+
+
+@pytest.mark.covers("SO-30")
+def test_a_vertex_that_merges_by_arrival_takes_its_readers_with_it() -> None:
+    up = rs.sensor("cell", every="5s").sync("up")
+    crowd = up.key_by("tower", merge="arrival").tumbling("1m").aggregate(n=rs.count(), device=rs.last("device"))
+    back = crowd.key_by("device").tumbling("1h").aggregate(n=rs.sum("n"))
+    text = explain(rs.plan_of(crowd.subscribe("crowd"), back.sync_back("mine")))
+    assert "'crowd' takes 'mine' with it: it merges by arrival" in text
+    assert "'mine' fails alone" in text
