@@ -76,7 +76,7 @@ def test_outages_are_masked_on_the_way_to_the_gateway_and_behind_a_relay(tmp_pat
         print(f"\n  outages 3, rows compared {sum(rows for rows, _ in checked)}, digests {[d for _, d in checked]}")
 
 
-@pytest.mark.covers("SO-9", "NB-3", "NB-8")
+@pytest.mark.covers("SO-9", "NB-8")
 def test_kills_of_phone_relay_and_gateway_lose_nothing_durable_and_repeat_nothing(tmp_path, plan, capsys):
     address, faults = free_address(), 0
     with GatewayProcess(tmp_path / "gateway", "--plan", str(plan)) as gateway:

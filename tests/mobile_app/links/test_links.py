@@ -128,7 +128,6 @@ def test_any_other_certificate_is_refused_before_a_byte_of_ours_is_sent(tls, pin
     link.close()
 
 
-@pytest.mark.covers("SO-10", "SO-44")
 def test_an_outage_stops_exchanges_and_takes_answers_on_their_way(gateway):
     second = [0.0]
     link = InterruptedLink(GatewayLink(gateway), parse_outages("10+5,30+5"), clock=lambda: second[0])
