@@ -4,7 +4,7 @@ For a 1 KB exchange ASGI itself (a scope, a task, an event and two messages per 
 deciding and logging it. So here the parser's callbacks hand a whole `POST /v1/exchange` straight to `Ingest`, and the
 appender's answer is written straight to the transport. Everything else, and everything unusual (another method,
 `Expect`, a pipelined request), goes uvicorn's way, where the same route answers the same. The decision record
-`docs/decisions/0010-exchanges-bypass-asgi.md` has the measurements.
+`docs/decisions/0030-exchanges-bypass-asgi.md` has the measurements.
 
 A connection that starts a request and does not finish it in time is closed, whatever the route, and so is one whose
 headers do not end: uvicorn itself would keep both for ever.
