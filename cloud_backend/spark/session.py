@@ -1,7 +1,7 @@
 """The Spark session, and running tasks on it: one Spark job for a set of tasks, one Spark task for each.
 
-A task's specification goes out as a row of text and its outcome comes back as one (`mapInArrow`). Partition i holds
-exactly row i: `repartitionById` places it, where `repartition(n, column)` would hash it somewhere.
+Task i is partition i of a range of numbers; its specification travels with the function (`mapInArrow`) and its outcome
+comes back as text. That is one stage without a shuffle: rows are shuffled by the record files, not by Spark.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,8 @@ from shared.errors import UsageError
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+    ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 TASK_FAILURES_MAX = 4
 OUTCOME = "task int, outcome string"
@@ -76,19 +78,14 @@ class SparkRunner:
         """The outcomes in the order of the specifications. Raises TimeoutError once `timeout_s` has passed."""
         if not specs:
             return []
-        rows = [(index, json.dumps(spec | {"modules": self._modules})) for index, spec in enumerate(specs)]
-        frame = self._frame(rows).mapInArrow(run_tasks, OUTCOME)
-        collected = self._collect(frame, timeout_s)
+        texts = [json.dumps(spec | {"modules": self._modules}) for spec in specs]
+        collected = self._collect(self._one_task_each(len(texts)).mapInArrow(_running(texts), OUTCOME), timeout_s)
         outcomes = {row["task"]: json.loads(row["outcome"]) for row in collected}
         return [outcomes[index] for index in range(len(specs))]
 
-    def _frame(self, rows: list[tuple[int, str]]) -> DataFrame:
-        frame = self.session.createDataFrame(rows, "task int, spec string")
-        if len(rows) == 1:
-            return frame.coalesce(1)
-        from pyspark.sql.functions import col
-
-        return frame.repartitionById(len(rows), col("task"))
+    def _one_task_each(self, count: int) -> DataFrame:
+        """`count` partitions, number i holding only i: one stage, no shuffle."""
+        return self.session.range(0, count, 1, count)
 
     def _collect(self, frame: DataFrame, timeout_s: float | None) -> list[Any]:
         if timeout_s is None:
@@ -118,9 +115,7 @@ class SparkRunner:
 
     def _check_executors(self) -> None:
         count = max(2, self.session.sparkContext.defaultParallelism)
-        frame = self._frame([(index, json.dumps(self._modules)) for index in range(count)]).mapInArrow(
-            report_worker, OUTCOME
-        )
+        frame = self._one_task_each(count).mapInArrow(_reporting(self._modules), OUTCOME)
         for row in frame.collect():
             report = json.loads(row["outcome"])
             if report["code"] != self.code:
@@ -131,36 +126,46 @@ class SparkRunner:
                 )
 
 
-def report_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _reporting(modules: Sequence[str]) -> ArrowFunction:
     """What an executor is: asked once, before it gets work. Fails by itself where numpy or pyarrow is missing."""
-    import socket
 
-    import numpy
-    import pyarrow as pa
+    def report() -> str:
+        import socket
 
-    schema = pa.schema([("task", pa.int32()), ("outcome", pa.string())])
-    for batch in batches:
-        archive = next((part for part in Path(__file__).parents if part.suffix == ".zip"), None)
-        modules = json.loads(batch.column(1)[0].as_py())
+        import numpy
+
+        archive = next((part for part in Path(shipping.__file__).parents if part.suffix == ".zip"), None)
         code = archive.stem.removeprefix("resurge-") if archive else shipping.code_hash(shipping.source_files(modules))
-        report = json.dumps({"host": socket.gethostname(), "code": code, "numpy": numpy.__version__})
-        yield pa.RecordBatch.from_pydict({"task": batch.column(0), "outcome": [report] * batch.num_rows}, schema=schema)
+        return json.dumps({"host": socket.gethostname(), "code": code, "numpy": numpy.__version__})
+
+    return _for_each_task(lambda _: report())
 
 
-def run_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Inside an executor's Python worker: run each task of this partition."""
-    import pyarrow as pa
-    from pyspark import TaskContext
+def _running(texts: Sequence[str]) -> ArrowFunction:
+    """Inside an executor's Python worker: run the task of this partition."""
 
-    from cloud_backend.spark import task
+    def outcome(number: int) -> str:
+        from pyspark import TaskContext
 
-    context = TaskContext.get()
-    attempt = context.attemptNumber() if context else 0
-    schema = pa.schema([("task", pa.int32()), ("outcome", pa.string())])
-    for batch in batches:
-        for number, spec in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-            outcome = task.run(json.loads(spec) | {"attempt": attempt})
-            yield pa.RecordBatch.from_pydict({"task": [number], "outcome": [json.dumps(outcome)]}, schema=schema)
+        from cloud_backend.spark import task
+
+        context = TaskContext.get()
+        attempt = context.attemptNumber() if context else 0
+        return json.dumps(task.run(json.loads(texts[number]) | {"attempt": attempt}))
+
+    return _for_each_task(outcome)
+
+
+def _for_each_task(answer: Callable[[int], str]) -> ArrowFunction:
+    def mapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        schema = pa.schema([("task", pa.int32()), ("outcome", pa.string())])
+        for batch in batches:
+            numbers = batch.column(0).to_pylist()
+            yield pa.RecordBatch.from_pydict({"task": numbers, "outcome": [answer(n) for n in numbers]}, schema=schema)
+
+    return mapped
 
 
 class LocalRunner:
