@@ -31,6 +31,7 @@ from shared.plan.graph import Plan
 GATEWAY_TIMEOUT_S = 30.0
 DRAIN_TIMEOUT_S = 180.0
 TICK_S = 0.25
+SPARK_READY = '"ready": true'
 
 
 class Audience(Protocol):
@@ -120,6 +121,7 @@ class _Show:
         self.links: dict[str, str] = {}
         self.kills: list[dict[str, Any]] = []
         self.outages_before_kills = 0
+        self.spark_ready = False
         self.began = 0.0
 
     def start(self) -> None:
@@ -146,6 +148,7 @@ class _Show:
                 self._strike(kill)
             for process in self.fleet.processes:
                 process.ensure_running()
+            self._notice_spark()
             self.audience.tick(self.stage, remaining)
             time.sleep(TICK_S)
 
@@ -181,6 +184,11 @@ class _Show:
                 self.audience.say(f"Spark has parked {vertex}: {reason.splitlines()[0]} ({self.spark.output})")
             return bool(parked)
         return False
+
+    def _notice_spark(self) -> None:
+        if not self.spark_ready and SPARK_READY in self.spark.tail():
+            self.spark_ready = True
+            self.audience.say(f"Spark is ready after {self._elapsed():.0f} s")
 
     def _strike(self, kill: Kill) -> None:
         """kill -9, a moment of absence, and the same command again."""
