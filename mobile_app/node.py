@@ -39,8 +39,11 @@ from shared.errors import UsageError
 from shared.identity import device_id, edge_id
 from shared.plan.encoding import decode_plan, encode_plan
 from shared.plan.graph import Plan
+from shared.plan.placement import ON_DEVICE
+from shared.plan.wellformed import check_activation
 from shared.spool.disk import PosixDisk
 from shared.spool.ring import SpoolFull, SpoolStatistics
+from shared.stream.registry import references
 from shared.sync.effects import Disconnected, HintArrived, PlanArrived, Reconnected, Refused
 from shared.sync.pacing import Pacing
 from shared.sync.sender import Sender
@@ -128,7 +131,9 @@ class Node:
 
     def _decode(self, encoded: bytes) -> Plan | None:
         try:
-            return decode_plan(encoded)
+            plan = decode_plan(encoded)
+            check_activation(plan, {ON_DEVICE: references()})
+            return plan
         except UsageError as error:  # of a newer version, say: what runs goes on
             self.last_refusal = str(error)
             return None

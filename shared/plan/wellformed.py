@@ -55,11 +55,14 @@ def check_plan(plan: Plan, *, foreign_operators: bool = False) -> Plan:
 
 
 def check_activation(plan: Plan, operators: Mapping[str, Collection[str]]) -> None:
-    """UsageError unless each side ("device", "cloud") has the user operator types ("name@version") of its vertices."""
+    """UsageError unless each given side ("device", "cloud") has its vertices' operator types ("name@version").
+
+    A node checks its own side before it takes a plan; whoever deploys knows both.
+    """
     where = sides(plan)
     for node in plan.nodes:
         for reference in operator_references(node):
-            if reference not in operators.get(where[node.id], ()):
+            if reference not in operators.get(where[node.id], (reference,)):
                 raise _at(
                     f"vertex {node.id} needs the operator type {reference}, which is not on the {where[node.id]}; "
                     "without it no operator runs there. Install its package, or move .sync(...)",

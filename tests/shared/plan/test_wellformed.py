@@ -141,6 +141,7 @@ def test_an_operator_that_is_not_installed_where_its_vertex_runs_is_refused_by_n
     ) as caught:
         check_activation(plan, {"device": everything - {"wellformed_slow@1"}, "cloud": everything})
     assert caught.value.code == "activation-operator"
+    check_activation(plan, {"cloud": everything})  # the device's own matter
 
 
 def test_the_same_rule_holds_for_plans_that_arrive_as_data() -> None:
