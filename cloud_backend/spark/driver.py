@@ -15,7 +15,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -60,6 +60,7 @@ class Runner(Protocol):
 @dataclass(frozen=True, slots=True)
 class JobSettings:
     ranges: int = 2  # hash ranges of a vertex at its start
+    ranges_of: Mapping[str, int] = field(default_factory=dict)  # the same for single vertices
     epoch_s: float = 1.0  # at most one cut per this many seconds
     epochs_ahead_max: int = 8  # cuts that no vertex has finished; above it the log absorbs
     epoch_bytes_max: int = 64 * 1024 * 1024
@@ -146,7 +147,7 @@ class JobManager:
         if current is None or encode_plan(current) != encode_plan(plan):
             number = store_plan(self.store, plan)
             graph = job_graph(plan)
-            vertices = dict.fromkeys(graph.order, self.settings.ranges)
+            vertices = {name: self.settings.ranges_of.get(name, self.settings.ranges) for name in graph.order}
             self._append("plan", plan=number, vertices=vertices, **{"from": self.manifest.last_cut + 1})
         self._follow_plan()
 

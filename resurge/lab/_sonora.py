@@ -1,0 +1,78 @@
+"""The two stages of Sonora's recovery experiment, scaled down: 9 physical vertices feed 23, all to all.
+
+Bytes are what tasks really read: state files and slices of recorded outputs. They do not depend on where tasks run, so
+these experiments run them in this process.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import resurge as rs
+from cloud_backend.spark import state
+from cloud_backend.spark.driver import JobManager
+from cloud_backend.spark.session import LocalRunner
+from cloud_backend.spark.slots import Range
+from cloud_backend.spark.undo import Undo, roll_back
+from resurge import col
+from resurge.bench._spark_world import KINDS, World
+from shared.plan.graph import Plan
+from shared.recovery.rollback import Rule
+
+FIRST, SECOND = "by device", "users"
+RANGES = {FIRST: 9, SECOND: 23}
+
+
+def two_stages() -> Plan:
+    """The first stage is stateless and filters; the second keeps a day's sums per user."""
+    up = rs.sensor("points", every="1s", columns=KINDS).sync("points", batch=5000)
+    users = up.where(col.x > 0.1).key_by("user").tumbling("24h").aggregate(n=rs.count(), total=rs.sum("x"))
+    return rs.plan_of(users.subscribe(SECOND), name="sonora")
+
+
+@dataclass(frozen=True)
+class Recovery:
+    undone: Undo
+    bytes_read: int
+    seconds: float
+    epochs: int
+
+
+@contextmanager
+def running(epochs: int, rows: int = 4_000) -> Iterator[tuple[World, JobManager]]:
+    """A job that has committed so many epochs."""
+    with tempfile.TemporaryDirectory(prefix="resurge-lab-") as directory:
+        world = World(Path(directory), rows, users=20_000, plan=two_stages())
+        driver = world.driver(LocalRunner(), ranges_of=RANGES, chain_max=8)
+        for _ in range(epochs):
+            world.append(world.epoch_columns())
+            driver.drain()
+        yield world, driver
+
+
+def fail_first_stage(driver: JobManager, lost_epochs: int, rule: Rule) -> Recovery:
+    """One physical vertex of the first stage loses its last epochs; everything the rule asks for runs again."""
+    failed: Range = min(driver.manifest.vertices[FIRST])
+    position = driver.manifest.position(SECOND)
+    generations = {
+        (vertex, range_): lineage.generation
+        for vertex, lineages in driver.manifest.vertices.items()
+        for range_, lineage in lineages.items()
+    }
+    state.forget_all()
+    undone = roll_back(driver.store.root, FIRST, position - lost_epochs, ranges=[failed], rule=rule)
+    begun = time.perf_counter()
+    driver.drain()
+    took = time.perf_counter() - begun
+    again = [
+        committed
+        for (vertex, range_), generation in generations.items()
+        for committed in driver.manifest.vertices[vertex][range_].commits.values()
+        if committed.generation > generation and committed.epoch > position - lost_epochs
+    ]
+    return Recovery(undone, sum(each.bytes_read for each in again), took, len(again))

@@ -1,0 +1,100 @@
+"""The job's own process: killed, restarted, taken over by a standby. Each start is a JVM, so all of it is for soak."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cloud_backend.spark.job import FENCED_EXIT
+from cloud_backend.spark.manifest import ManifestLog
+from cloud_backend.spark.store import Store
+from shared.plan.encoding import encode_plan
+from tests.spark.worlds import World, cells_plan
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = [pytest.mark.spark, pytest.mark.soak]
+
+
+@contextmanager
+def job(world: World, *options: str) -> Iterator[subprocess.Popen[str]]:
+    (world.root / "plan").write_bytes(encode_plan(world.plan))
+    command = [
+        sys.executable, "-m", "cloud_backend.spark.job", "--log", str(world.log_dir), "--store", str(world.store_dir),
+        "--plan", str(world.root / "plan"), "--results", str(world.root / "results.sqlite"), "--master", "local[2]",
+        "--epoch-s", "0.2", "--no-balance", *options,
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def ready(process: subprocess.Popen[str]) -> dict[str, object]:
+    assert process.stdout is not None
+    said: dict[str, object] = json.loads(process.stdout.readline())
+    assert said["ready"]
+    return said
+
+
+def await_epoch(world: World, epoch: int, vertex: str = "everything") -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if vertex in (state := ManifestLog(Store(world.store_dir)).state).vertices and state.position(vertex) >= epoch:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"epoch {epoch} was never reached")
+
+
+@pytest.mark.covers("SO-32")
+def test_three_kills_of_the_driver_change_nothing(tmp_path: Path) -> None:
+    world = World(tmp_path, cells_plan())
+    for kill in range(3):
+        world.append()
+        with job(world) as process:
+            ready(process)
+            await_epoch(world, kill, "mine")  # somewhere in the middle of things
+            os.killpg(process.pid, signal.SIGKILL)
+    world.append()
+    with job(world, "--drain") as process:
+        ready(process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(120) == 0
+    rows, digest = world.check(least_rows=50)
+    print(f"3 kills, {rows} rows compared, digest {digest[:12]}")
+
+
+@pytest.mark.covers("SO-32", "T12")
+def test_a_standby_takes_over_and_the_old_driver_is_fenced(tmp_path: Path) -> None:
+    world = World(tmp_path, cells_plan())
+    world.append()
+    with job(world) as first:
+        ready(first)
+        await_epoch(world, 1)
+        os.kill(first.pid, signal.SIGSTOP)  # a long pause: its lease runs out
+        world.append()
+        with job(world, "--standby") as second:
+            said = ready(second)
+            assert said["term"] == 2
+            await_epoch(world, 2)
+            os.kill(first.pid, signal.SIGCONT)
+            world.append()
+            assert first.wait(60) == FENCED_EXIT
+            await_epoch(world, 3)
+            second.send_signal(signal.SIGTERM)
+            assert second.wait(60) == 0
+    world.check(least_rows=50)
