@@ -225,7 +225,7 @@ def test_device_code_runs_without_assertions_and_docstrings(tmp_path):
     command = [sys.executable, "-OO", "-c", OPTIMISED, str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout.splitlines()[-1])["spooled"] > 0
-    suite = ["test_home.py", "test_batching.py", "test_clock.py", "test_results.py", "test_recorder.py", "sensors"]
+    suite = ["test_home.py", "test_batching.py", "test_clock.py", "test_results.py", "sensors"]
     command = [
         sys.executable,
         "-OO",
