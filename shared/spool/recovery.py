@@ -41,6 +41,9 @@ from shared.spool.segment import (
     scan_records,
 )
 
+# Enough of the other half to see whether a newer generation has begun there: it begins at its start.
+NEWER_BYTES = 1 << 16
+
 
 @dataclass(slots=True)
 class Recovered:
@@ -84,7 +87,7 @@ def recover(disk: Disk, file: File) -> Recovered:
     block, both = read_superblock(file)
     generation, contents, current, unreadable = _read_index(disk, block)
     half = file.read(block.half_start(generation), block.half_bytes)
-    newer = file.read(block.half_start(generation + 1), block.half_bytes)
+    newer = file.read(block.half_start(generation + 1), min(block.half_bytes, NEWER_BYTES))
     if next(scan_records(newer, generation + 1), None) is not None:
         raise DamagedData(
             "the journal is newer than every readable index, so numbers may have been used that it does not show. "

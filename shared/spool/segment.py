@@ -20,6 +20,8 @@ from enum import IntEnum
 from typing import TypeAlias
 from zlib import crc32
 
+import numpy as np
+
 from shared.errors import DamagedData
 from shared.identity import DeviceId, EdgeId
 from shared.spool.entry import DataEntry, Reason, SpooledBatch, Tombstone
@@ -38,6 +40,7 @@ _CHECKSUM = struct.Struct("<I")
 
 _RECORD = struct.Struct("<4sIIII")  # marker, generation, offset, synced, body length
 _RECORD_MARKER = b"RSj1"
+_MARKER_WORD = int.from_bytes(_RECORD_MARKER, "little")
 RECORD_HEADER_BYTES = _RECORD.size + _CHECKSUM.size
 RECORD_ALIGNMENT = 4
 
@@ -65,6 +68,7 @@ class Kind(IntEnum):
     LEDGER = 5  # index only: a range given up, kept after its tombstone was delivered
 
 
+_KINDS = {int(kind): kind for kind in Kind}
 _ITEM_OF_ONE = _ITEM.pack(Kind.APPEND, _CONTROL.size + _PLACE_OF_ONE.size)
 
 
@@ -122,7 +126,7 @@ def decode_superblock(data: bytes) -> Superblock | None:
 Item: TypeAlias = tuple[Kind, bytes]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Record:
     """One whole journal record: what one change did, such as a batch and the tombstones that made room for it.
 
@@ -156,9 +160,9 @@ def decode_items(data: bytes) -> list[Item]:
     while offset < len(data):
         kind, size = _ITEM.unpack_from(data, offset)
         offset += _ITEM.size
-        if size > len(data) - offset:
-            raise _inconsistent("an item's length")
-        items.append((Kind(kind), data[offset : offset + size]))
+        if size > len(data) - offset or kind not in _KINDS:
+            raise _inconsistent("an item")
+        items.append((_KINDS[kind], data[offset : offset + size]))
         offset += size
     return items
 
@@ -169,17 +173,14 @@ def scan_records(half: bytes, generation: int) -> Iterator[Record]:
     A record holds its generation and its own offset, so neither a stale record of an earlier generation nor
     one that was copied can pass for one.
     """
-    offset = 0
-    while True:
-        offset = half.find(_RECORD_MARKER, offset)
-        if offset < 0 or len(half) - offset < RECORD_HEADER_BYTES:
-            return
-        record = _decode_record(half, offset, generation)
-        if record is None:
-            offset += 1
-        else:
-            yield record
-            offset = record.end
+    words = np.frombuffer(half, "<u4", len(half) // RECORD_ALIGNMENT)
+    end = 0
+    for offset in (np.flatnonzero(words == _MARKER_WORD) * RECORD_ALIGNMENT).tolist():
+        if offset >= end and len(half) - offset >= RECORD_HEADER_BYTES:
+            record = _decode_record(half, offset, generation)
+            if record is not None:
+                yield record
+                end = record.end
 
 
 def _decode_record(half: bytes, offset: int, generation: int) -> Record | None:
@@ -190,8 +191,9 @@ def _decode_record(half: bytes, offset: int, generation: int) -> Record | None:
         return None
     (checksum,) = _CHECKSUM.unpack_from(half, offset + _RECORD.size)
     body = half[start : start + length]
-    header = half[offset : offset + _RECORD.size]
-    if crc32(body, crc32(header)) != checksum or any(half[start + length : end]):
+    if crc32(body, crc32(half[offset : offset + _RECORD.size])) != checksum:
+        return None
+    if end != start + length and any(half[start + length : end]):
         return None
     return Record(offset, end, synced, decode_items(body))
 
@@ -222,13 +224,16 @@ def decode_append(body: bytes, data_units: int) -> DataEntry:
     if len(body) != start + number * _EXTENT.size:
         raise _inconsistent("an append record's extents")
     extents = tuple(_EXTENT.iter_unpack(body[start:]))
-    units = sum(length for _, length in extents)
-    if units != units_of(payload_bytes) or any(first + length > data_units for first, length in extents):
+    units = 0
+    for first, length in extents:
+        units += length
+        if first + length > data_units:
+            raise _inconsistent("an append record's extents")
+    if units != units_of(payload_bytes):
         raise _inconsistent("an append record's extents")
     return DataEntry(
-        edge=EdgeId(edge), lo=lo, hi=lo + count, rows=rows, schema_id=schema_id, applied=applied, frontier_us=frontier,
-        codec=codec, priority=priority, deadline=deadline, spooled_us=spooled, order=order,
-        payload_bytes=payload_bytes, checksum=checksum, extents=extents, control=control,
+        EdgeId(edge), lo, lo + count, rows, schema_id, applied, frontier, codec, priority, deadline, spooled,
+        order, payload_bytes, checksum, extents, control,
     )  # fmt: skip
 
 
