@@ -8,8 +8,10 @@ from shared.batch import NO_FRONTIER
 from shared.engine.keys import KeyIndex
 from shared.engine.operator import Stateful
 from shared.engine.pools import Aggregation
-from shared.engine.rows import Numbering, Progress, Rows
+from shared.engine.rows import Constant, Numbering, Progress, Rows
 from shared.plan.operators import COMPLETE, DEVICE, WINDOW_END, WINDOW_START
+
+_TRUE = Constant(True, "bool")
 
 
 class KeyedWindows(Stateful):
@@ -27,8 +29,6 @@ class KeyedWindows(Stateful):
 
     def accepted(self, rows: Rows) -> tuple[Rows, Rows | None]:
         """The rows that count, and among them the late ones that correct windows. The others are counted."""
-        if not self.frontier.devices and np.minimum.reduce(rows.time) >= self.frontier.floor_us:
-            return rows, None
         frontier = self.frontiers_of(rows)
         behind = rows.time < frontier
         if not behind.any():
@@ -63,9 +63,13 @@ class KeyedWindows(Stateful):
         columns[WINDOW_END] = end
         columns.update(results)
         if self.complete:
-            limit = self.frontier.complete_us
-            columns[COMPLETE] = np.full(len(keys), True) if limit is None else end <= limit
+            columns[COMPLETE] = self.completes(end - 1)
         return self.numbering.rows(columns, time)
+
+    def completes(self, last: np.ndarray) -> np.ndarray:
+        """Whether nobody was missing when windows went out whose last microseconds these are."""
+        limit = self.frontier.complete_us
+        return _TRUE.column(len(last)) if limit is None else last < limit
 
     def outward(self, progress: Progress) -> Progress:
         if not self.lateness_us:

@@ -8,15 +8,18 @@ floats as keys, so equality is plain.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from shared.engine.rows import Constant
 from shared.engine.snapshots import Value
 from shared.stream.schema import dtype
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")  # a uint64 may not fit the arithmetic
+_CONSTANTS_MAX = 1_000
 _TABLE_SPAN_MAX = 1 << 16  # a table of this many numbers costs half a megabyte at most
 
 
@@ -32,6 +35,12 @@ class KeyIndex:
         self._single = len(names) == 1
         self._tables: dict[tuple[object, ...], _Table] = {}  # by the other key columns' values
         self._untabled: set[tuple[object, ...]] = set()
+        self._again: tuple[str, np.ndarray | None, str, _Table] | None = None
+        self._owners: list[np.ndarray | None] = []
+        self._last_around: tuple[object, ...] = ()
+        self._same: dict[int, Constant] = {}  # a whole batch of one key
+        self._constants: dict[tuple[int, object], Constant] = {}
+        self._columns: list[np.ndarray] = [np.empty(0, dtype(kind)) for kind in kinds]  # the key columns, by number
 
     def __len__(self) -> int:
         return len(self.values)
@@ -40,18 +49,50 @@ class KeyIndex:
         """The number of each row's key; keys not seen before get the next ones."""
         if not rows:
             return np.empty(0, np.int64)
+        if self._again is not None:
+            steady, owner, varying_name, table = self._again
+            if columns[steady].base is owner:
+                column = columns[varying_name]
+                found = table.entries.take(
+                    column if table.low is None else column.astype(np.int64) - table.low, mode="clip"
+                )
+                if np.minimum.reduce(found) >= 0:
+                    return found
         given = [columns[name] for name in self.names]
         varying = [place for place, column in enumerate(given) if not _constant(column, self.kinds[place])]
         if not varying:
-            key = tuple(column[:1].tolist()[0] for column in given)
-            return np.broadcast_to(np.array([self.number(key)], np.int64), (rows,))
+            number = self.number(tuple(column[:1].tolist()[0] for column in given))
+            if number not in self._same:
+                if len(self._same) > _CONSTANTS_MAX:
+                    self._same.clear()
+                self._same[number] = Constant(number, "int64")
+            return self._same[number].column(rows)
         if len(varying) == 1 and self.kinds[varying[0]] in INTEGERS:
             place = varying[0]
-            around = tuple(None if at == place else column[:1].tolist()[0] for at, column in enumerate(given))
-            found = self._from_table(place, around, given[place])
-            if found is not None:
-                return found
+            around = self._around(place, given)
+            numbers = self._from_table(place, around, given[place])
+            if numbers is not None:
+                if len(given) == 2 and given[1 - place].strides == (0,):
+                    # One device's next batch will look the same but for its numbers.
+                    self._again = (
+                        self.names[1 - place],
+                        given[1 - place].base,
+                        self.names[place],
+                        self._tables[around],
+                    )
+                return numbers
         return self._from_dictionary(given, rows)
+
+    def _around(self, place: int, given: list[np.ndarray]) -> tuple[object, ...]:
+        """The values of the key columns that say the same throughout. Views of one value are known by their owner."""
+        owners = [column.base for at, column in enumerate(given) if at != place]
+        if owners and self._owners and all(map(operator.is_, owners, self._owners)) and None not in owners:
+            return self._last_around
+        around = tuple(None if at == place else column[:1].tolist()[0] for at, column in enumerate(given))
+        views = [column.strides == (0,) for at, column in enumerate(given) if at != place]
+        self._owners = owners if all(views) else []
+        self._last_around = around
+        return around
 
     def _from_table(self, place: int, around: tuple[object, ...], column: np.ndarray) -> np.ndarray | None:
         """By a table for the whole numbers of one column, the other key columns saying the same throughout."""
@@ -127,11 +168,26 @@ class KeyIndex:
 
     def columns(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
         """The key columns of the given numbers."""
-        chosen = [self.values[number] for number in numbers.tolist()]
-        return {
-            name: np.array([key[place] for key in chosen], dtype=dtype(kind))
-            for place, (name, kind) in enumerate(zip(self.names, self.kinds, strict=True))
-        }
+        if self.names and len(self._columns[0]) < len(self.values):
+            known = len(self._columns[0])
+            fresh = self.values[known:]
+            for place, kind in enumerate(self.kinds):
+                added = np.array([key[place] for key in fresh], dtype=dtype(kind))
+                self._columns[place] = np.concatenate((self._columns[place], added))
+        if numbers.strides == (0,) and len(numbers):
+            key = self.values[numbers[0]]
+            return {
+                name: self._constant(place, key[place]).column(len(numbers)) for place, name in enumerate(self.names)
+            }
+        return {name: self._columns[place][numbers] for place, name in enumerate(self.names)}
+
+    def _constant(self, place: int, value: object) -> Constant:
+        made = self._constants.get((place, value))
+        if made is None:
+            if len(self._constants) > _CONSTANTS_MAX:
+                self._constants.clear()
+            made = self._constants[place, value] = Constant(value, self.kinds[place])
+        return made
 
     def order(self, numbers: np.ndarray) -> np.ndarray:
         """The positions that sort the numbers by their keys' values: the order results are emitted in."""
@@ -163,6 +219,9 @@ class KeyIndex:
             self._numbers.clear()
             self._tables.clear()
             self._untabled.clear()
+            self._again = None
+            self._same.clear()
+            self._columns = [np.empty(0, dtype(kind)) for kind in self.kinds]
         if isinstance(columns, int):
             for _ in range(columns):
                 self._add((), ())

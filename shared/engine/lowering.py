@@ -17,7 +17,6 @@ from shared.engine.keys import KeyIndex
 from shared.engine.merging import Rekey, Union
 from shared.engine.operator import Operator
 from shared.engine.pools import GREATEST_TIME, LEAST_TIME, Aggregation, Applied, Part
-from shared.engine.rows import Rows
 from shared.engine.sessions import Sessions
 from shared.engine.sliding import SlidingWindows
 from shared.engine.stateless import StatelessRun
@@ -42,8 +41,9 @@ class Stage:
     operator: Operator
 
 
-def stages(fragment: Fragment) -> tuple[list[Stage], dict[int, frozenset[str]]]:
-    """The running operators in topological order, and the columns that anybody reads of each node or input."""
+def stages(fragment: Fragment) -> tuple[list[Stage], dict[int, frozenset[str]], dict[int, int]]:
+    """The running operators in topological order, the columns that anybody reads of each node or input, and for nodes
+    that change no row the node whose output stands for theirs."""
     types: dict[int, StreamType] = {entry.node: entry.type for entry in fragment.inputs}
     types.update((node.id, node.type) for node in fragment.nodes)
     needed = needed_columns(fragment, types)
@@ -54,10 +54,13 @@ def stages(fragment: Fragment) -> tuple[list[Stage], dict[int, frozenset[str]]]:
     for output in fragment.outputs:
         readers[output.node] = readers.get(output.node, 0) + 2  # an output's rows must exist, whoever else reads
     found: list[Stage] = []
+    standing: dict[int, int] = {}
     pending: dict[int, tuple[int, list[Expression]]] = {}  # a filter nobody else reads: its input, its predicates
     for node in fragment.nodes:
-        sources = tuple(node.inputs)
-        if isinstance(node.operator, op.Where | op.Select):
+        sources = tuple(standing.get(number, number) for number in node.inputs)
+        if _changes_nothing(node):
+            standing[node.id] = sources[0]
+        elif isinstance(node.operator, op.Where | op.Select):
             origin, predicates = pending.pop(sources[0], (sources[0], []))
             if isinstance(node.operator, op.Where):
                 predicates = [*predicates, node.operator.predicate]
@@ -71,8 +74,17 @@ def stages(fragment: Fragment) -> tuple[list[Stage], dict[int, frozenset[str]]]:
             run = StatelessRun(predicates, columns, types[origin].schema)
             found.append(Stage(node.id, (origin,), run))
         else:
-            found.append(Stage(node.id, sources, lowered(node, [types[number] for number in sources], needed)))
-    return found, needed
+            found.append(Stage(node.id, sources, lowered(node, [types[number] for number in node.inputs], needed)))
+    return found, needed, standing
+
+
+def _changes_nothing(node: Node) -> bool:
+    """Keys that include the device keep rows where they are; a sync's edge is the driver's business."""
+    if isinstance(node.operator, op.KeyBy):
+        return op.DEVICE in node.operator.columns
+    if isinstance(node.operator, op.Select):  # fewer columns, none computed: whoever reads takes what it needs by name
+        return all(expression == Column(name) for name, expression in node.operator.columns)
+    return isinstance(node.operator, op.Sync | op.SyncBack)
 
 
 def _only_stateless_reads(fragment: Fragment, number: int) -> bool:
@@ -113,14 +125,12 @@ def lowered(node: Node, inputs: list[StreamType], needed: Mapping[int, frozenset
     names = tuple(name for name in node.schema.names if name in needed[node.id])
     match node.operator:
         case op.KeyBy(columns, merge, idle_after_us):
-            if op.DEVICE in columns:
-                return Passage()
             kept = tuple(dict.fromkeys((*columns, *names)))
             return Rekey(kept, merge, idle_after_us)
         case op.Union(merge):
             return Union(len(inputs), node.schema.names, merge)
         case op.WindowAggregate():
-            return _windows(node, inputs[0])
+            return _windows(node, inputs[0], needed)
         case op.Zip():
             return Zip(inputs[0], inputs[1], node.schema)
         case op.Join(before_us, after_us):
@@ -137,27 +147,21 @@ def lowered(node: Node, inputs: list[StreamType], needed: Mapping[int, frozenset
             return _applied(node.operator, inputs)
         case op.Port(name):
             return PortFilter(name)
-        case op.Sync() | op.SyncBack():
-            return Passage()
     raise UsageError(
         f"this engine has no operator {op.operator_name(node.operator)!r}, at {node.line}", code="engine-operator"
     )
 
 
-class Passage(Operator):
-    """Rows and time pass through unchanged."""
-
-    def push(self, port: int, rows: Rows) -> list[Rows]:
-        return [rows]
-
-
-def _windows(node: Node, source: StreamType) -> Operator:
+def _windows(node: Node, source: StreamType, needed: Mapping[int, frozenset[str]]) -> Operator:
     operator = node.operator
     if not isinstance(operator, op.WindowAggregate):
         raise TypeError(operator)
     fields = {column.name: column for column in node.schema}
     parts = [(aggregate, _fields(name, aggregate, source, fields)) for name, aggregate in operator.aggregates]
-    return windows_over(operator.window, parts, None, source, lateness_us=operator.lateness_us, complete=True)
+    made = windows_over(operator.window, parts, None, source, lateness_us=operator.lateness_us, complete=True)
+    if isinstance(made, SlidingWindows):
+        made.wanted = needed[node.id]
+    return made
 
 
 def _applied(operator: op.Apply, inputs: list[StreamType]) -> Operator:

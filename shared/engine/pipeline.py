@@ -18,10 +18,12 @@ import numpy as np
 from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
 from shared.engine.lowering import stages
 from shared.engine.operator import Operator
-from shared.engine.rows import Frontiers, Progress, Rows, as_batch, constant
+from shared.engine.rows import Constant, Frontiers, Progress, Rows, as_batch
 from shared.engine.scalar import NoScalarForm, Row, RowsForm
+from shared.engine.sliding import SlidingWindows
 from shared.engine.snapshots import Value, decode_state, encode_state
 from shared.engine.stateless import StatelessRun
+from shared.engine.windowing import TimeWindows
 from shared.errors import DamagedData, UsageError
 from shared.plan.fragments import Fragment, Input, Output, Vertex
 from shared.plan.operators import DEVICE
@@ -39,7 +41,8 @@ class Pipeline:
         self._vertex = isinstance(fragment, Vertex)
         self.fragment = fragment.fragment if isinstance(fragment, Vertex) else fragment
         self.device = device
-        found, needed = stages(self.fragment)
+        self._device_column = Constant(device, "str")
+        found, needed, standing = stages(self.fragment)
         self._stages = found
         self._operators: list[Operator] = [stage.operator for stage in found]
         self._readers: dict[int, list[tuple[int, int]]] = {}  # node -> (place in _stages, port)
@@ -48,8 +51,9 @@ class Pipeline:
                 self._readers.setdefault(number, []).append((place, port))
         self._leaving: dict[int, list[Output]] = {}
         for output in self.fragment.outputs:
-            self._leaving.setdefault(output.node, []).append(output)
+            self._leaving.setdefault(standing.get(output.node, output.node), []).append(output)
         self._inputs = {entry.name: entry for entry in self.fragment.inputs}
+        self._brings_device = {entry.name: DEVICE in entry.schema for entry in self.fragment.inputs}
         self._adds_device = {
             entry.name: DEVICE not in entry.schema and DEVICE in needed[entry.node] for entry in self.fragment.inputs
         }
@@ -60,22 +64,78 @@ class Pipeline:
         self._news: dict[str, Frontiers] = {}  # per output, since it was last taken
         self._frontiers: dict[str, int] = {output.name: NO_FRONTIER for output in self.fragment.outputs}
         self._floors = {entry.name: NO_FRONTIER for entry in self.fragment.inputs if entry.name not in self._cycles}
+        self._lane_columns = {
+            entry.name: [name for name in entry.schema.names if name in needed[entry.node]]
+            for entry in self.fragment.inputs
+        }
+        self._lanes = {entry.name: lane for entry in self.fragment.inputs if (lane := self._lane(entry)) is not None}
         for name in sorted(self._cycles):  # a feedback edge holds nothing back
             self._through(self._inputs[name].node, [], Progress(END_OF_TIME), [])
+
+    def _lane(self, entry: Input) -> tuple[Operator, Output] | None:
+        readers = self._readers.get(entry.node, [])
+        if len(readers) != 1 or entry.node in self._leaving or self._brings_device[entry.name]:
+            return None
+        stage = self._stages[readers[0][0]]
+        leaving = self._leaving.get(stage.node, [])
+        single = len(stage.inputs) == 1 and len(leaving) == 1 and stage.node not in self._readers
+        if not single or leaving[0].kind in ("edge", "feed") or entry.name in self._cycles:
+            return None
+        return stage.operator, leaving[0]
 
     # -- rows and time -------------------------------------------------------------------------------------------
 
     def push(self, input_name: str, batch: Batch) -> Outputs:
         """Rows into an input, and the frontier the batch carries; what comes out, by output name."""
+        lane = self._lanes.get(input_name)
+        if lane is not None:
+            return self._by_lane(lane, input_name, batch)
         entry = self._entry(input_name)
         columns = dict(batch.columns)
         if self._adds_device[input_name] and DEVICE not in columns:
-            columns[DEVICE] = constant(self.device, "str", len(batch.seq))
+            columns[DEVICE] = self._device_column.column(len(batch.seq))
         rows = Rows(columns, batch.time_us, batch.seq, batch.lo, batch.hi)
         progress = None
         if batch.frontier_us > NO_FRONTIER:
-            progress = self._progress(batch.frontier_us, columns.get(DEVICE) if DEVICE in entry.schema else None)
+            devices = columns.get(DEVICE) if self._brings_device[input_name] else None
+            progress = self._progress(batch.frontier_us, devices)
         return self._run(entry, [rows], progress)
+
+    def _by_lane(self, lane: tuple[Operator, Output], input_name: str, batch: Batch) -> Outputs:
+        """A device's input with one operator before one output: what `_run` does, without asking who reads what."""
+        operator, output = lane
+        devices = self._device_column.column(len(batch.seq))
+        if isinstance(operator, SlidingWindows) and operator.has_quick:
+            made = operator.quick(batch.columns, batch.time_us, devices)
+            if made is not None:
+                frontier = batch.frontier_us
+                if frontier > self._floors[input_name]:  # rows of count windows never wait for it
+                    self._floors[input_name] = operator.frontier.floor_us = self._frontiers[output.name] = frontier
+                columns = {field.name: made.columns[field.name] for field in output.schema.fields}
+                frontier = self._frontiers[output.name]
+                return [(output.name, Batch(output.schema, columns, made.time, made.seq, made.lo, made.hi, frontier))]
+        given = batch.columns
+        columns = {name: given[name] for name in self._lane_columns[input_name]}
+        if self._adds_device[input_name]:
+            columns[DEVICE] = devices
+        with np.errstate(all="ignore"):
+            runs = operator.push(0, Rows(columns, batch.time_us, batch.seq, batch.lo, batch.hi))
+            frontier = batch.frontier_us
+            if frontier > self._floors[input_name]:
+                self._floors[input_name] = frontier
+                if isinstance(operator, TimeWindows) and operator.quiet(frontier):
+                    self._frontiers[output.name] = frontier
+                else:
+                    more, news = operator.advance(0, Progress(frontier))
+                    runs = runs + more
+                    if news is not None and news.floor_us > self._frontiers[output.name]:
+                        self._frontiers[output.name] = news.floor_us
+        frontier = self._frontiers[output.name]
+        return [
+            (output.name, as_batch(rows, output.schema, frontier))
+            for rows in runs
+            if len(rows.time) or rows.hi > rows.lo
+        ]
 
     def advance(self, input_name: str, frontier_us: int, device: str | None = None) -> Outputs:
         """No earlier row follows on this input: of this device, or of any."""
@@ -196,9 +256,9 @@ class Pipeline:
     def _flow(self, node: int, rows: Rows, out: list[tuple[Output, Rows]]) -> None:
         for output in self._leaving.get(node, ()):
             if output.name in self._cycles:
-                if len(rows):
+                if len(rows.time):
                     self._feed(output, rows)
-            elif len(rows) or rows.hi > rows.lo:
+            elif len(rows.time) or rows.hi > rows.lo:
                 out.append((output, rows))
         for place, port in self._readers.get(node, ()):
             stage = self._stages[place]

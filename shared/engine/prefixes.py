@@ -22,11 +22,12 @@ class Channel:
     `column` None counts. With several rows of sums (one per frequency) the first axis is the frequency.
     """
 
-    __slots__ = ("column", "integer", "sums", "transform")
+    __slots__ = ("clean", "column", "integer", "sums", "transform")
 
     def __init__(self, column: str, kind: type, transform: Transform | None, frequencies: int = 0) -> None:
         self.column = column
         self.transform = transform
+        self.clean = True  # every value of the last extension was finite
         self.integer = kind is np.int64
         self.sums: np.ndarray = np.zeros((frequencies, 1) if frequencies else (1,), kind)
 
@@ -34,7 +35,10 @@ class Channel:
         """Adds the rows from place `before` on; the first of them has this number within the key."""
         values = columns[self.column][before:]
         if not self.integer:
-            values = finite(values)
+            wide = values.astype(np.float64, copy=False)
+            # A finite sum of squares proves every value finite, at the price of one pass.
+            self.clean = math.isfinite(wide.dot(wide))
+            values = wide if self.clean else np.where(np.isfinite(wide), wide, 0.0)
         if self.transform is not None:
             values = self.transform(values, number)
         held = self.sums.shape[-1]
@@ -76,14 +80,6 @@ class Channel:
             self.sums = state
 
 
-def finite(values: np.ndarray) -> np.ndarray:
-    """The values as floats, with 0.0 for those that are not finite."""
-    wide = values.astype(np.float64, copy=False)
-    if math.isfinite(wide.dot(wide)):
-        return wide
-    return np.where(np.isfinite(wide), wide, 0.0)
-
-
 class SpreadChannel(Channel):
     """Sums of x - a and of (x - a)**2 for variance. a changes at anchors, to the last value before, so that a signal
     that drifts far from its beginning keeps its precision; the sums still needed are moved to the new a exactly as the
@@ -99,7 +95,7 @@ class SpreadChannel(Channel):
     def extend(self, columns: Mapping[str, np.ndarray], before: int, number: int) -> None:
         values = columns[self.column][before:].astype(np.float64, copy=False)
         known = np.isfinite(values)
-        everything = bool(known.all())
+        self.clean = everything = bool(known.all())
         if not known.any():
             added = np.zeros((3, len(values)))
         else:

@@ -10,7 +10,7 @@ for those whose own frontier has moved. `complete_us` is up to where nobody is m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 
@@ -48,14 +48,28 @@ class Rows:
 
 def take(column: np.ndarray, index: np.ndarray) -> np.ndarray:
     """column[index], keeping a constant column constant."""
-    if column.strides == (0,) and len(column):
-        return np.broadcast_to(column[:1], (len(index),))
+    if column.strides == (0,) and len(index) <= len(column):
+        return column[: len(index)]  # a shorter view of the same value
     return column.take(index)
 
 
 def constant(value: object, kind: str, rows: int) -> np.ndarray:
     """A column that says the same on every row, without a copy per row."""
     return np.broadcast_to(np.array([value], dtype=dtype(kind)), (rows,))
+
+
+class Constant:
+    """Constant columns of one value: slices of one long view, which cost a tenth of making a view each time."""
+
+    __slots__ = ("_view",)
+
+    def __init__(self, value: object, kind: str) -> None:
+        self._view = constant(value, kind, 1 << 16)
+
+    def column(self, rows: int) -> np.ndarray:
+        if rows > len(self._view):
+            self._view = np.broadcast_to(self._view[:1], (rows,))
+        return self._view[:rows]
 
 
 def joined(runs: Sequence[Rows]) -> Rows:
@@ -78,32 +92,49 @@ def empty(schema: Schema) -> Rows:
 
 
 def as_batch(rows: Rows, schema: Schema, frontier_us: int) -> Batch:
-    columns = {name: rows.columns[name] for name in schema.names}
+    columns = rows.columns
+    if len(columns) != len(schema.fields) or any(field.name not in columns for field in schema.fields):
+        columns = {field.name: columns[field.name] for field in schema.fields}
     return Batch(schema, columns, rows.time, rows.seq, rows.lo, rows.hi, frontier_us)
+
+
+_NUMBERS_BLOCK = 1 << 14
 
 
 class Numbering:
     """Fresh consecutive numbers for what a stateful operator puts out."""
 
-    __slots__ = ("next",)
+    __slots__ = ("_block", "_first", "next")
 
     def __init__(self) -> None:
         self.next = 0
+        self._first = 0
+        self._block = np.empty(0, np.int64)  # numbers are made ahead: small batches take slices
 
     def rows(self, columns: dict[str, np.ndarray], time: np.ndarray) -> Rows:
         lo = self.next
         self.next = hi = lo + len(time)
-        return Rows(columns, time, np.arange(lo, hi, dtype=np.int64), lo, hi)
+        start = lo - self._first
+        if start < 0 or hi - self._first > len(self._block):
+            if hi - lo > _NUMBERS_BLOCK:
+                return Rows(columns, time, np.arange(lo, hi, dtype=np.int64), lo, hi)
+            self._first, start = lo, 0
+            self._block = np.arange(lo, lo + _NUMBERS_BLOCK, dtype=np.int64)
+        return Rows(columns, time, self._block[start : start + hi - lo], lo, hi)
 
 
-_NO_DEVICES: Mapping[str, int] = {}
+_NO_DEVICES: Mapping[str, int] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
 class Progress:
-    floor_us: int
-    devices: Mapping[str, int] = field(default_factory=lambda: _NO_DEVICES)  # only those that moved
-    complete_us: int | None = None  # None: as far as the frontier itself
+    """News of frontiers. `devices` are only those that moved; `complete_us` None is as far as the frontier itself."""
+
+    __slots__ = ("complete_us", "devices", "floor_us")
+
+    def __init__(self, floor_us: int, devices: Mapping[str, int] = _NO_DEVICES, complete_us: int | None = None) -> None:
+        self.floor_us = floor_us
+        self.devices = devices
+        self.complete_us = complete_us
 
 
 class Frontiers:
@@ -121,12 +152,14 @@ class Frontiers:
         moved = False
         if progress.floor_us > self.floor_us:
             self.floor_us = progress.floor_us
-            self.devices = {name: at for name, at in self.devices.items() if at > self.floor_us}
+            if self.devices:
+                self.devices = {name: at for name, at in self.devices.items() if at > self.floor_us}
             moved = True
-        for name, at in progress.devices.items():
-            if at > self.of(name):
-                self.devices[name] = at
-                moved = True
+        if progress.devices:
+            for name, at in progress.devices.items():
+                if at > self.of(name):
+                    self.devices[name] = at
+                    moved = True
         self.complete_us = progress.complete_us
         return moved
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 
@@ -54,9 +54,11 @@ def answered(
     starts: np.ndarray,
     ends: np.ndarray,
     size: int,
+    clean: Container[str] = (),
 ) -> Spans:
     """The answers for the rows starts .. ends of each window."""
     work = _Work(aggregation, columns, time, starts=starts, ends=ends)
+    work.clean = clean
     work.by_one = size > 0 and (len(ends) < 2 or bool(ends[1] - ends[0] == 1))
     by_key = dict(zip(channel_keys(aggregation, size), channels, strict=True))
     results: dict[str, np.ndarray] = {}
@@ -97,6 +99,7 @@ class _Work:
         self.ends = ends
         self.lengths = ends - starts + 1
         self.by_one = False
+        self.clean: Container[str] = ()  # columns known to be finite throughout
         self._odd: dict[str, tuple[np.ndarray, ...] | None] = {}
 
     def odd(self, column: str) -> tuple[np.ndarray, ...] | None:
@@ -104,7 +107,7 @@ class _Work:
         if column not in self._odd:
             values = self.columns[column]
             found = None
-            if values.dtype.kind == "f" and not np.isfinite(values).all():
+            if values.dtype.kind == "f" and column not in self.clean and not np.isfinite(values).all():
                 found = tuple(self._within(test) for test in (np.isnan(values), values == np.inf, values == -np.inf))
             self._odd[column] = found
         return self._odd[column]

@@ -77,9 +77,10 @@ class TimeWindows(KeyedWindows):
         self.rest = self.size % self.hop  # a second pane per hop where the size is no multiple of it
         self.hops = self.size // self.hop
         self.panes: dict[int, Pane] = {}
+        self._quiet_until = NO_FRONTIER  # below this frontier nothing closes
         self.dropped: set[int] = set()  # panes that ended since the last dump
         self.tracking = False
-        self._before: np.ndarray = np.asarray(NO_FRONTIER)  # each key's frontier at the last closing, or everyone's
+        self._before: np.ndarray | int = NO_FRONTIER  # each key's frontier at the last closing, or everyone's
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
@@ -87,20 +88,23 @@ class TimeWindows(KeyedWindows):
         if not len(rows.time):
             return []
         self.touched = True
-        rows, late = self.accepted(rows)
-        if not len(rows.time):
-            return []
+        late: Rows | None = None
+        least_time = int(np.minimum.reduce(rows.time))
+        if least_time < self.frontier.floor_us or self.frontier.devices:
+            rows, late = self.accepted(rows)
+            if not len(rows.time):
+                return []
+            least_time = int(np.minimum.reduce(rows.time))
         keys = self.key.numbers(rows.columns, len(rows.time))
-        if self._before.ndim and len(self._before) < len(self.key):
+        if isinstance(self._before, np.ndarray) and len(self._before) < len(self.key):
             self._before = np.append(
                 self._before, np.broadcast_to(self.key_frontiers(len(self._before)), len(self.key) - len(self._before))
             )
-        self._fold(keys, rows)
+        self._fold(keys, rows, least_time)
         return self._corrections(late) if late is not None else []
 
-    def _fold(self, keys: np.ndarray, rows: Rows) -> None:
+    def _fold(self, keys: np.ndarray, rows: Rows, least_time: int) -> None:
         hop, known = self.hop, len(self.key)
-        least_time = int(np.minimum.reduce(rows.time))
         greatest_time = int(np.maximum.reduce(rows.time))
         if not self.rest and least_time // hop == greatest_time // hop:
             self._pane(least_time // hop).fold(keys, known, rows)
@@ -123,6 +127,7 @@ class TimeWindows(KeyedWindows):
             pane = self.panes[number] = Pane(self.aggregation, dense=len(self.key) <= _DENSE_KEYS_MAX)
             pane.changed = [] if self.tracking else None
             self.dropped.discard(number)
+            self._quiet_until = NO_FRONTIER  # it may be the first to close
         return pane
 
     # -- windows -------------------------------------------------------------------------------------------------
@@ -145,14 +150,18 @@ class TimeWindows(KeyedWindows):
 
     def passed(self, progress: Progress) -> list[Rows]:
         """Closes what the frontier has passed since the last time."""
-        before, now = self._marks()
+        by_device = self.device_place is not None and (self.frontier.devices or isinstance(self._before, np.ndarray))
+        if not by_device and (self.frontier.floor_us < self._quiet_until or self._nothing_closes()):
+            self._before = self.frontier.floor_us
+            return []
+        before, now = self._marks(by_device=bool(by_device))
         out: list[Rows] = []
         if not now.size:
             return out
         for window in self._closing(int(np.min(before)), int(np.max(now))):
             end = window * self.hop + self.size
             keys, pool, slots = self._gather(window)
-            if np.ndim(now):
+            if now.ndim:
                 chosen = np.flatnonzero((before[keys] < end) & (end <= now[keys]))
                 keys, slots = keys[chosen], slots[chosen]
             if len(keys):
@@ -160,15 +169,32 @@ class TimeWindows(KeyedWindows):
         self._forget(now)
         return out
 
-    def _marks(self) -> tuple[np.ndarray, np.ndarray]:
+    def quiet(self, frontier_us: int) -> bool:
+        """True, and taken note of, where this frontier closes nothing and concerns nobody by itself."""
+        if frontier_us >= self._quiet_until or self.frontier.devices or isinstance(self._before, np.ndarray):
+            return False
+        self.frontier.floor_us = self._before = frontier_us
+        return True
+
+    def _nothing_closes(self) -> bool:
+        """The common case, told from the first pane alone: without lateness it has a window that is still to go out."""
+        if not self.panes:
+            return True
+        if self.lateness_us or not isinstance(self._before, int):
+            return False
+        first = self._windows_of(min(self.panes))[0] * self.hop + self.size
+        if first <= self._before:
+            first += ((self._before - first) // self.hop + 1) * self.hop
+        self._quiet_until = first
+        return first > self.frontier.floor_us
+
+    def _marks(self, *, by_device: bool) -> tuple[np.ndarray, np.ndarray]:
         """The frontier of each key before and now; plain numbers where keys do not differ."""
-        before = np.asarray(self._before)
-        if self.device_place is None or not (self.frontier.devices or before.ndim):
-            now = np.asarray(self.frontier.floor_us)
-        else:
-            now = np.broadcast_to(self.key_frontiers(), len(self.key))
-            before = np.broadcast_to(before, now.shape)
-        self._before = now
+        if not by_device:
+            before, self._before = self._before, self.frontier.floor_us
+            return np.asarray(before), np.asarray(self._before)
+        now = np.broadcast_to(self.key_frontiers(), len(self.key))
+        before, self._before = np.broadcast_to(np.asarray(self._before), now.shape), now
         return before, now
 
     def _closing(self, before: int, now: int) -> list[int]:
@@ -242,9 +268,8 @@ class TimeWindows(KeyedWindows):
     # -- state ---------------------------------------------------------------------------------------------------
 
     def _dump(self, panes: dict[int, list[Value]], *, since_mark: bool) -> Value:
-        before = self._before if self._before.ndim else int(self._before)
         state = [
-            self.dump_frontiers(), before, self.numbering.next, self.late_dropped,
+            self.dump_frontiers(), self._before, self.numbering.next, self.late_dropped,
             self.key.dump(since_mark=since_mark), panes, sorted(self.dropped),
         ]  # fmt: skip
         self.tracking = True
@@ -291,7 +316,7 @@ class TimeWindows(KeyedWindows):
     def _load(self, state: Value) -> None:
         frontiers, before, self.numbering.next, self.late_dropped, keys, panes, dropped = state
         self.load_frontiers(frontiers)
-        self._before = np.asarray(before)
+        self._before = before
         self.key.load(keys)
         for number in dropped:
             self.panes.pop(number, None)
