@@ -57,6 +57,7 @@ class Outstanding:
     status: Mapping[str, object] | None = None
     results_through: int = 0
     left: set[EdgeId] = field(default_factory=set)  # edges whose backlog did not fit
+    damaged: bool = False  # a batch failed its check in the spool
 
 
 class Composer:
@@ -130,7 +131,8 @@ class Composer:
             batch = self._spool.read(entry)
         except DamagedData as error:
             self._events.append(Refused(error.code, error.message))
-            return None  # a tombstone took its place, to be synced before it is sent
+            outstanding.damaged = True  # a tombstone took its place
+            return None
         schema = edge.schemas[entry.schema_id]
         identity = (int(edge.number), schema.id)
         if identity not in self.declared and identity not in outstanding.declared:

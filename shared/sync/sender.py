@@ -280,8 +280,8 @@ class Sender:
             frames.append(encode(ResultReceipt(device, self._results_through).frame()))
         budget = self._pacing.budget(self._conditions, self._credit_bytes)
         frames += self._composer.compose(self._edges.values(), outstanding, budget)
-        if self._spool.dirty and self._unsynced_since is None:
-            self._unsynced_since = now  # a damaged batch became a tombstone
+        if outstanding.damaged and self._unsynced_since is None:
+            self._unsynced_since = now  # a batch became a tombstone, to be durable before it is sent
         return frames
 
     # --- receiving -----------------------------------------------------------------------------------------

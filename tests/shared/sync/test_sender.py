@@ -84,6 +84,7 @@ def test_the_program_sees_the_disconnection_and_the_return() -> None:
     assert not node.sender.disconnected
 
 
+@pytest.mark.covers("T12")
 def test_a_reply_to_an_earlier_sending_is_dropped() -> None:
     node = pair()
     node.talk()
@@ -195,7 +196,7 @@ def test_a_frontier_follows_everything_before_it_and_is_said_once() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.covers("SO-15")
+@pytest.mark.covers("SO-15", "T3")
 def test_results_are_stored_once_with_their_number() -> None:
     node = pair()
     node.gateway.downlink.rows = [{"km": 1}, {"km": 2}]
@@ -264,6 +265,31 @@ def test_a_batch_that_is_refused_alone_is_quarantined_and_the_rest_goes_on() -> 
     assert first is None or isinstance(first, Tombstone)
     assert logged(node, FrameType.TOMBSTONE) == [(0, 2)]
     assert logged(node) == [(2, 4), (4, 6)]
+
+
+def test_a_batch_that_rotted_in_the_spool_is_given_up_by_name_and_the_rest_goes_on() -> None:
+    node = pair()
+    node.talk()
+    for payload in (b"first batch", b"second batch", b"third batch"):
+        node.append(payload=payload)
+    node.spool.sync()
+    stored = node.disk.open("spool").cache
+    stored[stored.index(b"second batch")] ^= 1
+    node.talk()
+    node.talk(1.0)
+    assert logged(node) == [(0, 2), (4, 6)]
+    assert logged(node, FrameType.TOMBSTONE) == [(2, 4)]
+    assert any(isinstance(event, Refused) and event.code == "spool-payload" for event in node.events)
+
+
+def test_a_receipt_does_not_cost_a_sync_of_its_own() -> None:
+    node = pair()
+    node.append()
+    node.talk()
+    syncs = node.disk.operations
+    node.sender.hurry(5.0)
+    node.talk(5.0)
+    assert node.disk.operations == syncs
 
 
 def test_a_refusal_with_a_time_is_obeyed_and_the_data_kept() -> None:
