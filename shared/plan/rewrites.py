@@ -17,6 +17,7 @@ Applied until nothing changes, in this order, each only where the answer cannot 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from shared.plan import operators as op
@@ -152,7 +153,7 @@ class _Sketch:
         source = self.steps[below]
         if self.readers()[below] != 1:
             return False
-        earlier = _before(source.operator, predicate, self.types()[below].key)
+        earlier = _before(source.operator, predicate, lambda: self.types()[below].key)
         if earlier is None or self._reads_an_edge(source):
             return False
         for position, origin in enumerate(source.inputs):
@@ -176,9 +177,10 @@ class _Sketch:
 
     def fuse(self) -> bool:
         fused = False
+        readers = self.readers()  # fusing two nodes changes nobody else's number of readers
         for number in self.ordered():
             step = self.steps.get(number)
-            if step is None or len(step.inputs) != 1 or self.readers()[step.inputs[0]] != 1:
+            if step is None or len(step.inputs) != 1 or readers[step.inputs[0]] != 1:
                 continue
             below = step.inputs[0]
             together = _fused(self.steps[below].operator, step.operator)
@@ -236,7 +238,7 @@ def _repeats(operator: op.Operator) -> bool:
     return not isinstance(operator, op.Apply) or operator.deterministic
 
 
-def _before(operator: op.Operator, predicate: Expression, key: tuple[str, ...]) -> Expression | None:
+def _before(operator: op.Operator, predicate: Expression, key: Callable[[], tuple[str, ...]]) -> Expression | None:
     """The condition to put on this operator's inputs instead of on its output; None where that differs."""
     columns = set(columns_of(predicate))
     match operator:
@@ -247,7 +249,7 @@ def _before(operator: op.Operator, predicate: Expression, key: tuple[str, ...]) 
         case op.Union() | op.KeyBy():
             return predicate
         case op.WindowAggregate() | op.State() | op.Significant():
-            if columns <= set(key):
+            if columns <= set(key()):
                 return predicate
     return None
 
