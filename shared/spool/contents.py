@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from shared.errors import BrokenInvariant
 from shared.identity import EdgeId
-from shared.spool.entry import DataEntry, Entry, Reason, Tombstone
+from shared.spool.entry import NO_DEADLINE, DataEntry, Entry, Reason, Tombstone
 from shared.spool.ledger import Ledger
 from shared.spool.segment import CONTROL_BYTES, EdgeHead
 
@@ -28,6 +28,7 @@ class EdgeContents:
         self.frozen = 0  # below this an entry may have been sent, so its boundaries stay
         self.batches = 0  # undelivered ones
         self.bytes = 0  # of those
+        self.elements = 0  # covered by those
         self._by_lo: dict[int, Entry] = {}
         self._by_hi: dict[int, Entry] = {}
         self._data: deque[DataEntry] = deque()  # in order; those no longer live are skipped when met
@@ -67,6 +68,7 @@ class EdgeContents:
             if entry.hi > self.delivered:
                 self.batches += 1
                 self.bytes += size_of(entry)
+                self.elements += entry.hi - entry.lo
 
     def _remove(self, entry: Entry) -> None:
         del self._by_lo[entry.lo]
@@ -74,6 +76,7 @@ class EdgeContents:
         if isinstance(entry, DataEntry) and entry.hi > self.delivered:
             self.batches -= 1
             self.bytes -= size_of(entry)
+            self.elements -= entry.hi - entry.lo
 
 
 def size_of(entry: DataEntry) -> int:
@@ -89,8 +92,10 @@ class Contents:
         self.ledger = Ledger()
         self.used_bytes = 0
         self.retained = 0  # entries that are delivered and still here
+        self.retained_bytes = 0  # of the batches among them
         self.next_order = 0
         self.removed: list[DataEntry] = []
+        self._by_deadline: list[tuple[int, int, DataEntry]] = []
         self._by_priority: list[tuple[int, int, int, DataEntry]] | None = None
 
     def edge(self, edge: EdgeId) -> EdgeContents:
@@ -108,6 +113,8 @@ class Contents:
         contents._put(entry)
         self.used_bytes += CONTROL_BYTES + entry.payload_bytes
         self.next_order = entry.order + 1 if entry.order >= self.next_order else self.next_order
+        if entry.deadline != NO_DEADLINE:
+            heapq.heappush(self._by_deadline, (entry.deadline, entry.order, entry))
         if self._by_priority is not None:
             heapq.heappush(self._by_priority, _rank(entry))
 
@@ -128,6 +135,7 @@ class Contents:
         size = CONTROL_BYTES + entry.payload_bytes
         contents.batches -= 1
         contents.bytes -= size
+        contents.elements -= hi - lo
         self.used_bytes -= size
         self.removed.append(entry)
         self.ledger.add(joined)
@@ -187,6 +195,8 @@ class Contents:
             if isinstance(entry, DataEntry):
                 contents.batches -= 1
                 contents.bytes -= size_of(entry)
+                contents.elements -= entry.hi - entry.lo
+                self.retained_bytes += size_of(entry)
             contents.delivered = entry.hi
             self.retained += 1
         contents.frozen = max(contents.frozen, contents.delivered)
@@ -200,6 +210,7 @@ class Contents:
             self._drop(contents, entry)
             contents.kept = entry.hi
             self.retained -= 1
+            self.retained_bytes -= size_of(entry) if isinstance(entry, DataEntry) else 0
 
     def delivered_oldest(self) -> DataEntry | Tombstone | None:
         """The oldest retained entry that is already delivered: the first thing to give back when space is short."""
@@ -208,6 +219,13 @@ class Contents:
         candidates = [c.get(c.kept) for c in self.edges.values() if c.kept < c.delivered]
         entries = [entry for entry in candidates if entry is not None]
         return min(entries, key=lambda e: e.order if isinstance(e, DataEntry) else -1) if entries else None
+
+    def late(self, now_us: int) -> Iterator[DataEntry]:
+        """Pending batches whose deadline has passed; each is told once, so give it up."""
+        while self._by_deadline and self._by_deadline[0][0] < now_us:
+            entry = heapq.heappop(self._by_deadline)[2]
+            if self._is_pending(entry):
+                yield entry
 
     def lowest_priority(self) -> DataEntry | None:
         """The batch to give up first by (priority, deadline, age)."""

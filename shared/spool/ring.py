@@ -19,13 +19,11 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from shared.batch import NO_FRONTIER
 from shared.errors import BrokenInvariant, DamagedData, PeerError, ResurgeError, UsageError
 from shared.identity import DEVICE_ID_BYTES, DeviceId, EdgeId
 from shared.spool.cipher import IN_THE_CLEAR, Cipher
-from shared.spool.contents import Contents, size_of
+from shared.spool.contents import Contents
 from shared.spool.disk import Disk, File
 from shared.spool.entry import PRIORITY_MAX, DataEntry, Entry, Reason, SpooledBatch, Tombstone
 from shared.spool.evict import Evict, Policy, Retain, can_make_room, choice
@@ -47,6 +45,7 @@ from shared.spool.segment import (
     trim_item,
     units_of,
 )
+from shared.spool.statistics import SpoolStatistics, statistics_of
 
 CAPACITY_BYTES_MIN = 4096
 _FILL_BYTES = 1 << 20
@@ -54,29 +53,6 @@ _FILL_BYTES = 1 << 20
 
 class SpoolFull(ResurgeError):
     """The `block` policy: no room until a receipt; the batch was not numbered, keep it and try again."""
-
-
-@dataclass(frozen=True, slots=True)
-class EdgeStatistics:
-    edge: EdgeId
-    head: int  # produced: the next sequence number
-    delivered: int  # acknowledged by receipts up to here
-    batches: int  # spooled and not delivered
-    bytes: int
-    elements: int  # covered by those batches
-    ledgered: int  # elements given up in all
-
-
-@dataclass(frozen=True, slots=True)
-class SpoolStatistics:
-    capacity_bytes: int
-    used_bytes: int
-    batches: int
-    oldest_us: int | None  # when the oldest undelivered batch was spooled, if its writer said
-    edges: tuple[EdgeStatistics, ...]
-    ledgered: dict[Reason, int]  # elements by reason
-    damage: int  # pieces of stored data found damaged since the spool was opened
-    pieces: int  # how many pieces the free space is in
 
 
 class Spool:
@@ -336,41 +312,17 @@ class Spool:
 
     def expire(self, now_us: int) -> list[Tombstone]:
         """Give up every batch whose deadline has passed."""
-        late = [
-            entry
-            for contents in self._contents.edges.values()
-            for entry in contents.entries(contents.delivered)
-            if isinstance(entry, DataEntry) and entry.deadline < now_us
-        ]
+        late = list(self._contents.late(now_us))
         return [self.give_up(entry.edge, entry.lo, entry.hi, Reason.EXPIRED) for entry in late]
 
     def statistics(self) -> SpoolStatistics:
-        ledgered: dict[Reason, int] = {}
-        for total in self.ledger.totals():
-            ledgered[total.reason] = ledgered.get(total.reason, 0) + total.elements
-        edges = tuple(self._edge_statistics(edge) for edge in self._contents.edges)
-        oldest = [entry.spooled_us for c in self._contents.edges.values() if (entry := c.oldest()) is not None]
-        known = [spooled_us for spooled_us in oldest if spooled_us != NO_FRONTIER]
-        return SpoolStatistics(
-            capacity_bytes=self.capacity_bytes,
-            used_bytes=self._contents.used_bytes,
-            batches=sum(edge.batches for edge in edges),
-            oldest_us=min(known, default=None),
-            edges=edges,
-            ledgered=ledgered,
-            damage=self._damage,
-            pieces=self._free.pieces,
+        return statistics_of(
+            self._contents, capacity_bytes=self.capacity_bytes, damage=self._damage, pieces=self._free.pieces
         )
 
     def time_until_overwrite(self, bytes_per_second: float) -> float:
-        """Seconds until something must be given up at this rate, delivered batches not counting as needed."""
-        retained = sum(
-            size_of(entry)
-            for contents in self._contents.edges.values()
-            for entry in contents.entries(contents.kept)
-            if isinstance(entry, DataEntry) and entry.hi <= contents.delivered
-        )
-        room = self.capacity_bytes - self._contents.used_bytes + retained
+        """Seconds until something must be given up at this rate; what is delivered makes way and loses nothing."""
+        room = self.capacity_bytes - self._contents.used_bytes + self._contents.retained_bytes
         return room / bytes_per_second if bytes_per_second > 0 else math.inf
 
     def close(self) -> None:
@@ -463,16 +415,3 @@ class Spool:
             append_item(entry) if isinstance(entry, DataEntry) else tombstone_item(entry) for entry in contents.live()
         ]
         return encode_index(generation, contents.next_order, items)
-
-    def _edge_statistics(self, edge: EdgeId) -> EdgeStatistics:
-        contents = self._contents.edges[edge]
-        spooled = [e for e in contents.entries(contents.delivered) if isinstance(e, DataEntry)]
-        return EdgeStatistics(
-            edge=edge,
-            head=contents.head,
-            delivered=contents.delivered,
-            batches=contents.batches,
-            bytes=contents.bytes,
-            elements=sum(entry.hi - entry.lo for entry in spooled),
-            ledgered=self.ledger.elements(edge),
-        )
