@@ -17,6 +17,9 @@ from cloud_backend.dashboard.overview import Contact, Logged, account, headline,
 from cloud_backend.log.log import Log
 from cloud_backend.results.store import ResultRow, Results
 
+FIRST_LOOK_BYTES = (
+    64 * 1024 * 1024
+)  # of the log, at least: enough for minutes of a large fleet, read in a second or two
 RESULTS_MAX = 2000  # per event: a page that was away long catches up over several
 
 
@@ -62,9 +65,10 @@ class Feed:
         }
 
     def _read_log(self) -> None:
-        if self._position is None:
-            self._position = self._log.start
         end = self._log.durable_end
+        if self._position is None:
+            starts = self._log.segment_starts()
+            self._position = max((start for start in starts if start <= end - FIRST_LOOK_BYTES), default=starts[0])
         for _, record in self._log.read(self._position, end):
             if record.frame:
                 self._arrivals.take(record.received_us, record.frame)

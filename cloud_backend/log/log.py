@@ -132,6 +132,10 @@ class Log:
         """The first offset that is still kept."""
         return bases(self._disk)[0]
 
+    def segment_starts(self) -> list[int]:
+        """Offsets at which the kept segments start, ascending: the places one may start to read at."""
+        return bases(self._disk)
+
     @property
     def end(self) -> int:
         """The offset after the last appended record, durable or not."""
