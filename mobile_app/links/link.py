@@ -1,7 +1,8 @@
 """A link carries one exchange body to the gateway and brings the answer back, or says why it could not.
 
-Whoever is between (a relay, a proxy) sees sealed bytes only. A failed link is an ordinary event, so it is one
-exception with a reason; the sender decides when to try again.
+Whoever is between (a relay, a proxy) can read what passes, but neither alter nor forge it: bodies are authenticated
+end to end, and only HTTPS to the gateway hides them. A failed link is an ordinary event, so it is one exception
+with a reason; the sender decides when to try again.
 """
 
 from __future__ import annotations

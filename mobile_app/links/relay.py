@@ -1,9 +1,10 @@
 """Exchanges over ZeroMQ through a relay: the phone's side, and the relay itself.
 
 Theory of operation. A phone without a way to the gateway sends the very body it would have posted to a relay
-(another node that has one), and gets back the very answer. The relay keeps nothing and can neither read the
-session key nor alter a byte unnoticed: bodies are sealed end to end. So a relay may be killed at any moment;
-phones only see an exchange without an answer, and repeat it.
+(another node that has one), and gets back the very answer. Bodies are authenticated end to end, not encrypted:
+a relay keeps nothing and cannot alter, forge or reuse a byte unnoticed, but whoever runs it **can read** the
+readings that pass through. It can also drop or delay them, so it may as well be killed at any moment; phones only
+see an exchange without an answer, and repeat it.
 
     phone DEALER  -- [id, route, body] -->  ROUTER relay  -- HTTP POST body --> gateway
     phone DEALER  <-- [id, status, answer] --  ROUTER relay <-- answer ----------

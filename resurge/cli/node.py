@@ -80,7 +80,7 @@ def relay(
     seconds: Annotated[float | None, typer.Option("--for", help="End after so many seconds.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Carry other devices' exchanges to the gateway over ZeroMQ. It can neither read nor alter them."""
+    """Carry other devices' exchanges to the gateway over ZeroMQ. A relay can read them, but not alter or forge them."""
     from mobile_app.headless import run_relay
 
     _report(run_relay(bind, gateway, pin=bytes.fromhex(pin), for_s=seconds, say=_say), as_json)

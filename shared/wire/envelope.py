@@ -5,7 +5,8 @@ An exchange is one request and one reply, the same bytes over HTTP and ZeroMQ:
     session id 16 B | counter u64 | frames ... | HMAC-SHA256 32 B over everything before it
 
 The device numbers its requests; a reply repeats the number it answers. Each direction has its own key, so
-neither side's words can be reflected back at it and a relay can neither forge nor alter. Two bodies travel
+neither side's words can be reflected back at it and a relay can neither forge nor alter. It can read: an envelope
+authenticates, it does not encrypt; that is left to TLS, which ends at a relay. Two bodies travel
 outside an envelope because there is no key yet or any more: HELLO with its WELCOME, and a bare REFUSAL. A
 session id never starts with the first byte of a frame, so one look tells an envelope from a frame.
 """
