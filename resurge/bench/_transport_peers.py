@@ -171,7 +171,7 @@ def _mqtt_packet(buffer: bytearray, offset: int) -> tuple[int, int] | None:
 
 
 def serve_gateway(kind: str, directory: Path, port: int) -> None:
-    from cloud_backend.gateway.__main__ import http_protocol
+    from cloud_backend.gateway.__main__ import calm_collector, http_protocol
     from cloud_backend.gateway.address import write_address
     from cloud_backend.gateway.app import create_app
     from cloud_backend.gateway.gateway import Gateway
@@ -190,6 +190,7 @@ def serve_gateway(kind: str, directory: Path, port: int) -> None:
         # Enrolment still needs the app; exchanges meet nothing but the handler.
         await (gateway.ingest if scope.get("path") == "/v1/exchange" else app)(scope, receive, send)
 
+    calm_collector()
     if kind == "gateway":
         _uvicorn(app, port, http=http_protocol())
     else:
