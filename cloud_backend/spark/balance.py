@@ -1,6 +1,6 @@
 """When to divide a vertex differently, and when to ask phones to sample less. Pure decisions.
 
-A hash range whose task takes more than 90 % of the epoch interval is split in half; two neighbours that together
+A hash range whose task takes more than 90 % of the epoch interval is split in half; two neighbours that each
 stay under 30 % are merged (SO-33). One decision per vertex at a time, each after `patience` epochs in a row, so that
 one slow disk write divides nothing. A slot cannot be divided: a single hot key ends in a range of its own.
 
@@ -42,7 +42,7 @@ def redivision(
     pairs = [
         (left, right)
         for left, right in pairwise(ordered)
-        if left.hi == right.lo and max(a + b for a, b in zip(steady[left], steady[right], strict=True)) < MERGE_BELOW
+        if left.hi == right.lo and max(*steady[left], *steady[right]) < MERGE_BELOW
     ]
     if pairs and len(loads) > ranges_min:
         left, right = min(pairs, key=lambda pair: (sum(steady[pair[0]]) + sum(steady[pair[1]]), pair))

@@ -42,6 +42,8 @@ def job(world: World, *options: str) -> Iterator[subprocess.Popen[str]]:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
 
 
 def ready(process: subprocess.Popen[str]) -> dict[str, object]:
