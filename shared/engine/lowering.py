@@ -58,7 +58,7 @@ def stages(fragment: Fragment) -> tuple[list[Stage], dict[int, frozenset[str]], 
     pending: dict[int, tuple[int, list[Expression]]] = {}  # a filter nobody else reads: its input, its predicates
     for node in fragment.nodes:
         sources = tuple(standing.get(number, number) for number in node.inputs)
-        if _changes_nothing(node):
+        if sources and sources[0] not in pending and _changes_nothing(fragment, node):
             standing[node.id] = sources[0]
         elif isinstance(node.operator, op.Where | op.Select):
             origin, predicates = pending.pop(sources[0], (sources[0], []))
@@ -78,12 +78,15 @@ def stages(fragment: Fragment) -> tuple[list[Stage], dict[int, frozenset[str]], 
     return found, needed, standing
 
 
-def _changes_nothing(node: Node) -> bool:
+def _changes_nothing(fragment: Fragment, node: Node) -> bool:
     """Keys that include the device keep rows where they are; a sync's edge is the driver's business."""
     if isinstance(node.operator, op.KeyBy):
         return op.DEVICE in node.operator.columns
-    if isinstance(node.operator, op.Select):  # fewer columns, none computed: whoever reads takes what it needs by name
-        return all(expression == Column(name) for name, expression in node.operator.columns)
+    if isinstance(
+        node.operator, op.Select
+    ):  # fewer columns, none computed, only handed out: outputs take theirs by name
+        plain = all(expression == Column(name) for name, expression in node.operator.columns)
+        return plain and not any(node.id in other.inputs for other in fragment.nodes)
     return isinstance(node.operator, op.Sync | op.SyncBack)
 
 
