@@ -29,6 +29,7 @@ class Downlink:
         self._keys = keys
         self.rows: dict[DeviceId, list[Mapping[str, object]]] = {}
         self.version = 0
+        self.credit_bytes: int | None = None
 
     def results(self, device: DeviceId, after: int, limit: int) -> Sequence[tuple[int, Mapping[str, object]]]:
         rows = self.rows.get(device, [])
@@ -41,7 +42,7 @@ class Downlink:
         return PlanMessage(device, self.version, plan, self._keys.sign(PlanMessage.signed(self.version, plan)))
 
     def hint(self, device: DeviceId) -> Hint | None:
-        return None
+        return None if self.credit_bytes is None else Hint(device, self.credit_bytes, 2.0, {"gps": 0.5})
 
 
 class Cloud:

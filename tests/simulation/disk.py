@@ -132,7 +132,7 @@ class SimulatedDisk:
                 names[name] = chosen
         self._files = names
         self._durable_names = dict(names)
-        self.full = self.sync_fails = False
+        self.sync_fails = False
         self.disarm()
 
     def count_write(self, file: SimulatedFile, offset: int, data: bytes) -> None:

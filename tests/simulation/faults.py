@@ -7,7 +7,10 @@ from random import Random
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tests.simulation.disk import SimulatedDisk
     from tests.simulation.world import World
+
+PUSH_BACK_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ KINDS: dict[str, tuple[float, float, float]] = {
     "cloud-full": (1.5, 1.0, 15.0),
     "cloud-sync-fails": (0.7, 0.0, 0.0),
     "phone-sync-fails": (0.5, 0.0, 0.0),
+    "phone-full": (0.7, 1.0, 15.0),
+    "push-back": (1.0, 0.0, 2000.0),
     "freeze": (0.7, 1.0, 40.0),
     "clock": (0.7, 1.0, 86_400.0),
     "replay": (3.0, 0.0, 0.0),
@@ -69,9 +74,14 @@ def inject(world: World, fault: Fault) -> None:
             cloud.crash(fault.value)
         case "cloud-crash-at-write":
             cloud.disk.arm(int(fault.value))
-        case "cloud-full":
-            cloud.disk.full = True
-            clock.after(fault.value, _space_again, world)
+        case "cloud-full" | "phone-full":
+            disk = cloud.disk if fault.kind == "cloud-full" else phone.disk
+            disk.full = True
+            clock.after(fault.value, _space_again, disk)
+        case "push-back":
+            # No credit at all, or a little; it ends by itself, and with it what it held up.
+            cloud.downlink.credit_bytes = 0 if fault.value < 500 else int(fault.value)
+            clock.after(PUSH_BACK_S, _credit_again, world)
         case "cloud-sync-fails":
             cloud.disk.sync_fails = True
         case "cut" | "cut-up" | "cut-down":
@@ -98,5 +108,9 @@ def inject(world: World, fault: Fault) -> None:
             raise ValueError(f"no fault {fault.kind!r}; expected one of {', '.join(KINDS)}")
 
 
-def _space_again(world: World) -> None:
-    world.cloud.disk.full = False
+def _space_again(disk: SimulatedDisk) -> None:
+    disk.full = False
+
+
+def _credit_again(world: World) -> None:
+    world.cloud.downlink.credit_bytes = None

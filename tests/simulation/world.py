@@ -151,10 +151,11 @@ class World:
         self.network.heal()
         self.cloud.disk.full = self.cloud.disk.sync_fails = False
         self.cloud.disk.disarm()
+        self.cloud.downlink.credit_bytes = None
         self.cloud.start()
         for phone in self.phones:
             phone.sensing = False
-            phone.disk.sync_fails = False
+            phone.disk.full = phone.disk.sync_fails = False
             phone.disk.disarm()
             phone.thaw()
             phone.start()
