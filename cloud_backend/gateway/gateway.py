@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import fcntl
 import json
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ from cloud_backend.gateway.ingest import Ingest
 from cloud_backend.gateway.keys import Keys, load_keys
 from cloud_backend.gateway.metrics import Metrics
 from cloud_backend.gateway.settings import Settings
+from cloud_backend.log.account import Conservation
 from cloud_backend.log.copies import open_disk
 from cloud_backend.log.log import Log
 from cloud_backend.results.store import Results
@@ -64,12 +66,19 @@ class Gateway:
         self._seen: dict[DeviceId, tuple[int, Mapping[str, object] | None]] = {}
         self._roster_changes = self.roster.changes()
         self._trimmed_at = time.monotonic()
+        self._conservation = Conservation(self.log)
+        self._produced: dict[tuple[DeviceId, int], int] = {}  # as devices report it
+        self._quiet_since = self.log.durable_end
 
     async def run(self) -> None:
         """The background task; ends when cancelled."""
         while True:
             await asyncio.sleep(TICK_S)
-            await self.tick()
+            try:
+                await self.tick()
+            except Exception:  # the edge of a task: without it one busy database would end revocation for good
+                logging.getLogger("resurge.gateway").exception("a tick failed; the next one tries again")
+                self.metrics.ticks_failed.inc()
 
     async def tick(self) -> None:
         changes = self.roster.changes()
@@ -82,12 +91,25 @@ class Gateway:
         await asyncio.to_thread(self.downlink.refresh)
         self.metrics.sessions.set(len(self.sessions))
         self.metrics.log_end.set(self.log.durable_end)
+        await self._check_conservation()
         stable = self._stable_offset()
         if stable is not None:
             self.downlink.press(self.log.durable_end - stable, self.settings.backlog_bytes_max)
             if time.monotonic() - self._trimmed_at > TRIM_EVERY_S:
                 self._trimmed_at = time.monotonic()
                 await self.appender.run_when_idle(lambda: self.log.trim(stable))
+
+    async def _check_conservation(self) -> None:
+        """When nothing was logged for a tick: does everything add up? If not, somebody must know at once."""
+        quiet, self._quiet_since = self._quiet_since == self.log.durable_end, self.log.durable_end
+        if not quiet:
+            return
+        found: list[str] = []
+        await self.appender.run_when_idle(lambda: found.extend(self._conservation.check(dict(self._produced))))
+        for text in found:
+            logging.getLogger("resurge.gateway").error("the account does not add up: %s", text)
+            self.roster.audit(now_us(), "account-violated", detail=text)
+        self.metrics.violations.inc(len(found))
 
     async def close(self) -> None:
         """Finish what was received, seal the log, let the home go."""
@@ -107,6 +129,10 @@ class Gateway:
                     self._seen[event.device] = (at_us, None)
             elif isinstance(event, StatusReceived):
                 self._seen[event.device] = (at_us, event.values)
+                produced = event.values.get("produced")
+                if isinstance(produced, int) and not isinstance(produced, bool):
+                    owner = (event.device, event.incarnation)
+                    self._produced[owner] = max(produced, self._produced.get(owner, 0))
             elif isinstance(event, ResultsAcknowledged):
                 self.downlink.acknowledged(event.device, event.through)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from cloud_backend.log.account import EdgeAccount, count
 from cloud_backend.log.format import SEAL, Record, segment_name
 from cloud_backend.log.index import Index
 from cloud_backend.log.segments import Prefix, ReadAhead, bases, sound_prefix
@@ -18,18 +19,6 @@ from shared.identity import EdgeKey
 from shared.spool.disk import Disk
 from shared.wire.frame import FrameType, decode_one
 from shared.wire.messages import Lost
-
-
-@dataclass(slots=True)
-class EdgeAccount:
-    """What the log covers of one edge. `start` is above 0 when older segments were trimmed."""
-
-    start: int
-    through: int
-    delivered: int = 0
-    ledgered: int = 0
-    duplicates: int = 0
-    gaps: int = 0
 
 
 @dataclass(slots=True)
@@ -75,7 +64,7 @@ def verify(disk: Disk) -> Verification:
             else:
                 _check_link(previous, prefix, base)
             for record in _records(ReadAhead(file, base), prefix):
-                _count(result, record)
+                count(result.edges, record)
         finally:
             file.close()
         result.segments += 1
@@ -131,20 +120,3 @@ def _records(ahead: ReadAhead, prefix: Prefix) -> Iterator[bytes]:
         if not header.flags & SEAL:
             yield ahead.frame(position, header)
         position += header.length
-
-
-def _count(result: Verification, data: bytes) -> None:
-    frame, _ = decode_one(data)
-    if frame.type not in (FrameType.DATA, FrameType.TOMBSTONE):
-        return
-    key = EdgeKey(frame.source, frame.incarnation, frame.edge)
-    edge = result.edges.setdefault(key, EdgeAccount(0, 0))
-    lo, hi = frame.seq, frame.seq + frame.count
-    fresh = max(0, hi - max(lo, edge.through))
-    edge.duplicates += hi - lo - fresh
-    edge.gaps += max(0, lo - edge.through)
-    if frame.type is FrameType.DATA:
-        edge.delivered += fresh
-    else:
-        edge.ledgered += fresh
-    edge.through = max(edge.through, hi)

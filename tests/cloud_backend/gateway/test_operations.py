@@ -99,3 +99,17 @@ def test_whatever_tells_about_devices_is_guarded(start, tmp_path):
             asked.append(path)
             assert service.client.get(path).status_code in (401, 403), f"{path} answers anybody"
     assert {"/metrics", "/v1/account", "/v1/overview"} <= set(asked)
+
+
+def test_the_gateway_checks_its_account_when_nothing_moves(service):
+    from shared.wire.frame import encode
+    from shared.wire.messages import Status
+
+    phone = service.phone()
+    phone.send(10)
+    phone.exchange(encode(Status(phone.device, {"produced": 7}).frame()))
+    for _ in range(3):
+        service.client.portal.call(service.gateway.tick)
+    text = service.client.get("/metrics", headers=service.operator()).text
+    assert "resurge_account_violations_total 1.0" in text
+    assert service.gateway.roster.audit_lines()[0][1] == "account-violated"
