@@ -67,7 +67,6 @@ class Gateway:
         self._roster_changes = self.roster.changes()
         self._trimmed_at = time.monotonic()
         self._conservation = Conservation(self.log)
-        self._produced: dict[tuple[DeviceId, int], int] = {}  # as devices report it
         self._quiet_since = self.log.durable_end
 
     async def run(self) -> None:
@@ -105,7 +104,7 @@ class Gateway:
         if not quiet:
             return
         found: list[str] = []
-        await self.appender.run_when_idle(lambda: found.extend(self._conservation.check(dict(self._produced))))
+        await self.appender.run_when_idle(lambda: found.extend(self._conservation.check()))
         for text in found:
             logging.getLogger("resurge.gateway").error("the account does not add up: %s", text)
             self.roster.audit(now_us(), "account-violated", detail=text)
@@ -129,10 +128,6 @@ class Gateway:
                     self._seen[event.device] = (at_us, None)
             elif isinstance(event, StatusReceived):
                 self._seen[event.device] = (at_us, event.values)
-                produced = event.values.get("produced")
-                if isinstance(produced, int) and not isinstance(produced, bool):
-                    owner = (event.device, event.incarnation)
-                    self._produced[owner] = max(produced, self._produced.get(owner, 0))
             elif isinstance(event, ResultsAcknowledged):
                 self.downlink.acknowledged(event.device, event.through)
 

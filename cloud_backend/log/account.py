@@ -1,17 +1,16 @@
 """The account of what the log covers, counted from its records alone, and the check that nothing is missing in it.
 
-produced = delivered + spooled + ledgered. The log knows two of the four; a device reports how much it has produced. So
-what can be checked here, whenever nothing is moving: the records say what the index says, no range is covered twice,
-none is skipped, and no device has more in the log than it ever produced. Any of these would be a bug, or a forgery.
+produced = delivered + spooled + ledgered. The log knows two of the four; what a device reports of the other two is older
+than its last batch. So what is checked here, whenever nothing is moving: the records say what the index says, no range
+is covered twice and none is skipped. Any of these would be a bug.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cloud_backend.log.log import Log
-from shared.identity import DeviceId, EdgeKey
+from shared.identity import EdgeKey
 from shared.wire.frame import FrameType, decode_one
 
 CHECK_BYTES_MAX = 64 * 1024 * 1024  # per look, so that a look after a long backlog stays short
@@ -58,8 +57,8 @@ class Conservation:
         self._edges = {key: EdgeAccount(state.high_water, state.high_water) for key, state in log.edges()}
         self._ledgered = {key: state.ledgered for key, state in log.edges()}
 
-    def check(self, produced: Mapping[tuple[DeviceId, int], int]) -> list[str]:
-        """What does not add up, in words; empty when all does. `produced` is by (device, incarnation)."""
+    def check(self) -> list[str]:
+        """What does not add up, in words; empty when all does."""
         if self._log.end != self._log.durable_end or self._position == self._log.durable_end:
             return []
         end = self._log.durable_end
@@ -69,7 +68,7 @@ class Conservation:
                 return []  # the rest at the next look
             count(self._edges, record.frame)
         self._position = end
-        return [*self._contradictions(), *self._excess(produced)]
+        return self._contradictions()
 
     def _contradictions(self) -> list[str]:
         found: list[str] = []
@@ -83,14 +82,3 @@ class Conservation:
                     f"{edge.gaps} skipped"
                 )
         return found
-
-    def _excess(self, produced: Mapping[tuple[DeviceId, int], int]) -> list[str]:
-        decided: dict[tuple[DeviceId, int], int] = {}
-        for key, state in self._log.edges():
-            owner = (key.device, key.incarnation)
-            decided[owner] = decided.get(owner, 0) + state.high_water
-        return [
-            f"device {device.hex()} has {decided[device, incarnation]} elements in the log and produced {most}"
-            for (device, incarnation), most in produced.items()
-            if decided.get((device, incarnation), 0) > most
-        ]

@@ -102,12 +102,9 @@ def test_whatever_tells_about_devices_is_guarded(start, tmp_path):
 
 
 def test_the_gateway_checks_its_account_when_nothing_moves(service):
-    from shared.wire.frame import encode
-    from shared.wire.messages import Status
-
     phone = service.phone()
     phone.send(10)
-    phone.exchange(encode(Status(phone.device, {"produced": 7}).frame()))
+    next(state for _, state in service.gateway.log.edges()).ledgered = 3  # as a bug in the index would
     for _ in range(3):
         service.client.portal.call(service.gateway.tick)
     text = service.client.get("/metrics", headers=service.operator()).text
