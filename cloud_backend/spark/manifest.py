@@ -86,13 +86,14 @@ class Committed:
     outputs: Mapping[tuple[str, str], RecordFile]
     state: tuple[StatePart, ...]  # together the snapshot of this epoch
     rows_in: int
-    bytes_read: int
+    bytes_read: int  # of its inputs
     seconds: float
     code: str
     plan: int
     quarantined: tuple[Mapping[str, Any], ...] = ()
     stale: bool = False  # rolled back, not yet run again; readers may still use it
     attempt: int = 0
+    state_bytes_read: int = 0  # 0 where the worker still had the state
 
     def to_json(self) -> Entry:
         return {
@@ -101,7 +102,7 @@ class Committed:
             "state": [part.to_json() for part in self.state],
             "rows_in": self.rows_in, "bytes_read": self.bytes_read, "seconds": round(self.seconds, 6),
             "code": self.code, "plan": self.plan, "quarantined": list(self.quarantined), "stale": self.stale,
-            "attempt": self.attempt,
+            "attempt": self.attempt, "state_bytes_read": self.state_bytes_read,
         }  # fmt: skip
 
     @staticmethod
@@ -112,7 +113,7 @@ class Committed:
             state=tuple(StatePart.from_json(part) for part in value["state"]),
             rows_in=value["rows_in"], bytes_read=value["bytes_read"], seconds=value["seconds"], code=value["code"],
             plan=value["plan"], quarantined=tuple(value["quarantined"]), stale=value["stale"],
-            attempt=value["attempt"],
+            attempt=value["attempt"], state_bytes_read=value.get("state_bytes_read", 0),
         )  # fmt: skip
 
     def files(self) -> set[str]:

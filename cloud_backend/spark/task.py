@@ -97,6 +97,7 @@ class _Task:
         self.store = Store(spec["store"])
         self.prefix = f"{_file_name(self.vertex.name)}.{self.range}.e{self.epoch}.g{spec['generation']}.t{spec['term']}"
         self.bytes_read = 0
+        self.state_bytes_read = 0
         self.quarantined: list[dict[str, object]] = []
         self.progress: dict[str, Progress] = {}
         self.cache: list[str] = []
@@ -116,7 +117,7 @@ class _Task:
             "outputs": [[name, reader, *record.to_json()] for (name, reader), record in written.items()],
             "state": [part.to_json() for part in parts], "rows_in": rows_in, "bytes_read": self.bytes_read,
             "code": self.spec["code"], "plan": self.spec["plan"], "quarantined": self.quarantined, "stale": False,
-            "attempt": self.spec.get("attempt", 0), "cache": self.cache,
+            "attempt": self.spec.get("attempt", 0), "cache": self.cache, "state_bytes_read": self.state_bytes_read,
         }  # fmt: skip
 
     # -- inputs ----------------------------------------------------------------------------------------------------
@@ -279,7 +280,7 @@ class _Task:
             loaded = state.load(self.store, key, part.chain, lambda: Pipeline(vertex))
         except DamagedData as error:
             raise _Lost("state", next((name for name in part.chain if name in error.message), ""), error) from error
-        self.bytes_read += loaded.bytes_read
+        self.state_bytes_read += loaded.bytes_read
         self.cache.append(loaded.how)
         assert isinstance(loaded.pipeline, Pipeline)
         return loaded.pipeline, key

@@ -17,6 +17,7 @@ import numpy as np
 
 import resurge as rs
 from cloud_backend.spark import state
+from cloud_backend.spark.schedule import parse_physical
 from cloud_backend.spark.session import SparkRunner, open_session
 from cloud_backend.spark.store import Store
 from cloud_backend.spark.undo import roll_back
@@ -159,16 +160,20 @@ def _rollbacks(
 
     def recover(name: str, vertex: str, rule: Rule, one_range: bool = False) -> float:
         ranges = [first_range] if one_range else None
+        before = {
+            (each, range_): lineage.generation
+            for each, lineages in driver.manifest.vertices.items()
+            for range_, lineage in lineages.items()
+        }
         undone = roll_back(driver.store.root, vertex, 1, ranges=ranges, rule=rule)
         begun = time.perf_counter()
         driver.drain()
         took = time.perf_counter() - begun
-        moved = [each.split(" ") for each in undone.plan.rollback]
         read = sum(
-            driver.manifest.vertices[" ".join(each[:-1])][_range(each[-1])].commits[epoch].bytes_read
-            for each in moved
-            for epoch in range(2, 8)
-            if driver.manifest.vertices[" ".join(each[:-1])][_range(each[-1])].commits[epoch].generation
+            committed.bytes_read + committed.state_bytes_read
+            for vertex_moved, range_ in map(parse_physical, undone.plan.rollback)
+            for epoch, committed in driver.manifest.vertices[vertex_moved][range_].commits.items()
+            if epoch > undone.plan.epoch and committed.generation > before[vertex_moved, range_]
         )
         bytes_read.setdefault(name, []).append((read, undone.cost["state_bytes"] + undone.cost["replay_bytes"]))
         return 1 / took
@@ -184,13 +189,13 @@ def _rollbacks(
     )
     figures["rollback of 6 epochs"] = {name: round(1 / statistics.median(values), 3) for name, values in rates.items()}
     figures["rollback bytes, read and predicted"] = bytes_read
+    off = {
+        name: statistics.median(abs(read / model - 1) for read, model in pairs[1:])
+        for name, pairs in bytes_read.items()
+    }
+    figures["rollback bytes, deviation from the model"] = {name: round(value, 3) for name, value in off.items()}
     return [
+        at_most("bytes read by a full rollback, deviation from |R| S + r lost", off["full"], 0.15),
         at_most("last vertex rolled back, times full rollback", 1 / ratio(rates, "last vertex", "full"), 0.4),
         at_most("one range rolled back, times full rollback", 1 / ratio(rates, "one range", "full"), 0.4),
     ]
-
-
-def _range(text: str) -> Any:
-    from cloud_backend.spark.slots import Range
-
-    return Range.parse(text)

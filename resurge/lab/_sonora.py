@@ -44,11 +44,11 @@ class Recovery:
 
 
 @contextmanager
-def running(epochs: int, rows: int = 4_000) -> Iterator[tuple[World, JobManager]]:
-    """A job that has committed so many epochs."""
+def running(epochs: int, rows: int = 20_000) -> Iterator[tuple[World, JobManager]]:
+    """A job that has committed so many epochs. As in the paper every checkpoint is whole (a chain of one base)."""
     with tempfile.TemporaryDirectory(prefix="resurge-lab-") as directory:
-        world = World(Path(directory), rows, users=20_000, plan=two_stages())
-        driver = world.driver(LocalRunner(), ranges_of=RANGES, chain_max=8)
+        world = World(Path(directory), rows, users=2_000, plan=two_stages())
+        driver = world.driver(LocalRunner(), ranges_of=RANGES, chain_max=1)
         for _ in range(epochs):
             world.append(world.epoch_columns())
             driver.drain()
@@ -75,4 +75,4 @@ def fail_first_stage(driver: JobManager, lost_epochs: int, rule: Rule) -> Recove
         for committed in driver.manifest.vertices[vertex][range_].commits.values()
         if committed.generation > generation and committed.epoch > position - lost_epochs
     ]
-    return Recovery(undone, sum(each.bytes_read for each in again), took, len(again))
+    return Recovery(undone, sum(each.bytes_read + each.state_bytes_read for each in again), took, len(again))
