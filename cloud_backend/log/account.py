@@ -1,8 +1,8 @@
 """The account of what the log covers, counted from its records alone, and the check that nothing is missing in it.
 
-produced = delivered + spooled + ledgered. The log knows two of the four; what a device reports of the other two is older
+produced = delivered + spooled + ledgered. The log knows two of the four; what a device reports of the others is older
 than its last batch. So what is checked here, whenever nothing is moving: the records say what the index says, no range
-is covered twice and none is skipped. Any of these would be a bug.
+is covered twice and none is skipped. Anything else would be a bug.
 """
 
 from __future__ import annotations

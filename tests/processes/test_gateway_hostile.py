@@ -23,7 +23,7 @@ pytestmark = pytest.mark.processes
 
 MEDIA = "application/vnd.resurge.exchange"
 DOCUMENTED = {200, 400, 401, 403, 404, 405, 408, 409, 413, 415, 422, 429}
-REQUESTS = 100_000 if os.environ.get("RESURGE_SOAK") else 10_000
+COUNTS = [10_000, pytest.param(100_000, marks=pytest.mark.soak)]
 
 
 @pytest.fixture
@@ -70,7 +70,8 @@ class Client:
         self._connection.close()
 
 
-def test_ten_thousand_hostile_requests_never_upset_the_gateway(gateway: GatewayProcess, capsys):
+@pytest.mark.parametrize("requests", COUNTS)
+def test_ten_thousand_hostile_requests_never_upset_the_gateway(gateway: GatewayProcess, requests, capsys):
     rng = random.Random(11)
     phone = gateway.phone()
     phone.send(10)
@@ -79,7 +80,7 @@ def test_ten_thousand_hostile_requests_never_upset_the_gateway(gateway: GatewayP
     stranger.enrolled(1)
     client = Client(gateway.port)
     statuses: Counter[int] = Counter()
-    for number in range(REQUESTS):
+    for number in range(requests):
         path, body, headers = _hostile(rng, phone, stranger)
         statuses[client.post(path, body, headers)] += 1
         if number % 500 == 0:
@@ -88,7 +89,7 @@ def test_ten_thousand_hostile_requests_never_upset_the_gateway(gateway: GatewayP
     with capsys.disabled():
         print(f" [{sum(statuses.values())} requests: {dict(sorted(statuses.items()))}]", end="")
     assert set(statuses) <= DOCUMENTED
-    assert sum(count for status, count in statuses.items() if status != 200) > REQUESTS // 2
+    assert sum(count for status, count in statuses.items() if status != 200) > requests // 2
     assert log_bytes(gateway) == before
     assert resident_bytes(gateway) - memory < 50 * 1024 * 1024
     assert phone.send(10) == 20
@@ -141,7 +142,8 @@ def _hostile(rng: random.Random, phone: Phone, stranger: Phone) -> tuple[str, by
     return "/v1/exchange", b"{}", {"content-type": rng.choice(["application/json", "text/plain", "x", MEDIA + ";a=b"])}
 
 
-def test_ten_thousand_replays_change_nothing(gateway: GatewayProcess, capsys):
+@pytest.mark.parametrize("requests", COUNTS)
+def test_ten_thousand_replays_change_nothing(gateway: GatewayProcess, requests, capsys):
     phone, other = gateway.phone("a"), gateway.phone("b")
     exchanges = [phone.session.seal([phone.declare(), phone.batch(lo, lo + 10)]) for lo in range(0, 100, 10)]
     exchanges.append(phone.session.seal([phone.tombstone(100, 110)]))
@@ -152,12 +154,12 @@ def test_ten_thousand_replays_change_nothing(gateway: GatewayProcess, capsys):
     before = log_bytes(gateway)
     rng = random.Random(5)
     statuses: Counter[int] = Counter()
-    for _ in range(REQUESTS):
+    for _ in range(requests):
         body = rng.choice(exchanges) if rng.random() < 0.95 else hello
         statuses[client.post("/v1/exchange", body, {"content-type": MEDIA})] += 1
     client.close()
     with capsys.disabled():
-        print(f" [{REQUESTS} replays: {dict(statuses)}]", end="")
+        print(f" [{requests} replays: {dict(statuses)}]", end="")
     assert set(statuses) == {200}
     assert log_bytes(gateway) == before
 

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import os
+import errno
 from random import Random
 
 import pytest
 
 from cloud_backend.log.format import Record
 from cloud_backend.log.log import Log
-from shared.errors import DamagedData
+from shared.errors import BrokenInvariant, DamagedData, DiskFailed
 from tests.cloud_backend.log.builders import OTHER, PHONE, data, tombstone
 from tests.cloud_backend.log.crash_images import RecordingDisk
-
-IMAGES = 100_000 if os.environ.get("RESURGE_SOAK") else 10_000
 
 
 @pytest.mark.covers("SO-22")
 @pytest.mark.timeout(600)
-def test_a_crash_at_any_write_or_sync_keeps_everything_acknowledged_and_leaves_a_prefix(capsys):
+@pytest.mark.parametrize("least", [10_000, pytest.param(100_000, marks=pytest.mark.soak)])
+def test_a_crash_at_any_write_or_sync_keeps_everything_acknowledged_and_leaves_a_prefix(least, capsys):
     images = lost_tails = seed = 0
-    while images < IMAGES:
-        made, cut = _one_history(Random(seed))
+    while images < least:
+        made, cut = _one_history(Random(least + seed))
         images += made
         lost_tails += cut
         seed += 1
@@ -135,3 +134,48 @@ def test_truncation_at_every_byte_keeps_a_prefix():
         recovered = Log.open(RecordingDisk({name: sound[:length]}))
         kept = [record for _, record in recovered.read(0, recovered.end)]
         assert kept == written[: len(kept)]
+
+
+class RefusingDisk(RecordingDisk):
+    """Fails one operation, the nth, as a full or broken disk does; what a failed write did is up to chance."""
+
+    def __init__(self, fail_at: int, error: int) -> None:
+        super().__init__()
+        self.operations = 0
+        self.fired = False
+        self._fail_at, self._error = fail_at, error
+
+    def moment(self) -> None:
+        self.operations += 1
+        if self.operations == self._fail_at:
+            self.fired = True
+            raise OSError(self._error, "the disk refuses")
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_whatever_the_disk_refuses_nothing_acknowledged_is_lost_and_the_log_goes_on(error, capsys):
+    fired = 0
+    for fail_at in range(10, 110):
+        disk = RefusingDisk(fail_at, error)
+        log = Log.open(disk, segment_bytes=700)
+        acknowledged = mark = 0
+        for _ in range(40):
+            log.append([data(PHONE, mark, mark + 1, bytes(60))])
+            try:
+                log.sync()
+            except DiskFailed:
+                with pytest.raises(BrokenInvariant, match="log-stopped"):
+                    log.append([data(PHONE, mark + 1, mark + 2)])
+                break
+            acknowledged = mark = mark + 1
+        fired += disk.fired
+        image = RecordingDisk(disk.image(Random(fail_at)))
+        reopened = Log.open(image, segment_bytes=700)
+        assert reopened.high_water(PHONE) >= acknowledged
+        again = reopened.high_water(PHONE)
+        reopened.append([data(PHONE, again, again + 1)])
+        reopened.sync()
+        assert len(list(reopened.read(0, reopened.end))) == again + 1
+    with capsys.disabled():
+        print(f" [{fired} refusals fired]", end="")
+    assert fired == 100
