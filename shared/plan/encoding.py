@@ -164,8 +164,11 @@ def _decoded(hint: typing.Any, value: object, where: str) -> typing.Any:
     if hint in RECORDS:
         return _record(hint, value, where)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):  # only "X | None" occurs
-        return None if value is None else _decoded(arguments[0], value, where)
+    if origin in (types.UnionType, typing.Union):  # only "X | None" occurs; a window is itself one of several
+        some = [argument for argument in arguments if argument is not types.NoneType]
+        if value is None:
+            return None
+        return _window(value, where) if len(some) > 1 else _decoded(some[0], value, where)
     if origin is tuple:
         return _tuple(arguments, value, where)
     return _plain(hint, value, where)

@@ -65,7 +65,8 @@ class Stream(Windowing):
 
     def significant(self, *columns: str, metres: float | None = None, change: float | None = None) -> Stream:
         """Only rows that differ enough from the last one kept: `gps.significant("lat", "lon", metres=15)`."""
-        return Stream(draft(op.Significant(columns, metres, change), self.draft))
+        bounds = (None if bound is None else float(bound) for bound in (metres, change))
+        return Stream(draft(op.Significant(columns, *bounds), self.draft))
 
     # --- Keys and several streams -------------------------------------------------------------------------------------
 
