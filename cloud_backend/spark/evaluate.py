@@ -3,7 +3,8 @@ files as a job, on a Spark session.
 
 Everything runs on the cloud side here: each source becomes an edge whose rows are recorded as if an ingest vertex had
 read them, in EPOCHS epochs so that state crosses an epoch, and time moves at the end as it does in the numpy engine.
-Rows of a sink come back by (time, key, order of emission).
+Rows of a feedback enter the epoch after: where there is one, further epochs bring nothing new until the cycle has run
+dry, and only then time moves. Rows of a sink come back by (time, key, order of emission).
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cloud_backend.spark import records
-from cloud_backend.spark.graph import JobGraph, job_graph
+from cloud_backend.spark.graph import FEEDBACK, JobGraph, job_graph
 from cloud_backend.spark.manifest import Committed, ManifestLog, RecordFile
 from cloud_backend.spark.plans import store_plan
 from cloud_backend.spark.schedule import ready_steps, specification
 from cloud_backend.spark.slots import WHOLE, slots_of
 from cloud_backend.spark.store import Store
-from shared.batch import NO_FRONTIER
+from shared.batch import END_OF_TIME, NO_FRONTIER
+from shared.engine.pipeline import FEEDBACK_ROUNDS_MAX
 from shared.errors import ResurgeError, UsageError
 from shared.plan import operators as op
 from shared.plan.graph import Node, Plan
@@ -98,6 +100,7 @@ class _Evaluation:
         self.runner = runner
         self.graph: JobGraph = job_graph(plan, given=True)
         self.log = ManifestLog(self.store)
+        self.epoch = 0
         self.term = self.log.take_over("evaluate")
         number = store_plan(self.store, plan)
         ingests = {name for name in self.graph.order if self.graph.vertices[name].ingest}
@@ -110,11 +113,51 @@ class _Evaluation:
         }
 
     def run(self, given: Mapping[str, Columns], frontier_us: int) -> dict[str, dict[str, np.ndarray]]:
+        cyclic = any(edge.startswith(FEEDBACK) for edge in self.graph.schemas)
         for epoch in range(1, EPOCHS + 1):
-            self._append("cut", epoch=epoch, starts={}, ends={}, frontiers={})
-            for name in self.graph.order:
-                if self.graph.vertices[name].ingest:
-                    self._give(name, epoch, given, frontier_us)
+            self._cut(given, NO_FRONTIER if cyclic or epoch < EPOCHS else frontier_us)
+        self._run_epochs()
+        if cyclic:
+            self._run_dry()
+            self._cut({}, frontier_us)
+            self._run_epochs()
+            if frontier_us < END_OF_TIME:  # after the end of time nothing enters
+                self._run_dry()
+        return {
+            sink.name: self._sink(name, sink.name, sink.key)
+            for name in self.graph.order
+            for sink in self.graph.vertices[name].sinks
+        }
+
+    def _cut(self, given: Mapping[str, Columns], frontier_us: int) -> None:
+        """One more epoch, in which the sources' next share of rows and this frontier arrive."""
+        self.epoch += 1
+        self._append("cut", epoch=self.epoch, starts={}, ends={}, frontiers={})
+        for name in self.graph.order:
+            if self.graph.vertices[name].ingest:
+                self._give(name, given, frontier_us)
+
+    def _run_dry(self) -> None:
+        for _ in range(FEEDBACK_ROUNDS_MAX):
+            if not self._fed_back():
+                return
+            self._cut({}, NO_FRONTIER)
+            self._run_epochs()
+        raise UsageError(
+            f"rows went round a cycle {FEEDBACK_ROUNDS_MAX} times; let a filter in the cycle end", code="engine-cycle"
+        )
+
+    def _fed_back(self) -> int:
+        """Rows that the last epoch recorded on feedback edges."""
+        return sum(
+            record.rows
+            for vertex in self.graph.order
+            for _, committed in self.log.state.record_at(vertex, self.epoch) or ()
+            for (edge, _), record in committed.outputs.items()
+            if edge.startswith(FEEDBACK)
+        )
+
+    def _run_epochs(self) -> None:
         while steps := ready_steps(self.log.state, self.graph):
             specs = [
                 specification(
@@ -130,38 +173,32 @@ class _Evaluation:
                         f"{step.vertex}: {outcome['ok']['quarantined'][0]['reason']}", code="evaluate-failed"
                     )
                 self._append("commit", vertex=step.vertex, ranges={str(step.range): outcome["ok"]})
-        return {
-            sink.name: self._sink(name, sink.name, sink.key)
-            for name in self.graph.order
-            for sink in self.graph.vertices[name].sinks
-        }
 
-    def _give(self, vertex: str, epoch: int, given: Mapping[str, Columns], frontier_us: int) -> None:
+    def _give(self, vertex: str, given: Mapping[str, Columns], frontier_us: int) -> None:
         """Record this epoch's share of a source's rows as its ingest vertex would have."""
         ((edge, readers),) = self.graph.vertices[vertex].readers.items()
         schema = self.graph.schemas[edge]
         columns = given.get(self.names[edge], {"time": np.empty(0, np.int64)} | _empty(schema))
         count = len(columns["time"])
-        share = slice(count * (epoch - 1) // EPOCHS, count * epoch // EPOCHS)
+        share = slice(count * (self.epoch - 1) // EPOCHS, count * self.epoch // EPOCHS)
         rows = records.Rows(
             schema, {name: columns[name][share] for name in schema.names}, columns["time"][share],
             np.arange(count, dtype=np.int64)[share], np.zeros(0, np.uint16),
         )  # fmt: skip
-        floor = frontier_us if epoch == EPOCHS else NO_FRONTIER
         outputs = {}
         for reader, key in readers:
             placed = replace(rows, slot=slots_of(rows.columns, key, len(rows)))
-            data, footer = records.encode(placed, {"floor": floor, "devices": {}, "complete": None})
-            file = self.store.write_file(f"given.e{epoch}.t{self.term}", "record", data, durable=False)
+            data, footer = records.encode(placed, {"floor": frontier_us, "devices": {}, "complete": None})
+            file = self.store.write_file(f"given.e{self.epoch}.t{self.term}", "record", data, durable=False)
             outputs[edge, reader] = RecordFile(file, footer.rows, len(data), footer.digest_of(WHOLE))
-        committed = Committed(epoch, 0, outputs, (), len(rows), 0, 0.0, self.runner.code, self.log.state.plan)
+        committed = Committed(self.epoch, 0, outputs, (), len(rows), 0, 0.0, self.runner.code, self.log.state.plan)
         self._append("commit", vertex=vertex, ranges={str(WHOLE): committed.to_json()})
 
     def _sink(self, vertex: str, sink: str, key: tuple[str, ...]) -> dict[str, np.ndarray]:
         schema = self.graph.plan.sink(sink).type.schema
         parts = [
             records.read_slice(self.store.files / committed.outputs[sink, ""].file, WHOLE)[0]
-            for epoch in range(1, EPOCHS + 1)
+            for epoch in range(1, self.epoch + 1)
             for _, committed in self.log.state.record_at(vertex, epoch) or ()
         ]
         if not parts:
