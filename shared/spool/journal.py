@@ -10,9 +10,17 @@ from __future__ import annotations
 from shared.errors import DiskFailed
 from shared.spool.disk import Disk, File
 from shared.spool.entry import Extent
-from shared.spool.segment import RECORD_ALIGNMENT, RECORD_HEADER_BYTES, UNIT_BYTES, Superblock, encode_record
+from shared.spool.segment import (
+    RECORD_ALIGNMENT,
+    RECORD_HEADER_BYTES,
+    UNIT_BYTES,
+    Superblock,
+    encode_given_up,
+    encode_record,
+)
 
 SPOOL_FILE = "spool"
+GIVEN_UP_FILE = "spool.given-up"
 INDEX_FILES = ("spool.index", "spool.index.copy")
 
 
@@ -86,6 +94,14 @@ class Journal:
             raise self._fail(error) from error
         self._synced = self._offset
         self._written = False
+
+    def note_given_up(self, items: list[bytes]) -> None:
+        """Make it durable that these were given up, without waiting for the payloads written meanwhile."""
+        self.check()
+        try:
+            self._disk.replace(GIVEN_UP_FILE, encode_given_up(self.generation, self._offset, items))
+        except OSError as error:
+            raise self._fail(error) from error
 
     def begin_generation(self, index: bytes) -> None:
         """Put a new index in place, which covers everything gathered, and go on in the other half."""

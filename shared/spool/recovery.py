@@ -23,7 +23,7 @@ from shared.spool.contents import Contents
 from shared.spool.disk import Disk, File
 from shared.spool.entry import DataEntry, Reason, Tombstone
 from shared.spool.extents import FreeExtents
-from shared.spool.journal import INDEX_FILES
+from shared.spool.journal import GIVEN_UP_FILE, INDEX_FILES
 from shared.spool.segment import (
     SUPERBLOCK_STRIDE,
     UNIT_BYTES,
@@ -33,6 +33,7 @@ from shared.spool.segment import (
     Record,
     Superblock,
     decode_append,
+    decode_given_up,
     decode_head,
     decode_index,
     decode_superblock,
@@ -97,7 +98,12 @@ def recover(disk: Disk, file: File) -> Recovered:
     recovery = _Replay(file, block, contents)
     records = list(scan_records(half, generation))
     try:
-        recovery.replay(records)
+        given_up = _read_given_up(disk, generation)
+    except DamagedData:
+        recovery.damage += 1
+        given_up = (0, [])
+    try:
+        recovery.replay(records, *given_up)
     except (ValueError, struct.error, BrokenInvariant) as error:
         raise DamagedData(f"a whole record makes no sense: {error}", code="spool-damaged") from error
     free = recovery.claim_units()
@@ -153,6 +159,18 @@ def _read_index(disk: Disk, block: Superblock) -> tuple[int, Contents, int, int]
     return generation, contents, copies, unreadable
 
 
+def _read_given_up(disk: Disk, generation: int) -> tuple[int, list[Item]]:
+    """(journal offset, items) of what was made durable beside the journal of this generation."""
+    if GIVEN_UP_FILE not in disk.names():
+        return 0, []
+    file = disk.open(GIVEN_UP_FILE)
+    try:
+        written_in, offset, items = decode_given_up(file.read(0, file.size()))
+    finally:
+        file.close()
+    return (offset, items) if written_in == generation else (0, [])
+
+
 def _load(contents: Contents, items: list[Item], block: Superblock) -> None:
     heads: list[EdgeHead] = []
     for kind, body in items:
@@ -184,7 +202,7 @@ class _Replay:
         self.damage = 0
         self.tail = False
 
-    def replay(self, records: list[Record]) -> None:
+    def replay(self, records: list[Record], given_up_at: int, given_up: list[Item]) -> None:
         synced = max((record.synced for record in records), default=0)
         expected = 0
         tail: list[Record] = []
@@ -200,12 +218,29 @@ class _Replay:
                 self.damage += record.offset != expected
                 self._apply(record)
             expected = record.end
-        kept = self._whole_prefix(tail)
+        kept = self._whole_prefix(tail, given_up)
         self.tail = bool(kept)
         for record in kept:
             self._apply(record)
+        end = max([synced, *(record.end for record in kept)])
+        if end < given_up_at:
+            for item in given_up:
+                self._apply_given_up(item)
+            self.tail = True
 
-    def _whole_prefix(self, tail: list[Record]) -> list[Record]:
+    def _apply_given_up(self, item: Item) -> None:
+        """A tombstone or trim that was durable before its record; what it covers beyond the prefix never was."""
+        kind, body = item
+        if kind is Kind.TRIM:
+            self._apply_whole(item)
+            return
+        tombstone = decode_tombstone(body)
+        contents = self._contents.edge(tombstone.edge)
+        lo, hi = max(tombstone.lo, contents.kept), min(tombstone.hi, contents.head)
+        if lo < hi:
+            self._contents.replace(Tombstone(tombstone.edge, lo, hi, tombstone.reason))
+
+    def _whole_prefix(self, tail: list[Record], given_up: list[Item]) -> list[Record]:
         """As many records as leave no batch with half its bytes.
 
         A batch that a later record of the prefix gives up or trims needs none: when this group was durable after
@@ -216,8 +251,8 @@ class _Replay:
         end = len(tail)
         while True:
             for at, entry in torn:
-                later = (item for place, item in items[at + 1 :] if place < end)
-                if items[at][0] < end and not any(_releases(item, entry) for item in later):
+                later = [item for place, item in items[at + 1 :] if place < end]
+                if items[at][0] < end and not any(_releases(item, entry) for item in (*later, *given_up)):
                     end = items[at][0]
                     break
             else:

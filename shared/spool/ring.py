@@ -3,9 +3,9 @@
 Theory of operation. A batch's payload goes into free units of the data area and a record naming it into the
 journal; one `sync` makes both durable (group commit: many appends, one sync). To make room the policy gives up
 batches anywhere in the ring: each leaves a tombstone record, and its units are written over only after that
-record is durable, so a crash finds either the batch or its tombstone, never neither. To keep that from costing
+tombstone is durable, so a crash finds either the batch or its tombstone, never neither. To keep that from costing
 a sync per append the data area is an eighth larger than the capacity: freed units wait there until the next
-sync. Nothing is ever moved.
+sync, or until they are needed, when the tombstones alone are made durable. Nothing is ever moved.
 
 Numbers: an edge's head is in the index and moves with each record, so it survives when the spool is empty or
 trimmed. A trim may be forgotten by a crash: the batches are sent again and the log drops duplicates. What a
@@ -207,7 +207,7 @@ class Spool:
                 return self._bury(Tombstone(batch.edge, batch.lo, batch.hi, Reason.EVICTED))
         units = -(-len(sealed) // UNIT_BYTES)
         if units > self._free.free_units:
-            self.sync()
+            self._free_what_was_given_up()
         entry = DataEntry(
             batch.edge, batch.lo, batch.hi, batch.rows, batch.schema_id, batch.applied, batch.frontier_us, batch.codec,
             batch.priority, batch.deadline, batch.spooled_us, contents.next_order, len(sealed), zlib.crc32(sealed),
@@ -377,6 +377,28 @@ class Spool:
         self._note_tombstone(joined)
         self._flush()
         return joined
+
+    def _free_what_was_given_up(self) -> None:
+        """Freed units are needed before the next sync: first make durable that their batches were given up.
+
+        Only that, in a small file of its own. A sync would do, but it waits for every payload written meanwhile.
+        """
+        if not self._flush():
+            return  # it took a new index, which settled everything
+        items = [
+            item
+            for edge in self._contents.edges.values()
+            for item in (
+                trim_item(edge.edge, edge.delivered, stable=False),
+                trim_item(edge.edge, edge.kept, stable=True),
+            )
+        ]
+        for edge_number, lo in self._unsynced:
+            entry = self._contents.edges[edge_number].get(lo)
+            if isinstance(entry, Tombstone):
+                items.append(tombstone_item(entry))
+        self._journal.note_given_up(items)
+        self._free.settle()
 
     def _note_tombstone(self, joined: Tombstone) -> None:
         self._release_removed()

@@ -1,6 +1,6 @@
 """The spool's bytes: superblock, journal records, index. `docs/formats.md` has the tables.
 
-Two files. `spool` is preallocated and never grows:
+`spool` is preallocated and never grows:
 
     0        superblock, and a second copy at 4096: what never changes after creation
     8192     journal half 0, then journal half 1: small records, one per change
@@ -8,7 +8,8 @@ Two files. `spool` is preallocated and never grows:
 
 `spool.index` is the whole state at the start of a journal generation, put in place atomically. Generation g
 writes its records to half g % 2, so the half that the previous index needs is intact until the next index
-is durable. Nothing here does IO.
+is durable. `spool.given-up` is small: what was given up since the last sync, made durable on its own before the
+space is used again. Nothing here does IO.
 """
 
 from __future__ import annotations
@@ -56,6 +57,9 @@ _HEAD = struct.Struct("<QQQQ")
 _INDEX = struct.Struct("<8sIIQQ")  # magic, version, generation, next order, body length
 _INDEX_MAGIC = b"RSindex\0"
 _ITEM = struct.Struct("<BI")
+
+_GIVEN_UP = struct.Struct("<8sIIII")  # magic, version, generation, journal offset, body length
+_GIVEN_UP_MAGIC = b"RSgivup\0"
 
 
 class Kind(IntEnum):
@@ -291,6 +295,28 @@ def decode_index(data: bytes) -> tuple[int, int, list[Item]]:
     if magic != _INDEX_MAGIC or version != VERSION or _INDEX.size + length + _CHECKSUM.size != len(data):
         raise _inconsistent("the index's header")
     return generation, next_order, decode_items(data[_INDEX.size : -_CHECKSUM.size])
+
+
+def encode_given_up(generation: int, offset: int, items: list[bytes]) -> bytes:
+    """What was given up since the journal was last durable, as of this journal offset."""
+    body = b"".join(items)
+    content = _GIVEN_UP.pack(_GIVEN_UP_MAGIC, VERSION, generation, offset, len(body)) + body
+    return content + _CHECKSUM.pack(crc32(content))
+
+
+def decode_given_up(data: bytes) -> tuple[int, int, list[Item]]:
+    """(generation, journal offset, items)."""
+    if len(data) < _GIVEN_UP.size + _CHECKSUM.size:
+        raise _inconsistent("the list of what was given up")
+    (checksum,) = _CHECKSUM.unpack_from(data, len(data) - _CHECKSUM.size)
+    magic, version, generation, offset, length = _GIVEN_UP.unpack_from(data)
+    if (
+        crc32(data[: -_CHECKSUM.size]) != checksum
+        or (magic, version) != (_GIVEN_UP_MAGIC, VERSION)
+        or _GIVEN_UP.size + length + _CHECKSUM.size != len(data)
+    ):
+        raise _inconsistent("the list of what was given up")
+    return generation, offset, decode_items(data[_GIVEN_UP.size : -_CHECKSUM.size])
 
 
 def units_of(payload_bytes: int) -> int:

@@ -183,3 +183,19 @@ def test_random_lengths_and_numbers_in_metadata_never_escape_as_anything_but_dam
         except DamagedData:
             pass
     assert opened > 1000
+
+
+def test_a_damaged_list_of_what_was_given_up_is_counted_and_costs_no_wrong_payload() -> None:
+    disk = MemoryDisk()
+    spool = Spool.create(disk, capacity_bytes=4096, device=DEVICE, incarnation=1, policy=Policy(), journal_bytes=4096)
+    for _ in range(20):
+        spool.append(batch_for(spool, EDGES[0], 5, 400))
+        spool.append(batch_for(spool, EDGES[1], 5, 500))
+    content = disk.files["spool.given-up"].content
+    for at in range(len(content)):
+        content[at] ^= 0x40
+        again = Spool.open(disk)
+        assert again.statistics().damage >= 1
+        assert_only_right_payloads(again)
+        content[at] ^= 0x40
+    assert Spool.open(disk).statistics().damage == 0
