@@ -108,6 +108,7 @@ class JobManager:
         runner: Runner | None = None,
         operator_modules: Sequence[str] = (),
         settings: JobSettings | None = None,
+        session_settings: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.settings = settings or JobSettings()
@@ -123,7 +124,8 @@ class JobManager:
         if runner is None:
             from cloud_backend.spark.session import SparkRunner, open_session
 
-            runner = SparkRunner(open_session(master), self.store.root / "code", operator_modules)
+            session = open_session(master, settings=dict(session_settings or {}))
+            runner = SparkRunner(session, self.store.root / "code", operator_modules)
         self.runner = runner
         self.manifest_log = ManifestLog(self.store)
         self.events = Events()

@@ -50,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results=Results(options.results),
         operator_modules=options.module,
         settings=settings,
+        session_settings=dict(each.split("=", 1) for each in options.conf),
     )
     _say({"ready": True, "owner": manager.owner, "term": manager.term, "epoch": manager.manifest.last_cut})
     try:
@@ -70,6 +71,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--plan", type=Path, required=True, help="an encoded plan")
     parser.add_argument("--results", type=Path, required=True, help="the results store")
     parser.add_argument("--master", default="local[*]", help="any Spark master")
+    parser.add_argument("--conf", action="append", default=[], help="a Spark setting, as KEY=VALUE")
     parser.add_argument("--module", action="append", default=[], help="a module with users' operator types")
     parser.add_argument("--ranges", type=int, default=2, help="hash ranges of a vertex at its start")
     parser.add_argument("--epoch-s", type=float, default=1.0, help="at most one epoch per this many seconds")

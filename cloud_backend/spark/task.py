@@ -342,12 +342,13 @@ def _unit(edge: str, arrival: ingest.Arrival) -> Unit:
 
 
 def _canonical_order(rows: records.Rows, producer_key: tuple[str, ...]) -> np.ndarray:
-    """By (time, producer's key, producer's number): the same however the producer was divided."""
+    """By (producer's key, producer's number): the same however the producer was divided, and each key's rows in stream
+    order. Where keys meet, the engine's own merge brings them into order of time."""
     order = np.argsort(rows.seq, kind="stable")
     for name in reversed(producer_key):
         if name in rows.columns:
             order = order[np.argsort(rows.columns[name][order], kind="stable")]
-    return order[np.argsort(rows.time_us[order], kind="stable")]
+    return order
 
 
 def _gathered(schema: Schema, batches: Sequence[Batch]) -> records.Rows:

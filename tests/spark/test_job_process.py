@@ -25,11 +25,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
 
 @contextmanager
-def job(world: World, *options: str) -> Iterator[subprocess.Popen[str]]:
+def job(world: World, *options: str, master: str = "local[2]") -> Iterator[subprocess.Popen[str]]:
     (world.root / "plan").write_bytes(encode_plan(world.plan))
     command = [
         sys.executable, "-m", "cloud_backend.spark.job", "--log", str(world.log_dir), "--store", str(world.store_dir),
-        "--plan", str(world.root / "plan"), "--results", str(world.root / "results.sqlite"), "--master", "local[2]",
+        "--plan", str(world.root / "plan"), "--results", str(world.root / "results.sqlite"), "--master", master,
         "--epoch-s", "0.2", "--no-balance", *options,
     ]  # fmt: skip
     process = subprocess.Popen(
