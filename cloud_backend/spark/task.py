@@ -61,7 +61,7 @@ class Poison(Exception):
 _graphs: dict[tuple[str, int], JobGraph] = {}
 
 
-def run(spec: Spec) -> dict[str, Any]:
+def run(spec: Spec, *, pieces: Mapping[str, bytes] | None = None) -> dict[str, Any]:
     """The outcome of a task: {"ok": what to commit} or {"failed": kind, ...}. Never raises for what a rollback or an
     operator can mend."""
     started = time.perf_counter()
@@ -69,7 +69,7 @@ def run(spec: Spec) -> dict[str, Any]:
         for name in spec.get("modules", ()):
             import_module(name)
         graph = _graph(Path(spec["store"]), spec["plan"], given=spec.get("given", False))
-        outcome = _Task(spec, graph).run()
+        outcome = _Task(spec, graph, pieces).run()
     except _Lost as lost:
         return {"failed": lost.kind, "file": lost.file, "message": str(lost), "code": lost.code}
     except Poison as poison:
@@ -88,8 +88,9 @@ class _Lost(Exception):
 
 
 class _Task:
-    def __init__(self, spec: Spec, graph: JobGraph) -> None:
+    def __init__(self, spec: Spec, graph: JobGraph, pieces: Mapping[str, bytes] | None) -> None:
         self.spec = spec
+        self.pieces = pieces  # what the shuffle brought of each record, where files are not read directly
         self.graph = graph
         self.vertex: JobVertex = graph.vertices[spec["vertex"]]
         self.range = Range.parse(spec["range"])
@@ -173,7 +174,7 @@ class _Task:
         progresses: list[Progress] = []
         for name in self.spec["records"].get(entry.edge, ()):
             try:
-                rows, footer, read = records.read_slice(self.store.files / name, self.range)
+                rows, footer, read = self._slice(name)
             except DamagedData as error:
                 raise _Lost("record", name, error) from error
             self.bytes_read += read
@@ -196,6 +197,13 @@ class _Task:
         lo = self.epoch << 32
         batch = Batch(schema, rows.columns, rows.time_us, np.arange(lo, lo + len(rows)), lo, lo + len(rows))
         return [Unit(entry.edge, batch, {"edge": entry.edge}, divisible=True)]
+
+    def _slice(self, name: str) -> tuple[records.Rows, records.Footer, int]:
+        if self.pieces is None:
+            return records.read_slice(self.store.files / name, self.range)
+        if name not in self.pieces:
+            raise DamagedData(f"record {name} is gone; its producer must run again", code="record-missing")
+        return records.decode(self.pieces[name], name, self.range)
 
     # -- running ---------------------------------------------------------------------------------------------------
 
