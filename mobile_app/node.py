@@ -20,6 +20,7 @@ from typing import Any
 
 from mobile_app.clock import EventClock, open_clock
 from mobile_app.computation import Computation
+from mobile_app.first_contact import FirstContact
 from mobile_app.keys import load_keys
 from mobile_app.links.courier import Courier
 from mobile_app.links.link import Link
@@ -42,7 +43,8 @@ from shared.plan.graph import Plan
 from shared.plan.placement import ON_DEVICE
 from shared.plan.wellformed import check_activation
 from shared.spool.disk import PosixDisk
-from shared.spool.ring import SpoolFull, SpoolStatistics
+from shared.spool.ring import SpoolFull
+from shared.spool.statistics import SpoolStatistics
 from shared.stream.registry import references
 from shared.sync.effects import Disconnected, HintArrived, PlanArrived, Reconnected, Refused
 from shared.sync.pacing import Pacing
@@ -91,6 +93,7 @@ class Node:
         self.clock: EventClock = open_clock(
             home, speed=around.speed, not_before_us=None if newest is None else newest.read_until_us
         )
+        contact = FirstContact(home / STATE, {edge: self.spool.head(edge) for edge in self.spool.edges()})
         self.last_refusal = ""
         plan = self._choose_plan()
         self.sender = Sender(
@@ -101,6 +104,7 @@ class Node:
             edges=self._edges.all(),
             results_through=self._results.through,
             plan_version=NO_PLAN if plan is None else plan.version,
+            reaches=contact.reaches,
             now=time.monotonic(),
         )
         self.uplink = Uplink(
@@ -110,6 +114,7 @@ class Node:
             edges=self._edges,
             plans=self._plans,
             results=self._results,
+            contact=contact,
         )
         self.computation: Computation | None = None
         self._recorder: Recorder | None = None

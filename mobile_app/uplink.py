@@ -9,12 +9,13 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable
 
+from mobile_app.first_contact import FirstContact
 from mobile_app.links.courier import Courier
 from mobile_app.links.link import LinkDown
 from mobile_app.plans import Edges, Plans
 from mobile_app.results import Results
 from shared.errors import BrokenInvariant
-from shared.sync.effects import Persist, StoreEdge, StorePlan, StoreResults, SyncSpool
+from shared.sync.effects import Persist, StoreContact, StoreEdge, StorePlan, StoreResults, SyncSpool
 from shared.sync.sender import Sender
 
 
@@ -30,6 +31,7 @@ class Uplink:
         edges: Edges,
         plans: Plans,
         results: Results,
+        contact: FirstContact,
     ) -> None:
         self.sender = sender
         self._courier = courier
@@ -37,6 +39,7 @@ class Uplink:
         self._edges = edges
         self._plans = plans
         self._results = results
+        self._contact = contact
         self._answer: bytes | LinkDown | None = None
         self._body_bytes = 0
         self.exchanges = 0  # answered
@@ -90,6 +93,8 @@ class Uplink:
             self._results.apply((result.seq, result.body) for result in item.results)
         elif isinstance(item, StorePlan):
             self._plans.store(item.version, item.plan)
+        elif isinstance(item, StoreContact):
+            self._contact.made(item.edge)
         else:
             raise BrokenInvariant(f"the sender wants {type(item).__name__} stored", code="uplink-persist")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from shared.identity import edge_id
-from shared.spool.ring import SpoolStatistics
+from shared.spool.statistics import SpoolStatistics
 
 
 def account(statistics: SpoolStatistics) -> dict[str, int]:

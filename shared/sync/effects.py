@@ -37,7 +37,18 @@ class StorePlan:
     plan: bytes
 
 
-Persist: TypeAlias = SyncSpool | StoreEdge | StoreResults | StorePlan
+@dataclass(frozen=True, slots=True)
+class StoreContact:
+    """The gateway's mark of this edge fits the spool: numbered entries may go from now on.
+
+    A driver that can be stopped before its first contact keeps the heads its spool had at the first start since
+    the last contact, and hands them in as `reaches`: that is how an old copy is recognised after a restart, too.
+    """
+
+    edge: EdgeId
+
+
+Persist: TypeAlias = SyncSpool | StoreEdge | StoreResults | StorePlan | StoreContact
 
 
 # What the program may want to know. The disconnection is visible; what it does about it is its own affair.

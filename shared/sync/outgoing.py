@@ -39,6 +39,8 @@ class OutgoingEdge:
     waiting_rows: int = 0
     waiting_bytes: int = 0
     acknowledged: int = 0
+    reach: int = 0  # the gateway may have at most this much of it at the first contact
+    met: bool = False  # the gateway has said how much it has
     frontier_us: int = NO_FRONTIER
     frontier_sent_us: int = NO_FRONTIER
     preview: Preview | None = None
@@ -53,6 +55,7 @@ class Outstanding:
     hello: bool = False
     numbered: list[Frame] = field(default_factory=list)
     declared: set[tuple[int, int]] = field(default_factory=set)
+    asked: set[EdgeId] = field(default_factory=set)  # how much the gateway has of these
     frontiers: dict[EdgeId, int] = field(default_factory=dict)
     status: Mapping[str, object] | None = None
     results_through: int = 0
@@ -81,6 +84,13 @@ class Composer:
     def _fill(self, edge: OutgoingEdge, outstanding: Outstanding, frames: list[bytes], budget: int) -> int:
         """Add what fits of one edge; returns the bytes left. At least one entry goes whatever its size."""
         session = self._session
+        if not edge.met:
+            # A FRONTIER that promises nothing is logged nowhere; its receipt says how much the gateway has.
+            question = Frontier(session.device, session.incarnation, edge.number, edge.reach, NO_FRONTIER)
+            frames.append(encode(question.frame()))
+            outstanding.asked.add(edge.number)
+            edge.waiting_since, edge.waiting_rows, edge.waiting_bytes = None, 0, 0
+            return budget
         if edge.run is not None and (chain := edge.run.signed(session.keys.sign)) is not None:
             frames.append(encode(chain.frame()))
         if edge.number in self.forgotten:

@@ -15,6 +15,11 @@ crash here has forgotten would be given to another element, and that one dropped
 asks for the spool to be synced before the step that sends, and the spool shows only what is durable. Results are
 applied by the driver's store, with their number, in one durable write; the next exchange tells the gateway.
 
+The first thing said of an edge is a question: how much of it do you have? More than this spool had numbered when
+it was opened means that the spool is an old copy (a restored backup): its new elements carry used numbers, and
+would be acknowledged as duplicates and dropped. So nothing numbered goes before the answer. `reaches` may carry
+that limit over from an earlier process that never got an answer; StoreContact says when it is no longer needed.
+
 A batch the gateway will never take (poison) must not block its edge: after a refusal that names the batch as the
 fault, entries go one at a time, and the one that is refused alone is given up in the ledger as quarantined.
 """
@@ -38,6 +43,7 @@ from shared.sync.effects import (
     Reconnected,
     Refused,
     ResultArrived,
+    StoreContact,
     StoreEdge,
     StorePlan,
     StoreResults,
@@ -79,9 +85,14 @@ class Sender:
         edges: Iterable[tuple[str, Schema]] = (),
         results_through: int = 0,
         plan_version: int = -1,
+        reaches: Mapping[EdgeId, int] | None = None,
         now: float = 0.0,
     ) -> None:
-        """`edges`, `results_through` and `plan_version` are what StoreEdge, StoreResults and StorePlan stored."""
+        """`edges`, `results_through` and `plan_version` are what StoreEdge, StoreResults and StorePlan stored.
+
+        `reaches`: what the gateway may have of an edge at most, at the first contact; else the spool's head now.
+        """
+        self._reaches = {} if reaches is None else dict(reaches)
         self._spool = spool
         self._session = session
         self._pacing = pacing
@@ -235,6 +246,7 @@ class Sender:
         if edge is None:
             edge = self._edges[number] = OutgoingEdge(number, name, EdgePolicy())
             edge.run = SignedRun(self._session.device, self._session.incarnation, number)
+            edge.reach = self._reaches.get(number, self._spool.head(number))
         return edge
 
     def _has_more(self, edge: OutgoingEdge) -> bool:
@@ -330,7 +342,9 @@ class Sender:
         self._credit_bytes = None
         before = sum(edge.acknowledged for edge in self._edges.values())
         self._receipts(frames, outstanding, now)
-        if outstanding.numbered and sum(edge.acknowledged for edge in self._edges.values()) <= before:
+        unanswered = any(not self._edges[number].met for number in outstanding.asked)
+        taken = sum(edge.acknowledged for edge in self._edges.values()) > before
+        if unanswered or (outstanding.numbered and not taken):
             # It took nothing of what it was sent. Whatever the reason, asking again at once would not help.
             self._failures += 1
             self._not_before = now + self._pacing.backoff_s(self._failures, self._rng)
@@ -371,21 +385,26 @@ class Sender:
         for edge in self._edges.values():
             first = next(iter(self._spool.pending(edge.number)), None)
             # A backlog goes on at once, and so does what was sent but not taken; newer entries wait their turn.
-            if first is not None and (edge.number in outstanding.left or first.lo < sent.get(edge.number, 0)):
+            goes_on = first is not None and (edge.number in outstanding.left or first.lo < sent.get(edge.number, 0))
+            if goes_on or (edge.number in outstanding.asked and self._has_more(edge)):
                 edge.waiting_since = now - self._patience_s(edge)
 
     def _receipt(self, receipt: Receipt, outstanding: Outstanding) -> None:
         edge = self._edges.get(receipt.edge)
         if edge is None or receipt.incarnation != self._session.incarnation:
             return
-        if receipt.through > self._spool.head(edge.number):
+        most = self._spool.head(edge.number) if edge.met else edge.reach
+        if receipt.through > most:
             # The gateway has numbers this spool never gave: it was restored from an older copy. Going on would
             # give new elements the numbers of old ones.
             raise PeerError(
                 f"the gateway has edge {edge.name!r} up to {receipt.through}, this spool only numbered up to "
-                f"{self._spool.head(edge.number)}; it lost its memory, pair the device again",
+                f"{most}; it lost its memory, pair the device again",
                 code="sync-sequence-behind",
             )
+        if not edge.met:
+            edge.met = True
+            self._persist.append(StoreContact(edge.number))
         if edge.run is not None:
             edge.run.advance([f for f in outstanding.numbered if f.edge == edge.number], receipt.through)
         if receipt.through:

@@ -68,7 +68,7 @@ BUGS = (
         "receipt-beyond-durable",
         ((RECEIVER, "number, edges[number].mark) for number in touched", "number, edges[number].mark + 1) for number in touched"),
          (RING, "if through > contents.delivered and not contents.is_boundary(through):", "if False:"),
-         (SENDER, "if receipt.through > self._spool.head(edge.number):", "if False:"),
+         (SENDER, "if receipt.through > most:", "if False:"),
          (RING, "if contents is None or through > contents.head:", "if contents is None:")),
         ("AcknowledgedIsDurable",),
     ),

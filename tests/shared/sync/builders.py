@@ -99,13 +99,13 @@ class Node:
         self.events: list[object] = []
         self.boot(0.0)
 
-    def boot(self, now: float) -> None:
+    def boot(self, now: float, *, reaches: Mapping[EdgeId, int] | None = None) -> None:
         self.spool = Spool.open(self.disk)
         self.session = DeviceSession(self.keys, self.device, 1)
         self.sender = Sender(
             self.spool, self.session, pacing=self.pacing, rng=self.rng, now=now,
             edges=[(name, SCHEMA) for name in self.policies], results_through=self.results_through,
-            plan_version=self.plan[0],
+            plan_version=self.plan[0], reaches=reaches,
         )  # fmt: skip
         self.edges: dict[str, EdgeId] = {
             name: self.sender.declare(name, SCHEMA, policy) for name, policy in self.policies.items()
