@@ -19,7 +19,7 @@ import json
 import os
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -38,6 +38,7 @@ _TAIL = struct.Struct("<II4s")
 _FIXED = {"time": np.dtype("<i8"), "seq": np.dtype("<i8"), "slot": np.dtype("<u2")}
 FOOTER_BYTES_MAX = 1 << 24
 
+Read = Callable[[int, int], bytes]  # (length, offset) -> bytes, fewer only at the end
 Stored = np.ndarray | tuple[np.ndarray, bytes]  # a column as it is written; text is (offsets, bytes)
 
 
@@ -148,7 +149,8 @@ def read_footer(path: Path) -> Footer:
     except FileNotFoundError:
         raise DamagedData(f"record {path.name} is gone; its producer must run again", code="record-missing") from None
     try:
-        return _footer(handle, path)
+        size = os.fstat(handle).st_size
+        return _footer(lambda length, offset: os.pread(handle, length, offset), size, path.name)
     finally:
         os.close(handle)
 
@@ -160,19 +162,29 @@ def read_slice(path: Path, range_: Range) -> tuple[Rows, Footer, int]:
     except FileNotFoundError:
         raise DamagedData(f"record {path.name} is gone; its producer must run again", code="record-missing") from None
     try:
-        footer = _footer(handle, path)
-        first, last = footer.bounds(range_)
-        rows, read = _rows(handle, path, footer, first, last)
+        size = os.fstat(handle).st_size
+        return _slice(lambda length, offset: os.pread(handle, length, offset), size, path.name, range_)
     finally:
         os.close(handle)
+
+
+def decode(data: bytes, name: str, range_: Range) -> tuple[Rows, Footer, int]:
+    """The same from the bytes of a record."""
+    return _slice(lambda length, offset: data[offset : offset + length], len(data), name, range_)
+
+
+def _slice(read: Read, size: int, name: str, range_: Range) -> tuple[Rows, Footer, int]:
+    footer = _footer(read, size, name)
+    first, last = footer.bounds(range_)
+    rows, taken = _rows(read, name, footer, first, last)
     slots, starts = np.unique(rows.slot, return_index=True)
     found = dict(zip(slots.tolist(), _slot_digests(_stored_columns(rows), starts, len(rows)), strict=True))
     named = {
         slot: digest for slot, digest in zip(footer.slots, footer.digests, strict=True) if range_.lo <= slot < range_.hi
     }
     if found != named:
-        raise DamagedData(f"rows of record {path.name} fail their digest", code="record-digest")
-    return rows, footer, read
+        raise DamagedData(f"rows of record {name} fail their digest", code="record-digest")
+    return rows, footer, taken
 
 
 def _slot_digests(stored: Mapping[str, Stored], starts: np.ndarray, rows: int) -> tuple[str, ...]:
@@ -197,17 +209,16 @@ def _slot_digests(stored: Mapping[str, Stored], starts: np.ndarray, rows: int) -
     return tuple(each.hexdigest() for each in hashes)
 
 
-def _footer(handle: int, path: Path) -> Footer:
-    size = os.fstat(handle).st_size
-    tail = os.pread(handle, _TAIL.size, max(size - _TAIL.size, 0))
+def _footer(read: Read, size: int, name: str) -> Footer:
+    tail = read(_TAIL.size, max(size - _TAIL.size, 0))
     if len(tail) < _TAIL.size:
-        raise DamagedData(f"record {path.name} has {size} bytes, too few for a footer", code="record-torn")
+        raise DamagedData(f"record {name} has {size} bytes, too few for a footer", code="record-torn")
     length, checksum, magic = _TAIL.unpack(tail)
     if magic != MAGIC or length > FOOTER_BYTES_MAX or length + _TAIL.size + _HEAD.size > size:
-        raise DamagedData(f"record {path.name} does not end with a footer", code="record-torn")
-    text = os.pread(handle, length, size - _TAIL.size - length)
+        raise DamagedData(f"record {name} does not end with a footer", code="record-torn")
+    text = read(length, size - _TAIL.size - length)
     if zlib.crc32(text) != checksum:
-        raise DamagedData(f"footer of record {path.name} fails its checksum", code="record-torn")
+        raise DamagedData(f"footer of record {name} fails its checksum", code="record-torn")
     value = json.loads(text)
     return Footer(
         Schema.from_json(value["schema"]),
@@ -220,27 +231,27 @@ def _footer(handle: int, path: Path) -> Footer:
     )
 
 
-def _rows(handle: int, path: Path, footer: Footer, first: int, last: int) -> tuple[Rows, int]:
-    read = 0
+def _rows(read: Read, name: str, footer: Footer, first: int, last: int) -> tuple[Rows, int]:
+    taken = 0
 
-    def piece(name: str, start: int, length: int) -> bytes:
-        nonlocal read
-        data = os.pread(handle, length, footer.columns[name][0] + start)
+    def piece(column: str, start: int, length: int) -> bytes:
+        nonlocal taken
+        data = read(length, footer.columns[column][0] + start)
         if len(data) != length:
-            raise DamagedData(f"column {name!r} of record {path.name} ends early", code="record-torn")
-        read += length
+            raise DamagedData(f"column {column!r} of record {name} ends early", code="record-torn")
+        taken += length
         return data
 
-    def fixed(name: str, dtype: np.dtype) -> np.ndarray:
-        return np.frombuffer(piece(name, dtype.itemsize * first, dtype.itemsize * (last - first)), dtype)
+    def fixed(column: str, dtype: np.dtype) -> np.ndarray:
+        return np.frombuffer(piece(column, dtype.itemsize * first, dtype.itemsize * (last - first)), dtype)
 
-    def text(name: str) -> np.ndarray:
-        offsets = np.frombuffer(piece(name, 4 * first, 4 * (last - first + 1)), "<u4").astype(np.int64)
-        size = footer.columns[name][1] - 4 * (footer.rows + 1)
+    def text(column: str) -> np.ndarray:
+        offsets = np.frombuffer(piece(column, 4 * first, 4 * (last - first + 1)), "<u4").astype(np.int64)
+        size = footer.columns[column][1] - 4 * (footer.rows + 1)
         if int(offsets[-1]) > size or bool((np.diff(offsets) < 0).any()):
-            raise DamagedData(f"text of column {name!r} of record {path.name} has no order", code="record-digest")
+            raise DamagedData(f"text of column {column!r} of record {name} has no order", code="record-digest")
         base = int(offsets[0])
-        data = piece(name, 4 * (footer.rows + 1) + base, int(offsets[-1]) - base)
+        data = piece(column, 4 * (footer.rows + 1) + base, int(offsets[-1]) - base)
         bounds = (offsets - base).tolist()
         try:
             whole = data.decode()
@@ -249,16 +260,16 @@ def _rows(handle: int, path: Path, footer: Footer, first: int, last: int) -> tup
             else:
                 listed = [data[a:b].decode() for a, b in pairwise(bounds)]
         except UnicodeDecodeError:
-            raise DamagedData(f"column {name!r} of record {path.name} is not text", code="record-digest") from None
+            raise DamagedData(f"column {column!r} of record {name} is not text", code="record-digest") from None
         return np.array(listed, np.dtypes.StringDType())
 
     columns = {
         field.name: text("c." + field.name) if field.kind == "str" else fixed("c." + field.name, _dtype(field.kind))
         for field in footer.schema
     }
-    special = {name: fixed(name, dtype) for name, dtype in _FIXED.items()}
+    special = {column: fixed(column, dtype) for column, dtype in _FIXED.items()}
     rows = Rows(footer.schema, columns, special["time"], special["seq"], special["slot"])
-    return rows, read
+    return rows, taken
 
 
 def _stored_columns(rows: Rows) -> dict[str, Stored]:

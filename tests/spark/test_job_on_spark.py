@@ -27,3 +27,35 @@ def test_three_vertices_give_what_one_pipeline_gives_and_the_cache_catches_up(
     print(f"{rows} rows compared, digest {digest[:12]}, cache {driver.events.cache}")
     assert warm > 0
     assert loaded <= 6  # at most once per worker and range; a cache that misses would load 30 times
+
+
+def test_records_through_the_shuffle_give_the_same_as_by_slices(
+    tmp_path: Path, spark: object, runner: SparkRunner
+) -> None:
+    from cloud_backend.spark.shuffle import ShufflingRunner
+
+    shuffling = ShufflingRunner(spark, tmp_path / "code", ["tests.spark.operators"], check=False)  # type: ignore[arg-type]
+    world = World(tmp_path, cells_plan(), make_runner=lambda _: shuffling)
+    driver = world.driver()
+    for _ in range(3):
+        world.append()
+        driver.drain()
+    assert not driver.parked
+    rows, digest = world.check(least_rows=50)
+    print(f"{rows} rows compared, digest {digest[:12]}")
+
+
+def test_a_lost_record_is_noticed_behind_the_shuffle_too(tmp_path: Path, spark: object) -> None:
+    from cloud_backend.spark.shuffle import ShufflingRunner
+
+    shuffling = ShufflingRunner(spark, tmp_path / "code", ["tests.spark.operators"], check=False)  # type: ignore[arg-type]
+    world = World(tmp_path, cells_plan(), make_runner=lambda _: shuffling)
+    driver = world.driver()
+    world.append()
+    driver.step()
+    committed = driver.manifest.vertices["mine"][min(driver.manifest.vertices["mine"])].commits[1]
+    (record,) = [record for (_, reader), record in committed.outputs.items() if reader]
+    (driver.store.files / record.file).unlink()
+    driver.drain()
+    assert len(driver.manifest.rollbacks) == 1
+    world.check(least_rows=10)

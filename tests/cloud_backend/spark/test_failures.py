@@ -169,3 +169,24 @@ def test_stable_results_cannot_be_undone(tmp_path: Path) -> None:
     world.check(least_rows=10)
     with pytest.raises(UsageError, match=r"choose --to 1 or later \[rollback-past-stable\]"):
         roll_back(driver.store.root, "firm", 0)
+
+
+@pytest.mark.covers("T10")
+def test_an_arrival_merge_that_fails_takes_exactly_what_reads_it(tmp_path: Path) -> None:
+    world = World(tmp_path, cells_plan(merge="arrival"))
+    driver = world.driver()
+    for _ in range(3):
+        world.append()
+        driver.drain()
+    lineages = driver.manifest.vertices["cells"]
+    broken = min(lineages)
+    (part,) = lineages[broken].commits[3].state
+    (driver.store.files / part.chain[-1]).unlink()
+    state.forget_all()
+    world.append()
+    driver.drain()
+    (entry,) = driver.manifest.rollbacks
+    readers = {f"everything {range_}" for range_ in driver.manifest.vertices["everything"]}
+    assert set(entry["predicted"]) == {f"cells {broken}"} | readers
+    assert driver.manifest.position("everything") == 4
+    assert driver.manifest.frontier_of("mine") == dict.fromkeys(driver.manifest.vertices["mine"], 4)
