@@ -23,6 +23,7 @@ from shared.errors import UsageError
 
 PR_SET_PDEATHSIG = 1
 STOP_TIMEOUT_S = 15.0
+GROUP_TIMEOUT_S = 5.0  # for what a stopped process had started, to tidy up by itself: a JVM removes its directories
 LOG_TAIL_BYTES = 2000
 
 
@@ -75,6 +76,7 @@ class Process:
                 graceful = False
                 self._running.kill()
                 self._running.wait()
+        _await_group(pid, GROUP_TIMEOUT_S if graceful else 0.0)
         _signal_group(pid, signal.SIGKILL)
         return graceful
 
@@ -159,6 +161,15 @@ def _launch(command: Sequence[str], output: IO[bytes], environment: dict[str, st
 
 def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _await_group(pid: int, timeout_s: float) -> None:
+    """Wait until nothing is left of a group whose leader has ended."""
+    end = time.monotonic() + timeout_s
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        while time.monotonic() < end:
+            os.killpg(pid, 0)
+            time.sleep(0.05)
 
 
 def _signal_group(pid: int, number: int) -> None:

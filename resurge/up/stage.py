@@ -6,6 +6,7 @@ home/spark/            manifest, records, snapshots
 home/results.sqlite    what the job published
 home/phones/NAME/      one device each
 home/output/NAME.txt   what each process said
+home/temporary/        Spark's own
 """
 
 from __future__ import annotations
@@ -78,7 +79,16 @@ class Stage:
             "-m", "cloud_backend.spark.job", "--log", str(self.log), "--store", str(self.spark_store),
             "--plan", str(self.plan), "--results", str(self.results),
         )  # fmt: skip
-        return self._process("spark", command)
+        # What Spark leaves behind when it is killed goes away with the home.
+        temporary = self.home / "temporary"
+        temporary.mkdir(exist_ok=True)
+        process = self._process("spark", command)
+        process.environment = {
+            "TMPDIR": str(temporary),
+            "SPARK_LOCAL_DIRS": str(temporary),
+            "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={temporary}",
+        }
+        return process
 
     def phone(self, story: PhoneStory, link: str, *, already_ran_s: float = 0.0) -> Process:
         """A phone's process. Its outages are counted from its start, so a later start gets what is left of them."""
