@@ -38,16 +38,14 @@ def status(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False) -> N
     if as_json:
         print(json.dumps(value))
         return
-    print(
-        f"driver {value.get('owner', 'none')}, term {value['term']}, epoch {value['epoch']}, stable {value.get('stable')}"
-    )
+    print(f"driver {value.get('owner', 'none')}, term {value['term']}")
+    print(f"  epoch {value['epoch']}, stable up to {value.get('stable', 0)}")
     for name, reason in value.get("parked", {}).items():
         print(f"  parked: {name}: {reason}")
     print(f"  quarantined batches: {value.get('quarantined_count', 0)}")
     for entry in value.get("quarantined", [])[-5:]:
-        print(
-            f"    {entry.get('edge')} {entry.get('device', '')[:8]} [{entry.get('lo')}, {entry.get('hi')}): {entry['reason']}"
-        )
+        place = f"{entry.get('edge')} {entry.get('device', '')[:8]} [{entry.get('lo')}, {entry.get('hi')})"
+        print(f"    {place}: {entry['reason']}")
     for entry in value["rollbacks"][-5:]:
         moved = ", ".join(f"{vertex} {text}" for vertex, text in entry["rollback"])
         print(f"  rolled back to {entry['to']}: {moved} ({entry['reason']})")
