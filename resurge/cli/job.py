@@ -54,6 +54,7 @@ def status(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False) -> N
 @app.command()
 def rollback(
     vertex: Annotated[str, typer.Argument(help="the vertex whose work is undone; `resurge job list` names them")],
+    *,
     to: Annotated[int, typer.Option("--to", help="the last epoch to keep")],
     store: StoreOption = DEFAULT_STORE,
     ranges: Annotated[list[str], typer.Option("--range", help="only these hash ranges, as LO-HI")] = [],  # noqa: B006
@@ -87,9 +88,7 @@ def rollback(
         print(f"  replays     {name:<32} from epoch {first}")
     spent = value["cost"]
     read = spent["state_bytes"] + spent["replay_bytes"]
-    print(
-        f"  reads {read / 1e6:.2f} MB, about {spent['task_seconds']:.1f} s of tasks in {spent['vertex_epochs']:.0f} vertex-epochs"
-    )
+    print(f"  reads {read / 1e6:.2f} MB, about {spent['task_seconds']:.1f} s of tasks")
     print("nothing was changed (--dry-run)" if dry_run else f"done: manifest entry {value['entry']}")
 
 
@@ -114,7 +113,8 @@ def _vertices(store: Path) -> list[dict[str, Any]]:
         newest = [lineage.commits[lineage.position] for lineage in current if lineage.position in lineage.commits]
         found.append(
             {
-                "name": name, "position": manifest.position(name), "ranges": len(current), "oldest": min(kept, default=0),
+                "name": name, "position": manifest.position(name), "ranges": len(current),
+                "oldest": min(kept, default=0),
                 "state_bytes": sum(each.state_bytes for each in newest),
             }
         )  # fmt: skip
