@@ -8,7 +8,7 @@ from typing import Any
 from mobile_app.node import STATUS_FILE
 from mobile_app.plans import Edges
 from mobile_app.results import RESULTS_FILE, KeptResult, Results
-from mobile_app.spools import SPOOL
+from mobile_app.spools import SPOOL, spool_cipher
 from mobile_app.storage import HomeLock, read_json
 from mobile_app.view_state import account, edge_states
 from shared.errors import UsageError
@@ -26,7 +26,7 @@ def inspect(home: Path) -> dict[str, Any]:
     except UsageError:
         return view | {"running": True}
     try:
-        spool = Spool.open(PosixDisk(home / SPOOL))
+        spool = Spool.open(PosixDisk(home / SPOOL), spool_cipher(home))
         try:
             statistics = spool.statistics()
             view |= account(statistics)

@@ -31,7 +31,7 @@ from mobile_app.sensors.choose import Choice, open_source
 from mobile_app.sensors.source import Source
 from mobile_app.settings import Gateway, Settings
 from mobile_app.snapshots import Snapshots
-from mobile_app.spools import BEHIND, STATE, note_behind, open_spool
+from mobile_app.spools import BEHIND, STATE, note_behind, open_spool, spool_cipher
 from mobile_app.storage import HomeLock, publish
 from mobile_app.uplink import Uplink
 from mobile_app.view_state import account, edge_states, spool_state
@@ -52,6 +52,7 @@ from shared.sync.sender import Sender
 from shared.sync.session import DeviceSession
 
 STATUS_FILE = "status.json"
+KEY_PROTECTION = "no key store here: device.key and spool.key are files that only their owner can read"
 TURN_S = 0.25  # how often sensors are read
 PUBLISH_S = 1.0
 HINT_LASTS_S = 60.0  # a gateway repeats a hint while it is meant
@@ -85,10 +86,12 @@ class Node:
         device = device_id(keys.public_key)
         self.device = device.hex()
         self.spool = open_spool(home, device, around.settings, around.gateway)
+        cipher = spool_cipher(home)
+        self._encrypted = cipher is not None
         self._results = Results(home)
         self._edges = Edges(home)
         self._plans = Plans(home)
-        self._snapshots = Snapshots(PosixDisk(home / STATE))
+        self._snapshots = Snapshots(PosixDisk(home / STATE), cipher)
         newest = self._snapshots.newest()
         self.clock: EventClock = open_clock(
             home, speed=around.speed, not_before_us=None if newest is None else newest.read_until_us
@@ -293,7 +296,8 @@ class Node:
             "edges": edge_states(statistics, self._edges.names()),
             "spool": spool_state(statistics, now_us=now_us, full_in_s=full_in_s),
             "loss_window_s": self._around.settings.loss_window_s,
-            "key_protection": "file permissions",
+            "encrypted_at_rest": self._encrypted,
+            "key_protection": KEY_PROTECTION,
         }
 
     def publish(self, *, running: bool = True) -> None:

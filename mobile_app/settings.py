@@ -5,7 +5,8 @@ gateway.json     which gateway, its pinned keys, our incarnation; written by `re
 device.key       this device's private key
 clock.json       event time's anchor (clock.py)
 plan.bin         the newest plan (plans.py)
-spool/ state/    what is not delivered yet, and the operators' state at that point
+spool/ state/    what is not delivered yet, and the operators' state at that point; both encrypted
+spool.key        the key they are encrypted with
 results.sqlite   what came back
 status.json      the running node's view state, for `resurge node status`
 """
@@ -32,6 +33,7 @@ class Settings:
     spool_mb: int = 50  # disk space for what is not delivered yet
     evict: str = "query-aware"  # what goes first when the spool is full: query-aware, oldest, priority, or block
     loss_window_s: float = 5.0  # a kill or power cut loses at most the readings of this long
+    encrypt: bool = True  # spool and state at rest; fixed when the spool is made
     relay: str = ""  # tcp://HOST:PORT of a relay, when there is no way to the gateway
 
 

@@ -26,11 +26,13 @@ from dataclasses import dataclass, replace
 from shared.batch import Batch
 from shared.engine.snapshots import decode_state, encode_state
 from shared.errors import DamagedData
+from shared.spool.cipher import Cipher
 from shared.spool.disk import Disk
 from shared.stream.schema import Schema
 
 FORMAT = 1
 FILES = ("snapshot-0", "snapshot-1")
+ASSOCIATED = b"device snapshot"  # a sealed batch of the spool is not taken for one
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +57,19 @@ class Snapshot:
 
 
 class Snapshots:
-    """The two files. `save` returns when the snapshot is durable."""
+    """The two files, sealed if there is a cipher. `save` returns when the snapshot is durable."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, cipher: Cipher | None = None) -> None:
         self._disk = disk
+        self._cipher = cipher
         self._generation = max((kept.generation for kept in self._kept().values()), default=0)
         self._needed = FILES[1]  # the file that a crash now would go back to: the next one goes into the other
 
     def save(self, snapshot: Snapshot) -> None:
         self._generation += 1
         data = _encode(replace(snapshot, generation=self._generation))
+        if self._cipher is not None:
+            data = self._cipher.seal(data, ASSOCIATED)
         name = FILES[1 - FILES.index(self._needed)]
         new = name not in self._disk.names()
         file = self._disk.open(name, create=new)
@@ -101,7 +106,8 @@ class Snapshots:
                 continue
             file = self._disk.open(name)
             try:
-                kept[name] = _decode(file.read(0, file.size()))
+                data = file.read(0, file.size())
+                kept[name] = _decode(data if self._cipher is None else self._cipher.open(data, ASSOCIATED))
             except DamagedData:
                 continue  # torn by a crash while it was written: the other one is whole
             finally:

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from cloud_backend.results.store import Results, digest_of
 from mobile_app.results import Results as PhoneResults
+from mobile_app.spools import spool_cipher
 from resurge.up.account import Account, count, open_spool
 from resurge.up.expected import expected_results
 from resurge.up.processes import Fleet, Process, wait_until
@@ -227,7 +228,8 @@ class _Show:
 
 def outcome(stage: Stage, plan: Plan, show: _Show) -> Outcome:
     """Count, with nothing running any more."""
-    spools = [open_spool(stage.phone_home(story.name) / "spool") for story in show.stories]
+    homes = [stage.phone_home(story.name) for story in show.stories]
+    spools = [open_spool(home / "spool", spool_cipher(home)) for home in homes]
     try:
         account = count(stage.log, spools)
     finally:

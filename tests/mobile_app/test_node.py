@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import shutil
+import stat
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import resurge as rs
+from mobile_app.inspection import inspect
 from mobile_app.keys import load_keys
 from mobile_app.node import Node, Surroundings
 from mobile_app.sensors.choose import parse_choices
 from mobile_app.settings import Gateway, Settings
+from mobile_app.spools import spool_cipher
 from shared.engine.pipeline import Pipeline
 from shared.errors import DamagedData
 from shared.identity import edge_id
@@ -246,6 +251,63 @@ def test_a_spool_that_lost_its_memory_is_set_aside_when_the_device_is_paired_aga
     bench.start(plan=program, incarnation=2)
     bench.run_until(lambda: any(frame.incarnation == 2 for frame in bench.gateway.records))
     assert (bench.home / "spool-behind-1").is_dir()
+    assert (bench.home / "spool.key-behind-1").exists()
+
+
+@pytest.mark.covers("SO-44")
+def test_a_home_restored_from_an_older_copy_sends_nothing_under_used_numbers_however_often_it_restarts(bench, tmp_path):
+    program = plan(tmp_path, RAW)
+    bench.start(plan=program)
+    bench.run_until(lambda: bench.delivered("raw") > 0)
+    head = bench.node.close()["produced"]
+    copy = tmp_path / "copy"
+    shutil.copytree(bench.home, copy)
+    bench.start(plan=program)
+    bench.run_until(lambda: bench.delivered("raw") > head)
+    bench.node.close()
+    shutil.rmtree(bench.home)
+    shutil.move(copy, bench.home)
+    bench.gateway.down = True
+    for _ in range(2):  # it numbers past the gateway's mark before it meets the gateway again
+        bench.start(plan=program)
+        enough = bench.node.final_account()["produced"] + 60
+        bench.run_until(lambda enough=enough: bench.node.final_account()["produced"] >= enough)
+        bench.node.close()
+    delivered = bench.delivered("raw")
+    bench.gateway.down = False
+    bench.start(plan=program)
+    kept = bench.node.final_account()["spooled"]
+    bench.run_until(lambda: "sync-sequence-behind" in bench.node.last_refusal)
+    assert bench.node.final_account()["spooled"] >= kept > 0
+    assert bench.delivered("raw") == delivered
+
+
+def files_below(directory: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file())
+
+
+@pytest.mark.parametrize("encrypt", [True, False])
+def test_what_lies_on_the_disk_is_encrypted_unless_the_settings_say_otherwise(bench, tmp_path, encrypt):
+    program = plan(tmp_path, "rs.sensor('gps', every='1s').sync('very_recognisable_edge', batch=9999, within='9h')")
+    settings = replace(SETTINGS, encrypt=encrypt)
+    bench.gateway.down = True
+    bench.start(plan=program, settings=settings)
+    bench.run_until(lambda: bench.node.computation is not None and bench.node.computation.readings()["gps"] > 20)
+    account = bench.node.close()
+    assert account["spooled"] > 20
+    assert (spool_cipher(bench.home) is not None) is encrypt
+    # A snapshot holds rows and state in a plain form: its column names show whether it can be read.
+    assert (b"very_recognisable_edge" in files_below(bench.home / "state")) is not encrypt
+    view = inspect(bench.home)
+    assert view["spooled"] == account["spooled"]
+    assert view["encrypted_at_rest"] is encrypt
+    assert "no key store" in view["key_protection"]
+    bench.gateway.down = False
+    bench.start(plan=program, settings=replace(SETTINGS, encrypt=not encrypt))  # fixed when the spool was made
+    bench.run_until(lambda: bench.delivered("very_recognisable_edge") >= account["spooled"])
+    assert stat.S_IMODE((bench.home / "device.key").stat().st_mode) == 0o600
+    if encrypt:
+        assert stat.S_IMODE((bench.home / "spool.key").stat().st_mode) == 0o600
 
 
 def test_a_plan_that_needs_what_is_not_installed_is_refused_and_the_old_one_goes_on(bench, tmp_path, monkeypatch):

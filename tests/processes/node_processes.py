@@ -22,6 +22,7 @@ import numpy as np
 from cloud_backend.coordinator.roster import Roster
 from cloud_backend.log.reader import Reader
 from mobile_app.sensors.synthetic import Synthetic
+from mobile_app.spools import spool_cipher
 from resurge.up.account import Account, count, open_spool
 from shared.identity import device_id, edge_id
 from shared.plan.encoding import encode_plan
@@ -184,7 +185,7 @@ def digest(rows: list[tuple[float, ...]]) -> str:
 
 def account(gateway: GatewayProcess, *phones: Phone) -> Account:
     """Counted from the log and the spools; call it when the phones have stopped."""
-    spools = [open_spool(phone.home / "spool") for phone in phones]
+    spools = [open_spool(phone.home / "spool", spool_cipher(phone.home)) for phone in phones]
     try:
         return count(gateway.home / "log", spools)
     finally:
