@@ -18,10 +18,10 @@ from shared.plan import operators as op
 from shared.plan.fragments import Fragment, Input
 from shared.plan.graph import Plan
 from shared.plan.placement import fragment_input, fragment_outputs
-from shared.stream.drafts import Draft, assemble, user_line
+from shared.stream.drafts import Draft, assemble, located, user_line
 from shared.stream.expressions import FLOATS, TIME
 from shared.stream.schema import Schema, dtype
-from shared.stream.stream import Stream
+from shared.stream.stream import Sink, Stream
 
 ENGINES = ("numpy", "spark")
 OUT = "out"  # the sink of a stream that was given without one
@@ -30,8 +30,9 @@ Columns: TypeAlias = Mapping[str, object]
 Results: TypeAlias = dict[str, dict[str, np.ndarray]]
 
 
+@located
 def evaluate(
-    program: Stream | Plan,
+    program: Stream | Sink | Plan,
     inputs: Mapping[str, Columns],
     *,
     engine: str = "numpy",
@@ -39,9 +40,9 @@ def evaluate(
 ) -> Results:
     """What a program's sinks receive, by name: {sink: {column: values}}, `time` included.
 
-    `program` is a plan, or a stream, whose rows are then the sink "out". `inputs` are the columns of each source by
-    name (a timer's is "timer NAME"): `time` in microseconds, the schema's columns (floats left out are missing, NaN),
-    and `device` where there are several. Rows stand in stream order. At the end every window closes, unless
+    `program` is a plan, a sink, or a stream, whose rows are the sink "out". `inputs` are the columns of each source
+    by name (a timer's is "timer NAME"): `time` in microseconds, the schema's columns (floats left out are missing,
+    NaN), and `device` where there are several. Rows stand in stream order. At the end every window closes, unless
     `frontier_us` says that time has come less far.
 
     >>> rs.evaluate(gps.where(col.accuracy < 50), {"gps": {"time": [0, 1], "accuracy": [9.0, 80.0], ...}})
@@ -58,10 +59,16 @@ def evaluate(
     return _Evaluation(plan, given).run(frontier_us)
 
 
-def plan_of(program: Stream | Plan) -> Plan:
+def plan_of(program: Stream | Sink | Plan) -> Plan:
     """The plan of a program; a bare stream becomes one with the sink "out"."""
     if isinstance(program, Plan):
         return program
+    if isinstance(program, Sink):
+        return assemble([program.draft])
+    if not isinstance(program, Stream):
+        raise UsageError(
+            f"evaluate takes a stream, a sink or a plan, not {type(program).__name__}", code="evaluate-program"
+        )
     sink = Draft(op.Subscribe(OUT), (program.draft,), program.draft.type, user_line())
     return assemble([sink])
 
@@ -92,7 +99,14 @@ def as_columns(plan: Plan, name: str, columns: Columns) -> dict[str, np.ndarray]
         raise UsageError(
             f"input {name!r} lacks the column {absent[0]!r} (needs: {', '.join(wanted)})", code="evaluate-input"
         )
-    arrays = {column: _array(columns[column], kind) for column, kind in wanted.items() if column in columns}
+    unknown = [column for column in columns if column not in wanted]
+    if unknown:
+        raise UsageError(
+            f"input {name!r} has no column {unknown[0]!r} (has: {', '.join(wanted)})", code="evaluate-input"
+        )
+    arrays = {
+        column: _array(name, column, columns[column], kind) for column, kind in wanted.items() if column in columns
+    }
     rows = len(arrays[TIME])
     if op.DEVICE not in arrays:
         arrays[op.DEVICE] = constant("", "str", rows)
@@ -108,8 +122,13 @@ def as_columns(plan: Plan, name: str, columns: Columns) -> dict[str, np.ndarray]
     return {column: arrays[column] for column in wanted}
 
 
-def _array(values: object, kind: str) -> np.ndarray:
-    return values if isinstance(values, np.ndarray) and values.dtype == dtype(kind) else np.array(values, dtype(kind))
+def _array(name: str, column: str, values: object, kind: str) -> np.ndarray:
+    if isinstance(values, np.ndarray) and values.dtype == dtype(kind):
+        return values
+    try:
+        return np.array(values, dtype(kind))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise UsageError(f"column {column!r} of input {name!r} is not {kind}: {error}", code="evaluate-input") from None
 
 
 class _Evaluation:

@@ -29,7 +29,7 @@ from shared.errors import UsageError
 from shared.plan.operators import Sync
 from shared.stream import functions
 from shared.stream.aggregates import Aggregate
-from shared.stream.drafts import at_line, current_program, user_line
+from shared.stream.drafts import current_program, located
 from shared.stream.stream import Stream
 from shared.stream.terms import Operand, Term, call, col, expression_of
 from shared.stream.windowed import WindowedStream
@@ -70,13 +70,10 @@ KINDS = {
 }  # fmt: skip
 
 
+@located
 def sql(query: str, **streams: Stream) -> Stream:
     """The stream that a query describes. FROM names one of `streams`, or a sync edge of the program being written."""
-    line = user_line()
-    try:
-        return _Query(_parsed(query), streams).stream()
-    except UsageError as error:
-        raise error if ", at " in error.message else at_line(error, line) from None
+    return _Query(_parsed(query), streams).stream()
 
 
 def _parsed(query: str) -> ast.Select:
@@ -86,8 +83,10 @@ def _parsed(query: str) -> ast.Select:
         tree = sqlglot.parse_one(_durations_quoted(query))
     except (ParseError, TokenError, RecursionError) as error:
         raise UsageError(f"not SQL that can be read: {str(error).splitlines()[0]}", code="sql-syntax") from None
+    if tree is None or isinstance(tree, ast.Alias | ast.Condition):
+        raise UsageError("a query starts with SELECT", code="sql-syntax")
     if not isinstance(tree, ast.Select):
-        _unsupported(tree.key.upper() if tree is not None else "an empty query")
+        _unsupported(tree.key.upper())
     return tree
 
 
@@ -117,7 +116,7 @@ def _unsupported(what: str) -> NoReturn:
 def _refuse_clauses(tree: ast.Expression, allowed: set[str]) -> None:
     for name, value in tree.args.items():
         if value and name not in allowed:
-            _unsupported(name.strip("_").replace("_", " ").upper())
+            _unsupported(name.strip("_").replace("_", " ").upper().removesuffix("S"))
 
 
 class _Query:

@@ -13,7 +13,7 @@ from shared.plan import operators as op
 from shared.plan.contracts import check_contract
 from shared.plan.graph import StreamType, with_device
 from shared.stream.aggregates import check_aggregate, result_fields
-from shared.stream.expressions import TIME, Expression, is_number, kind_of, literal, unknown_column
+from shared.stream.expressions import FLOATS, TIME, Expression, is_number, kind_of, literal, unknown_column
 from shared.stream.registry import OperatorType, operator_type, parameters_of
 from shared.stream.schema import Field, Schema
 from shared.stream.windows import check_window
@@ -353,6 +353,12 @@ def _stateful(columns: tuple[op.StateColumn, ...], config: bool, inputs: tuple[S
         kind = kind_of(column.update, known)
         if kind != column.kind and not (is_number(kind) and is_number(column.kind)):
             raise UsageError(f"state {column.name!r} is {column.kind}, but its update gives {kind}", code="state-type")
+        if kind in FLOATS and column.kind not in FLOATS:
+            raise UsageError(
+                f"state {column.name!r} starts with the whole number {column.initial}, but its update gives {kind}; "
+                f"start with {column.initial}.0, or cast the update",
+                code="state-type",
+            )
     if config:
         _check_config("state", {column.name: column.initial for column in columns}, inputs[1], source)
     return StreamType(
@@ -384,11 +390,14 @@ def _synced(operator: op.Sync, source: StreamType) -> StreamType:
             f"sync {operator.name!r}: batch is 1 to 1000000 rows, batch_bytes 1 to 16777216, within more than zero",
             code="sync-batch",
         )
-    if operator.codec not in op.CODECS or operator.evict not in op.EVICTIONS:
-        raise UsageError(
-            f"sync {operator.name!r}: codec is one of {', '.join(op.CODECS)}, evict one of {', '.join(op.EVICTIONS)}",
-            code="sync-batch",
-        )
+    for option, given, known in (
+        ("codec", operator.codec, op.CODECS),
+        ("evict", operator.evict, op.EVICTIONS),
+    ):
+        if given not in known:
+            raise UsageError(
+                f"sync {operator.name!r}: {option} {given!r} is not one of {', '.join(known)}", code="sync-batch"
+            )
     return StreamType(with_device(source.schema), source.key)
 
 

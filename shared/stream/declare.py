@@ -12,7 +12,7 @@ from shared.plan.contracts import Contract, check_contract
 from shared.plan.graph import Plan
 from shared.plan.rewrites import rewrite
 from shared.plan.wellformed import check_plan
-from shared.stream.drafts import Draft, assemble
+from shared.stream.drafts import Draft, assemble, located
 from shared.stream.durations import microseconds
 from shared.stream.expressions import literal
 from shared.stream.registry import IN, OUT, OperatorType, register
@@ -23,6 +23,7 @@ Implementation = TypeVar("Implementation", bound=Callable[..., object])
 Ports = Mapping[str, str] | Mapping[str, Mapping[str, str]]
 
 
+@located
 def operator(
     name: str,
     *,
@@ -39,6 +40,7 @@ def operator(
     function works over "rows" or over a "window". Keyword-only arguments with defaults are its parameters.
     """
 
+    @located
     def registered(implementation: Implementation) -> Implementation:
         form = "machine" if inspect.isclass(implementation) else over
         delay_us = 0 if takes_at_least is None else microseconds(takes_at_least)
@@ -55,6 +57,7 @@ def aggregate(
 ) -> Callable[[Implementation], Implementation]:
     """Register a class as an aggregate of one window: add(*values), result(), snapshot(), restore(state)."""
 
+    @located
     def registered(implementation: Implementation) -> Implementation:
         outputs = ((OUT, Schema.of({"value": gives})),)
         _register(implementation, name, "aggregate", ((IN, Schema.of(takes)),), outputs, version, True, 0)
@@ -106,11 +109,13 @@ def _register(  # noqa: PLR0917  # one caller each above, in this order
     )
 
 
+@located
 def lossless(*, delay: str | None = None, order: str = "each") -> Contract:
     """Nothing lost, nothing wrong; optionally within a delay."""
     return _contract(Contract(1.0, 0.0, None if delay is None else microseconds(delay), order))
 
 
+@located
 def lossy(*, keep: float, wrong: float = 0.0, delay: str | None = None, order: str = "each") -> Contract:
     """At least the share `keep` arrives, at most the share `wrong` is wrong."""
     return _contract(Contract(float(keep), float(wrong), None if delay is None else microseconds(delay), order))

@@ -7,12 +7,14 @@ again with that line, so a wrong column or window is reported where it was writt
 from __future__ import annotations
 
 import contextvars
+import functools
 import linecache
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from types import FrameType
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 
@@ -24,6 +26,8 @@ from shared.plan.rewrites import rewrite
 from shared.plan.wellformed import check_plan
 
 Callback = Callable[[Mapping[str, np.ndarray]], None]
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
 
 # Frames of these packages are ours, not the user's; examples are programs like any other.
 _OURS = ("shared.", "resurge.")
@@ -104,9 +108,26 @@ def typed(operator: op.Operator, inputs: tuple[Draft, ...], line: SourceLine) ->
         raise at_line(error, line) from None
 
 
+class ErrorAtLine(UsageError):
+    """A usage error that says where in the user's program it is."""
+
+
 def at_line(error: UsageError, line: SourceLine) -> UsageError:
-    """The same error, saying where in the user's program it is."""
-    return UsageError(f"{error.message}, at {line}", code=error.code)
+    """The same error, saying where in the user's program it is, once."""
+    return error if isinstance(error, ErrorAtLine) else ErrorAtLine(f"{error.message}, at {line}", code=error.code)
+
+
+def located(verb: Callable[Given, Made]) -> Callable[Given, Made]:
+    """A verb whose usage errors say the line of the program that called it."""
+
+    @functools.wraps(verb)
+    def calling(*positional: Given.args, **named: Given.kwargs) -> Made:
+        try:
+            return verb(*positional, **named)
+        except UsageError as error:
+            raise at_line(error, user_line()) from None
+
+    return calling
 
 
 def user_line() -> SourceLine:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from shared.errors import UsageError
 from shared.plan import operators as op
-from shared.stream.drafts import at_line, draft, user_line
+from shared.stream.drafts import draft, located
 from shared.stream.durations import microseconds
 from shared.stream.schema import Schema
 from shared.stream.stream import Stream
@@ -35,7 +35,7 @@ def sensor_schema(name: str, columns: Mapping[str, str] | None) -> Schema:
     known = SENSORS.get(name)
     if known is None:
         near = difflib.get_close_matches(name, SENSORS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f"; did you mean {near[0]!r}?" if near else "."
         raise UsageError(
             f"sensor {name!r} is not known (known: {', '.join(SENSORS)}){hint} Give its columns for one of your own, "
             "like columns={'ppm': 'float64'}",
@@ -44,25 +44,25 @@ def sensor_schema(name: str, columns: Mapping[str, str] | None) -> Schema:
     return known
 
 
+@located
 def sensor(name: str, *, every: str, columns: Mapping[str, str] | None = None) -> Stream:
     """An active stream: one reading of a sensor at every interval. `rs.sensor("gps", every="5s")`."""
-    try:
-        operator = op.Sensor(name, microseconds(every), sensor_schema(name, columns))
-    except UsageError as error:
-        raise at_line(error, user_line()) from None
-    return Stream(draft(operator))
+    return Stream(draft(op.Sensor(name, microseconds(every), sensor_schema(name, columns))))
 
 
+@located
 def timer(every: str, *, name: str | None = None) -> Stream:
     """A tick at every interval, with the column `tick`."""
     return Stream(draft(op.Timer(name or every, microseconds(every))))
 
 
+@located
 def stream(name: str, columns: Mapping[str, str]) -> Stream:
     """A stream that the program appends to while it runs: `node.append(name, rows)`, or `evaluate`'s inputs."""
     return Stream(draft(op.Appended(name, Schema.of(columns))))
 
 
+@located
 def feedback(name: str, columns: Mapping[str, str], *, key: tuple[str, ...] = (op.DEVICE,)) -> Stream:
     """The start of a cycle; close it with `.feed(this)`. Its columns include the key's, `device` need not be named."""
     schema = Schema.of(columns if op.DEVICE in columns or op.DEVICE not in key else {op.DEVICE: "str", **columns})

@@ -11,7 +11,7 @@ from shared.errors import UsageError
 from shared.plan import operators as op
 from shared.plan.contracts import LOSSLESS, Contract
 from shared.plan.graph import StreamType
-from shared.stream.drafts import Callback, Draft, at_line, current_program, draft, user_line
+from shared.stream.drafts import Callback, Draft, current_program, draft, located
 from shared.stream.durations import microseconds
 from shared.stream.expressions import Column, Expression, Value, literal
 from shared.stream.registry import operator_type, parameters_of
@@ -70,6 +70,7 @@ class Stream(Windowing):
 
     # --- Keys and several streams -------------------------------------------------------------------------------------
 
+    @located
     def key_by(self, *columns: str, merge: str = "ordered", idle_after: str | None = None) -> Stream:
         """The same rows kept apart by these columns; by none: all together."""
         idle_after_us = None if idle_after is None else microseconds(idle_after)
@@ -77,18 +78,22 @@ class Stream(Windowing):
 
     group_by = key_by
 
+    @located
     def union(self, *others: Stream, merge: str = "ordered") -> Stream:
         """The rows of all of them; same columns, same key."""
-        return Stream(draft(op.Union(merge), self.draft, *(other.draft for other in others)))
+        return Stream(draft(op.Union(merge), self.draft, *map(_draft_of, others)))
 
+    @located
     def zip(self, other: Stream, *, suffix: str = "_right") -> Stream:
         """The n-th row here with the n-th there."""
-        return Stream(draft(op.Zip(suffix), self.draft, other.draft))
+        return Stream(draft(op.Zip(suffix), self.draft, _draft_of(other)))
 
+    @located
     def combine(self, other: Stream, *, suffix: str = "_right", merge: str = "ordered") -> Stream:
         """The latest row of both, whenever either has a new one."""
-        return Stream(draft(op.Combine(suffix, merge), self.draft, other.draft))
+        return Stream(draft(op.Combine(suffix, merge), self.draft, _draft_of(other)))
 
+    @located
     def join(
         self,
         other: Stream,
@@ -101,39 +106,38 @@ class Stream(Windowing):
         """Every pair of the same key at most `within` apart in time, or from `before` earlier to `after` later."""
         lengths = [0 if bound is None else microseconds(bound) for bound in (before or within, after or within)]
         if not any(lengths):
-            raise at_line(UsageError("join needs within=, before= or after=", code="join-interval"), user_line())
-        return Stream(draft(op.Join(lengths[0], lengths[1], suffix), self.draft, other.draft))
+            raise UsageError("join needs within=, before= or after=", code="join-interval")
+        return Stream(draft(op.Join(lengths[0], lengths[1], suffix), self.draft, _draft_of(other)))
 
+    @located
     def with_latest(
         self, other: Stream, *, defaults: Mapping[str, Value] | None = None, suffix: str = "_right"
     ) -> Stream:
         """Each row here with the last row there at its time; `defaults` stand in before there is one."""
         values = None
+        source = _draft_of(other)
         if defaults is not None:
             wanted = [name for name in other.schema.names if name not in other.key]
             if sorted(defaults) != sorted(wanted):
-                error = UsageError(
-                    f"defaults must give a value for each of {', '.join(wanted)}", code="latest-defaults"
-                )
-                raise at_line(error, user_line())
+                raise UsageError(f"defaults must give a value for each of {', '.join(wanted)}", code="latest-defaults")
             values = tuple(defaults[name] for name in wanted)
-        return Stream(draft(op.Latest(values, suffix), self.draft, other.draft))
+        return Stream(draft(op.Latest(values, suffix), self.draft, source))
 
     # --- State and users' operators -----------------------------------------------------------------------------------
 
+    @located
     def state(self, initial: Mapping[str, Value], *, config: Stream | None = None, **updates: Term | Value) -> Stream:
         """A stateful stream: `x.state({"peak": -1e9}, peak=if_else(col.t > state.peak, col.t, state.peak))`."""
         if sorted(initial) != sorted(updates):
-            error = UsageError(
+            raise UsageError(
                 f"state has {', '.join(initial)}, updates are given for {', '.join(updates) or 'none'}; each needs one",
                 code="state-type",
             )
-            raise at_line(error, user_line())
         columns = tuple(
             op.StateColumn(name, literal(value).kind, value, expression_of(updates[name]))
             for name, value in initial.items()
         )
-        sources = (self.draft,) if config is None else (self.draft, config.draft)
+        sources = (self.draft,) if config is None else (self.draft, _draft_of(config))
         return Stream(draft(op.State(columns, config is not None), *sources))
 
     def apply(
@@ -153,6 +157,7 @@ class Stream(Windowing):
 
     # --- Where streams cross and end ----------------------------------------------------------------------------------
 
+    @located
     def sync(
         self,
         name: str | None = None,
@@ -191,16 +196,17 @@ class Stream(Windowing):
             program.callbacks[name] = callback
         return sink
 
+    @located
     def feed(self, feedback: Stream) -> Sink:
         """Close a cycle: these rows come out of a stream made with `rs.feedback`."""
-        source = feedback.draft.operator
+        source = _draft_of(feedback).operator
         if not isinstance(source, op.Feedback):
-            error = UsageError("feed takes a stream made with rs.feedback(...)", code="graph-input")
-            raise at_line(error, user_line())
+            raise UsageError("feed takes a stream made with rs.feedback(...)", code="graph-input")
         fed = draft(op.Feed(source.name), self.draft)
         feedback.draft.companions.append(fed)
         return Sink(fed)
 
+    @located
     def read(self, sensor: str, columns: Mapping[str, str] | None = None) -> Stream:
         """One reading of a sensor for every row here: adaptive sampling. `signals.read("gps")`."""
         from shared.stream.sources import sensor_schema
@@ -217,17 +223,18 @@ class Sink:
         self.draft = made
         self.callback = callback
 
+    @located
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_") or not hasattr(Stream, name):
             raise AttributeError(name)
-        error = UsageError(
+        raise UsageError(
             f".{name}(...) follows {op.operator_name(self.draft.operator)!r}, which hands rows to the outside world; a "
             "plan does not connect the outside with itself. Write the verb on the stream before it",
             code="graph-outside",
         )
-        raise at_line(error, user_line())
 
 
+@located
 def applied(
     operator: str,
     streams: tuple[Stream, ...],
@@ -238,29 +245,31 @@ def applied(
     parameters: Mapping[str, Value],
 ) -> Stream:
     """A use of a registered operator type; checks its ports and parameters."""
-    line = user_line()
-    try:
-        kind = operator_type(operator)
-        if len(streams) != len(kind.inputs):
-            ports = ", ".join(port for port, _ in kind.inputs)
-            raise UsageError(
-                f"operator type {operator!r} has the input ports ({ports}) and each takes exactly one stream; "
-                f"{len(streams)} given",
-                code="graph-input",
-            )
-        built = op.Apply(
-            operator,
-            kind.version,
-            parameters_of(kind, parameters),
-            window,
-            kind.deterministic,
-            config is not None,
-            None if within is None else microseconds(within),
+    kind = operator_type(operator)
+    if len(streams) != len(kind.inputs):
+        ports = ", ".join(port for port, _ in kind.inputs)
+        raise UsageError(
+            f"operator type {operator!r} has the input ports ({ports}) and each takes exactly one stream; "
+            f"{len(streams)} given",
+            code="graph-input",
         )
-    except UsageError as error:
-        raise at_line(error, line) from None
-    sources = tuple(stream.draft for stream in streams)
-    return Stream(draft(built, *sources, *(() if config is None else (config.draft,))))
+    built = op.Apply(
+        operator,
+        kind.version,
+        parameters_of(kind, parameters),
+        window,
+        kind.deterministic,
+        config is not None,
+        None if within is None else microseconds(within),
+    )
+    sources = streams if config is None else (*streams, config)
+    return Stream(draft(built, *map(_draft_of, sources)))
+
+
+def _draft_of(stream: Stream) -> Draft:
+    if not isinstance(stream, Stream):
+        raise UsageError(f"expected a stream, not {type(stream).__name__} {stream!r}", code="graph-input")
+    return stream.draft
 
 
 def _first_source_name(made: Draft) -> str:

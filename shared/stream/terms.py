@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from shared.errors import UsageError
+from shared.stream.drafts import located
 from shared.stream.expressions import FUNCTIONS, Binary, Call, Cast, Column, Expression, Unary, literal, text_of
 from shared.stream.schema import KINDS
 
@@ -27,6 +28,7 @@ class Term:
     def __hash__(self) -> int:
         return hash(self.expression)
 
+    @located
     def __bool__(self) -> bool:
         raise UsageError(
             f"{text_of(self.expression)} has no truth value while the program is written; use & | ~ and brackets "
@@ -112,6 +114,7 @@ class Term:
     def __abs__(self) -> Term:
         return Term(Call("abs", (self.expression,)))
 
+    @located
     def cast(self, kind: str) -> Term:
         """This value as another kind; float to whole number truncates."""
         if kind not in KINDS:
@@ -152,6 +155,7 @@ def expression_of(value: object) -> Expression:
     return value.expression if isinstance(value, Term) else literal(value)
 
 
+@located
 def call(function: str, *arguments: Operand) -> Term:
     """A named function of the expression language, e.g. call("hypot", col.x, col.y)."""
     if function not in FUNCTIONS:

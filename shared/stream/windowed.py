@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from shared.errors import UsageError
 from shared.plan import operators as op
 from shared.stream.aggregates import Aggregate
-from shared.stream.drafts import Draft, at_line, draft, user_line
+from shared.stream.drafts import Draft, draft, located
 from shared.stream.durations import microseconds
 from shared.stream.expressions import Value
 from shared.stream.windows import CountWindow, SessionWindow, SlidingTimeWindow, TimeWindow, Window, check_window
@@ -21,14 +21,16 @@ class Windowing:
 
     draft: Draft
 
+    @located
     def tumbling(
         self, size: str | None = None, *, count: int | None = None, lateness: str | None = None
     ) -> WindowedStream:
         """One window after another: `tumbling("1m")` or `tumbling(count=60)`."""
         if _by_count(size, count):
             return self._windowed(CountWindow(count or 0, count or 0), lateness)
-        return self._windowed(TimeWindow(_us(size), _us(size)), lateness)
+        return self._windowed(TimeWindow(microseconds(size or ""), microseconds(size or "")), lateness)
 
+    @located
     def hopping(
         self,
         size: str | None = None,
@@ -43,41 +45,31 @@ class Windowing:
             return self._windowed(
                 CountWindow(count or 0, (count or 0) if every_count is None else every_count), lateness
             )
-        return self._windowed(TimeWindow(_us(size), _us(every or size)), lateness)
+        return self._windowed(TimeWindow(microseconds(size or ""), microseconds(every or size or "")), lateness)
 
+    @located
     def sliding(
         self, size: str | None = None, *, count: int | None = None, lateness: str | None = None
     ) -> WindowedStream:
         """One window per row, ending with it: `sliding("30s")`, or its last rows: `sliding(count=12)`."""
         if _by_count(size, count):
             return self._windowed(CountWindow(count or 0, 1), lateness)
-        return self._windowed(SlidingTimeWindow(_us(size)), lateness)
+        return self._windowed(SlidingTimeWindow(microseconds(size or "")), lateness)
 
+    @located
     def session(self, gap: str, *, lateness: str | None = None) -> WindowedStream:
         """Rows until nothing comes for `gap`: `session(gap="5m")`."""
-        return self._windowed(SessionWindow(_us(gap)), lateness)
+        return self._windowed(SessionWindow(microseconds(gap)), lateness)
 
     def _windowed(self, window: Window, lateness: str | None) -> WindowedStream:
-        try:
-            check_window(window)
-            lateness_us = 0 if lateness is None else microseconds(lateness)
-        except UsageError as error:
-            raise at_line(error, user_line()) from None
-        return WindowedStream(self.draft, window, lateness_us)
+        check_window(window)
+        return WindowedStream(self.draft, window, 0 if lateness is None else microseconds(lateness))
 
 
 def _by_count(size: str | None, count: int | None) -> bool:
     if (size is None) == (count is None):
-        error = UsageError("a window has a size in time ('5s') or in rows (count=12), one of them", code="window-size")
-        raise at_line(error, user_line())
+        raise UsageError("a window has a size in time ('5s') or in rows (count=12), one of them", code="window-size")
     return count is not None
-
-
-def _us(size: str | None) -> int:
-    try:
-        return microseconds(size or "")
-    except UsageError as error:
-        raise at_line(error, user_line()) from None
 
 
 class WindowedStream:
@@ -88,10 +80,17 @@ class WindowedStream:
         self.window = window
         self.lateness_us = lateness_us
 
+    @located
     def aggregate(self, **aggregates: Aggregate) -> Stream:
         """One row per window and key: `.aggregate(km=rs.path_km("lat", "lon"), points=rs.count())`."""
         from shared.stream.stream import Stream
 
+        for name, chosen in aggregates.items():
+            if not isinstance(chosen, Aggregate):
+                raise UsageError(
+                    f"{name}={chosen!r} is not an aggregate; expected one like {name}=rs.mean('column')",
+                    code="aggregate-type",
+                )
         operator = op.WindowAggregate(self.window, tuple(aggregates.items()), self.lateness_us)
         return Stream(draft(operator, self.source))
 

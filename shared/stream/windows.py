@@ -81,6 +81,8 @@ def check_window(window: Window) -> None:
                     code="window-hop",
                 )
         case CountWindow(size, hop):
+            if not (isinstance(size, int) and isinstance(hop, int)):
+                raise UsageError(f"a window holds a whole number of rows, not {size} every {hop}", code="window-size")
             if not 0 < size <= COUNT_MAX:
                 raise UsageError(f"a window holds 1 to {COUNT_MAX} rows, not {size}", code="window-size")
             if not 0 < hop <= size:

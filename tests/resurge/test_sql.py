@@ -96,7 +96,7 @@ def test_from_finds_the_sync_edges_of_the_program_being_written() -> None:
         ("SELECT v FROM football ORDER BY v", "sql-unsupported", "ORDER"),
         ("SELECT v FROM football LIMIT 3", "sql-unsupported", "LIMIT"),
         ("SELECT DISTINCT v FROM football", "sql-unsupported", "DISTINCT"),
-        ("SELECT a.v FROM football a JOIN football b ON a.sid = b.sid", "sql-unsupported", "JOINS|ALIAS"),
+        ("SELECT a.v FROM football a JOIN football b ON a.sid = b.sid", "sql-unsupported", "JOIN|ALIAS"),
         ("WITH x AS (SELECT 1) SELECT v FROM football", "sql-unsupported", "WITH"),
         ("SELECT v FROM (SELECT v FROM football)", "sql-unsupported", "subquery"),
         ("SELECT sin(v) AS s FROM football", "sql-unsupported", "SIN"),
