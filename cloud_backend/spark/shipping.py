@@ -37,8 +37,9 @@ def source_files(operator_modules: Iterable[str] = ()) -> dict[str, Path]:
         files[name.replace(".", "/") + ".py"] = Path(module.__file__)
         for depth in range(1, name.count(".") + 1):
             parent = import_module(".".join(name.split(".")[:depth]))
-            if parent.__file__:
-                files["/".join([*name.split(".")[:depth], "__init__.py"])] = Path(parent.__file__)
+            # A zip knows no package without __init__.py; an empty one stands for it.
+            opening = Path(parent.__file__) if parent.__file__ else Path(__file__).with_name("__init__.py")
+            files["/".join([*name.split(".")[:depth], "__init__.py"])] = opening
     return files
 
 
