@@ -17,7 +17,11 @@ def spark() -> Iterator[object]:
     session.stop()
 
 
+# Workers are reused and import a package once: all operator modules of the tests must be in one zip.
+OPERATOR_MODULES = ["tests.spark.operators", "tests.conformance.programs"]
+
+
 @pytest.fixture(scope="session")
 def runner(spark: object, tmp_path_factory: pytest.TempPathFactory) -> SparkRunner:
-    """Our code shipped to the session's workers, the test operators included."""
-    return SparkRunner(spark, Path(tmp_path_factory.mktemp("code")), ["tests.spark.operators"])  # type: ignore[arg-type]
+    """Our code shipped to the session's workers, the tests' operators included."""
+    return SparkRunner(spark, Path(tmp_path_factory.mktemp("code")), OPERATOR_MODULES)  # type: ignore[arg-type]

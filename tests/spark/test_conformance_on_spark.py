@@ -16,8 +16,8 @@ SMALL = 120
 
 
 @pytest.fixture(scope="module")
-def shipped(spark, tmp_path_factory: pytest.TempPathFactory) -> SparkRunner:
-    return SparkRunner(spark, tmp_path_factory.mktemp("conformance"), ["tests.conformance.programs"])
+def shipped(runner: SparkRunner) -> SparkRunner:
+    return runner
 
 
 @pytest.mark.spark

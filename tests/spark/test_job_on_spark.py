@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cloud_backend.spark.session import SparkRunner
+from tests.spark.conftest import OPERATOR_MODULES
 from tests.spark.worlds import World, cells_plan
 
 pytestmark = pytest.mark.spark
@@ -34,7 +35,7 @@ def test_records_through_the_shuffle_give_the_same_as_by_slices(
 ) -> None:
     from cloud_backend.spark.shuffle import ShufflingRunner
 
-    shuffling = ShufflingRunner(spark, tmp_path / "code", ["tests.spark.operators"], check=False)  # type: ignore[arg-type]
+    shuffling = ShufflingRunner(spark, tmp_path / "code", OPERATOR_MODULES, check=False)  # type: ignore[arg-type]
     world = World(tmp_path, cells_plan(), make_runner=lambda _: shuffling)
     driver = world.driver()
     for _ in range(3):
@@ -48,7 +49,7 @@ def test_records_through_the_shuffle_give_the_same_as_by_slices(
 def test_a_lost_record_is_noticed_behind_the_shuffle_too(tmp_path: Path, spark: object) -> None:
     from cloud_backend.spark.shuffle import ShufflingRunner
 
-    shuffling = ShufflingRunner(spark, tmp_path / "code", ["tests.spark.operators"], check=False)  # type: ignore[arg-type]
+    shuffling = ShufflingRunner(spark, tmp_path / "code", OPERATOR_MODULES, check=False)  # type: ignore[arg-type]
     world = World(tmp_path, cells_plan(), make_runner=lambda _: shuffling)
     driver = world.driver()
     world.append()
