@@ -1,7 +1,7 @@
 """A plan as an SVG picture: devices on the left, the cloud on the right, the cut between them.
 
-Boxes are operators, frames are vertices, arrows are edges; a dashed arrow is a feedback. Hand-made SVG: no library on
-the phone draws graphs, and a plan has few enough operators for columns by depth.
+Boxes are operators, frames are vertices, arrows are edges; a dashed arrow is a feedback, or asks for a reading.
+Hand-made SVG: no library on the phone draws graphs. `shared.plan.layout` says where everything stands.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from html import escape
 from shared.plan import operators as op
 from shared.plan.explain import describe_operator
 from shared.plan.graph import Node, Plan
-from shared.plan.placement import ON_CLOUD, sides
+from shared.plan.layout import Arrow, Cell, Layout, layout
+from shared.plan.placement import sides
 from shared.plan.vertices import vertices
 
-BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y, MARGIN = 250, 46, 46, 22, 40
+BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y, MARGIN = 250, 46, 46, 44, 40
 TEXT_MAX = 33
 
 STYLE = """
@@ -34,47 +35,28 @@ class _Place:
 
 def svg(plan: Plan) -> str:
     """The plan as a standalone SVG document."""
-    worked = sides(plan)
-    places = _places(plan, worked)
+    found = layout(plan)
+    places = {number: _place(cell) for number, cell in found.cells.items()}
     width = max(place.x for place in places.values()) + BOX_WIDTH + MARGIN
-    height = max(place.y for place in places.values()) + BOX_HEIGHT + MARGIN
+    height = _place((0, found.rows - 1)).y + BOX_HEIGHT + MARGIN
+    worked = sides(plan)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
         f"<title>plan {escape(plan.name)}, version {plan.version}</title><style>{STYLE}</style>",
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
         '<path d="M0 0 L8 4 L0 8 z" fill="#56707d"/></marker></defs>',
         *_frames(plan, places),
-        *_cut(places, worked, height),
-        *_edges(plan, places),
+        *_cut(found, height),
+        *(_arrow(arrow, places) for arrow in found.arrows),
+        *_feedbacks(plan, places, height - MARGIN // 2),
         *(_box(node, places[node.id], worked[node.id]) for node in plan.nodes),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _places(plan: Plan, worked: dict[int, str]) -> dict[int, _Place]:
-    """Columns by depth; the cloud's begin right of the device's, and what came back to the device after those."""
-    depth: dict[int, int] = {}
-    for node in plan.nodes:
-        depth[node.id] = 1 + max((depth[number] for number in node.inputs), default=-1)
-    for node in plan.nodes:  # a source stands right before its first reader, so that no arrow runs under a box
-        if not node.inputs:
-            depth[node.id] = max(0, min((depth[reader.id] for reader in plan.consumers(node.id)), default=1) - 1)
-    device_depth = max((depth[node.id] for node in plan.nodes if worked[node.id] != ON_CLOUD), default=0)
-    first_cloud = min((depth[node.id] for node in plan.nodes if worked[node.id] == ON_CLOUD), default=0)
-    shift = max(0, device_depth + 1 - first_cloud) if not _returns(plan) else 0
-    rows: dict[int, int] = {}
-    places: dict[int, _Place] = {}
-    for node in plan.nodes:
-        column = depth[node.id] + (shift if worked[node.id] == ON_CLOUD else 0)
-        row = rows.get(column, 0)
-        rows[column] = row + 1
-        places[node.id] = _Place(MARGIN + column * (BOX_WIDTH + GAP_X), MARGIN + 30 + row * (BOX_HEIGHT + GAP_Y))
-    return places
-
-
-def _returns(plan: Plan) -> bool:
-    return any(isinstance(node.operator, op.SyncBack) and plan.consumers(node.id) for node in plan.nodes)
+def _place(cell: Cell) -> _Place:
+    return _Place(MARGIN + cell[0] * (BOX_WIDTH + GAP_X), MARGIN + 30 + cell[1] * (BOX_HEIGHT + GAP_Y))
 
 
 def _box(node: Node, place: _Place, side: str) -> str:
@@ -90,21 +72,31 @@ def _box(node: Node, place: _Place, side: str) -> str:
     )
 
 
-def _edges(plan: Plan, places: dict[int, _Place]) -> list[str]:
-    lines = [_edge(places[number], places[node.id]) for node in plan.nodes for number in node.inputs]
-    feedbacks = {node.operator.name: node.id for node in plan.nodes if isinstance(node.operator, op.Feedback)}
+def _arrow(arrow: Arrow, places: dict[int, _Place]) -> str:
+    """A curve in each gap between columns, straight lines across the columns between."""
+    path: list[str] = []
+    at = places[arrow.source]
+    for place in (*map(_place, arrow.waypoints), places[arrow.target]):
+        x1, y1, x2, y2 = at.x + BOX_WIDTH, at.y + BOX_HEIGHT // 2, place.x, place.y + BOX_HEIGHT // 2
+        path.append(f"{'L' if path else 'M'}{x1} {y1} C{x1 + GAP_X // 2} {y1} {x2 - GAP_X // 2} {y2} {x2} {y2}")
+        at = place
+    return f'<path class="{"edge back" if arrow.asks else "edge"}" d="{" ".join(path)}"/>'
+
+
+def _feedbacks(plan: Plan, places: dict[int, _Place], lane: int) -> list[str]:
+    """Back to the start of each cycle, below everything else."""
+    starts = {node.operator.name: places[node.id] for node in plan.nodes if isinstance(node.operator, op.Feedback)}
+    lines = []
     for node in plan.nodes:
-        if isinstance(node.operator, op.Feed) and node.operator.name in feedbacks:
-            lines.append(_edge(places[node.id], places[feedbacks[node.operator.name]], back=True))
+        if isinstance(node.operator, op.Feed) and node.operator.name in starts:
+            start, end = places[node.id], starts[node.operator.name]
+            right, left = start.x + BOX_WIDTH + GAP_X // 2, end.x - GAP_X // 2
+            middle = BOX_HEIGHT // 2
+            lines.append(
+                f'<path class="edge back" d="M{start.x + BOX_WIDTH} {start.y + middle} H{right} V{lane} H{left} '
+                f'V{end.y + middle} H{end.x}"/>'
+            )
     return lines
-
-
-def _edge(start: _Place, end: _Place, *, back: bool = False) -> str:
-    x1, y1 = start.x + BOX_WIDTH, start.y + BOX_HEIGHT // 2
-    x2, y2 = end.x, end.y + BOX_HEIGHT // 2
-    bend = GAP_X // 2
-    kind = "edge back" if back else "edge"
-    return f'<path class="{kind}" d="M{x1} {y1} C{x1 + bend} {y1} {x2 - bend} {y2} {x2} {y2}"/>'
 
 
 def _frames(plan: Plan, places: dict[int, _Place]) -> list[str]:
@@ -124,11 +116,10 @@ def _frames(plan: Plan, places: dict[int, _Place]) -> list[str]:
     return frames
 
 
-def _cut(places: dict[int, _Place], worked: dict[int, str], height: int) -> list[str]:
-    cloud = [places[number].x for number, side in worked.items() if side == ON_CLOUD]
-    if not cloud:
+def _cut(found: Layout, height: int) -> list[str]:
+    if found.first_cloud is None:
         return []
-    x = min(cloud) - GAP_X // 2
+    x = _place((found.first_cloud, 0)).x - GAP_X // 2
     return [
         f'<path class="cut" d="M{x} 8 V{height - 8}"/>',
         f'<text class="small" x="{x - 58}" y="20">device</text><text class="small" x="{x + 12}" y="20">cloud</text>',

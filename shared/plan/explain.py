@@ -57,7 +57,9 @@ def describe_operator(operator: op.Operator) -> str:
         case op.Union(merge) | op.Combine(merge=merge):
             return f"{op.operator_name(operator)} ({merge})"
         case op.Join(before_us, after_us):
-            return f"join from {before_us} us before to {after_us} us after"
+            return f"join from {written(before_us)} before to {written(after_us)} after"
+        case op.Latest():
+            return "with latest"
         case op.WindowAggregate(window, chosen, lateness_us):
             parts = ", ".join(f"{name}={aggregates.text_of(entry)}" for name, entry in chosen)
             late = f", corrections for {written(lateness_us)}" if lateness_us else ""

@@ -32,6 +32,8 @@ def microseconds(duration: str | datetime.timedelta) -> int:
 
 def written(length_us: int) -> str:
     """The shortest exact way to write a duration."""
+    if length_us == 0:
+        return "0s"
     for unit, size_us in reversed(UNITS_US.items()):
         if length_us % size_us == 0:
             return f"{length_us // size_us}{unit}"

@@ -14,6 +14,8 @@ from resurge import col
 from shared.plan.drawing import svg
 from shared.plan.encoding import decode_plan
 from shared.plan.explain import explain
+from shared.plan.layout import layout
+from shared.plan.placement import sides
 
 PROGRAM = """import resurge as rs
 from resurge import col
@@ -107,3 +109,34 @@ def test_a_vertex_that_merges_by_arrival_takes_its_readers_with_it() -> None:
     text = explain(rs.plan_of(crowd.subscribe("crowd"), back.sync_back("mine")))
     assert "'crowd' takes 'mine' with it: it merges by arrival" in text
     assert "'mine' fails alone" in text
+
+
+def test_no_arrow_of_the_picture_runs_under_a_box() -> None:
+    x = rs.stream("x", {"v": "float64", "cell": "int64"}).sync("x")
+    loop = rs.feedback("loop", {"v": "float64", "cell": "int64"})
+    both = x.union(loop, merge="arrival")
+    both.where(col.v < 4).feed(loop)
+    cells = both.key_by("cell").tumbling("1m").aggregate(n=rs.count())
+    asked = rs.timer("30s").with_latest(rs.sensor("light", every="5s").significant("lux", change=5.0)).read("gps")
+    late = cells.key_by().tumbling("1h").aggregate(top=rs.top_k("cell", 3))
+    plan = rs.plan_of(
+        late,
+        cells.subscribe("cells"),
+        both.tumbling("1h").aggregate(v=rs.max("v")).sync_back("mine"),
+        asked.sync("gps"),
+    )
+    found = layout(plan)
+    waypoints = [cell for arrow in found.arrows for cell in arrow.waypoints]
+    cells_used = [*found.cells.values(), *waypoints]
+    assert len(cells_used) == len(set(cells_used))
+    assert waypoints  # there is an arrow across a column
+    for arrow in found.arrows:
+        columns = [
+            found.cells[arrow.source][0],
+            *(column for column, _ in arrow.waypoints),
+            found.cells[arrow.target][0],
+        ]
+        assert columns == list(range(columns[0], columns[0] + len(columns)))
+    cloud = {number for number, side in sides(plan).items() if side == "cloud"}
+    assert all((found.cells[number][0] >= found.first_cloud) == (number in cloud) for number in found.cells)
+    ET.fromstring(svg(plan))
