@@ -1,4 +1,7 @@
-"""The device's part of a plan, running: reads the sensors it names and pushes them through the engine."""
+"""The device's part of a plan, running: reads its sources and pushes what they say through the engine.
+
+A source is a sensor, a timer, what the program appends, or results that came back from the cloud.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,17 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from mobile_app.sensors.appended import AppendedRows
+from mobile_app.sensors.returned import ReadResults, ReturnedResults
 from mobile_app.sensors.source import Samples, SensorMissing, Source, shaped
 from mobile_app.sensors.timer import Timer as TimerSource
 from mobile_app.snapshots import Snapshot
 from shared.batch import NO_FRONTIER, Batch
 from shared.engine.pipeline import Pipeline
-from shared.errors import DamagedData
+from shared.errors import DamagedData, UsageError
 from shared.plan.fragments import Fragment, Input
 from shared.plan.graph import Plan
-from shared.plan.operators import Sensor, Timer
+from shared.plan.operators import Appended, Sensor, SyncBack, Timer
 from shared.plan.placement import device_fragment
 
 RATE_LEAST = 0.01  # a hint may slow a sensor down a hundredfold, not stop it: silence is for the plan to ask for
@@ -37,17 +42,35 @@ class _Reading:
 class Computation:
     """Owns the pipeline and its sources. Numbers of readings start at 0 or where a snapshot says."""
 
-    def __init__(self, plan: Plan, device: str, open_source: OpenSource, *, from_us: int) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        device: str,
+        open_source: OpenSource,
+        *,
+        from_us: int,
+        read_results: ReadResults = lambda _sink, _first: (),
+        results_from: int = 1,
+    ) -> None:
+        """`results_from`: the first number of the downlink that is news to a computation without a snapshot."""
         self.plan = plan
         self.fragment: Fragment = device_fragment(plan)
         self.missing: dict[str, str] = {}
         self._pipeline = Pipeline(self.fragment, device=device)
         self._readings: dict[str, _Reading] = {}
+        self._returned: dict[str, ReturnedResults] = {}
+        self._appended: dict[str, AppendedRows] = {}
+        self._reached_us = from_us  # no row enters with an earlier time
         for entry in self.fragment.inputs:
             operator = plan.node(entry.node).operator
             if isinstance(operator, Timer):
                 source: Source = TimerSource(every_us=operator.every_us, from_us=from_us)
                 self._readings[entry.name] = _Reading(entry, source, operator.every_us)
+            elif isinstance(operator, Appended):
+                rows = self._appended[entry.name] = AppendedRows(entry.name, entry.schema)
+                self._readings[entry.name] = _Reading(entry, rows, every_us=0)
+            elif isinstance(operator, SyncBack):
+                self._returned[entry.name] = ReturnedResults(entry, device, read_results, first=results_from)
             elif isinstance(operator, Sensor):
                 try:
                     source = open_source(operator.name, operator.every_us)
@@ -57,7 +80,7 @@ class Computation:
                 self._readings[entry.name] = _Reading(entry, source, operator.every_us)
         self.kinds = {output.name: output.kind for output in self.fragment.outputs}
         self._regular = [reading for reading in self._readings.values() if reading.every_us]
-        regular = {reading.input.name for reading in self._regular}
+        regular = {reading.input.name for reading in self._regular} | set(self._appended)
         fed = {name for name, kind in self.kinds.items() if kind == "feed"}
         # Read on request, missing here, or results from the cloud: rows may be rare, but time passes on them too.
         self._quiet = [entry.name for entry in self.fragment.inputs if entry.name not in regular | fed]
@@ -65,13 +88,19 @@ class Computation:
     def read(self, until_us: int) -> list[tuple[str, Batch]]:
         """Read every sensor up to until_us and compute; returns what came out, by output name."""
         outputs: list[tuple[str, Batch]] = []
+        for name, results in self._returned.items():
+            if (came := results.read(self._reached_us)) is not None:
+                outputs += self._serve(self._pipeline.push(name, came))
         frontier_us = until_us
+        for name, rows in self._appended.items():
+            outputs += self._serve(self._push(self._readings[name], rows.read(until_us), until_us))
         for reading in self._regular:
             samples = reading.source.read(until_us)
             frontier_us = min(frontier_us, samples.frontier_us)
             outputs += self._serve(self._push(reading, samples, samples.frontier_us))
         for name in self._quiet:
             outputs += self._serve(self._pipeline.advance(name, frontier_us))
+        self._reached_us = max(self._reached_us, until_us)
         return outputs
 
     def _push(self, reading: _Reading, samples: Samples, frontier_us: int) -> list[tuple[str, Batch]]:
@@ -110,10 +139,19 @@ class Computation:
 
     def readings(self) -> dict[str, int]:
         """Readings taken since the start, by input."""
-        return {name: reading.readings for name, reading in self._readings.items()}
+        returned = {name: results.readings for name, results in self._returned.items()}
+        return {name: reading.readings for name, reading in self._readings.items()} | returned
 
     def origins(self) -> dict[str, int]:
-        return {name: reading.next for name, reading in self._readings.items()}
+        returned = {name: results.next for name, results in self._returned.items()}
+        return {name: reading.next for name, reading in self._readings.items()} | returned
+
+    def append(self, name: str, time_us: int, row: Mapping[str, object]) -> None:
+        """Take a row that the program appends to one of its own streams; it enters with the next read."""
+        if name not in self._appended:
+            known = ", ".join(self._appended) or "none"
+            raise UsageError(f"the plan has no stream {name!r} to append to (it has: {known})", code="append-stream")
+        self._appended[name].append(max(time_us, self._reached_us), row)
 
     def snapshot(self) -> bytes:
         return self._pipeline.snapshot()
@@ -128,6 +166,9 @@ class Computation:
             return False
         for name, reading in self._readings.items():
             reading.next = snapshot.origins.get(name, 0)
+        for name, results in self._returned.items():
+            results.next = snapshot.origins.get(name, results.next)
+        self._reached_us = max(self._reached_us, snapshot.read_until_us)
         return True
 
     def digest(self) -> str:

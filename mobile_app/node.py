@@ -156,7 +156,10 @@ class Node:
             return open_source(sensor, self._around.sensors, every_us=every_us, origin_us=origin_us, from_us=from_us)
 
         try:
-            computation = Computation(plan, self.device, open_for, from_us=from_us)
+            computation = Computation(
+                plan, self.device, open_for, from_us=from_us,
+                read_results=self._results.since, results_from=self._results.through + 1,
+            )  # fmt: skip
         except UsageError as error:  # it needs an operator that is not installed here: the old plan goes on
             self.last_refusal = str(error)
             return
@@ -206,6 +209,15 @@ class Node:
                     if computation.kinds.get(name) == "subscribe" and len(batch):
                         self._around.on_output(name, batch)
         recorder.commit(now, until_us)
+
+    def append(self, stream: str, **row: object) -> None:
+        """Append a row, stamped with event time now, to a stream that the plan declared with `rs.stream`.
+
+        For the thread that runs the node: the program's callbacks, say.
+        """
+        if self.computation is None:
+            raise UsageError(f"there is no plan yet, so no stream {stream!r} to append to", code="append-stream")
+        self.computation.append(stream, self.clock.now_us(), row)
 
     def _note(self, event: object, now: float) -> None:
         if isinstance(event, PlanArrived):

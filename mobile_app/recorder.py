@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from mobile_app.batching import EdgeBatcher
@@ -43,7 +44,9 @@ class Recorder:
         self._read_until_us = 0
         self._readings = 0
         self._changed_at_us: int | None = None  # since when readings are in memory only
-        self._saved_at_us = 0  # without readings only time passes, and frontiers are told less often
+        # The first commit saves, so that a kill goes back to this start. Without readings only time passes, and
+        # frontiers are told less often.
+        self._saved_at_us: float = -math.inf
         self._refused: SpooledBatch | None = None  # numbered in a snapshot, but the spool is full and blocks
         self._spooled_bytes = 0
         self._first_append: float | None = None

@@ -24,6 +24,7 @@ create table if not exists result (
     arrival integer not null,
     primary key (sink, key, window_start_us, window_end_us)
 ) without rowid;
+create index if not exists result_arrival on result (sink, arrival);
 create table if not exists progress (one integer primary key check (one = 1), through integer not null);
 insert or ignore into progress values (1, 0);
 """
@@ -95,6 +96,20 @@ class Results:
         return [
             KeptResult(name, json.loads(key), start_us, end_us, revision, bool(complete), json.loads(value))
             for name, key, start_us, end_us, revision, complete, value in rows
+        ]
+
+    def since(self, sink: str, first: int, *, limit: int = 1000) -> list[tuple[int, KeptResult]]:
+        """(number of the downlink, row) of a sink's kept rows from this number on, in that order."""
+        if first > self.through:
+            return []
+        rows = self._database.execute(
+            "select arrival, sink, key, window_start_us, window_end_us, revision, complete, value from result"
+            " where not retract and sink = ?1 and arrival >= ?2 order by arrival limit ?3",
+            (sink, first, limit),
+        )
+        return [
+            (number, KeptResult(name, json.loads(key), start, end, revision, bool(complete), json.loads(value)))
+            for number, name, key, start, end, revision, complete, value in rows
         ]
 
     def count(self) -> int:

@@ -20,12 +20,15 @@ from mobile_app.sensors.choose import parse_choices
 from mobile_app.settings import Gateway, Settings
 from mobile_app.spools import spool_cipher
 from shared.engine.pipeline import Pipeline
-from shared.errors import DamagedData
+from shared.errors import DamagedData, UsageError
 from shared.identity import edge_id
 from shared.plan.graph import Plan
 from shared.stream import registry
+from shared.stream.schema import Schema
 from shared.sync.effects import Disconnected, Reconnected, Refused
-from shared.wire.frame import FrameType
+from shared.wire import columns
+from shared.wire.frame import Frame, FrameType
+from shared.wire.messages import Data, Declare
 from tests.mobile_app.small_gateway import SmallGateway
 
 SETTINGS = Settings(loss_window_s=0.05, spool_mb=2)
@@ -343,3 +346,76 @@ def test_state_of_another_version_of_the_engine_is_dropped_and_its_rows_are_not(
     bench.start(plan=program)
     held = len(bench.node._snapshots.newest().edges["raw"].rows)
     bench.run_until(lambda: bench.node.spool.head(edge_id("raw")) >= held > 0)
+
+
+ADVICE = """up = rs.sensor('gps', every='1s').sync('raw', batch=20, within='30s')
+pace = up.key_by('device').tumbling('10s').aggregate(top=rs.max('speed'))
+back = pace.sync_back('pace', commit='stable')
+back.where(col.top >= 2.0).sync('heard', batch=1, within='1s')
+back.subscribe('shown')"""
+
+
+def result(number: int) -> dict[str, object]:
+    start_us = number * 10_000_000
+    return {
+        "sink": "pace", "key": ["here"], "window_start_us": start_us, "window_end_us": start_us + 10_000_000,
+        "revision": 1, "retract": False, "complete": True, "values": {"top": float(number)},
+    }  # fmt: skip
+
+
+@pytest.mark.covers("SO-15")
+def test_results_that_come_back_act_as_sensors_and_enter_once_across_kills(bench, tmp_path):
+    program = plan(tmp_path, *ADVICE.splitlines())
+    bench.start(plan=program)
+    bench.run_until(lambda: bench.delivered("raw") > 0)
+    for number in range(6):
+        bench.gateway.rows.append(result(number))
+        if number % 2:
+            bench.run_until(lambda number=number: bench.node._results.through == number + 1)
+            bench.kill()
+            bench.start(plan=program)
+    bench.gateway.rows += [{"sink": "pace"}, result(6) | {"values": {"other": 1}}]  # no result, and not of this plan
+    bench.gateway.rows.append(result(7))
+    bench.run_until(lambda: len(log_columns(bench.gateway.records, "heard").get("top", [])) >= 5)
+    rows = log_columns(bench.gateway.records, "heard")
+    assert rows["top"] == [2.0, 3.0, 4.0, 5.0, 7.0]
+    assert rows["window_start"] == [20_000_000, 30_000_000, 40_000_000, 50_000_000, 70_000_000]
+    assert "shown" in {name for name, _ in bench.outputs}
+
+
+def test_rows_that_the_program_appends_are_computed_and_delivered_like_readings(bench, tmp_path):
+    source = "rs.stream('mood', {'value': 'float64', 'word': 'str'})"
+    bench.start(plan=plan(tmp_path, f"{source}.where(col.value > 0).sync('moods', within='1s')"))
+    with pytest.raises(UsageError, match="append-stream"):
+        bench.node.append("mood", value=1.0, word="early")
+    bench.node.turn(time.monotonic())
+    for value in (1.0, -1.0, 2.5):
+        bench.node.append("mood", value=value, word=f"said {value}")
+    for stream, row, code in (
+        ("mood", {"value": 1.0}, "append-columns"),
+        ("mood", {"value": "much", "word": "x"}, "append-columns"),
+        ("weather", {"value": 1.0, "word": "x"}, "append-stream"),
+    ):
+        with pytest.raises(UsageError, match=code):
+            bench.node.append(stream, **row)
+    bench.run_until(lambda: bench.delivered("moods") >= 3)
+    rows = log_columns(bench.gateway.records, "moods")
+    assert rows == {"value": [1.0, 2.5], "word": ["said 1.0", "said 2.5"]}
+
+
+def log_columns(records: list[Frame], edge: str) -> dict[str, list[object]]:
+    """Every row of an edge, by column, as the log's records give it."""
+    schemas: dict[int, Schema] = {}
+    found: dict[str, list[object]] = {}
+    for frame in records:
+        if frame.edge != edge_id(edge):
+            continue
+        if frame.type is FrameType.DECLARE:
+            schema = Declare.of(frame).schema
+            schemas[schema.id] = schema
+        elif frame.type is FrameType.DATA:
+            data = Data.of(frame)
+            batch = columns.decode(data.codec, bytes(data.columns), schemas[data.schema_id], lo=data.lo, hi=data.hi)
+            for name, column in batch.columns.items():
+                found.setdefault(name, []).extend(column.tolist())
+    return found
