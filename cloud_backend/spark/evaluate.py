@@ -9,6 +9,7 @@ dry, and only then time moves. Rows of a sink come back by (time, key, order of 
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,6 +30,7 @@ from shared.engine.pipeline import FEEDBACK_ROUNDS_MAX
 from shared.errors import ResurgeError, UsageError
 from shared.plan import operators as op
 from shared.plan.graph import Node, Plan
+from shared.plan.wellformed import operator_references
 from shared.stream.registry import registered
 from shared.stream.schema import Schema, dtype
 
@@ -47,16 +49,33 @@ def evaluate(
 ) -> dict[str, dict[str, np.ndarray]]:
     """What the sinks receive. Without a runner, on the session that is active or on `local[2]`."""
     with tempfile.TemporaryDirectory(prefix="resurge-evaluate-") as directory:
-        return _Evaluation(Path(directory), all_on_cloud(plan), runner or _runner(Path(directory))).run(
+        return _Evaluation(Path(directory), all_on_cloud(plan), runner or _runner(Path(directory), plan)).run(
             given, frontier_us
         )
 
 
-def _runner(directory: Path) -> Runner:
+def _runner(directory: Path, plan: Plan) -> Runner:
     from cloud_backend.spark.session import SparkRunner, open_session
 
-    modules = {kind.implementation.__module__ for kind in registered().values()}
-    return SparkRunner(open_session("local[2]"), directory / "code", sorted(modules), check=False)
+    modules = _operator_modules(plan)
+    return SparkRunner(open_session("local[2]"), directory / "code", modules, check=False)
+
+
+def _operator_modules(plan: Plan) -> list[str]:
+    """The modules of a plan's user operator types: executors import them, so a program's own file will not do."""
+    needed = {reference for node in plan.nodes for reference in operator_references(node)}
+    modules = set()
+    for kind in registered().values():
+        if kind.reference in needed:
+            module = kind.implementation.__module__
+            if module == "__main__" or getattr(sys.modules.get(module), "__file__", None) is None:
+                raise UsageError(
+                    f"operator type {kind.name!r} is defined in the program itself, where Spark's executors cannot "
+                    'import it; move it to a module that resurge.toml lists, or evaluate with engine="numpy"',
+                    code="evaluate-operator",
+                )
+            modules.add(module)
+    return sorted(modules)
 
 
 def all_on_cloud(plan: Plan) -> Plan:
