@@ -41,6 +41,7 @@ def parse(arguments: list[str]) -> Settings:
     parser.add_argument("--plan", type=Path, help="encoded plan for the devices; watched for newer versions")
     parser.add_argument("--results", type=Path, help="results store that goes down to devices and to the dashboard")
     parser.add_argument("--stable", type=Path, help="what Spark has made stable; older log segments are trimmed")
+    parser.add_argument("--hints", type=Path, help="the sampling rate Spark asks for; devices are told")
     parser.add_argument("--copy", type=Path, action="append", default=[], help="further directory for every segment")
     parser.add_argument("--rate", type=float, help="exchanges per second that one device may make (default: 50)")
     parser.add_argument(
@@ -50,7 +51,7 @@ def parse(arguments: list[str]) -> Settings:
     given = parser.parse_args(arguments)
     settings = Settings(
         home=given.home, host=given.host, port=given.port, plan=given.plan, results=given.results,
-        stable=given.stable, copies=tuple(given.copy), tls=given.tls,
+        stable=given.stable, hints=given.hints, copies=tuple(given.copy), tls=given.tls,
     )  # fmt: skip
     if given.rate:
         settings = replace(settings, exchange_rate=Rate(given.rate, 10 * given.rate))

@@ -18,6 +18,7 @@ from shared.sync.session import GatewayKeys
 from shared.wire.messages import Hint, PlanMessage
 
 FULL_RATE = 1.0
+RATE_MIN = 0.1
 
 
 class GatewayDownlink:
@@ -73,9 +74,13 @@ class GatewayDownlink:
             self._heads = {}
         self._read_plan()
 
-    def press(self, unread_bytes: int, unread_bytes_max: int) -> None:
-        """Ask devices for the share of their rate that brings an unread log back under its bound (SO-35)."""
-        self._rate = FULL_RATE if unread_bytes <= unread_bytes_max else max(0.1, unread_bytes_max / unread_bytes)
+    def press(self, unread_bytes: int, unread_bytes_max: int, asked: object = None) -> None:
+        """Ask devices for a share of their rate (SO-35): what the job asks for, or less if the log, which nobody may be
+        reading at all, needs less to come back under its bound."""
+        rate = FULL_RATE if unread_bytes <= unread_bytes_max else unread_bytes_max / unread_bytes
+        if isinstance(asked, int | float):
+            rate = min(rate, asked)
+        self._rate = min(FULL_RATE, max(RATE_MIN, rate))
 
     def _read_plan(self) -> None:
         if self._plan_path is None:

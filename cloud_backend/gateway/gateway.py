@@ -8,13 +8,13 @@ an exchange, so a late tick costs freshness only.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import fcntl
 import json
 import logging
 import os
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from cloud_backend.coordinator.roster import Roster
 from cloud_backend.gateway.appender import Appender
@@ -91,12 +91,23 @@ class Gateway:
         self.metrics.sessions.set(len(self.sessions))
         self.metrics.log_end.set(self.log.durable_end)
         await self._check_conservation()
-        stable = self._stable_offset()
-        if stable is not None:
-            self.downlink.press(self.log.durable_end - stable, self.settings.backlog_bytes_max)
-            if time.monotonic() - self._trimmed_at > TRIM_EVERY_S:
-                self._trimmed_at = time.monotonic()
-                await self.appender.run_when_idle(lambda: self.log.trim(stable))
+        await self._follow_job()
+
+    async def _follow_job(self) -> None:
+        """Trim what the Spark job will not read again, and ask devices for less while it cannot keep up."""
+        stable = self.follow_hints()
+        if stable is not None and time.monotonic() - self._trimmed_at > TRIM_EVERY_S:
+            self._trimmed_at = time.monotonic()
+            await self.appender.run_when_idle(lambda: self.log.trim(stable))
+
+    def follow_hints(self) -> int | None:
+        """Ask devices for the rate the job can take; returns the offset below which it needs nothing, if it says so."""
+        offsets = _read(self.settings.stable)
+        stable = _integer(offsets.get("0"))
+        read = _integer(offsets.get("read", stable))
+        unread = 0 if read is None else self.log.durable_end - read
+        self.downlink.press(unread, self.settings.backlog_bytes_max, _read(self.settings.hints).get("sampling_rate"))
+        return stable
 
     async def _check_conservation(self) -> None:
         """When nothing was logged for a tick: does everything add up? If not, somebody must know at once."""
@@ -136,19 +147,25 @@ class Gateway:
         if seen:
             self.roster.seen((device, at_us, status) for device, (at_us, status) in seen.items())
 
-    def _stable_offset(self) -> int | None:
-        """How far Spark may forget the log; None when nobody says so, and then nothing is trimmed."""
-        if self.settings.stable is None:
-            return None
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            offset = json.loads(self.settings.stable.read_bytes())["0"]
-            return offset if isinstance(offset, int) else None
-        return None
-
     def _break(self, error: Exception) -> None:
         self.broken = error
         if self._on_broken is not None:
             self._on_broken(error)
+
+
+def _read(path: Path | None) -> dict[str, object]:
+    """A file that the job puts in place whole; empty when there is none, and then nothing is trimmed or asked for."""
+    if path is None:
+        return {}
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _integer(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _lock(settings: Settings) -> int:

@@ -18,6 +18,7 @@ class Settings:
     plan: Path | None = None  # an encoded plan for every device; watched, a new version goes out by itself
     results: Path | None = None  # the results store; None: no results go down
     stable: Path | None = None  # what Spark has made stable, as it writes it; None: nothing is trimmed
+    hints: Path | None = None  # the sampling rate Spark asks for, as it writes it
     copies: tuple[Path, ...] = ()  # further directories that get every segment before it is acknowledged
     tls: bool = False
     dashboard: bool = True

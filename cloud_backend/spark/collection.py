@@ -29,6 +29,16 @@ def collect(log: ManifestLog, term: int, graph: JobGraph, snapshots: Snapshots, 
     return delete_unnamed(log.store, log.state, term)
 
 
+def log_offsets(manifest: Manifest) -> dict[str, int]:
+    """What the gateway may know of this job: "0", below which partition 0 of the log may go because no rollback inside
+    the horizon reads it again, and "read", below which every vertex has committed its work."""
+    if not manifest.cuts:
+        return {}
+    oldest = manifest.cuts[min(manifest.cuts)]["starts"]["0"]
+    done = min((manifest.position(vertex) for vertex in manifest.vertices), default=0)
+    return {"0": oldest, "read": manifest.cuts[done]["ends"]["0"] if done in manifest.cuts else oldest}
+
+
 def _spared(manifest: Manifest, vertex: str, stable: list[int], retention: Retention) -> list[int]:
     """The stable epochs that retention may judge: none until what it would keep stands on two bases, so that one
     damaged base never takes every snapshot with it."""

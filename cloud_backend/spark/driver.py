@@ -24,7 +24,7 @@ from cloud_backend.log.reader import Reader
 from cloud_backend.results.store import Results
 from cloud_backend.spark import records
 from cloud_backend.spark.balance import Overload, redivision, sampling_rate
-from cloud_backend.spark.collection import collect
+from cloud_backend.spark.collection import collect, log_offsets
 from cloud_backend.spark.graph import JobGraph, job_graph
 from cloud_backend.spark.lease import Lease
 from cloud_backend.spark.manifest import Committed, Manifest, ManifestLog, Physical
@@ -133,6 +133,7 @@ class JobManager:
         self._results = results
         self._cut_at = float("-inf")
         self._rate = 1.0
+        self._hinted = 0.0  # nothing yet: the file may hold what a driver before this one asked for
         self._loads: dict[Physical, list[float]] = {}
         self.term = self.manifest_log.take_over(self.owner)
         self._install(plan)
@@ -410,12 +411,13 @@ class JobManager:
     def _hint(self, backlog_bytes: int) -> None:
         """Ask phones to sample less while the log holds more than it should; the gateway reads this file."""
         rate = sampling_rate(backlog_bytes, self._rate, self.settings.overload)
-        if rate != self._rate:
-            self._rate = rate
+        if rate != self._hinted:
+            self._rate = self._hinted = rate
             _replace(self.store.root / "hints.json", {"sampling_rate": rate, "backlog_bytes": backlog_bytes})
 
     def write_status(self) -> None:
         _replace(self.store.root / "status.json", self.status())
+        _replace(self.store.root / "stable.json", log_offsets(self.manifest))  # the gateway trims its log by it
 
     def status(self) -> dict[str, Any]:
         return {

@@ -67,6 +67,7 @@ class Stage:
         command = python(
             "-m", "cloud_backend.gateway", "--home", str(self.gateway_home), "--port", str(self.port),
             "--plan", str(self.plan), "--results", str(self.results),
+            "--stable", str(self.spark_store / "stable.json"), "--hints", str(self.spark_store / "hints.json"),
         )  # fmt: skip
         return self._process("gateway", command)
 
