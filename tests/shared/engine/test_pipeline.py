@@ -148,6 +148,7 @@ def everything(outputs: list[tuple[str, Batch]]) -> list[tuple[object, ...]]:
     ]
 
 
+@pytest.mark.covers("EC-3")
 @pytest.mark.parametrize("seed", range(5))
 def test_neither_batching_nor_restoring_changes_a_bit(seed: int) -> None:
     times, values, groups = sample(2_000)
