@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mobile_app.enrolment import enrol, enrolled_with
+from mobile_app.keys import load_keys
 from mobile_app.links.gateway import GatewayLink
 from mobile_app.links.link import InterruptedLink, Link, LinkDown
 from mobile_app.links.relay import Relay, RelayLink
@@ -32,7 +33,7 @@ from shared.stream.drafts import Callback
 from shared.stream.program import load_operators
 
 DRAIN_S = 10.0
-ENROL_AGAIN_S = 5.0
+ENROL_AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +93,14 @@ def run(options: RunOptions) -> dict[str, Any]:
     started = time.monotonic()
     end = math.inf if options.for_s is None else started + options.for_s
     with stopping() as stop:
+        enrolling = _enrol_if_asked(options, stop, end)
         while True:
-            gateway = _enrol_if_asked(options, stop, end)
-            # Not enrolled although asked to: record for a while, then try the link again.
-            until = min(end, time.monotonic() + ENROL_AGAIN_S) if options.link and gateway is None else end
-            account = _run_until(until, options, gateway, outages=outages, started=started, stop=stop)
+            if enrolling is not None and enrolling.finished.is_set():
+                enrolling.check()
+                enrolling = None
+            enrolled = threading.Event() if enrolling is None else enrolling.finished
+            gateway = load_gateway(options.home)
+            account = _run_until(end, options, gateway, outages=outages, started=started, stop=stop, enrolled=enrolled)
             if stop.is_set() or time.monotonic() >= end:
                 return account
 
@@ -109,8 +113,9 @@ def _run_until(
     outages: Outages,
     started: float,
     stop: threading.Event,
+    enrolled: threading.Event,
 ) -> dict[str, Any]:
-    """One node from open to close, with this gateway or none."""
+    """One node from open to close, with this gateway or none; it ends early when there is another one."""
     settings = load_settings(options.home)
     relay = options.relay or settings.relay
     link: Link = NoLink()
@@ -134,8 +139,8 @@ def _run_until(
         raise
     options.say(f"device {node.device} incarnation {node.spool.incarnation} running")
     try:
-        node.run(lambda: stop.is_set() or time.monotonic() >= until)
-        if gateway is not None and not stop.is_set():
+        node.run(lambda: stop.is_set() or enrolled.is_set() or time.monotonic() >= until)
+        if gateway is not None and not stop.is_set() and time.monotonic() >= until:
             node.drain(DRAIN_S, stop.is_set)
         return node.close() | {"outages": interrupted.outages_begun()}
     except OSError as error:
@@ -152,26 +157,49 @@ class DiskFailed(ResurgeError):
     """After a failed sync only a new process reads what the disk really holds, so the node ends."""
 
 
-def _enrol_if_asked(options: RunOptions, stop: threading.Event, end: float) -> Gateway | None:
-    """The gateway to use. With a plan at hand an unreachable gateway is no reason to wait: record first."""
-    gateway = load_gateway(options.home)
-    if not options.link or (gateway is not None and enrolled_with(options.home, options.link)):
-        return gateway
+class Enrolling(threading.Thread):
+    """Tries to enrol until it is done, beside the recording: a slow gateway must cost neither readings nor the end."""
+
+    def __init__(self, options: RunOptions, stop: threading.Event) -> None:
+        super().__init__(daemon=True)  # a request that is under way ends with the process; repeating it is safe
+        self._options = options
+        self._stop_asked = stop
+        self._error: UsageError | None = None
+        self.finished = threading.Event()
+
+    def run(self) -> None:
+        options = self._options
+        while not self._stop_asked.is_set():
+            try:
+                done = enrol(options.home, options.link, relay=options.relay)
+            except UsageError as error:
+                if error.code != "enrolment-unreachable":
+                    self._error = error
+                    break
+                options.say(f"not enrolled yet: {error.message}")
+                self._stop_asked.wait(ENROL_AGAIN_S)
+            else:
+                options.say(f"enrolled with {done.gateway}; compare {done.compare} with the gateway's screen")
+                break
+        self.finished.set()
+
+    def check(self) -> None:
+        """Raise what the gateway refused."""
+        if self._error is not None:
+            raise self._error
+
+
+def _enrol_if_asked(options: RunOptions, stop: threading.Event, end: float) -> Enrolling | None:
+    """Begin to enrol. With a plan at hand nobody waits for it: record first."""
+    if not options.link or enrolled_with(options.home, options.link):
+        return None
+    load_keys(options.home)  # made here once, before two threads look for it
+    enrolling = Enrolling(options, stop)
+    enrolling.start()
     can_record = options.plan is not None or Plans(options.home).load() is not None
-    while not stop.is_set() and time.monotonic() < end:
-        try:
-            done = enrol(options.home, options.link, relay=options.relay)
-        except UsageError as error:
-            if error.code != "enrolment-unreachable":
-                raise
-            options.say(f"not enrolled yet: {error.message}")
-            if can_record:
-                return gateway
-            stop.wait(1.0)
-        else:
-            options.say(f"enrolled with {done.gateway}; compare {done.compare} with the gateway's screen")
-            break
-    return load_gateway(options.home)
+    while not can_record and not stop.is_set() and time.monotonic() < end and not enrolling.finished.wait(0.05):
+        pass
+    return enrolling
 
 
 def calling(callbacks: Mapping[str, Callback], say: Callable[[str], None]) -> Callable[[str, Batch], None]:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import itertools
 import queue
 import threading
+import time
 from collections.abc import Callable
 
 from mobile_app.links.link import REPLY_BYTES_MAX, Link, LinkDown
@@ -37,6 +38,7 @@ WAITING_MAX = 256
 WORKERS = 4
 UNREACHABLE = 0
 POLL_MS = 200
+CLOSE_S = 0.5
 
 
 def _zmq_or_refuse() -> None:
@@ -185,8 +187,9 @@ class Relay:
             self._questions.get_nowait()
         for _ in self._workers:
             self._questions.put_nowait(None)
+        end = time.monotonic() + CLOSE_S
         for worker in self._workers:
-            worker.join(timeout=0.5)
+            worker.join(timeout=max(0.0, end - time.monotonic()))
         self._wake_in.close()
         self._router.close()
         if not any(worker.is_alive() for worker in self._workers):

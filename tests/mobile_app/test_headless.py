@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import errno
+import os
+import signal
+import socket
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 import resurge as rs
 from mobile_app.headless import RunOptions, calling, run
+from mobile_app.links.gateway import READ_TIMEOUT_S
 from mobile_app.sensors.choose import Choice, parse_choices
 from mobile_app.snapshots import Snapshots
 from shared.errors import ResurgeError, UsageError
@@ -57,6 +63,36 @@ def test_a_gateway_that_cannot_be_reached_is_no_reason_not_to_record(home, plan)
     account = run(options(home, plan, link=link, say=said.append))
     assert account["spooled"] == account["produced"] > 0
     assert any("not enrolled yet" in line for line in said)
+
+
+def test_being_told_to_end_does_not_wait_for_a_gateway_that_never_answers_an_enrolment(home):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        link = str(EnrolmentLink("127.0.0.1", silent.getsockname()[1], b"c" * 16, b"k" * 32))
+
+        def interrupt() -> None:
+            connection, _ = silent.accept()  # the request is on its way, and nobody will answer it
+            connection.recv(1)
+            os.kill(os.getpid(), signal.SIGTERM)
+            ended.wait(60.0)
+            connection.close()
+
+        ended = threading.Event()
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        start = time.monotonic()
+        account = run(options(home, None, link=link, for_s=None))
+        took_s = time.monotonic() - start
+        ended.set()
+        thread.join()
+    assert account["produced"] == 0
+    assert took_s < READ_TIMEOUT_S
+
+
+def test_a_silent_gateway_costs_no_readings(home, plan):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        link = str(EnrolmentLink("127.0.0.1", silent.getsockname()[1], b"c" * 16, b"k" * 32))
+        account = run(options(home, plan, link=link))
+    assert account["produced"] > 10
 
 
 def test_a_link_that_is_none_is_refused_without_repeating_it(home, plan):
