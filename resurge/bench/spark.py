@@ -41,7 +41,7 @@ def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
         sizes = [(2_000, 1.5)] if quick else [(10_000, 1.5), (200_000, 2.0)]
         for rows, goal in sizes:
             checks.append(_epochs(root / str(rows), session, runner, rows, rounds, goal, figures))
-        checks += _deltas(root / "deltas", rounds, 20_000 if quick else 400_000, figures)
+        checks += _deltas(root / "deltas", rounds, 20_000 if quick else 1_100_000, figures)
         checks += _rollbacks(root / "rollback", runner, rounds, 4_000 if quick else 100_000, figures)
     session.stop()
     return {
