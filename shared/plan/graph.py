@@ -8,7 +8,6 @@ from shared.errors import UsageError
 from shared.plan.contracts import Contract
 from shared.plan.operators import (
     DEVICE,
-    SINKS,
     Appended,
     Operator,
     Sensor,
@@ -148,8 +147,3 @@ def with_device(schema: Schema) -> Schema:
 def without_device(schema: Schema) -> Schema:
     """The schema as it travels: the frame already says which device."""
     return Schema(tuple(column for column in schema if column.name != DEVICE))
-
-
-def is_end(operator: Operator) -> bool:
-    """True where nothing may follow."""
-    return isinstance(operator, SINKS)

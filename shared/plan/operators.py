@@ -307,7 +307,6 @@ OPERATORS: dict[str, type[Operator]] = {
 
 SOURCES = (Sensor, Timer, Appended, Feedback)
 SINKS = (Subscribe, Feed, Request)  # nothing follows these; Sync and SyncBack may be followed
-STATELESS = (Where, Select)
 
 
 def operator_name(operator: Operator) -> str:

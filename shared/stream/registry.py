@@ -28,7 +28,6 @@ from shared.stream.aggregates import Parameters
 from shared.stream.expressions import Value, literal
 from shared.stream.schema import Schema
 
-FORMS = ("rows", "window", "machine", "aggregate")
 IN, OUT = "in", "out"
 
 Columns: TypeAlias = Mapping[str, np.ndarray]
