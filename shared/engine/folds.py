@@ -11,6 +11,7 @@ A fold sees values with the missing ones already taken out; the pool counts thos
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -47,6 +48,14 @@ class Fold:
         """Adds slots of another fold of this kind, whose rows come later; `counts` are those slots' values."""
         raise NotImplementedError
 
+    def merge_all(self, sources: Sequence[Fold], counts: Sequence[np.ndarray], slots: int) -> None:
+        """Fills this empty fold's slots below a number with those of others, merged in the order given: to the same bits
+        as merging them one after the other, which is how it goes where there is no way for all at once."""
+        self.grow(slots)
+        every = np.arange(slots)
+        for source, count in zip(sources, counts, strict=True):
+            self.merge(every, source, every, count)
+
     def result(self, slots: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """The answers of slots with so many values each."""
         raise NotImplementedError
@@ -63,6 +72,10 @@ class Sum(Fold):
 
     def merge(self, into: np.ndarray, source: Fold, slots: np.ndarray, counts: np.ndarray) -> None:
         self.arrays[0][into] += source.arrays[0][slots]
+
+    def merge_all(self, sources: Sequence[Fold], counts: Sequence[np.ndarray], slots: int) -> None:
+        # Accumulating is strictly in order; reducing may add in pairs.
+        self.arrays[0] = np.add.accumulate([source.arrays[0][:slots] for source in sources])[-1]
 
     def result(self, slots: np.ndarray, counts: np.ndarray) -> np.ndarray:
         return self.arrays[0].take(slots)
@@ -114,6 +127,13 @@ class Extreme(Fold):
             present[into] |= source.arrays[1][slots]
         held[into] = np.where(better, theirs, mine)
 
+    def merge_all(self, sources: Sequence[Fold], counts: Sequence[np.ndarray], slots: int) -> None:
+        if self.text:
+            super().merge_all(sources, counts, slots)
+            return
+        function = np.maximum if self.sign > 0 else np.minimum
+        self.arrays[0] = function.reduce([source.arrays[0][:slots] for source in sources])
+
     def result(self, slots: np.ndarray, counts: np.ndarray) -> np.ndarray:
         held: np.ndarray = self.arrays[0][slots]
         if held.dtype.kind == "f":
@@ -150,6 +170,15 @@ class Variance(Fold):
         shift = np.where(counts, theirs_anchor - anchor[into], 0.0)
         first[into] += theirs_first + counts * shift
         second[into] += theirs_second + 2.0 * shift * theirs_first + counts * (shift * shift)
+
+    def merge_all(self, sources: Sequence[Fold], counts: Sequence[np.ndarray], slots: int) -> None:
+        anchors, firsts, seconds = (np.array([one.arrays[part][:slots] for one in sources]) for part in range(3))
+        number = np.array(counts)
+        anchor = anchors[np.argmin(np.isnan(anchors), axis=0), np.arange(slots)]  # the first there is
+        shift = np.where(number, anchors - anchor, 0.0)
+        first = np.add.accumulate(firsts + number * shift)[-1]
+        second = np.add.accumulate(seconds + 2.0 * shift * firsts + number * (shift * shift))[-1]
+        self.arrays = [anchor, first, second]
 
     def result(self, slots: np.ndarray, counts: np.ndarray) -> np.ndarray:
         _, first, second = (array[slots] for array in self.arrays)
@@ -203,6 +232,9 @@ class Count(Fold):
         pass
 
     def merge(self, into: np.ndarray, source: Fold, slots: np.ndarray, counts: np.ndarray) -> None:
+        pass
+
+    def merge_all(self, sources: Sequence[Fold], counts: Sequence[np.ndarray], slots: int) -> None:
         pass
 
     def result(self, slots: np.ndarray, counts: np.ndarray) -> np.ndarray:

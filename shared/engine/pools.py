@@ -171,6 +171,30 @@ class Pool:
                 if their in source.chunks:
                     self.chunks.setdefault(mine, []).extend(source.chunks[their])
 
+    @staticmethod
+    def merged(aggregation: Aggregation, pools: Sequence[Pool], slots: int) -> Pool:
+        """The slots below this number of several pools, merged in their order, slot by slot, to the bits of `merge`.
+        Not for aggregations that keep rows."""
+        made = Pool(aggregation)
+        for pool in pools:
+            pool.reserve(slots)
+        made.capacity = slots
+        made.rows = np.add.reduce([pool.rows[:slots] for pool in pools])
+        for column in {column for pool in pools for column in pool.missing}:
+            made.missing[column] = np.add.reduce(
+                [pool.missing[column][:slots] for pool in pools if column in pool.missing]
+            )
+        for place, (fold, column) in made.by_place.items():
+            fold.merge_all(
+                [pool.by_place[place][0] for pool in pools], [pool.counts_below(slots, column) for pool in pools], slots
+            )
+        return made
+
+    def counts_below(self, slots: int, column: str | None) -> np.ndarray:
+        """How many values of the column the slots below this number hold."""
+        missing = self.missing.get(column) if column is not None else None
+        return self.rows[:slots] if missing is None else self.rows[:slots] - missing[:slots]
+
     def clear(self, slots: np.ndarray) -> None:
         self.rows[slots] = 0
         for missing in self.missing.values():

@@ -2,7 +2,7 @@
 
 Rows are folded once, into *panes*: the stretches between the points where some window begins or ends. A tumbling window
 is one pane. A hopping window's answer is its panes merged in time order when it goes out, so an overlap of 95 % costs
-one fold per row and twenty merges per window instead of twenty folds per row.
+one fold per row and one merge of twenty panes per window, all keys at once, instead of twenty folds per row.
 
 A pane's slots are the keys' own numbers while there are few keys. With many, a pane numbers only the keys it meets, so
 memory follows the rows that are there. Each key closes its windows by the frontier of its device where the key has one,
@@ -12,6 +12,7 @@ else by the common one. A window's state is kept until the frontier less the lat
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -154,8 +155,16 @@ class TimeWindows(KeyedWindows):
         if not by_device and (self.frontier.floor_us < self._quiet_until or self._nothing_closes()):
             self._before = self.frontier.floor_us
             return []
-        before, now = self._marks(by_device=bool(by_device))
         out: list[Rows] = []
+        if not by_device and isinstance(self._before, int):
+            since, self._before = self._before, self.frontier.floor_us
+            for window in self._closing(since, self._before):
+                keys, pool, slots = self._gather(window)
+                if len(keys):
+                    out.append(self._emit(window, keys, pool, slots))
+            self._forget(self._before)
+            return out
+        before, now = self._marks(by_device=bool(by_device))
         if not now.size:
             return out
         for window in self._closing(int(np.min(before)), int(np.max(now))):
@@ -197,8 +206,15 @@ class TimeWindows(KeyedWindows):
         before, self._before = np.broadcast_to(np.asarray(self._before), now.shape), now
         return before, now
 
-    def _closing(self, before: int, now: int) -> list[int]:
-        windows: set[int] = set()
+    def _closing(self, before: int, now: int) -> Sequence[int]:
+        """The windows that end after `before` and not after `now`, in order; some may have no row."""
+        if not self.panes:
+            return ()
+        first = max((before - self.size) // self.hop + 1, self._windows_of(min(self.panes))[0])
+        last = min((now - self.size) // self.hop, self._windows_of(max(self.panes))[-1])
+        if last - first <= len(self.panes) + self.hops:
+            return range(first, last + 1)
+        windows: set[int] = set()  # panes far apart: only windows that have one
         for pane in self.panes:
             windows.update(n for n in self._windows_of(pane) if before < n * self.hop + self.size <= now)
         return sorted(windows)
@@ -215,6 +231,10 @@ class TimeWindows(KeyedWindows):
             pane = self.panes[present[0]]
             keys, slots = pane.live()
             return keys, pane.pool, slots
+        if not self.aggregation.kept and all(self.panes[number].table is None for number in present):
+            pool = Pool.merged(self.aggregation, [self.panes[number].pool for number in present], len(self.key))
+            keys = pool.rows.nonzero()[0]
+            return keys, pool, keys
         lives = [self.panes[number].live() for number in present]
         everyone = np.unique(np.concatenate([keys for keys, _ in lives]))
         pool = Pool(self.aggregation)
@@ -231,11 +251,13 @@ class TimeWindows(KeyedWindows):
         starts, ends = np.full(len(keys), start, np.int64), np.full(len(keys), end, np.int64)
         return self.window_rows(keys, starts, ends, pool.results(slots), ends - 1)
 
-    def _forget(self, now: np.ndarray) -> None:
+    def _forget(self, now: np.ndarray | int) -> None:
         limit = int(np.max(now)) - self.lateness_us
+        if self._last_end(min(self.panes, default=limit)) > limit:
+            return
         for number in [number for number in self.panes if self._last_end(number) <= limit]:
             pane = self.panes[number]
-            if np.ndim(now):
+            if isinstance(now, np.ndarray) and now.ndim:
                 keys, slots = pane.live()
                 done = slots[self._last_end(number) <= now[keys] - self.lateness_us]
                 if len(done) < len(slots):
