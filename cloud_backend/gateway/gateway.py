@@ -35,6 +35,7 @@ from shared.sync.session import GatewaySessions
 
 TICK_S = 0.5  # revocation must reach open sessions within 5 s
 TRIM_EVERY_S = 30.0
+QUIET_TICKS = 10  # without a record, before the account is checked: nobody should have to wait for that
 
 
 def now_us() -> int:
@@ -67,7 +68,7 @@ class Gateway:
         self._roster_changes = self.roster.changes()
         self._trimmed_at = time.monotonic()
         self._conservation = Conservation(self.log)
-        self._quiet_since = self.log.durable_end
+        self._quiet_at, self._quiet_ticks = self.log.durable_end, 0
 
     async def run(self) -> None:
         """The background task; ends when cancelled."""
@@ -110,9 +111,10 @@ class Gateway:
         return stable
 
     async def _check_conservation(self) -> None:
-        """When nothing was logged for a tick: does everything add up? If not, somebody must know at once."""
-        quiet, self._quiet_since = self._quiet_since == self.log.durable_end, self.log.durable_end
-        if not quiet:
+        """When nothing was logged for a while: does everything add up? If not, somebody must know at once."""
+        quiet, self._quiet_at = self._quiet_at == self.log.durable_end, self.log.durable_end
+        self._quiet_ticks = self._quiet_ticks + 1 if quiet else 0
+        if self._quiet_ticks < QUIET_TICKS or self._conservation.is_done:
             return
         found: list[str] = []
         await self.appender.run_when_idle(lambda: found.extend(self._conservation.check()))

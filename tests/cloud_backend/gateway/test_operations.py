@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from cloud_backend.gateway.gateway import TICK_S
+from cloud_backend.gateway.gateway import QUIET_TICKS, TICK_S
 from cloud_backend.results.store import ResultRow, Results
 from shared.wire.frame import FrameType
 from shared.wire.messages import Hint, Result
@@ -105,7 +105,7 @@ def test_the_gateway_checks_its_account_when_nothing_moves(service):
     phone = service.phone()
     phone.send(10)
     next(state for _, state in service.gateway.log.edges()).ledgered = 3  # as a bug in the index would
-    for _ in range(3):
+    for _ in range(QUIET_TICKS + 1):
         service.client.portal.call(service.gateway.tick)
     text = service.client.get("/metrics", headers=service.operator()).text
     assert "resurge_account_violations_total 1.0" in text

@@ -24,3 +24,17 @@ def test_an_index_that_ran_away_from_the_records_is_named():
     next(state for _, state in log.edges()).high_water = 11
     (text,) = conservation.check()
     assert "records reach 10 with 0 ledgered, the index says 11" in text
+
+
+def test_what_was_trimmed_before_it_was_counted_is_left_out():
+    log = Log.open(RecordingDisk(), segment_bytes=200)
+    conservation = Conservation(log)
+    for lo in range(0, 50, 10):
+        log.append([data(PHONE, lo, lo + 10)])
+        log.sync()
+    assert log.trim(log.durable_end)
+    assert conservation.check() == []
+    log.append([data(PHONE, 50, 60)])
+    log.sync()
+    next(state for _, state in log.edges()).high_water = 61
+    assert len(conservation.check()) == 1
