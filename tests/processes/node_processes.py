@@ -43,7 +43,7 @@ gps.sync("raw", batch=20, within="20s")
 gps.tumbling("10s").aggregate(fixes=rs.count(), top=rs.max("speed")).sync("windows", batch=4, within="40s")
 """
 EVERY_US = 1_000_000
-SPEED = 20.0  # event seconds per second
+SPEED = 40.0  # event seconds per second
 LOSS_WINDOW_S = 0.5
 
 
