@@ -30,6 +30,7 @@ from cloud_backend.spark.lease import Lease
 from cloud_backend.spark.manifest import Committed, Manifest, ManifestLog, Physical
 from cloud_backend.spark.plans import store_plan, stored_plan
 from cloud_backend.spark.publication import Publication
+from cloud_backend.spark.quarantine import quarantine
 from cloud_backend.spark.schedule import (
     Step,
     cascade,
@@ -240,6 +241,7 @@ class JobManager:
                 log=str(self._log_dir),
                 store=str(self.store.root),
                 code=self.runner.code,
+                chain_max=self.settings.chain_max,
             )
             for step in steps
         ]
@@ -420,6 +422,7 @@ class JobManager:
         _replace(self.store.root / "stable.json", log_offsets(self.manifest))  # the gateway trims its log by it
 
     def status(self) -> dict[str, Any]:
+        left_out = quarantine(self.manifest)
         return {
             "owner": self.owner, "term": self.term, "epoch": self.manifest.last_cut, "code": self.runner.code,
             "stable": self.snapshots.stable_everywhere(), "entries": self.manifest.n, "at": self._clock(),
@@ -431,7 +434,7 @@ class JobManager:
                 for name in self.graph.order
             },
             "parked": {physical_name(physical): each.reason for physical, each in self.parked.items() if each.reason},
-            "quarantined": self.events.quarantined[-100:], "quarantined_count": len(self.events.quarantined),
+            "quarantined": left_out[-100:], "quarantined_count": len(left_out),
             "cache": self.events.cache, "sampling_rate": self._rate,
         }  # fmt: skip
 

@@ -152,6 +152,8 @@ class Manifest:
     vertices: dict[str, dict[Range, Lineage]] = field(default_factory=dict)
     collected: Entry = field(default_factory=dict)
     rollbacks: list[Entry] = field(default_factory=list)
+    # What the last run of a range's epoch left out. Part of the ledger, so it outlives the commits it came with.
+    quarantined: dict[tuple[str, Range, int], list[Entry]] = field(default_factory=dict)
 
     @property
     def last_cut(self) -> int:
@@ -249,6 +251,11 @@ class Manifest:
                 lineage.superseded.setdefault(committed.epoch, []).append(lineage.commits[committed.epoch])
             lineage.commits[committed.epoch] = committed
             lineage.position = committed.epoch
+            self.quarantined.pop((entry["vertex"], Range.parse(text), committed.epoch), None)
+            if committed.quarantined:
+                self.quarantined[entry["vertex"], Range.parse(text), committed.epoch] = list(
+                    map(dict, committed.quarantined)
+                )
         for vertex, text, to in entry.get("cascade", ()):
             self._roll_back((vertex, Range.parse(text)), to, keep_readable=False)
 
@@ -318,6 +325,9 @@ class Manifest:
             "n": self.n, "term": self.term, "owner": self.owner, "plan": self.plan,
             "cuts": {str(epoch): cut for epoch, cut in self.cuts.items()},
             "collected": self.collected, "rollbacks": self.rollbacks[-100:],
+            "quarantined": [
+                [vertex, str(range_), epoch, left_out] for (vertex, range_, epoch), left_out in self.quarantined.items()
+            ],
             "vertices": {
                 vertex: {str(range_): _lineage_to_json(lineage) for range_, lineage in lineages.items()}
                 for vertex, lineages in self.vertices.items()
@@ -330,6 +340,10 @@ class Manifest:
             n=value["n"], term=value["term"], owner=value["owner"], plan=value["plan"],
             cuts={int(epoch): cut for epoch, cut in value["cuts"].items()},
             collected=value["collected"], rollbacks=value["rollbacks"],
+            quarantined={
+                (vertex, Range.parse(text), epoch): left_out
+                for vertex, text, epoch, left_out in value.get("quarantined", ())
+            },
             vertices={
                 vertex: {Range.parse(text): _lineage_from_json(each) for text, each in lineages.items()}
                 for vertex, lineages in value["vertices"].items()

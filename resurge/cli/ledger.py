@@ -1,10 +1,14 @@
-"""`resurge ledger`: every range that was given up, who gave it up, and why."""
+"""`resurge ledger`: every range that was given up, who gave it up, and why.
+
+Two kinds of entry. A tombstone in the log is a disposition: the range was never delivered, and the account counts it
+as ledgered. A quarantined batch was delivered and is counted as that; the entry says which vertex did not use it.
+"""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,11 +28,13 @@ def _ledger() -> None:
 @app.command("list")
 def list_ledger(
     home: Annotated[Path, typer.Option(help="the gateway's home")] = DEFAULT_HOME,
+    store: Annotated[Path | None, typer.Option(help="the Spark job's store; else beside the gateway's home")] = None,
     device: Annotated[str, typer.Option(help="only devices whose id starts with this")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="last line is one JSON object")] = False,
 ) -> None:
-    """Read the tombstones from the log, oldest first."""
+    """Read the tombstones from the log and what Spark has quarantined, oldest first."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from cloud_backend.log.reader import Reader
@@ -38,8 +44,9 @@ def list_ledger(
     if not (home / "log").is_dir():
         raise UsageError(f"no log in {str(home)!r}; give the gateway's --home", code="gateway-home")
     reader = Reader(home / "log")
-    found = [
+    found: list[dict[str, Any]] = [
         {
+            "kind": "tombstone",
             "device": entry.key.device.hex(),
             "incarnation": entry.key.incarnation,
             "edge": f"{entry.key.edge:016x}",
@@ -54,17 +61,41 @@ def list_ledger(
     ]
     names = _edge_names(reader)
     for row in found:
-        row["edge"] = names.get(str(row["edge"]), row["edge"])
-    total = sum(int(str(row["elements"])) for row in found)
+        row["edge"] = names.get(row["edge"], row["edge"])
+    left_out = [row for row in _quarantined(home, store) if row["device"].startswith(device.lower())]
+    total = sum(row["elements"] for row in found)
     if as_json:
-        print(json.dumps({"ledgered": total, "ranges": found}))
+        print(json.dumps({"ledgered": total, "ranges": found, "quarantined": left_out}))
         return
     table = Table("device", "incarnation", "edge", "from", "to", "elements", "reason")
-    for row in found:
-        shown = [str(row[name]) for name in ("incarnation", "edge", "lo", "hi", "elements", "reason")]
-        table.add_row(str(row["device"])[:12], *shown)
+    for row in found + left_out:
+        reason = row["reason"]
+        if row["kind"] == "quarantined":
+            reason = f"quarantined by vertex {row['vertex']} after delivery: {reason}"
+        shown = [str(row[name]) for name in ("incarnation", "edge", "lo", "hi", "elements")]
+        table.add_row(row["device"][:12], *shown, escape(reason))
     Console().print(table)
     print(f"{total} elements in {len(found)} ranges were given up")
+    if left_out:
+        elements = sum(row["elements"] for row in left_out)
+        print(f"{elements} elements in {len(left_out)} batches were delivered and then quarantined by Spark")
+
+
+def _quarantined(home: Path, store: Path | None) -> list[dict[str, Any]]:
+    """What the job's manifest says was left out; nothing where no job has run."""
+    from cloud_backend.spark.manifest import ManifestLog
+    from cloud_backend.spark.quarantine import quarantine
+    from cloud_backend.spark.store import Store
+    from shared.errors import UsageError
+
+    if store is not None and not (store / "manifest").is_dir():
+        raise UsageError(
+            f"there is no job store at {str(store)!r}; give its directory with --store", code="job-no-store"
+        )
+    for place in [store] if store else [home.parent / "spark", home.parent / "store"]:
+        if (place / "manifest").is_dir():
+            return quarantine(ManifestLog(Store(place)).state)
+    return []
 
 
 def _edge_names(reader: Reader) -> dict[str, str]:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from cloud_backend.spark import state
+from cloud_backend.spark.driver import JobSettings
+from cloud_backend.spark.manifest import Manifest
+from cloud_backend.spark.quarantine import quarantine
 from cloud_backend.spark.session import LocalRunner
 from cloud_backend.spark.undo import roll_back
+from resurge.cli import ledger
+from resurge.up import account
 from shared.errors import UsageError
+from shared.recovery.retention import Retention
 from tests.spark.schedules import Killed, Schedule, killed_at
 from tests.spark.worlds import World, cells_plan, trips_plan
 
@@ -98,6 +106,41 @@ def test_a_poison_batch_is_quarantined_and_the_job_goes_on(tmp_path: Path) -> No
     mine = [row for row in world.results.latest("mine") if row.device == world.ids[2].hex()]
     # The batch held seconds 30 to 44: one window is gone, its neighbours are there.
     assert [row.window_start_us // 1_000_000 for row in mine] == [0, 10, 20, 40, 50, 60, 70, 80]
+
+
+def test_a_quarantined_batch_is_in_the_ledger_and_still_counts_as_delivered(tmp_path: Path) -> None:
+    world = World(tmp_path, cells_plan(faults=tmp_path / "faults"), settings=_forgetful())
+    driver = world.driver()
+    world.append(poison=2)
+    for _ in range(8):
+        world.append()
+        driver.drain()
+    assert 1 not in driver.manifest.vertices["mine"][min(driver.manifest.vertices["mine"])].commits  # collected
+    command = ["list", "--home", str(tmp_path), "--store", str(world.store_dir)]
+    answer = CliRunner().invoke(ledger.app, [*command, "--json"])
+    said = json.loads(answer.stdout.splitlines()[-1])
+    assert (said["ledgered"], said["ranges"]) == (0, [])
+    (entry,) = said["quarantined"]
+    assert (entry["kind"], entry["vertex"], entry["device"]) == ("quarantined", "mine", world.ids[2].hex())
+    assert (entry["incarnation"], entry["lo"], entry["hi"], entry["edge"]) == (1, 0, 15, "walk")
+    assert account.count(world.log_dir, []).delivered == sum(world.next)
+    shown = " ".join(CliRunner().invoke(ledger.app, command, env={"COLUMNS": "200"}).stdout.split())
+    assert "quarantined by vertex mine after delivery: ValueError: cannot bear 666" in shown
+    assert "15 elements in 1 batches were delivered and then quarantined by Spark" in shown
+
+
+def test_a_corrected_operator_takes_a_quarantined_batch_back_in(tmp_path: Path) -> None:
+    world = World(tmp_path, cells_plan(faults=tmp_path / "faults"))
+    driver = world.driver()
+    world.append(poison=2)
+    driver.drain()
+    assert len(quarantine(driver.manifest)) == 1
+    (tmp_path / "faults").mkdir()
+    (tmp_path / "faults" / "cured").touch()
+    roll_back(driver.store.root, "mine", 0)
+    driver.drain()
+    assert quarantine(Manifest.from_json(driver.manifest.to_json())) == []
+    world.check(least_rows=10)
 
 
 def test_an_operator_bug_found_later_is_undone_while_the_rest_goes_on(tmp_path: Path) -> None:
@@ -190,3 +233,7 @@ def test_an_arrival_merge_that_fails_takes_exactly_what_reads_it(tmp_path: Path)
     assert set(entry["predicted"]) == {f"cells {broken}"} | readers
     assert driver.manifest.position("everything") == 4
     assert driver.manifest.frontier_of("mine") == dict.fromkeys(driver.manifest.vertices["mine"], 4)
+
+
+def _forgetful() -> JobSettings:
+    return JobSettings(epoch_s=0.0, balance=False, collect_every=2, chain_max=2, retention=Retention(keep=2, horizon=2))

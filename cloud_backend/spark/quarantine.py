@@ -1,0 +1,25 @@
+"""What Spark left out, as entries of the ledger.
+
+A batch that an operator cannot bear had been delivered before: its records are in the log, the first writer has decided
+its range, and the account counts it as delivered for good. So quarantine is no fifth disposition and no tombstone is
+written for it, which would be a second one. It is an entry beside the dispositions: this vertex did not use these
+elements, and why. A rollback that runs the epoch again replaces it: a corrected operator takes the batch back in.
+"""
+
+from __future__ import annotations
+
+from cloud_backend.spark.manifest import Entry, Manifest
+
+
+def quarantine(manifest: Manifest) -> list[Entry]:
+    """Every batch or row that counts as left out now, by epoch. Rows between vertices have no device of their own."""
+    return [
+        {
+            "kind": "quarantined", "vertex": vertex, "range": str(range_), "epoch": epoch,
+            "device": each.get("device", ""), "incarnation": each.get("incarnation", 0), "edge": each["edge"],
+            "lo": each["lo"], "hi": each["hi"], "elements": each["hi"] - each["lo"], "reason": each["reason"],
+            "code": each["code"],
+        }
+        for (vertex, range_, epoch), left_out in sorted(manifest.quarantined.items(), key=lambda item: item[0][2])
+        for each in left_out
+    ]  # fmt: skip
