@@ -20,7 +20,7 @@ from cloud_backend.spark.store import Store
 from tests.spark.test_job_process import await_epoch, job, ready
 from tests.spark.worlds import World, cells_plan
 
-pytestmark = [pytest.mark.spark, pytest.mark.soak]
+pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(900)]
 EXECUTOR = "CoarseGrainedExecutorBackend"
 CONF = ("--conf", "spark.executor.memory=512m", "--conf", "spark.executor.cores=1", "--module", "tests.spark.operators")
 

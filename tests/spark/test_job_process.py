@@ -21,7 +21,7 @@ from shared.plan.encoding import encode_plan
 from tests.spark.worlds import World, cells_plan
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = [pytest.mark.spark, pytest.mark.soak]
+pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(900)]
 
 
 @contextmanager
