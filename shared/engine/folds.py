@@ -11,13 +11,16 @@ A fold sees values with the missing ones already taken out; the pool counts thos
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
 from shared.stream.schema import dtype
 
 _SLOTS_MIN = 16
+
+Counts: TypeAlias = Callable[[], Sequence[np.ndarray]]
 
 
 class Fold:
@@ -28,6 +31,13 @@ class Fold:
     def __init__(self, types: tuple[np.dtype, ...], fills: tuple[object, ...]) -> None:
         self.fills = fills
         self.arrays = [np.full(0, fill, dtype=kind) for kind, fill in zip(types, fills, strict=True)]
+
+    def fresh(self) -> Fold:
+        """An empty fold like this empty one; cheaper than making one from its description."""
+        made: Fold = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made.arrays = list(self.arrays)  # arrays of no slot are never written to
+        return made
 
     def grow(self, capacity: int) -> None:
         for place, fill in enumerate(self.fills):
@@ -48,17 +58,23 @@ class Fold:
         """Adds slots of another fold of this kind, whose rows come later; `counts` are those slots' values."""
         raise NotImplementedError
 
-    def merge_all(self, sources: Sequence[Fold], counts: Sequence[np.ndarray], slots: int) -> None:
-        """Fills this empty fold's slots below a number with those of others, merged in the order given: to the same bits
-        as merging them one after the other, which is how it goes where there is no way for all at once."""
+    def merge_all(self, sources: Sequence[Fold], counts: Counts, slots: int) -> None:
+        """Fills this empty fold's slots below a number with those of others, merged in the order given. To the same
+        bits as merging them one after the other, which is how it goes where there is no way for all at once.
+        `counts()` gives each source's values by slot."""
         self.grow(slots)
         every = np.arange(slots)
-        for source, count in zip(sources, counts, strict=True):
+        for source, count in zip(sources, counts(), strict=True):
             self.merge(every, source, every, count)
 
     def result(self, slots: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """The answers of slots with so many values each."""
         raise NotImplementedError
+
+
+def _stacked(folds: Sequence[Fold], part: int, slots: int) -> np.ndarray:
+    """One array of each fold's slots below a number: a row per fold."""
+    return np.concatenate([fold.arrays[part][:slots] for fold in folds]).reshape(-1, slots)
 
 
 class Sum(Fold):
@@ -73,9 +89,9 @@ class Sum(Fold):
     def merge(self, into: np.ndarray, source: Fold, slots: np.ndarray, counts: np.ndarray) -> None:
         self.arrays[0][into] += source.arrays[0][slots]
 
-    def merge_all(self, sources: Sequence[Fold], counts: Sequence[np.ndarray], slots: int) -> None:
+    def merge_all(self, sources: Sequence[Fold], counts: Counts, slots: int) -> None:
         # Accumulating is strictly in order; reducing may add in pairs.
-        self.arrays[0] = np.add.accumulate([source.arrays[0][:slots] for source in sources])[-1]
+        self.arrays[0] = np.add.accumulate(_stacked(sources, 0, slots))[-1]
 
     def result(self, slots: np.ndarray, counts: np.ndarray) -> np.ndarray:
         return self.arrays[0].take(slots)
@@ -127,12 +143,12 @@ class Extreme(Fold):
             present[into] |= source.arrays[1][slots]
         held[into] = np.where(better, theirs, mine)
 
-    def merge_all(self, sources: Sequence[Fold], counts: Sequence[np.ndarray], slots: int) -> None:
+    def merge_all(self, sources: Sequence[Fold], counts: Counts, slots: int) -> None:
         if self.text:
             super().merge_all(sources, counts, slots)
             return
         function = np.maximum if self.sign > 0 else np.minimum
-        self.arrays[0] = function.reduce([source.arrays[0][:slots] for source in sources])
+        self.arrays[0] = function.reduce(_stacked(sources, 0, slots))
 
     def result(self, slots: np.ndarray, counts: np.ndarray) -> np.ndarray:
         held: np.ndarray = self.arrays[0][slots]
@@ -171,9 +187,9 @@ class Variance(Fold):
         first[into] += theirs_first + counts * shift
         second[into] += theirs_second + 2.0 * shift * theirs_first + counts * (shift * shift)
 
-    def merge_all(self, sources: Sequence[Fold], counts: Sequence[np.ndarray], slots: int) -> None:
-        anchors, firsts, seconds = (np.array([one.arrays[part][:slots] for one in sources]) for part in range(3))
-        number = np.array(counts)
+    def merge_all(self, sources: Sequence[Fold], counts: Counts, slots: int) -> None:
+        anchors, firsts, seconds = (_stacked(sources, part, slots) for part in range(3))
+        number = np.array(counts())
         anchor = anchors[np.argmin(np.isnan(anchors), axis=0), np.arange(slots)]  # the first there is
         shift = np.where(number, anchors - anchor, 0.0)
         first = np.add.accumulate(firsts + number * shift)[-1]
@@ -234,7 +250,7 @@ class Count(Fold):
     def merge(self, into: np.ndarray, source: Fold, slots: np.ndarray, counts: np.ndarray) -> None:
         pass
 
-    def merge_all(self, sources: Sequence[Fold], counts: Sequence[np.ndarray], slots: int) -> None:
+    def merge_all(self, sources: Sequence[Fold], counts: Counts, slots: int) -> None:
         pass
 
     def result(self, slots: np.ndarray, counts: np.ndarray) -> np.ndarray:

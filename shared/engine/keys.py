@@ -38,6 +38,7 @@ class KeyIndex:
         self._again: tuple[str, np.ndarray | None, str, _Table] | None = None
         self._owners: list[np.ndarray | None] = []
         self._last_around: tuple[object, ...] = ()
+        self._ranks = np.empty(0, np.int64)  # each number's place among all keys in order, while nobody is new
         self._same: dict[int, Constant] = {}  # a whole batch of one key
         self._constants: dict[tuple[int, object], Constant] = {}
         self._columns: list[np.ndarray] = [np.empty(0, dtype(kind)) for kind in kinds]  # the key columns, by number
@@ -194,8 +195,14 @@ class KeyIndex:
         if len(numbers) < 2 or not self.names:
             return np.arange(len(numbers))
         values = self.values
-        places = sorted(range(len(numbers)), key=[values[number] for number in numbers.tolist()].__getitem__)
-        return np.array(places, np.int64)
+        if len(self._ranks) != len(values):
+            if len(numbers) < len(values) // 4:  # few of many: not worth ranking everyone
+                places = sorted(range(len(numbers)), key=[values[number] for number in numbers.tolist()].__getitem__)
+                return np.array(places, np.int64)
+            self._ranks = np.empty(len(values), np.int64)
+            self._ranks[sorted(range(len(values)), key=values.__getitem__)] = np.arange(len(values))
+        order: np.ndarray = self._ranks[numbers].argsort()
+        return order
 
     # -- state -------------------------------------------------------------------------------------------------
 
@@ -220,6 +227,7 @@ class KeyIndex:
             self._tables.clear()
             self._untabled.clear()
             self._again = None
+            self._ranks = np.empty(0, np.int64)
             self._same.clear()
             self._columns = [np.empty(0, dtype(kind)) for kind in self.kinds]
         if isinstance(columns, int):

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from shared.engine.collected import Answer, answer_of
-from shared.engine.folds import Fold, capacity_for, fold_of
+from shared.engine.folds import Count, Fold, capacity_for, fold_of
 from shared.engine.rows import Rows, take
 from shared.engine.snapshots import Value
 from shared.plan.operators import WINDOW_END, WINDOW_START
@@ -39,14 +39,18 @@ class Aggregation:
 
     def __init__(self, aggregates: Sequence[Part], schema: Schema, applied: Applied | None = None) -> None:
         self.aggregates = list(aggregates)
-        self.folded: list[tuple[int, str | None, str, str]] = []  # place, column, function, kind
+        self.folded: list[tuple[int, str | None, Fold]] = []  # place, column, an empty fold
         self.answered: list[tuple[int, Answer]] = []
         kept: dict[str, str] = {}
+        floats: set[str] = set()
         for place, (aggregate, fields) in enumerate(aggregates):
             column = aggregate.columns[0] if aggregate.columns else None
             kind = "int64" if column is None or column == TIME else schema.kind(column)
-            if fold_of(aggregate.function, kind) is not None:
-                self.folded.append((place, column, aggregate.function, kind))
+            fold = fold_of(aggregate.function, kind)
+            if fold is not None:
+                self.folded.append((place, column, fold))
+                if column is not None and kind in FLOATS:
+                    floats.add(column)
             else:
                 self.answered.append((place, answer_of(aggregate, fields)))
                 kept[TIME] = "int64"
@@ -62,10 +66,8 @@ class Aggregation:
         self.schema = schema
         self.kept = tuple(kept)
         self.kept_kinds = tuple(kept.values())
-        self.columns = tuple(dict.fromkeys(column for _, column, _, _ in self.folded if column is not None))
-        self.float_columns = frozenset(
-            column for _, column, _, kind in self.folded if column is not None and kind in FLOATS
-        )
+        self.columns = tuple(dict.fromkeys(column for _, column, _ in self.folded if column is not None))
+        self.float_columns = frozenset(floats)
         self.reads = frozenset(name for name in (*self.columns, *self.kept) if name not in (TIME, NUMBER))
         self.fields = tuple(field for _, fields in self.aggregates for field in fields)
 
@@ -89,12 +91,10 @@ class Pool:
         self.chunks: dict[int, list[tuple[np.ndarray, ...]]] = {}
         self.folds: dict[str | None, list[Fold]] = {column: [] for column in aggregation.columns}
         self.by_place: dict[int, tuple[Fold, str | None]] = {}
-        for place, column, function, kind in aggregation.folded:
-            fold = fold_of(function, kind)
-            if fold is None:
-                continue
+        for place, column, empty in aggregation.folded:
+            fold = empty.fresh()
             self.by_place[place] = (fold, column)
-            if column is not None and function != "count":
+            if column is not None and not isinstance(fold, Count):
                 self.folds[column].append(fold)
 
     def reserve(self, slots: int) -> None:
@@ -179,15 +179,12 @@ class Pool:
         for pool in pools:
             pool.reserve(slots)
         made.capacity = slots
-        made.rows = np.add.reduce([pool.rows[:slots] for pool in pools])
-        for column in {column for pool in pools for column in pool.missing}:
-            made.missing[column] = np.add.reduce(
-                [pool.missing[column][:slots] for pool in pools if column in pool.missing]
-            )
+        made.rows = np.add.reduce(np.concatenate([pool.rows[:slots] for pool in pools]).reshape(-1, slots))
+        for name in sorted({name for pool in pools for name in pool.missing}):
+            made.missing[name] = np.add.reduce([pool.missing[name][:slots] for pool in pools if name in pool.missing])
         for place, (fold, column) in made.by_place.items():
-            fold.merge_all(
-                [pool.by_place[place][0] for pool in pools], [pool.counts_below(slots, column) for pool in pools], slots
-            )
+            sources = [pool.by_place[place][0] for pool in pools]
+            fold.merge_all(sources, lambda: [pool.counts_below(slots, column) for pool in pools], slots)  # noqa: B023
         return made
 
     def counts_below(self, slots: int, column: str | None) -> np.ndarray:

@@ -25,18 +25,23 @@ from shared.engine.snapshots import Value
 from shared.stream.windows import TimeWindow
 
 _DENSE_KEYS_MAX = 4096
+_FEW_PANES = 16
 
 
 class Pane:
     """The accumulators of one stretch of time: a slot per key."""
 
-    __slots__ = ("changed", "keys", "pool", "table")
+    __slots__ = ("cleared", "keys", "mark", "pool", "table", "touched")
 
     def __init__(self, aggregation: Aggregation, *, dense: bool) -> None:
         self.pool = Pool(aggregation)
         self.keys: list[int] = []  # by slot; unused where slots are the keys' numbers
         self.table = None if dense else np.full(0, -1, np.int32)
-        self.changed: list[np.ndarray] | None = None  # keys folded since the last dump, once somebody asked
+        # What changed since the last dump: slots with other row counts than then, and those cleared. A row always
+        # counts, so folding need not take note of keys.
+        self.touched = True
+        self.mark: np.ndarray | None = None  # row counts by slot at the last dump; None: never dumped
+        self.cleared: list[np.ndarray] = []
 
     def slots(self, keys: np.ndarray, known: int) -> np.ndarray:
         """The slot of each key; new keys get one. `known` keys exist in all."""
@@ -63,9 +68,26 @@ class Pane:
         order = np.argsort(keys)
         return keys[order], slots[order]
 
+    def dumped(self) -> None:
+        """What is here now is known elsewhere."""
+        if self.touched or self.mark is None:
+            self.mark = self.pool.rows.copy()
+        self.touched = False
+        self.cleared = []
+
+    def changed(self) -> np.ndarray:
+        """The keys folded or cleared since the last dump, ascending."""
+        if not self.touched or self.mark is None:
+            return np.zeros(0, np.int64)
+        now = self.pool.rows
+        before = np.zeros(len(now), np.int64)
+        before[: len(self.mark)] = self.mark
+        slots = np.flatnonzero(now != before)
+        keys = slots if self.table is None else np.array(self.keys, np.int64)[slots]
+        return np.unique(np.concatenate([keys, *self.cleared]))
+
     def fold(self, keys: np.ndarray, known: int, rows: Rows) -> None:
-        if self.changed is not None:
-            self.changed.append(keys)
+        self.touched = True
         self.pool.fold(self.slots(keys, known), rows)
 
 
@@ -110,6 +132,15 @@ class TimeWindows(KeyedWindows):
         if not self.rest and least_time // hop == greatest_time // hop:
             self._pane(least_time // hop).fold(keys, known, rows)
             return
+        first, last = least_time // hop, greatest_time // hop
+        if not self.rest and last - first <= _FEW_PANES and bool((rows.time[1:] >= rows.time[:-1]).all()):
+            start = 0
+            for pane in range(first, last + 1):  # dividing every time costs more than finding a few bounds
+                stop = int(rows.time.searchsorted((pane + 1) * hop)) if pane < last else len(keys)
+                if stop > start:
+                    self._pane(pane).fold(keys[start:stop], known, rows.slice(start, stop))
+                start = stop
+            return
         panes = rows.time // hop
         if self.rest:
             panes = 2 * panes + (rows.time - panes * hop >= self.rest)
@@ -126,8 +157,6 @@ class TimeWindows(KeyedWindows):
         pane = self.panes.get(number)
         if pane is None:
             pane = self.panes[number] = Pane(self.aggregation, dense=len(self.key) <= _DENSE_KEYS_MAX)
-            pane.changed = [] if self.tracking else None
-            self.dropped.discard(number)
             self._quiet_until = NO_FRONTIER  # it may be the first to close
         return pane
 
@@ -262,8 +291,8 @@ class TimeWindows(KeyedWindows):
                 done = slots[self._last_end(number) <= now[keys] - self.lateness_us]
                 if len(done) < len(slots):
                     pane.pool.clear(done)
-                    if pane.changed is not None:
-                        pane.changed.append(keys[np.isin(slots, done)])
+                    pane.touched = True
+                    pane.cleared.append(keys[np.isin(slots, done)])
                     continue
             del self.panes[number]
             if self.tracking:
@@ -297,7 +326,7 @@ class TimeWindows(KeyedWindows):
         self.tracking = True
         self.dropped = set()
         for pane in self.panes.values():
-            pane.changed = []
+            pane.dumped()
         return state
 
     def dump(self) -> Value:
@@ -313,11 +342,10 @@ class TimeWindows(KeyedWindows):
             return ["all", self.dump()]
         panes = {}
         for number, pane in sorted(self.panes.items()):
-            if pane.changed is None:
+            if pane.mark is None:
                 keys, slots = pane.live()
                 panes[number] = [keys, pane.pool.dump(slots)]
-            elif pane.changed:
-                keys = np.unique(np.concatenate(pane.changed))
+            elif len(keys := pane.changed()):
                 slots = pane.slots(keys, len(self.key))
                 alive = pane.pool.rows[slots] > 0
                 panes[number] = [keys[alive], pane.pool.dump(slots[alive]), keys[~alive]]
@@ -350,4 +378,4 @@ class TimeWindows(KeyedWindows):
         self.tracking = True
         self.dropped = set()
         for pane in self.panes.values():
-            pane.changed = []
+            pane.dumped()
