@@ -188,16 +188,6 @@ def _small_batches(work: Path, rounds: int, figures: dict[str, Any]) -> list[dic
     ]
 
 
-def football_compression() -> tuple[float, bool]:
-    """How many times smaller the columns codec makes the rows that Query 1's first filter keeps; and whether real."""
-    rows = _recordings.football_rows()
-    kept = rows["vx"] > 0
-    columns = {"ts": rows.pop("ts"), **rows}
-    batch = _recordings.batch_of({name: column[kept] for name, column in columns.items()})
-    _, payload = encode(batch)
-    return len(batch) * _recordings.FOOTBALL_ROW_BYTES / len(payload), _recordings.directory() is not None
-
-
 def compressed_loads(ratio_1: float) -> tuple[bytes, list[bytes]]:
     """A second of Query 1 as incompressible bytes of the compressed size, and Query 2's counter really encoded."""
     query_1 = _random(int(QUERY_1_BYTES / ratio_1))
@@ -212,7 +202,7 @@ def compressed_loads(ratio_1: float) -> tuple[bytes, list[bytes]]:
 
 
 def _paper_load(work: Path, figures: dict[str, Any]) -> list[dict[str, Any]]:
-    smaller, real = football_compression()
+    smaller, real = _recordings.football_compression()
     query_1, query_2 = compressed_loads(smaller)
     spool = OurSpool(work / "paper", capacity=CAPACITY)
     for counter in query_2:

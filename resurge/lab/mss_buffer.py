@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from resurge.bench.spool import football_compression
+from resurge.bench._recordings import football_compression
 from resurge.lab._figure import draw, report, shape
 from resurge.lab._paper_load import MEGABYTE, loss, model
 from shared.spool.evict import Evict

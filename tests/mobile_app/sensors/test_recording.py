@@ -127,7 +127,7 @@ def test_a_slower_rate_keeps_the_first_reading_of_each_period_however_it_is_read
     assert values == [float(value) for value in range(0, 100, 5)]
 
 
-@pytest.mark.skipif(not RECORDINGS.is_dir(), reason="real recordings are not beside this clone")
+@pytest.mark.skipif(not RECORDINGS.is_dir(), reason="recordings absent: no ../shared/data beside this clone")
 @pytest.mark.parametrize(
     ("name", "rows", "columns"),
     [
