@@ -66,7 +66,7 @@ class Outcome:
     results: int
     results_on_phones: int  # of those, how many had come back to the phone they are about before it stopped
     results_digest: str
-    expected_digest: str  # empty when the log no longer reaches back to its start, and cannot say
+    expected_digest: str  # empty when log and manifest no longer reach back to their start, and cannot say
     dashboard: str
     kills: list[dict[str, Any]] = field(default_factory=list)
 
@@ -159,7 +159,7 @@ class _Show:
         for process in [*self.phones.values(), self.relay]:
             process.stop()
         self.audience.begin("Letting Spark finish what the log holds")
-        expected = expected_digest(plan, self.stage.log)
+        expected = expected_digest(plan, self.stage.log, self.stage.spark_store)
         results = Results(self.stage.results)
         try:
             self._await_drained(results, expected)
@@ -254,7 +254,7 @@ def outcome(stage: Stage, plan: Plan, show: _Show) -> Outcome:
         results=len(rows),
         results_on_phones=sum(results_of(stage.phone_home(story.name)) for story in show.stories),
         results_digest=digest_of(rows),
-        expected_digest=expected_digest(plan, stage.log),
+        expected_digest=expected_digest(plan, stage.log, stage.spark_store),
         dashboard=f"{stage.address}/",
         kills=show.kills,
     )

@@ -10,7 +10,7 @@ import pytest
 import resurge as rs
 from cloud_backend.log.format import Record
 from cloud_backend.log.log import Log
-from resurge.up.expected import expected_results
+from resurge.up.expected import devices_meet, expected_digest, expected_results
 from shared.batch import Batch
 from shared.identity import device_id, edge_id
 from shared.plan.graph import Plan
@@ -19,6 +19,7 @@ from shared.stream.program import load_program
 from shared.wire import columns
 from shared.wire.frame import Frame, FrameType, encode
 from shared.wire.messages import Data
+from tests.spark.worlds import World, cells_plan, trips_plan
 
 SECOND_US = 1_000_000
 PHONE, OTHER = device_id(b"phone"), device_id(b"other")
@@ -124,3 +125,26 @@ def test_the_closed_windows_are_those_of_evaluate(tmp_path, plan, log):
     for index, row in enumerate(sorted(rows, key=lambda row: row.window_start_us)):
         assert row.window_end_us == said["window_end"][index]
         assert {name: said[name][index] for name in row.values} == dict(row.values)
+
+
+def test_where_devices_meet_the_digest_is_the_jobs_epoch_by_epoch(tmp_path):
+    world = World(tmp_path, cells_plan())
+    driver = world.driver()
+    for _ in range(3):
+        world.append()
+        driver.drain()
+    assert devices_meet(world.plan)
+    assert expected_digest(world.plan, world.log_dir, world.store_dir) == world.results.digest()
+    world.append()  # not cut yet: what it will mean is open
+    assert expected_digest(world.plan, world.log_dir, world.store_dir) == ""
+    driver.drain()
+    assert expected_digest(world.plan, world.log_dir, world.store_dir) == world.results.digest()
+
+
+def test_where_they_do_not_the_log_alone_says_it(tmp_path):
+    world = World(tmp_path, trips_plan())
+    for _ in range(3):
+        world.append()
+    world.driver().drain()
+    assert not devices_meet(world.plan)
+    assert expected_digest(world.plan, world.log_dir) == world.results.digest()
