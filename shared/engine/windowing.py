@@ -256,6 +256,9 @@ class TimeWindows(KeyedWindows):
             if len(numbers) <= len(self.panes)
             else sorted(number for number in self.panes if number in numbers)
         )
+        if not present:  # between rows far apart
+            nobody = np.empty(0, np.int64)
+            return nobody, Pool(self.aggregation), nobody
         if len(present) == 1:
             pane = self.panes[present[0]]
             keys, slots = pane.live()
