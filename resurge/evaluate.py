@@ -17,7 +17,7 @@ from shared.errors import UsageError
 from shared.plan import operators as op
 from shared.plan.fragments import Fragment, Input
 from shared.plan.graph import Plan
-from shared.plan.placement import fragment_input, fragment_outputs
+from shared.plan.placement import check_placement, fragment_input, fragment_outputs
 from shared.stream.drafts import Draft, assemble, located, user_line
 from shared.stream.expressions import FLOATS, TIME
 from shared.stream.schema import Schema, dtype
@@ -48,6 +48,7 @@ def evaluate(
     >>> rs.evaluate(gps.where(col.accuracy < 50), {"gps": {"time": [0, 1], "accuracy": [9.0, 80.0], ...}})
     """
     plan = plan_of(program)
+    check_placement(plan)  # a part of a program may leave outputs unread, but stands where it can work
     given = {name: as_columns(plan, name, columns) for name, columns in inputs.items()}
     if engine == "spark":
         from cloud_backend.spark.evaluate import evaluate as evaluate_on_spark
