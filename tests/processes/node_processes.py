@@ -59,6 +59,15 @@ def free_address() -> str:
         return f"tcp://127.0.0.1:{listener.getsockname()[1]}"
 
 
+def listens(address: str) -> bool:
+    host, port = address.removeprefix("tcp://").split(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1.0).close()
+    except OSError:
+        return False
+    return True
+
+
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 20.0) -> None:
     end = time.monotonic() + timeout_s
     while not condition():

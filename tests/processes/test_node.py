@@ -19,6 +19,7 @@ from tests.processes.node_processes import (
     account,
     digest,
     free_address,
+    listens,
     log_rows,
     wait_until,
     write_plan,
@@ -54,10 +55,11 @@ def test_outages_are_masked_on_the_way_to_the_gateway_and_behind_a_relay(tmp_pat
     address = free_address()
     with GatewayProcess(tmp_path / "gateway", "--plan", str(plan)) as gateway:
         relay = Command("relay", "--bind", address, "--gateway", f"http://127.0.0.1:{gateway.port}", "--json")
+        wait_until(lambda: listens(address), "the relay")
         phones = [
-            Phone(tmp_path / "direct", gateway, seed=5).start("--outages", "1+1.5", "--for", "5"),
+            Phone(tmp_path / "direct", gateway, seed=5).start("--outages", "1+1.5", "--for", "6"),
             Phone(tmp_path / "behind", gateway, seed=6, relay=address).start(
-                "--outages", "0.7+1.5,3+0.7", "--for", "5"
+                "--outages", "0.7+1.5,4+0.7", "--for", "6"
             ),
         ]
         try:
