@@ -53,7 +53,7 @@ def test_killing_every_part_once_changes_neither_the_account_nor_the_results(tmp
     home, port = tmp_path / "home", free_port()
     errors = (tmp_path / "stderr.txt").open("w")
     player = subprocess.Popen(
-        command("--for", "20", "--chaos", "--json", "--home", str(home), "--port", str(port)), cwd=ROOT,
+        command("--for", "30", "--chaos", "--json", "--home", str(home), "--port", str(port)), cwd=ROOT,
         stdout=subprocess.PIPE, stderr=errors, text=True,
     )  # fmt: skip
     view = watch(port, player)
