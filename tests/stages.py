@@ -32,17 +32,32 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
             [*PYTEST, "tests/architecture"],
         ],
     ),
-    "unit": (120, [[*PYTEST, "-n", "2", "-m", UNIT, "--ignore=tests/architecture"]]),
+    "unit": (
+        120,
+        [
+            [
+                *PYTEST,
+                "-n",
+                "2",
+                "-m",
+                UNIT,
+                "--ignore=tests/architecture",
+                "--ignore=tests/simulation",
+                "--ignore=tests/spark",
+                "--ignore=tests/processes",
+            ]
+        ],
+    ),
     "sim": (
         120,
         [
             [PYTHON, "-m", "tests.simulation.run", "--seeds", "500", "--json"],
-            [*PYTEST, "-n", "2", "-m", "sim and not soak"],
+            [*PYTEST, "-n", "2", "-m", "not soak", "tests/simulation"],
         ],
     ),
-    "spark": (240, [[*PYTEST, "-m", "spark and not soak"]]),
-    "processes": (120, [[*PYTEST, "-m", "processes and not soak"]]),
-    "ui": (180, [[*PYTEST, "-m", "ui and not soak"]]),
+    "spark": (240, [[*PYTEST, "-m", "not soak", "tests/spark"]]),
+    "processes": (120, [[*PYTEST, "-m", "not soak", "tests/processes"]]),
+    "ui": (180, [[*PYTEST, "-m", "ui and not soak", "tests/user_interface"]]),
 }
 SOAK = [
     [PYTHON, "-m", "tests.simulation.run", "--seeds", "2000", "--json"],
