@@ -5,11 +5,14 @@ Meaning, the same on every engine:
 * A missing value (NaN in a float column) is skipped by every aggregate of a column; `count()` counts rows. Where all
   values are missing, count, distinct and sum give 0, path_km 0.0, the others NaN.
 * sum of whole numbers (and bools) is int64 and wraps modulo 2**64; of floats it is the left fold in stream order,
-  in float64. mean = sum / number of values. So re-batching changes no bit.
-* variance and std are those of the population: Welford's update, a left fold in stream order. In windows that overlap
-  (hopping, sliding) an engine may use any algorithm whose answer depends only on the window's rows and their sequence
-  numbers, never on how they were batched.
-* min and max keep the column's kind; -0.0 and 0.0 are equal, the first seen stays. bool: False < True.
+  in float64, from 0.0 (so never -0.0). mean = sum / number of values. So re-batching changes no bit.
+* variance and std are those of the population, from the sums of x - a and (x - a)**2, left folds in stream order, a
+  being the window's first value.
+* Windows that overlap share work. Hopping by time: the left fold, in order of time, of the folds of the window's panes
+  (the stretches between two points where some window begins or ends). Sliding, and hopping by count: the difference of
+  two running sums that start again at fixed row numbers of the key. Either depends on the rows and their numbers only,
+  never on how they were batched.
+* min and max keep the column's kind; -0.0 and 0.0 are equal and the answer is 0.0. bool: False < True.
 * quantile(q) interpolates linearly between the two nearest ranks, (n - 1) * q, in float64.
 * first and last go by (time, stream order) and keep the column's kind.
 * distinct counts exact different values.
