@@ -43,6 +43,7 @@ from shared.identity import EdgeKey
 from shared.spool.disk import Disk, File
 
 SEGMENT_BYTES = 64 * 1024 * 1024
+WRITE_BYTES = 256 * 1024  # of a large group at a time, while what was just hashed is still in the processor's cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +257,7 @@ class Log:
     def _write(self, group: Group) -> int:
         """Put the group's bytes at their place and sync; returns the offset after them."""
         parts: list[bytes] = []
-        offset = group.start
+        offset = written = group.start
         flags = AFTER_SYNC  # the group before this one was synced before this one was taken
         chain = self._chain
         for record in (*group.records, Record(0, b"")) if group.seal else group.records:
@@ -266,12 +267,16 @@ class Log:
             parts += (header, record.frame)
             offset += RECORD_HEADER_BYTES + len(record.frame)
             flags = 0
+            if offset - written >= WRITE_BYTES:
+                self._file.write(written - self._base, b"".join(parts))
+                parts.clear()
+                written = offset
         if parts:
-            self._file.write(group.start - self._base, b"".join(parts))
-            if group.next_index is None:
-                self._syncing = True
-                self._file.sync()
-                self._syncing = False
+            self._file.write(written - self._base, b"".join(parts))
+        if offset > group.start and group.next_index is None:
+            self._syncing = True
+            self._file.sync()
+            self._syncing = False
         self._chain = chain
         self._reserved = max(self._reserved, offset - self._base)
         return offset

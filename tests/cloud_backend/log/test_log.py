@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from cloud_backend.log.format import segment_base, segment_name
-from cloud_backend.log.log import Log
+from cloud_backend.log.log import WRITE_BYTES, Log
 from shared.errors import BrokenInvariant, DamagedData, DiskFailed
 from tests.cloud_backend.log.builders import OTHER, PHONE, data, declare, tombstone
 from tests.cloud_backend.log.crash_images import RecordingDisk
@@ -190,3 +190,14 @@ def test_after_a_failed_write_or_sync_nothing_is_accepted_until_the_log_is_opene
     log.append([data(PHONE, log.high_water(PHONE), 9)])
     log.sync()
     assert Log.open(disk).high_water(PHONE) == 9
+
+
+def test_a_group_written_in_several_pieces_reads_back_as_it_was():
+    disk = RecordingDisk()
+    log = Log.open(disk)
+    records = [data(PHONE, lo, lo + 1, payload=bytes([lo]) * 100_000) for lo in range(9)]
+    offsets = log.append(records)
+    log.sync()
+    log.close()
+    assert list(Log.open(disk).read(0, log.durable_end)) == list(zip(offsets, records, strict=True))
+    assert len(records) * 100_000 > 3 * WRITE_BYTES
