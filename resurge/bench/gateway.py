@@ -21,6 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from resurge.bench._bombs import COUNT, REFUSED, WITHIN_S, bombs, throw
 from resurge.bench._fleet import HttpFleet, MqttFleet, NatsFleet, OurFleet, RawFleet, drive
 
 DEVICES = 100
@@ -60,6 +61,7 @@ def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
                 checks.append(_check(f"{label} x {DEVICES}: ours / {WORDS[peer]}", ours, measured[peer], goal))
         name = f"{label} x {DEVICES}: the ASGI route inside FastAPI / the same route bare"
         checks.append(_check(name, measured["gateway_asgi"], measured["gateway_bare"], KEEPS_BARE_SPEED))
+    checks.append(_bombs())
     return {
         "bench": "gateway",
         "checks": checks,
@@ -67,6 +69,22 @@ def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
         "rounds": 2 if quick else rounds,
         "absent": [name for name in ("nats", "mosquitto") if name not in figures["1 KB"]],
         "versions": _versions(),
+    }
+
+
+def _bombs() -> dict[str, Any]:
+    """Each of fifty bombs on a gateway of its own, one after the other: the slowest refusal."""
+    with ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="resurge-bench-", dir=_scratch())))
+        port = _server(stack, "gateway", work)
+        thrown = [throw(port, bomb) for bomb in bombs()]
+    refused = sum(status in REFUSED for status, _ in thrown)
+    slowest = max(seconds for _, seconds in thrown)
+    return {
+        "name": f"{refused} of {COUNT} bombs refused; the slowest in s",
+        "value": round(slowest, 4),
+        "goal": f"<= {WITHIN_S}",
+        "ok": refused == COUNT and slowest <= WITHIN_S,
     }
 
 
