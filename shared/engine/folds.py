@@ -127,7 +127,7 @@ class Extreme(Fold):
         held, present = self.arrays
         if not self.text:
             function = np.maximum if self.sign > 0 else np.minimum
-            function.at(held, slots, values.astype(held.dtype, copy=False))
+            function.at(held, slots, values if values.dtype == held.dtype else values.astype(held.dtype))
             return
         for slot, value in zip(slots.tolist(), values.tolist(), strict=True):
             if not present[slot] or (value > held[slot] if self.sign > 0 else value < held[slot]):

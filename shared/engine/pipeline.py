@@ -104,16 +104,14 @@ class Pipeline:
     def _by_lane(self, lane: tuple[Operator, Output], input_name: str, batch: Batch) -> Outputs:
         """A device's input with one operator before one output: what `_run` does, without asking who reads what."""
         operator, output = lane
-        devices = self._device_column.column(len(batch.seq))
+        devices = self._device_column.column(len(batch.time_us))
         if isinstance(operator, SlidingWindows) and operator.has_quick:
             made = operator.quick(batch.columns, batch.time_us, devices)
             if made is not None:
                 frontier = batch.frontier_us
                 if frontier > self._floors[input_name]:  # rows of count windows never wait for it
                     self._floors[input_name] = operator.frontier.floor_us = self._frontiers[output.name] = frontier
-                columns = {field.name: made.columns[field.name] for field in output.schema.fields}
-                frontier = self._frontiers[output.name]
-                return [(output.name, Batch(output.schema, columns, made.time, made.seq, made.lo, made.hi, frontier))]
+                return [(output.name, as_batch(made, output.schema, self._frontiers[output.name]))]
         given = batch.columns
         columns = {name: given[name] for name in self._lane_columns[input_name]}
         if self._adds_device[input_name]:

@@ -114,8 +114,7 @@ class Pool:
         """Adds rows, in stream order, each to its slot."""
         columns, time = rows.columns, rows.time
         if self.capacity <= _COUNT_BY_BIN * len(slots):
-            counts = np.bincount(slots)
-            self.rows[: len(counts)] += counts
+            self.rows += np.bincount(slots, minlength=self.capacity)
         else:
             np.add.at(self.rows, slots, 1)
         aggregation = self.aggregation

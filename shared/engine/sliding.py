@@ -84,7 +84,7 @@ class SlidingWindows(KeyedWindows):
         plain = only_means and self.size and self.hop == 1 and None not in found
         self.has_quick = bool(plain) and len(found) == 1 and key.names == (DEVICE,)
         self.means = [keys.index(key) for key in found if key is not None] if plain else None
-        self.wanted: Container[str] = frozenset((WINDOW_START, WINDOW_END, COMPLETE))
+        self.wanted: Container[str] = frozenset((DEVICE, WINDOW_START, WINDOW_END, COMPLETE))
         self._owner: np.ndarray | None = None  # whose device column `_quick_key` is the number of
         self._quick_key = -1
         self.histories: dict[int, History] = {}
@@ -136,7 +136,9 @@ class SlidingWindows(KeyedWindows):
         history.columns[column] = values[count - width :]
         if self.changed is not None:
             self.changed.add(self._quick_key)
-        columns = {DEVICE: devices, self.aggregation.fields[0].name: means}
+        columns = {self.aggregation.fields[0].name: means}
+        if DEVICE in self.wanted:
+            columns[DEVICE] = devices
         if WINDOW_START in self.wanted:
             columns[WINDOW_START] = np.concatenate((before, time))[:count]
         if WINDOW_END in self.wanted:

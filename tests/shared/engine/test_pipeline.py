@@ -119,6 +119,29 @@ def test_a_row_beyond_the_lateness_is_dropped_and_counted() -> None:
     assert pipeline.late_dropped == 1
 
 
+def test_a_late_row_that_joins_two_sessions_sends_one_with_bounds_around_both() -> None:
+    pipeline = pipeline_of(readings().session("3s", lateness="1h").aggregate(n=count(), total=sum("value")))
+    session = ("window_start", "window_end", "n", "total")
+    two = pipeline.push("probe", batch(pipeline, [0, 5 * SECOND], [1.0, 2.0], [1, 1], frontier=60 * SECOND))
+    assert rows(two, *session) == [(0, 3 * SECOND, 1, 1.0), (5 * SECOND, 8 * SECOND, 1, 2.0)]
+    joined = pipeline.push("probe", batch(pipeline, [5 * SECOND // 2], [4.0], [1], lo=2))
+    assert rows(joined, *session) == [(0, 8 * SECOND, 3, 7.0)]
+    within = pipeline.push("probe", batch(pipeline, [4 * SECOND], [8.0], [1], lo=3))
+    assert rows(within, *session) == [(0, 8 * SECOND, 4, 15.0)]
+
+
+def test_a_pane_that_ended_and_came_back_is_told_whole_in_the_changes() -> None:
+    stream = readings().key_by("device", "group").tumbling("10s").aggregate(n=count())
+    pipeline, follower = pipeline_of(stream), pipeline_of(stream)
+    pipeline.push("probe", batch(pipeline, [SECOND, 2 * SECOND], [1.0] * 2, [1, 2], device="a"))
+    follower.restore(pipeline.snapshot())
+    pipeline.advance("probe", 10 * SECOND, device="a")
+    pipeline.push("probe", batch(pipeline, [3 * SECOND], [1.0], [1], device="b"))
+    follower.apply_changes(pipeline.changes_since_snapshot())
+    assert follower.snapshot() == pipeline.snapshot()
+    assert rows(follower.advance("probe", 10 * SECOND, device="b"), *WINDOW) == [(1, 0, 1)]
+
+
 def sample(rows: int) -> tuple[list[int], list[float], list[int]]:
     draw = np.random.default_rng(5)
     times = np.sort(draw.integers(0, 60 * SECOND, rows)) + draw.integers(-SECOND, SECOND, rows)

@@ -12,6 +12,8 @@ import resurge as rs
 from resurge import col
 from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
 from shared.engine.pipeline import Pipeline
+from shared.engine.pools import Pool
+from shared.engine.windowing import TimeWindows
 from shared.errors import UsageError
 from shared.plan.placement import device_fragment
 from shared.stream.declare import plan_of
@@ -115,3 +117,31 @@ def test_rows_are_refused_where_only_batches_can_go() -> None:
     pipeline = device_pipeline(source().tumbling("1s").aggregate(n=rs.count()))
     with pytest.raises(UsageError, match="pipeline-rows"):
         pipeline.row_input("probe", print)
+
+
+@pytest.mark.parametrize("odd", [False, True])
+def test_merging_panes_at_once_gives_the_bits_of_one_after_the_other(odd: bool) -> None:
+    asked = {
+        "n": rs.count(), "values": rs.count("x"), "total": rs.sum("x"), "whole": rs.sum("n"), "mean": rs.mean("x"),
+        "low": rs.min("y"), "high": rs.max("x"), "spread": rs.variance("x"), "first": rs.first("x"), "last": rs.last("n"),
+    }  # fmt: skip
+    pipeline = device_pipeline(source().key_by("device", "k").hopping("1s", every="100ms").aggregate(**asked))
+    columns = sample(400, odd=odd)
+    columns["k"][:40] = 9  # a key of the first panes only
+    schema = pipeline.fragment.inputs[0].schema
+    pipeline.push("probe", Batch.of(schema, columns, np.arange(400) * 2_500))
+    (windows,) = pipeline._operators
+    assert isinstance(windows, TimeWindows)
+    pools = [pane.pool for _, pane in sorted(windows.panes.items())]
+    keys = len(windows.key)
+    every = np.arange(keys)
+    one_by_one = Pool(windows.aggregation)
+    one_by_one.reserve(keys)
+    with np.errstate(all="ignore"):
+        for pool in pools:
+            one_by_one.merge(every, pool, every)
+        expected, found = one_by_one.results(every), Pool.merged(windows.aggregation, pools, keys).results(every)
+    assert len(pools) == 10
+    assert {name: column.tobytes() for name, column in found.items()} == {
+        name: column.tobytes() for name, column in expected.items()
+    }
