@@ -31,11 +31,13 @@ class Feed:
         results: Results,
         contacts: Callable[[], Sequence[Contact]],
         clock_us: Callable[[], int],
+        quarantined: Callable[[], int] = lambda: 0,
     ) -> None:
         self._log = log
         self._results = results
         self._contacts = contacts
         self._clock_us = clock_us
+        self._quarantined = quarantined
         self._arrivals = Arrivals()
         self._position: int | None = None
         self._reading = threading.Lock()
@@ -50,7 +52,7 @@ class Feed:
             start = min(max(after_second, end - HISTORY_S), end)
             counts = self._arrivals.per_second(start=start, end=end)
         total = account(devices)
-        first, second = headline(devices, total)
+        first, second = headline(devices, total, self._quarantined())
         change, rows = self._results.changes(after_change, RESULTS_MAX)
         return {
             "now_us": now_us,

@@ -94,8 +94,9 @@ def account(devices: Sequence[Phone]) -> Account:
     )
 
 
-def headline(devices: Sequence[Phone], total: Account) -> tuple[str, str]:
-    """Is everything all right, and if not, what: a sentence, and one that explains it."""
+def headline(devices: Sequence[Phone], total: Account, quarantined: int = 0) -> tuple[str, str]:
+    """Is everything all right, and if not, what: a sentence, and one that explains it. `quarantined` elements were
+    delivered, and Spark could not use them."""
     offline = [phone.name for phone in devices if not phone.connected]
     if not devices:
         return "No phone is paired yet", "Everything is ready for the first one."
@@ -105,6 +106,8 @@ def headline(devices: Sequence[Phone], total: Account) -> tuple[str, str]:
         first = f"All {len(devices)} phones are connected" if len(devices) > 1 else f"{devices[0].name} is connected"
     if total.ledgered:
         second = f"{total.ledgered:,} readings had to be given up; the ledger says which and why."
+    elif quarantined:
+        second = f"Nothing is lost, but Spark could not use {quarantined:,} readings; the ledger says which and why."
     elif unheard := sum(phone.unheard for phone in devices):
         waiting = total.spooled + unheard
         second = f"Nothing is lost: about {waiting:,} readings wait on the phones, everything else is in the log."

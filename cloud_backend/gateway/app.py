@@ -86,7 +86,10 @@ def _include_dashboard(app: FastAPI, gateway: Gateway) -> None:
         ]
 
     if gateway.results is not None:
-        feed = Feed(log=gateway.log, results=gateway.results, contacts=contacts, clock_us=now_us)
+        feed = Feed(
+            log=gateway.log, results=gateway.results, contacts=contacts, clock_us=now_us,
+            quarantined=lambda: gateway.quarantined,
+        )  # fmt: skip
         app.include_router(dashboard_router(feed, version=VERSION))
 
 

@@ -52,6 +52,7 @@ class Gateway:
         self.roster = Roster(settings.roster_path)
         self.log = Log.open(open_disk(settings.log_directory, settings.copies), segment_bytes=settings.segment_bytes)
         self.results = None if settings.results is None else Results(settings.results)
+        self.quarantined = 0  # elements Spark could not use after delivery, as it last said
         self.downlink = GatewayDownlink(self.keys, results=self.results, plan=settings.plan)
         self.downlink.refresh()
         self.sessions = GatewaySessions(self.keys, self.roster)
@@ -106,6 +107,7 @@ class Gateway:
         offsets = _read(self.settings.stable)
         stable = _integer(offsets.get("0"))
         read = _integer(offsets.get("read", stable))
+        self.quarantined = _integer(offsets.get("quarantined")) or 0
         unread = 0 if read is None else self.log.durable_end - read
         self.downlink.press(unread, self.settings.backlog_bytes_max, _read(self.settings.hints).get("sampling_rate"))
         return stable

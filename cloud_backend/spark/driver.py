@@ -419,7 +419,9 @@ class JobManager:
 
     def write_status(self) -> None:
         _replace(self.store.root / "status.json", self.status())
-        _replace(self.store.root / "stable.json", log_offsets(self.manifest))  # the gateway trims its log by it
+        left_out = sum(entry["elements"] for entry in quarantine(self.manifest))
+        # The gateway trims its log by it, and its dashboard shows what was delivered and not used.
+        _replace(self.store.root / "stable.json", log_offsets(self.manifest) | {"quarantined": left_out})
 
     def status(self) -> dict[str, Any]:
         left_out = quarantine(self.manifest)

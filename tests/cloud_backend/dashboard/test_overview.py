@@ -66,3 +66,6 @@ def test_the_headline_says_who_is_offline_and_that_nothing_is_lost():
 
 def test_the_headline_never_hides_a_ledgered_reading():
     assert "2 readings had to be given up" in headline([PHONE], Account(delivered=5, spooled=3, ledgered=2))[1]
+    assert headline([PHONE], Account(delivered=5), 4)[1].startswith(
+        "Nothing is lost, but Spark could not use 4 readings"
+    )
