@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 
 from resurge.lab._figure import draw, report, shape
-from resurge.lab._sonora import fail_first_stage, running
+from resurge.lab._sonora import fail_first_stage, parameters, running
 from shared.recovery.rollback import Rule
 
 INTERVALS = (4, 6, 8, 10, 12)
+EPOCHS = 14
 PAPER_MB = {40: 266.12, 60: 288.27, 80: 317.27, 100: 321.58, 120: 355.60}
 
 
 def run() -> dict[str, Any]:
-    with running(14) as (_, driver):
+    with running(EPOCHS) as (_, driver):
         found = {interval: fail_first_stage(driver, interval // 2, Rule.SONORA) for interval in INTERVALS}
     costs = [found[interval].bytes_read for interval in INTERVALS]
     predicted = [
@@ -47,4 +48,7 @@ def run() -> dict[str, Any]:
         "sonora-interval", "Cost of recovery by checkpoint interval", "interval, s (10 s an epoch)", "MB", series
     )
     seconds = {interval * 10: round(each.seconds, 3) for interval, each in found.items()}
-    return report("sonora-interval", "Sonora Table 1", shapes, recovery_seconds=seconds, drawn=drawn)
+    return report(
+        "sonora-interval", "Sonora Table 1", shapes, parameters=parameters(EPOCHS, intervals_in_epochs=INTERVALS),
+        recovery_seconds=seconds, drawn=drawn,
+    )  # fmt: skip
