@@ -32,6 +32,10 @@ class Unavailable(Exception):
         self.code = code
 
 
+# Called once per body. A future per body would do the same for more than everything else the appender does.
+Decided = Callable[[Reply | Unavailable], None]
+
+
 class Appender:
     def __init__(
         self,
@@ -53,16 +57,14 @@ class Appender:
         self._task: asyncio.Task[None] | None = None
         self._broken: Unavailable | None = None
 
-    def submit(self, body: bytes) -> asyncio.Future[Reply]:
-        """The reply to one body; done once everything it rests on is durable, or Unavailable."""
-        waiter: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    def submit(self, body: bytes, decided: Decided) -> None:
+        """Decide one body; `decided` gets the reply once everything it rests on is durable, or why there is none."""
         if self._broken is not None:
-            waiter.set_exception(self._broken)
-            return waiter
-        self._receiver.receive(Arrival(waiter, body), time.monotonic())
+            decided(self._broken)
+            return
+        self._receiver.receive(Arrival(decided, body), time.monotonic())
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
-        return waiter
 
     async def idle(self) -> None:
         """Wait until nothing is on its way to the disk."""
@@ -110,9 +112,7 @@ class Appender:
                     self._on_group(len(step.persist), time.monotonic() - started)
                     group_bytes = group.bytes
                 for reply in step.send:
-                    waiter = cast("asyncio.Future[Reply]", reply.handle)
-                    if not waiter.done():  # its connection may have gone
-                        waiter.set_result(reply)
+                    self._tell(reply, reply)
                 if group_bytes * 32 < self._reserve_bytes and self._log.unreserved(self._reserve_bytes // 2):
                     await loop.run_in_executor(self._disk, self._log.reserve, self._reserve_bytes)
         finally:
@@ -129,6 +129,11 @@ class Appender:
             self._broken = failure
             self._on_broken(error)
         for reply in (*replies, *later.send):
-            waiter = cast("asyncio.Future[Reply]", reply.handle)
-            if not waiter.done():
-                waiter.set_exception(failure)
+            self._tell(reply, failure)
+
+    def _tell(self, reply: Reply, outcome: Reply | Unavailable) -> None:
+        """One whose connection breaks while it is answered must not keep the rest of the group from their answers."""
+        try:
+            cast("Decided", reply.handle)(outcome)
+        except Exception as error:
+            asyncio.get_running_loop().call_exception_handler({"message": "answering failed", "exception": error})

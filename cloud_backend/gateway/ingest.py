@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, NamedTuple
 
-from cloud_backend.gateway.appender import Appender, Unavailable
+from cloud_backend.gateway.appender import Appender, Decided, Unavailable
 from cloud_backend.gateway.limits import Allowance, Buckets
 from cloud_backend.gateway.metrics import Metrics
 from cloud_backend.gateway.problems import MEDIA_TYPE as PROBLEM_TYPE
@@ -90,13 +90,14 @@ class Ingest:
     def release(self, length: int) -> None:
         self._in_flight -= length
 
-    def submit(self, body: bytes) -> asyncio.Future[Reply]:
-        """The outcome of a whole body, once all it rests on is durable. Problem if its device is too fast."""
+    def submit(self, body: bytes, decided: Decided) -> None:
+        """Hand in a whole body; `decided` hears its outcome once all it rests on is durable. Problem if its device is
+        too fast."""
         if is_envelope(body):
             device = self._sessions.device_of(body)
             if device is not None:
                 self._charge(device, len(body))
-        return self._appender.submit(body)
+        self._appender.submit(body, decided)
 
     def answer(self, reply: Reply, address: str) -> Answer:
         code = reply.refused
@@ -160,9 +161,18 @@ class Ingest:
         self.admit(length, address)
         try:
             body = await self._body(receive, length)
-            return self.answer(await self.submit(body), address)
+            return self.answer(await self._outcome(body), address)
         finally:
             self.release(length)
+
+    async def _outcome(self, body: bytes) -> Reply:
+        waiter: asyncio.Future[Reply | Unavailable] = asyncio.get_running_loop().create_future()
+        # Its connection may have gone by then, and the task with it.
+        self.submit(body, lambda outcome: None if waiter.done() else waiter.set_result(outcome))
+        outcome = await waiter
+        if isinstance(outcome, Unavailable):
+            raise outcome
+        return outcome
 
     async def _body(self, receive: Receive, length: int) -> bytes:
         parts: list[bytes] = []

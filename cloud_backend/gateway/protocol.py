@@ -145,24 +145,19 @@ class ExchangeProtocol(HttpToolsProtocol):
         parts, cycle.parts = cycle.parts, []
         cycle.size = cycle.length  # nothing more is expected, also where no length was declared
         try:
-            outcome = self._ingest.submit(parts[0] if len(parts) == 1 else b"".join(parts))
+            body = parts[0] if len(parts) == 1 else b"".join(parts)
+            self._ingest.submit(body, lambda outcome: self._decided(cycle, outcome))
         except Problem as problem:
             self._refuse(cycle, problem)
-            return
-        outcome.add_done_callback(lambda done: self._decided(cycle, done))
 
     # ------------------------------------------------------------------------------------------------------------
 
-    def _decided(self, cycle: ExchangeCycle, outcome: asyncio.Future[Reply]) -> None:
+    def _decided(self, cycle: ExchangeCycle, outcome: Reply | Unavailable) -> None:
         self._ingest.release(cycle.length)
-        error = outcome.exception()
-        if error is None:
-            answer = self._ingest.answer(outcome.result(), cycle.address)
-        elif isinstance(error, Unavailable):
-            answer = self._ingest.refusal(error)
+        if isinstance(outcome, Unavailable):
+            self._write(cycle, self._ingest.refusal(outcome))
         else:
-            raise error
-        self._write(cycle, answer)
+            self._write(cycle, self._ingest.answer(outcome, cycle.address))
 
     def _refuse(self, cycle: ExchangeCycle, problem: Problem) -> None:
         self._ingest.release(cycle.length)
