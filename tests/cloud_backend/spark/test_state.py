@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from cloud_backend.spark import state
+from cloud_backend.spark.driver import JobSettings
 from cloud_backend.spark.store import Store
 from shared.errors import DamagedData
+from tests.spark.worlds import World, trips_plan
 
 
 class Counters:
@@ -114,3 +116,16 @@ def test_a_damaged_or_missing_state_file_is_found(store: Store, damage: str) -> 
     state.forget_all()
     with pytest.raises(DamagedData, match=chain[1]):
         state.load(store, KEY, chain, Counters)
+
+
+def test_a_job_keeps_its_snapshots_as_short_as_its_settings_say(tmp_path: Path) -> None:
+    settings = JobSettings(epoch_s=0.0, balance=False, chain_max=2)
+    world = World(tmp_path, trips_plan(), devices=2, settings=settings)
+    driver = world.driver()
+    for _ in range(4):
+        world.append(10, batches=1)
+        driver.drain()
+    commits = [each for lineage in driver.manifest.vertices["trips"].values() for each in lineage.commits.values()]
+    lengths = {len(part.chain) for committed in commits for part in committed.state}
+    assert lengths == {1, 2}
+    world.check()
