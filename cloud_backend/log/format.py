@@ -103,17 +103,17 @@ def decode_segment_header(data: bytes, base: int) -> SegmentHeader:
     magic, version, reserved, stored_base, previous, index_bytes = SEGMENT_HEADER.unpack_from(data)
     if magic != SEGMENT_MAGIC or reserved or stored_base != base or index_bytes > INDEX_BYTES_MAX:
         raise DamagedData(f"segment {name} does not start as a segment with this base does", code="log-segment-header")
-    if version != VERSION:
-        raise DamagedData(
-            f"segment {name} has format {version}; this program reads {VERSION}, use the one that wrote it",
-            code="log-segment-version",
-        )
     length = header_length(index_bytes)
     if len(data) < length:
         raise DamagedData(f"segment {name} ends inside its index", code="log-segment-header")
     end = length - CHECKSUM.size
     if CHECKSUM.unpack_from(data, end)[0] != zlib.crc32(data[:end]):
         raise DamagedData(f"the index that opens segment {name} fails its checksum", code="log-segment-header")
+    if version != VERSION:  # after the checksum, which stays where it is in every version: a torn header has none
+        raise DamagedData(
+            f"segment {name} has format {version}; this program reads {VERSION}, use the one that wrote it",
+            code="log-segment-version",
+        )
     index = bytes(data[SEGMENT_HEADER.size : end])
     return SegmentHeader(base, previous, index, length, hashlib.sha256(data[:length]).digest())
 

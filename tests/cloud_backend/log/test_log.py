@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import errno
+import zlib
 from itertools import pairwise
 
 import pytest
 
-from cloud_backend.log.format import segment_base, segment_name
+from cloud_backend.log.format import CHECKSUM, header_length, segment_base, segment_name
 from cloud_backend.log.log import WRITE_BYTES, Log
 from shared.errors import BrokenInvariant, DamagedData, DiskFailed
 from tests.cloud_backend.log.builders import OTHER, PHONE, data, declare, tombstone
@@ -143,10 +144,27 @@ def test_a_segment_of_a_newer_format_is_refused_and_kept():
     Log.open(disk).close()
     content = bytearray(disk.contents()[segment_name(0)])
     content[4] = 9
+    end = header_length(0) - CHECKSUM.size
+    CHECKSUM.pack_into(content, end, zlib.crc32(content[:end]))
     newer = RecordingDisk({segment_name(0): bytes(content)})
     with pytest.raises(DamagedData, match="log-segment-version"):
         Log.open(newer)
     assert newer.contents()[segment_name(0)] == bytes(content)
+
+
+def test_a_torn_segment_header_is_no_newer_format():
+    """The version's place may hold anything after a torn write; only a whole header can say what it is."""
+    disk = RecordingDisk()
+    log = Log.open(disk, segment_bytes=200)
+    log.append([data(PHONE, 0, 10, bytes(300))])
+    log.sync()
+    contents = disk.contents()
+    name = sorted(contents)[-1]
+    torn = bytearray(contents[name])
+    torn[4] = 250
+    again = Log.open(RecordingDisk(contents | {name: bytes(torn)}))
+    assert again.recovery.cut_segment
+    assert again.high_water(PHONE) == 10
 
 
 def test_reserved_zeros_are_not_taken_for_damage():
