@@ -15,7 +15,7 @@ from tests.spark.worlds import World, cells_plan
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(10))
 def test_random_failures_leave_no_trace_in_the_results(
     seed: int, tmp_path: Path, runner: SparkRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
