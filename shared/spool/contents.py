@@ -57,18 +57,9 @@ class EdgeContents:
     def is_boundary(self, seq: int) -> bool:
         return seq in (self.kept, self.head) or seq in self._by_lo
 
-    def _put(self, entry: Entry) -> None:
-        self._by_lo[entry.lo] = entry
-        self._by_hi[entry.hi] = entry
-        self.head = max(self.head, entry.hi)
-        if isinstance(entry, DataEntry):
-            self._data.append(entry)
-            if len(self._data) > 2 * self.batches + 64:  # the priority policy takes from the middle
-                self._data = deque(old for old in self._data if self._by_lo.get(old.lo) is old)
-            if entry.hi > self.delivered:
-                self.batches += 1
-                self.bytes += size_of(entry)
-                self.elements += entry.hi - entry.lo
+    def _put(self, tombstone: Tombstone) -> None:
+        self._by_lo[tombstone.lo] = self._by_hi[tombstone.hi] = tombstone
+        self.head = max(self.head, tombstone.hi)
 
     def _remove(self, entry: Entry) -> None:
         del self._by_lo[entry.lo]
@@ -105,14 +96,22 @@ class Contents:
         return contents
 
     def append(self, entry: DataEntry) -> None:
-        contents = self.edge(entry.edge)
-        if entry.lo != contents.head or entry.hi <= entry.lo:
-            raise BrokenInvariant(
-                f"a batch [{entry.lo}, {entry.hi}) cannot follow number {contents.head}", code="spool-numbering"
-            )
-        contents._put(entry)
-        self.used_bytes += CONTROL_BYTES + entry.payload_bytes
-        self.next_order = entry.order + 1 if entry.order >= self.next_order else self.next_order
+        contents = self.edges.get(entry.edge) or self.edge(entry.edge)
+        lo, hi = entry.lo, entry.hi
+        if lo != contents.head or hi <= lo:
+            raise BrokenInvariant(f"a batch [{lo}, {hi}) cannot follow number {contents.head}", code="spool-numbering")
+        size = CONTROL_BYTES + entry.payload_bytes
+        contents._by_lo[lo] = contents._by_hi[hi] = entry
+        contents.head = hi  # and so beyond `delivered`, which the head never is
+        contents.batches += 1
+        contents.bytes += size
+        contents.elements += hi - lo
+        contents._data.append(entry)
+        if len(contents._data) > 2 * contents.batches + 64:  # the priority policy takes from the middle
+            contents._data = deque(old for old in contents._data if contents._by_lo.get(old.lo) is old)
+        self.used_bytes += size
+        if entry.order >= self.next_order:
+            self.next_order = entry.order + 1
         if entry.deadline != NO_DEADLINE:
             heapq.heappush(self._by_deadline, (entry.deadline, entry.order, entry))
         if self._by_priority is not None:
@@ -124,8 +123,9 @@ class Contents:
         lo, hi = entry.lo, entry.hi
         before = contents._by_hi.get(lo)
         if (
-            before is None
-            or not self._joins(contents, before, Reason.EVICTED)
+            type(before) is not Tombstone
+            or before.lo < contents.frozen
+            or before.reason is not Reason.EVICTED
             or type(contents._by_lo.get(hi)) is Tombstone
         ):
             return self.bury(Tombstone(entry.edge, lo, hi, Reason.EVICTED))

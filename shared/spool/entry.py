@@ -62,7 +62,7 @@ class DataEntry:
     payload_bytes: int  # as stored: sealed when the spool is encrypted
     checksum: int
     extents: tuple[Extent, ...]
-    control: bytes  # the control block as stored
+    item: bytes  # as it stands in the journal, so that an index is joined and not made anew
 
 
 @dataclass(slots=True, unsafe_hash=True)

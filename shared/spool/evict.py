@@ -74,11 +74,13 @@ def _oldest(contents: Contents, edge: EdgeId, priority: int) -> DataEntry | None
 
 
 def _query_aware(contents: Contents, edge: EdgeId, priority: int) -> DataEntry | None:  # noqa: ARG001
-    return _own_or_largest(contents, edge, lambda other: other.batches)
+    mine = contents.edges.get(edge)
+    return (mine.oldest() if mine else None) or _oldest_of_largest(contents, lambda other: other.batches)
 
 
 def _query_aware_bytes(contents: Contents, edge: EdgeId, priority: int) -> DataEntry | None:  # noqa: ARG001
-    return _own_or_largest(contents, edge, lambda other: other.bytes)
+    mine = contents.edges.get(edge)
+    return (mine.oldest() if mine else None) or _oldest_of_largest(contents, lambda other: other.bytes)
 
 
 def _priority(contents: Contents, edge: EdgeId, priority: int) -> DataEntry | None:  # noqa: ARG001
@@ -93,11 +95,7 @@ def can_make_room(policy: Evict, contents: Contents, priority: int, excess: int)
     return policy is not Evict.BLOCK
 
 
-def _own_or_largest(contents: Contents, edge: EdgeId, weight: Callable[[EdgeContents], int]) -> DataEntry | None:
-    mine = contents.edges.get(edge)
-    own = mine.oldest() if mine else None
-    if own is not None:
-        return own
+def _oldest_of_largest(contents: Contents, weight: Callable[[EdgeContents], int]) -> DataEntry | None:
     return min(
         _oldest_of_each(contents),
         key=lambda entry: (-weight(contents.edges[entry.edge]), entry.order),

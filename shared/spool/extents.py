@@ -28,6 +28,27 @@ class FreeExtents:
         self.units = units
         self.free_units = units  # ready to be written over
 
+    @staticmethod
+    def around(units: int, used: list[Extent]) -> FreeExtents | None:
+        """What is free beside all these pieces, found in one pass; None when they overlap or make no sense."""
+        free = FreeExtents(0)
+        free.units = units
+        end = 0
+        for start, length in sorted(used):
+            if start < end or length == 0:
+                return None
+            if start > end:
+                free._starts.append(end)
+                free._lengths[end] = start - end
+            end = start + length
+        if end > units:
+            return None
+        if end < units:
+            free._starts.append(end)
+            free._lengths[end] = units - end
+        free.free_units = sum(free._lengths.values())
+        return free
+
     def allocate(self, units: int) -> tuple[Extent, ...]:
         """Pieces of `units` in all. The caller has checked `free_units`."""
         if units > self.free_units:

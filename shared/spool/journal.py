@@ -1,5 +1,9 @@
 """The journal of one spool: records gathered in memory, written in one piece, durable after one sync.
 
+Small payloads that lie side by side and the records of several changes are held back and go to the file in one
+write each, at the latest with the next sync: a system call costs more than a small batch. Held or written,
+nothing counts before that sync. Payloads go out in the order they came, because units may change hands.
+
 The payloads and the records that name them are in the same file, so one `sync` makes both durable and costs
 one disk flush. When a generation's half is full the whole state goes into a new index (twice: one damaged copy
 is then no loss) and the next generation begins in the other half.
@@ -22,6 +26,9 @@ from shared.spool.segment import (
 SPOOL_FILE = "spool"
 GIVEN_UP_FILE = "spool.given-up"
 INDEX_FILES = ("spool.index", "spool.index.copy")
+# How much is held back at most, of payloads and of records; less in a small spool, see below.
+HELD_PAYLOAD_BYTES = 1 << 16
+HELD_RECORD_BYTES = 1 << 14
 
 
 class Journal:
@@ -32,11 +39,17 @@ class Journal:
         self._file = file
         self._block = block
         self.generation = generation
-        self._offset = 0  # next record in this generation's half
+        self._offset = 0  # next record in this generation's half, after those held back
         self._synced = 0  # records below this are durable
         self._gathered: list[bytes] = []
         self._gathered_bytes = 0
-        self._written = False  # something in the file is newer than the last sync
+        self._written = False  # something in the file, or held back, is newer than the last sync
+        self._payloads: list[bytes] = []  # held back, for the units from the first to before the last
+        self._payload_units = (0, 0)
+        self._payload_limit = min(HELD_PAYLOAD_BYTES, block.data_units * UNIT_BYTES // 8) // UNIT_BYTES
+        self._records: list[bytes] = []  # held back, the last of them ends at the offset
+        self._record_bytes = 0
+        self._record_limit = min(HELD_RECORD_BYTES, block.half_bytes // 8)
         self._failed: OSError | None = None
 
     def add(self, item: bytes) -> None:
@@ -53,18 +66,26 @@ class Journal:
         return self._written or bool(self._gathered)
 
     def write_payload(self, extents: tuple[Extent, ...], payload: bytes) -> None:
-        start = self._block.data_start
-        view = memoryview(payload)
-        try:
-            for first, units in extents:
-                self._file.write(start + first * UNIT_BYTES, view[: units * UNIT_BYTES])
-                view = view[units * UNIT_BYTES :]
-        except OSError as error:
-            raise self._fail(error) from error
         self._written = True
+        if len(extents) == 1 and extents[0][1] <= self._payload_limit:
+            first, units = extents[0]
+            begin, end = self._payload_units
+            if first != end or first + units - begin > self._payload_limit:
+                self._write_payloads()
+                begin = first
+            elif self._payloads and (padding := -len(self._payloads[-1]) % UNIT_BYTES):
+                self._payloads.append(bytes(padding))
+            self._payloads.append(payload)
+            self._payload_units = (begin, first + units)
+            return
+        self._write_payloads()
+        view = memoryview(payload)
+        for first, units in extents:
+            self._write(self._block.data_start + first * UNIT_BYTES, view[: units * UNIT_BYTES])
+            view = view[units * UNIT_BYTES :]
 
     def flush(self) -> bool:
-        """Hand what is gathered to the file as one record: all of it is found again, or none. Not durable yet.
+        """Make what is gathered one record: all of it is found again, or none. Not durable yet.
 
         False when it does not fit this generation any more; then it takes a new index.
         """
@@ -75,19 +96,43 @@ class Journal:
         if self._gathered_bytes > self._block.half_bytes - self._offset - RECORD_HEADER_BYTES - RECORD_ALIGNMENT:
             return False
         record = encode_record(self.generation, self._offset, self._synced, b"".join(self._gathered))
-        try:
-            self._file.write(self._block.half_start(self.generation) + self._offset, record)
-        except OSError as error:
-            raise self._fail(error) from error
+        self._records.append(record)
+        self._record_bytes += len(record)
         self._offset += len(record)
         self._gathered.clear()
         self._gathered_bytes = 0
         self._written = True
+        if self._record_bytes > self._record_limit:
+            self.write_out()
         return True
+
+    def write_out(self) -> None:
+        """Hand what is held back to the file: the payloads, then the records that name them. Not durable yet."""
+        self._write_payloads()
+        if self._records:
+            begin = self._block.half_start(self.generation) + self._offset - self._record_bytes
+            records = b"".join(self._records)
+            self._records.clear()
+            self._record_bytes = 0
+            self._write(begin, records)
+
+    def _write_payloads(self) -> None:
+        if self._payloads:
+            payloads = self._payloads[0] if len(self._payloads) == 1 else b"".join(self._payloads)
+            self._payloads.clear()
+            self._write(self._block.data_start + self._payload_units[0] * UNIT_BYTES, payloads)
+            self._payload_units = (0, 0)
+
+    def _write(self, offset: int, data: bytes | memoryview) -> None:
+        try:
+            self._file.write(offset, data)
+        except OSError as error:
+            raise self._fail(error) from error
 
     def sync(self) -> None:
         """Everything written so far is durable when this returns."""
         self.check()
+        self.write_out()
         try:
             self._file.sync()
         except OSError as error:

@@ -30,13 +30,18 @@ class Ledger:
 
     def add(self, given_up: Tombstone) -> None:
         """Enter a range. Entering it again, alone or as part of a longer one, changes nothing."""
-        starts = self._starts.setdefault(given_up.edge, [])
-        ranges = self._ranges.setdefault(given_up.edge, {})
         lo, hi, reason = given_up.lo, given_up.hi, given_up.reason
-        if starts and lo == starts[-1] and reason == ranges[lo].reason:  # the last range grew: the usual case
-            if hi > ranges[lo].hi:
-                ranges[lo] = given_up
-            return
+        starts = self._starts.get(given_up.edge)
+        if starts is None:
+            starts = self._starts[given_up.edge] = []
+            self._ranges[given_up.edge] = {}
+        ranges = self._ranges[given_up.edge]
+        if starts and lo == starts[-1]:  # the last range grew: the usual case
+            last = ranges[lo]
+            if reason is last.reason:
+                if hi > last.hi:
+                    ranges[lo] = given_up
+                return
         at = bisect_left(starts, lo)
         if at > 0 and ranges[starts[at - 1]].hi >= lo:
             at -= 1

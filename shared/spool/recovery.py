@@ -116,7 +116,8 @@ def recover(disk: Disk, file: File) -> Recovered:
         contents=contents,
         free=free,
         tail=recovery.tail,
-        changed=bool(records) or recovery.damage > 0 or not both or current < len(INDEX_FILES),
+        # Also when only the list of what was given up is of this generation: a later life must not meet it again.
+        changed=bool(records or given_up[1]) or recovery.damage > 0 or not both or current < len(INDEX_FILES),
         superblocks_whole=both,
         damage=recovery.damage + (not both) + unreadable,
     )
@@ -301,8 +302,12 @@ class _Replay:
 
     def claim_units(self) -> FreeExtents:
         """Give every batch its units; after damage, first give up each batch whose bytes are no longer its own."""
-        free = FreeExtents(self._block.data_units)
         batches = [entry for entry in self._contents.live() if isinstance(entry, DataEntry)]
+        if not self.damage:
+            around = FreeExtents.around(self._block.data_units, [piece for e in batches for piece in e.extents])
+            if around is not None:
+                return around
+        free = FreeExtents(self._block.data_units)
         for entry in sorted(batches, key=lambda batch: batch.order, reverse=True):
             whole = not self.damage or read_payload(self._file, self._block, entry) is not None
             if whole and free.claim(entry.extents):

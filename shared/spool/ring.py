@@ -37,6 +37,7 @@ from shared.spool.segment import (
     Kind,
     Superblock,
     append_item,
+    control_of,
     encode_control,
     encode_index,
     encode_superblock,
@@ -208,15 +209,16 @@ class Spool:
         units = -(-len(sealed) // UNIT_BYTES)
         if units > self._free.free_units:
             self._free_what_was_given_up()
+        extents, order, checksum = self._free.allocate(units), contents.next_order, zlib.crc32(sealed)
+        item = append_item(control, order, len(sealed), checksum, extents)
         entry = DataEntry(
-            batch.edge, batch.lo, batch.hi, batch.rows, batch.schema_id, batch.applied, batch.frontier_us, batch.codec,
-            batch.priority, batch.deadline, batch.spooled_us, contents.next_order, len(sealed), zlib.crc32(sealed),
-            self._free.allocate(units), control,
+            batch.edge, head, batch.hi, batch.rows, batch.schema_id, batch.applied, batch.frontier_us, batch.codec,
+            batch.priority, batch.deadline, batch.spooled_us, order, len(sealed), checksum, extents, item,
         )  # fmt: skip
-        self._journal.write_payload(entry.extents, sealed)
+        self._journal.write_payload(extents, sealed)
         contents.append(entry)
-        self._unsynced.add((entry.edge, entry.lo))
-        self._journal.add(append_item(entry))
+        self._unsynced.add((batch.edge, head))
+        self._journal.add(item)
         self._flush()
         return entry
 
@@ -250,10 +252,11 @@ class Spool:
             raise BrokenInvariant(
                 f"batch [{entry.lo}, {entry.hi}) is no longer in the spool; ask pending() again", code="spool-gone"
             )
+        self._journal.write_out()  # a batch younger than the last sync may be held back
         stored = read_payload(self._file, self._block, entry)
         payload: bytes | None
         try:
-            payload = self._cipher.open(stored, entry.control) if self._cipher and stored is not None else stored
+            payload = self._cipher.open(stored, control_of(entry)) if self._cipher and stored is not None else stored
         except DamagedData:
             payload = None
         if payload is None:
@@ -433,7 +436,5 @@ class Spool:
         contents: Contents = self._contents
         items = [tombstone_item(given_up, Kind.LEDGER) for given_up in contents.ledger]
         items += [head_item(head) for head in contents.heads()]
-        items += [
-            append_item(entry) if isinstance(entry, DataEntry) else tombstone_item(entry) for entry in contents.live()
-        ]
+        items += [entry.item if isinstance(entry, DataEntry) else tombstone_item(entry) for entry in contents.live()]
         return encode_index(generation, contents.next_order, items)

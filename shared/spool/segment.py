@@ -25,7 +25,7 @@ import numpy as np
 
 from shared.errors import DamagedData
 from shared.identity import DeviceId, EdgeId
-from shared.spool.entry import DataEntry, Reason, SpooledBatch, Tombstone
+from shared.spool.entry import DataEntry, Extent, Reason, SpooledBatch, Tombstone
 
 VERSION = 1
 UNIT_BYTES = 64
@@ -40,15 +40,18 @@ _SUPERBLOCK_MAGIC = b"RSspool\0"
 _CHECKSUM = struct.Struct("<I")
 
 _RECORD = struct.Struct("<4sIIII")  # marker, generation, offset, synced, body length
+_RECORD_AND_CHECKSUM = struct.Struct("<4sIIIII")
 _RECORD_MARKER = b"RSj1"
 _MARKER_WORD = int.from_bytes(_RECORD_MARKER, "little")
 RECORD_HEADER_BYTES = _RECORD.size + _CHECKSUM.size
-RECORD_ALIGNMENT = 4
+RECORD_ALIGNMENT = 4  # which divides the header, so a record's padding is its body's
+_PADDING = tuple(bytes(count) for count in range(RECORD_ALIGNMENT))
 
 _CONTROL = struct.Struct("<QQIIIIqqqBBxx")
 _PLACE = struct.Struct("<QIII")  # order, payload bytes, payload checksum, number of extents
 _EXTENT = struct.Struct("<II")
 _PLACE_OF_ONE = struct.Struct("<QIIIII")  # both of them, for the usual batch in one piece
+_CONTROL_AND_PLACE = struct.Struct(_CONTROL.format + _PLACE.format[1:])
 _TOMBSTONE = struct.Struct("<QQQB")
 _TOMBSTONE_ITEM = struct.Struct("<BIQQQB")
 _TRIM = struct.Struct("<QQB")
@@ -74,6 +77,7 @@ class Kind(IntEnum):
 
 _KINDS = {int(kind): kind for kind in Kind}
 _ITEM_OF_ONE = _ITEM.pack(Kind.APPEND, _CONTROL.size + _PLACE_OF_ONE.size)
+_ITEM_OF_ONE_BYTES = _ITEM.size + _CONTROL.size + _PLACE_OF_ONE.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,22 +147,19 @@ class Record:
     items: list[Item]
 
 
-def record_bytes(body_length: int) -> int:
-    unpadded = RECORD_HEADER_BYTES + body_length
-    return unpadded + -unpadded % RECORD_ALIGNMENT
-
-
 def encode_item(kind: Kind, body: bytes) -> bytes:
     return _ITEM.pack(kind, len(body)) + body
 
 
 def encode_record(generation: int, offset: int, synced: int, body: bytes) -> bytes:
     header = _RECORD.pack(_RECORD_MARKER, generation, offset, synced, len(body))
-    record = header + _CHECKSUM.pack(crc32(body, crc32(header))) + body
-    return record + bytes(-len(record) % RECORD_ALIGNMENT)
+    checksum = crc32(body, crc32(header)).to_bytes(4, "little")
+    return b"".join((header, checksum, body, _PADDING[-len(body) % RECORD_ALIGNMENT]))
 
 
 def decode_items(data: bytes) -> list[Item]:
+    if data.startswith(_ITEM_OF_ONE) and len(data) == _ITEM_OF_ONE_BYTES:  # one batch in one piece: most records
+        return [(Kind.APPEND, data[_ITEM.size :])]
     items: list[Item] = []
     offset = 0
     while offset < len(data):
@@ -188,16 +189,16 @@ def scan_records(half: bytes, generation: int) -> Iterator[Record]:
 
 
 def _decode_record(half: bytes, offset: int, generation: int) -> Record | None:
-    _, written_in, place, synced, length = _RECORD.unpack_from(half, offset)
+    _, written_in, place, synced, length, checksum = _RECORD_AND_CHECKSUM.unpack_from(half, offset)
     start = offset + RECORD_HEADER_BYTES
-    end = offset + record_bytes(length)
+    padding = -length % RECORD_ALIGNMENT
+    end = start + length + padding
     if written_in != generation or place != offset or end > len(half):
         return None
-    (checksum,) = _CHECKSUM.unpack_from(half, offset + _RECORD.size)
     body = half[start : start + length]
     if crc32(body, crc32(half[offset : offset + _RECORD.size])) != checksum:
         return None
-    if end != start + length and any(half[start + length : end]):
+    if padding and half[start + length : end] != _PADDING[padding]:
         return None
     return Record(offset, end, synced, decode_items(body))
 
@@ -210,34 +211,38 @@ def encode_control(batch: SpooledBatch) -> bytes:
     )  # fmt: skip
 
 
-def append_item(entry: DataEntry) -> bytes:
-    if len(entry.extents) == 1:
-        (extent,) = entry.extents
-        place = _PLACE_OF_ONE.pack(entry.order, entry.payload_bytes, entry.checksum, 1, *extent)
-        return _ITEM_OF_ONE + entry.control + place
-    place = _PLACE.pack(entry.order, entry.payload_bytes, entry.checksum, len(entry.extents))
-    extents = b"".join([_EXTENT.pack(*extent) for extent in entry.extents])
-    return _ITEM.pack(Kind.APPEND, _CONTROL.size + len(place) + len(extents)) + entry.control + place + extents
+def append_item(control: bytes, order: int, payload_bytes: int, checksum: int, extents: tuple[Extent, ...]) -> bytes:
+    if len(extents) == 1:
+        first, units = extents[0]
+        return _ITEM_OF_ONE + control + _PLACE_OF_ONE.pack(order, payload_bytes, checksum, 1, first, units)
+    place = _PLACE.pack(order, payload_bytes, checksum, len(extents))
+    pieces = b"".join([_EXTENT.pack(*extent) for extent in extents])
+    return _ITEM.pack(Kind.APPEND, _CONTROL.size + len(place) + len(pieces)) + control + place + pieces
+
+
+def control_of(entry: DataEntry) -> bytes:
+    return entry.item[_ITEM.size : _ITEM.size + _CONTROL.size]
 
 
 def decode_append(body: bytes, data_units: int) -> DataEntry:
-    control = body[: _CONTROL.size]
-    edge, lo, count, rows, schema_id, applied, frontier, spooled, deadline, codec, priority = _CONTROL.unpack(control)
-    order, payload_bytes, checksum, number = _PLACE.unpack_from(body, _CONTROL.size)
-    start = _CONTROL.size + _PLACE.size
-    if len(body) != start + number * _EXTENT.size:
+    (
+        edge, lo, count, rows, schema_id, applied, frontier, spooled, deadline, codec, priority,
+        order, payload_bytes, checksum, number,
+    ) = _CONTROL_AND_PLACE.unpack_from(body)  # fmt: skip
+    if len(body) != _CONTROL_AND_PLACE.size + number * _EXTENT.size:
         raise _inconsistent("an append record's extents")
-    extents = tuple(_EXTENT.iter_unpack(body[start:]))
+    extents = tuple(_EXTENT.iter_unpack(body[_CONTROL_AND_PLACE.size :]))
     units = 0
     for first, length in extents:
         units += length
         if first + length > data_units:
             raise _inconsistent("an append record's extents")
-    if units != units_of(payload_bytes):
+    if units != -(-payload_bytes // UNIT_BYTES):
         raise _inconsistent("an append record's extents")
+    item = (_ITEM_OF_ONE if number == 1 else _ITEM.pack(Kind.APPEND, len(body))) + body
     return DataEntry(
-        EdgeId(edge), lo, lo + count, rows, schema_id, applied, frontier, codec, priority, deadline, spooled,
-        order, payload_bytes, checksum, extents, control,
+        edge, lo, lo + count, rows, schema_id, applied, frontier, codec, priority, deadline, spooled,
+        order, payload_bytes, checksum, extents, item,
     )  # fmt: skip
 
 

@@ -10,8 +10,9 @@ import pytest
 from shared.errors import DiskFailed
 from shared.spool.entry import DataEntry
 from shared.spool.evict import Evict, Policy, Retain
+from shared.spool.ring import Spool
 from tests.shared.spool.crash_disk import CrashDisk
-from tests.shared.spool.story import Story, check_recovered
+from tests.shared.spool.story import DEVICE, EDGES, Account, Story, batch_for, check_recovered
 
 IMAGES = 10_000
 SOAK_IMAGES = 100_000
@@ -91,6 +92,30 @@ def test_a_crash_and_a_life_after_it_again_and_again() -> None:
         story.spool = type(story.spool).open(disk)
         story.sync()
     assert story.spool.head(11) > 100
+
+
+def test_a_list_of_what_was_given_up_counts_in_one_life_only() -> None:
+    disk = CrashDisk()
+    spool = Spool.create(disk, capacity_bytes=4096, device=DEVICE, incarnation=4, journal_bytes=4096)
+    for _ in range(9):
+        spool.append(batch_for(spool, EDGES[0], 5, 300))
+    spool.close()
+    spool = Spool.open(disk)
+    while "spool.given-up" not in disk.names():
+        spool.append(batch_for(spool, EDGES[0], 5, 300))
+    # The crash takes every record of this generation and leaves the list: it alone says what the next life is built on.
+    image = CrashDisk()
+    for name, file in disk.image(Random(1), "D").files.items():
+        image.replace(name, bytes(file.content))
+    spool = Spool.open(image)
+    given_up = spool.ledger.of(EDGES[0])
+    assert given_up
+    for _ in range(9):  # into the units that the list made free, and past the journal offset it names
+        spool.append(batch_for(spool, EDGES[0], 5, 300))
+        spool.sync()
+        again = Spool.open(image.image(Random(1), "D"))
+        assert again.statistics().damage == 0
+        assert Account.of(again) == Account.of(spool)
 
 
 def live_until_it_fails(story: Story) -> None:
