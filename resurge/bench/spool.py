@@ -161,7 +161,10 @@ def _eviction(work: Path, rounds: int, figures: dict[str, Any]) -> list[dict[str
 
 
 def _small_batches(work: Path, rounds: int, figures: dict[str, Any]) -> list[dict[str, Any]]:
-    """A full 50 MB spool, 4 KB batches of eight queries."""
+    """A full 50 MB spool, 4 KB batches of eight queries, no sync asked for.
+
+    SQLite's batches then outlive a killed process; of ours the last 64 KB may not, they count only after a sync.
+    """
     payload = os.urandom(SMALL_BYTES)
     queues = {
         "ours": OurSpool(work / "small-ours", capacity=CAPACITY),
