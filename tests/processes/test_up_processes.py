@@ -93,8 +93,10 @@ def test_waiting_in_vain_says_for_what(tmp_path):
         wait_until(lambda: False, what="rain", timeout_s=0.01)
 
 
+# A job started in the background inherits an ignored SIGINT; the player must be interruptible wherever the tests run.
 PLAYER = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from pathlib import Path
 from resurge.up.processes import Fleet, Process, python
 with Fleet() as fleet:
@@ -113,7 +115,7 @@ def test_children_end_with_us_even_when_we_are_killed(tmp_path, number):
     child = int(player.stdout.readline())
     player.stdout.close()
     player.send_signal(number)
-    player.wait()
+    player.wait(timeout=60)
     end = time.monotonic() + 20
     while alive(child) and time.monotonic() < end:
         time.sleep(0.05)
