@@ -27,6 +27,7 @@ from cloud_backend.spark.balance import Overload, redivision, sampling_rate
 from cloud_backend.spark.collection import collect, log_offsets
 from cloud_backend.spark.graph import JobGraph, job_graph
 from cloud_backend.spark.lease import Lease
+from cloud_backend.spark.log_use import LogUse, Use
 from cloud_backend.spark.manifest import Committed, Manifest, ManifestLog, Physical
 from cloud_backend.spark.plans import store_plan, stored_plan
 from cloud_backend.spark.publication import Publication
@@ -110,8 +111,11 @@ class JobManager:
         operator_modules: Sequence[str] = (),
         settings: JobSettings | None = None,
         session_settings: Mapping[str, str] | None = None,
+        name: str = "main",
+        log_use: LogUse | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self.name = name
         self.settings = settings or JobSettings()
         self.store = Store(Path(store_dir).absolute())
         self.store.create()
@@ -134,7 +138,7 @@ class JobManager:
         self._results = results
         self._cut_at = float("-inf")
         self._rate = 1.0
-        self._hinted = 0.0  # nothing yet: the file may hold what a driver before this one asked for
+        self._log_use = log_use or LogUse(self.store.root)
         self._loads: dict[Physical, list[float]] = {}
         self.term = self.manifest_log.take_over(self.owner)
         self._install(plan)
@@ -412,16 +416,14 @@ class JobManager:
 
     def _hint(self, backlog_bytes: int) -> None:
         """Ask phones to sample less while the log holds more than it should; the gateway reads this file."""
-        rate = sampling_rate(backlog_bytes, self._rate, self.settings.overload)
-        if rate != self._hinted:
-            self._rate = self._hinted = rate
-            _replace(self.store.root / "hints.json", {"sampling_rate": rate, "backlog_bytes": backlog_bytes})
+        self._rate = sampling_rate(backlog_bytes, self._rate, self.settings.overload)
+        self._log_use.ask(self.name, rate=self._rate, backlog_bytes=backlog_bytes)
 
     def write_status(self) -> None:
         _replace(self.store.root / "status.json", self.status())
         left_out = sum(entry["elements"] for entry in quarantine(self.manifest))
-        # The gateway trims its log by it, and its dashboard shows what was delivered and not used.
-        _replace(self.store.root / "stable.json", log_offsets(self.manifest) | {"quarantined": left_out})
+        offsets = log_offsets(self.manifest) or dict.fromkeys(("0", "read"), self._reader.start)
+        self._log_use.say(self.name, Use(offsets["0"], offsets["read"], left_out))
 
     def status(self) -> dict[str, Any]:
         left_out = quarantine(self.manifest)

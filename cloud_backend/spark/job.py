@@ -1,5 +1,6 @@
 """The job's process: `python -m cloud_backend.spark.job --log DIR --store DIR --plan FILE --results FILE`.
 
+With --jobs DIR it also runs every job that is wanted there (`cloud_backend.spark.jobs`), in the same Spark session.
 Prints one JSON line when it is ready and one when it stops. SIGTERM and SIGINT finish the round at hand and stop;
 kill -9 at any point costs nothing but time. With --standby it waits until the lease of the running driver has run out.
 """
@@ -10,13 +11,16 @@ import argparse
 import json
 import signal
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from cloud_backend.results.store import Results
 from cloud_backend.spark.driver import JobManager, JobSettings
+from cloud_backend.spark.jobs import JobDirectory, JobsRunner
 from cloud_backend.spark.lease import Lease
+from cloud_backend.spark.log_use import LogUse
 from cloud_backend.spark.manifest import Fenced
 from shared.plan.encoding import decode_plan
 
@@ -42,19 +46,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings = JobSettings(
         ranges=options.ranges, epoch_s=options.epoch_s, task_timeout_s=options.task_timeout_s, balance=options.balance
     )
+    results = Results(options.results)
+    log_use = LogUse(options.store)
     manager = JobManager(
         options.log,
         options.store,
         decode_plan(options.plan.read_bytes()),
         options.master,
-        results=Results(options.results),
+        results=results,
         operator_modules=options.module,
         settings=settings,
         session_settings=dict(each.split("=", 1) for each in options.conf),
+        log_use=log_use,
     )
     _say({"ready": True, "owner": manager.owner, "term": manager.term, "epoch": manager.manifest.last_cut})
+    others: list[threading.Thread] = []
+    if options.jobs:
+        runner = JobsRunner(
+            JobDirectory(options.jobs), options.log, results=results, runner=manager.runner, log_use=log_use,
+            settings=settings,
+        )  # fmt: skip
+        others.append(threading.Thread(target=runner.run, args=(lambda: stopping,), name="jobs", daemon=True))
     try:
+        for thread in others:
+            thread.start()
         manager.run(stop=lambda: stopping)
+        for thread in others:
+            thread.join()
         if options.drain:
             manager.drain()
     except Fenced as fenced:
@@ -70,6 +88,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--store", type=Path, required=True, help="where manifest, records and state are kept")
     parser.add_argument("--plan", type=Path, required=True, help="an encoded plan")
     parser.add_argument("--results", type=Path, required=True, help="the results store")
+    parser.add_argument("--jobs", type=Path, help="a directory of further jobs to start and stop as they are wanted")
     parser.add_argument("--master", default="local[*]", help="any Spark master")
     parser.add_argument("--conf", action="append", default=[], help="a Spark setting, as KEY=VALUE")
     parser.add_argument("--module", action="append", default=[], help="a module with users' operator types")

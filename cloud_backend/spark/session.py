@@ -52,6 +52,7 @@ def open_session(
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.session.timeZone": "UTC",
         "spark.task.maxFailures": str(TASK_FAILURES_MAX),
+        "spark.scheduler.mode": "FAIR",  # jobs share the executors; a long epoch of one must not hold up the others
     }
     for key, value in (defaults | (settings or {})).items():
         builder = builder.config(key, value)
@@ -93,6 +94,7 @@ class SparkRunner:
         import threading
 
         context = self.session.sparkContext
+        context.setLocalProperty("spark.scheduler.pool", threading.current_thread().name)
         tag = f"resurge-{id(frame)}"
         expired = threading.Event()
 
