@@ -1,72 +1,60 @@
 """The dashboard's pages and their data: server-rendered, then kept in step by server-sent events.
 
-Until people can sign in, the dashboard answers this machine only: the gateway's port is open to phones on any
-network, and what it shows (who is where, and when) is nobody else's. The Host header is checked too, so that a
-name somebody points at 127.0.0.1 does not make a browser here read it out to them.
+Everything needs at least a viewer (access.py), except the assets, which the sign-in page needs too.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
-import math
 from collections.abc import AsyncIterator
 from functools import cache
-from ipaddress import ip_address
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, StreamingResponse
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from cloud_backend.dashboard.access import Person, access_of, anybody, require
 from cloud_backend.dashboard.feed import Feed
+from cloud_backend.dashboard.headers import SECURITY_HEADERS
+from cloud_backend.dashboard.templating import STATIC, page
 from cloud_backend.gateway.problems import Problem, declare
 
-STATIC = Path(__file__).parent / "static"
-SECURITY_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
 MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain"}
 STREAM_INTERVAL_S = 1.0
 POSITION_MAX = (1 << 53) - 1  # beyond it a browser's numbers, and later SQLite's, have no such integer
 
 Position = Annotated[int, Query(ge=0, le=POSITION_MAX)]
+Viewer = Annotated[Person, Depends(require("viewer"))]
 
 
 def dashboard_router(feed: Feed, *, version: str) -> APIRouter:
     """Everything a browser needs; include it in the gateway's app."""
-    router = APIRouter(dependencies=[Depends(_this_machine_only)])
-    pages = _pages()
+    router = APIRouter()
 
     @router.get("/", response_class=HTMLResponse, include_in_schema=False)
-    async def overview_page() -> HTMLResponse:
+    async def overview_page(request: Request, person: Viewer) -> HTMLResponse:
         view = await asyncio.to_thread(feed.overview)
-        page = pages.get_template("overview.html").render(view=view, version=version)
-        return HTMLResponse(page, headers=SECURITY_HEADERS | {"Cache-Control": "no-store"})
+        return page(request, "overview.html", person=person, view=view, version=version)
 
-    @router.get("/v1/overview", summary="What the overview page shows", tags=["dashboard"], responses=declare(403, 422))
+    @router.get(
+        "/v1/overview", summary="What the overview page shows", tags=["dashboard"], responses=declare(401, 403, 422),
+        dependencies=[Depends(require("viewer"))],
+    )  # fmt: skip
     async def overview(after_second: Position = 0, after_change: Position = 0) -> dict[str, Any]:
         """Phones, the account, arrivals after a second and results after a change number."""
         return await asyncio.to_thread(feed.overview, after_second=after_second, after_change=after_change)
 
-    @router.get("/v1/overview/stream", response_class=StreamingResponse, include_in_schema=False)
+    @router.get(
+        "/v1/overview/stream", response_class=StreamingResponse, include_in_schema=False,
+        dependencies=[Depends(require("viewer"))],
+    )  # fmt: skip
     async def overview_stream(request: Request) -> StreamingResponse:
         after_second, after_change = _resume_point(request.headers.get("last-event-id", ""))
         events = _events(feed, request, after_second, after_change)
-        return StreamingResponse(
-            events, media_type="text/event-stream", headers=SECURITY_HEADERS | {"Cache-Control": "no-store"}
-        )
+        return StreamingResponse(events, media_type="text/event-stream", headers=SECURITY_HEADERS)
 
-    @router.get("/static/{name:path}", include_in_schema=False)
+    @router.get("/static/{name:path}", include_in_schema=False, dependencies=[Depends(anybody)])
     async def static_file(name: str, request: Request) -> Response:
         if name not in _static_names():
             raise Problem("dashboard-static", "the dashboard has no such file", status=404)
@@ -81,7 +69,7 @@ def dashboard_router(feed: Feed, *, version: str) -> APIRouter:
 
 async def _events(feed: Feed, request: Request, after_second: int, after_change: int) -> AsyncIterator[str]:
     yield "retry: 1500\n\n"
-    while not await request.is_disconnected():
+    while not await request.is_disconnected() and await asyncio.to_thread(_may_still_look, request):
         view = await asyncio.to_thread(feed.overview, after_second=after_second, after_change=after_change)
         after_second, after_change = view["arrivals"]["until"], view["change"]
         data = json.dumps(view, separators=(",", ":"), allow_nan=False)
@@ -97,36 +85,11 @@ def _resume_point(last_event_id: str) -> tuple[int, int]:
     return 0, 0
 
 
-def _this_machine_only(request: Request) -> None:
-    host = request.headers.get("host", "").rsplit(":", 1)[0].strip("[]")
-    peer = request.client.host if request.client else ""
-    if not (_is_loopback(peer) and (host == "localhost" or _is_loopback(host))):
-        raise Problem(
-            "dashboard-elsewhere", "the dashboard answers only on the gateway's own machine; open it there", status=403
-        )
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ip_address(address).is_loopback
-    except ValueError:
-        return False
+def _may_still_look(request: Request) -> bool:
+    """A stream outlives its request; it ends with the session that opened it."""
+    return access_of(request).person(request, touch=False) is not None
 
 
 @cache
 def _static_names() -> frozenset[str]:
     return frozenset(str(path.relative_to(STATIC)) for path in STATIC.rglob("*") if path.suffix in MEDIA_TYPES)
-
-
-@cache
-def _static_address(name: str) -> str:
-    return f"/static/{name}?{hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
-
-
-def _pages() -> Environment:
-    pages = Environment(
-        loader=PackageLoader("cloud_backend.dashboard"), autoescape=select_autoescape(), undefined=StrictUndefined
-    )
-    pages.globals["static"] = _static_address
-    pages.globals["number"] = lambda value: f"{math.floor(value):,}"
-    return pages

@@ -20,10 +20,11 @@ from typing import Any
 
 import uvicorn
 
+from cloud_backend.coordinator.accounts import FILE, Accounts
 from cloud_backend.gateway.address import write_address
 from cloud_backend.gateway.app import create_app
 from cloud_backend.gateway.certificate import load_certificate
-from cloud_backend.gateway.gateway import Gateway
+from cloud_backend.gateway.gateway import Gateway, now_us
 from cloud_backend.gateway.limits import Rate
 from cloud_backend.gateway.settings import Settings
 from shared.errors import ResurgeError
@@ -48,10 +49,15 @@ def parse(arguments: list[str]) -> Settings:
         "--failures", type=float, help="failed introductions per second that one address may make (default: 5)"
     )
     parser.add_argument("--tls", action="store_true", help="serve TLS with a certificate that devices pin")
+    parser.add_argument(
+        "--dashboard-host", action="append", default=[],
+        help="name at which the dashboard answers over TLS beyond this machine; may be repeated",
+    )  # fmt: skip
     given = parser.parse_args(arguments)
     settings = Settings(
         home=given.home, host=given.host, port=given.port, plan=given.plan, results=given.results,
         stable=given.stable, hints=given.hints, copies=tuple(given.copy), tls=given.tls,
+        dashboard_hosts=tuple(given.dashboard_host),
     )  # fmt: skip
     if given.rate:
         settings = replace(settings, exchange_rate=Rate(given.rate, 10 * given.rate))
@@ -94,11 +100,25 @@ def main(arguments: list[str]) -> int:
         servers.append(server)
         calm_collector()
         print(json.dumps({"listening": f"{settings.host}:{port}", "home": str(settings.home)}), flush=True)
+        offer_first_link(settings, port)
         for number in (signal.SIGTERM, signal.SIGINT):
             # uvicorn shuts down gracefully and then raises the signal again; by then all is done.
             signal.signal(number, lambda *_: None)
         server.run(sockets=[listener])
     return DISK_FAILED if gateway.broken is not None else 0
+
+
+def offer_first_link(settings: Settings, port: int) -> None:
+    """While nobody could sign in as admin: print a link that does, once."""
+    if not settings.dashboard or settings.results is None:
+        return
+    accounts = Accounts(settings.home / FILE)
+    try:
+        if accounts.needs_admin():
+            link = f"{'https' if settings.tls else 'http'}://127.0.0.1:{port}/signin/once/{accounts.new_link(now_us())}"
+            print(f"gateway: sign in to the dashboard as admin, once and within the hour: {link}", flush=True)
+    finally:
+        accounts.close()
 
 
 def calm_collector() -> None:

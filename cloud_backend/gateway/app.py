@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from cloud_backend.gateway import ingest, problems
 from cloud_backend.gateway.enrolment import enrolment_router
 from cloud_backend.gateway.gateway import Gateway, now_us
-from cloud_backend.gateway.operations import operations_router
+from cloud_backend.gateway.operations import operations_router, operator_token
 from cloud_backend.gateway.settings import Settings
 from cloud_backend.gateway.size import LimitBody
 
@@ -57,6 +57,8 @@ def create_app(settings: Settings, *, gateway: Gateway | None = None) -> Gateway
             with contextlib.suppress(asyncio.CancelledError):
                 await background
             await the_gateway.close()
+            if hasattr(app.state, "access"):
+                app.state.access.close()
 
     app = GatewayApp(
         title="Resurge gateway", version=VERSION, lifespan=lifespan, docs_url=None, redoc_url=None,
@@ -74,9 +76,15 @@ def create_app(settings: Settings, *, gateway: Gateway | None = None) -> Gateway
 
 
 def _include_dashboard(app: FastAPI, gateway: Gateway) -> None:
+    from cloud_backend.dashboard.access import Access, install
     from cloud_backend.dashboard.feed import Feed
     from cloud_backend.dashboard.overview import Contact
     from cloud_backend.dashboard.routes import dashboard_router
+    from cloud_backend.dashboard.signin import signin_router
+
+    settings = gateway.settings
+    install(app, Access(settings.home, token=operator_token(settings.home), hosts=settings.dashboard_hosts))
+    app.include_router(signin_router())
 
     def contacts() -> list[Contact]:
         return [

@@ -22,6 +22,7 @@ class Settings:
     copies: tuple[Path, ...] = ()  # further directories that get every segment before it is acknowledged
     tls: bool = False
     dashboard: bool = True
+    dashboard_hosts: tuple[str, ...] = ()  # names at which the dashboard answers beyond this machine, over TLS
     segment_bytes: int = SEGMENT_BYTES
     reserve_bytes: int = 8 * 1024 * 1024  # zero-filled ahead of the log's end, see Log.reserve
     exchange_bytes_max: int = EXCHANGE_BYTES_MAX

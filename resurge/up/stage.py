@@ -122,6 +122,16 @@ class Stage:
             roster.close()
         return str(EnrolmentLink("127.0.0.1", self.port, code, bytes.fromhex(address["key"])))
 
+    def dashboard_link(self, now_us: int) -> str:
+        """The dashboard's address with a secret that signs in as admin, once."""
+        from cloud_backend.coordinator.accounts import FILE, Accounts
+
+        accounts = Accounts(self.gateway_home / FILE)
+        try:
+            return f"{self.address}/signin/once/{accounts.new_link(now_us)}"
+        finally:
+            accounts.close()
+
     def _process(self, name: str, command: list[str]) -> Process:
         return Process(name, command, self.home / "output" / f"{name}.txt")
 

@@ -56,7 +56,7 @@ def test_killing_every_part_once_changes_neither_the_account_nor_the_results(tmp
         command("--for", "30", "--chaos", "--json", "--home", str(home), "--port", str(port)), cwd=ROOT,
         stdout=subprocess.PIPE, stderr=errors, text=True,
     )  # fmt: skip
-    view = watch(port, player)
+    view = watch(home, port, player)
     printed, _ = player.communicate()
     errors.close()
     said = (tmp_path / "stderr.txt").read_text()
@@ -75,12 +75,16 @@ def test_killing_every_part_once_changes_neither_the_account_nor_the_results(tmp
     assert processes_of(home) == []
 
 
-def watch(port: int, player: subprocess.Popen) -> dict:
+def watch(home: Path, port: int, player: subprocess.Popen) -> dict:
     """What the dashboard said once every phone had delivered something and told its lane."""
     view: dict = {"phones": []}
     while player.poll() is None:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/overview", timeout=5) as answer:
+            token = (home / "gateway" / "operator.token").read_text().strip()
+            asked = urllib.request.Request(
+                f"http://127.0.0.1:{port}/v1/overview", headers={"authorization": f"Bearer {token}"}
+            )
+            with urllib.request.urlopen(asked, timeout=5) as answer:
                 view = json.load(answer)
         except OSError:
             time.sleep(0.2)

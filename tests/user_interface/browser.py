@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +13,13 @@ import uvicorn
 from fastapi import FastAPI
 from playwright.sync_api import Browser, sync_playwright
 
+from cloud_backend.dashboard.access import Access, install
 from cloud_backend.dashboard.feed import Feed
 from cloud_backend.dashboard.routes import dashboard_router
+from cloud_backend.dashboard.signin import signin_router
 
 CHROMIUM = Path("/usr/bin/chromium")
+TOKEN = "token-of-the-tests"
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -40,9 +44,13 @@ def chromium() -> Iterator[Browser]:
 def served(feed: Feed, *, port: int = 0) -> Iterator[str]:
     """The dashboard of this feed at the address that is handed out."""
     app = FastAPI()
+    home = tempfile.TemporaryDirectory()
+    access = Access(Path(home.name), token=TOKEN)
+    install(app, access)
+    app.include_router(signin_router())
     app.include_router(dashboard_router(feed, version="0.1.0"))
     listener = socket.create_server(("127.0.0.1", port))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, lifespan="off"))
+    server = uvicorn.Server(uvicorn.Config(SignedIn(app), log_level="warning", timeout_graceful_shutdown=1, lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
@@ -51,3 +59,17 @@ def served(feed: Feed, *, port: int = 0) -> Iterator[str]:
         server.should_exit = True
         thread.join(timeout=10)
         listener.close()
+        access.close()
+        home.cleanup()
+
+
+class SignedIn:
+    """Sends the operator's token along with whatever the browser asks, so that a page can be looked at at once."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+
+    async def __call__(self, scope, receive, send) -> None:
+        if scope["type"] == "http":
+            scope = {**scope, "headers": [*scope["headers"], (b"authorization", f"Bearer {TOKEN}".encode())]}
+        await self._app(scope, receive, send)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import tempfile
+from pathlib import Path
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
+from cloud_backend.dashboard import access
 from cloud_backend.dashboard.routes import STATIC, _events, _resume_point, dashboard_router
 from cloud_backend.gateway import problems
 from tests.user_interface.world import build, build_empty
@@ -27,7 +30,7 @@ class Browser:
     def get(self, address: str, **arguments) -> httpx.Response:
         async def ask() -> httpx.Response:
             async with httpx.AsyncClient(transport=self.transport, base_url=self.base_url) as client:
-                return await client.get(address, **arguments)
+                return await client.get(address, headers={"authorization": "Bearer t"}, **arguments)
 
         return asyncio.run(ask())
 
@@ -35,6 +38,7 @@ class Browser:
 def client_for(feed, *, peer=HERE, host="127.0.0.1:8750") -> Browser:
     app = FastAPI()
     problems.install(app)
+    access.install(app, access.Access(Path(tempfile.mkdtemp()), token="t"))
     app.include_router(dashboard_router(feed, version="Resurge 0"))
     return Browser(app, peer, host)
 
@@ -144,6 +148,7 @@ class Watcher:
 
 def test_the_stream_sends_everything_once_and_then_what_is_new(tmp_path, monkeypatch):
     monkeypatch.setattr("cloud_backend.dashboard.routes.STREAM_INTERVAL_S", 0)
+    monkeypatch.setattr("cloud_backend.dashboard.routes._may_still_look", lambda _: True)
     feed = build(tmp_path)
 
     async def collect() -> list[str]:

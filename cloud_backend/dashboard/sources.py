@@ -1,0 +1,25 @@
+"""What pages and API read and act on: one object, made once when the gateway starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cloud_backend.coordinator.roster import Roster
+from cloud_backend.dashboard.access import Access
+from cloud_backend.log.log import Log
+from cloud_backend.results.store import Results
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    home: Path  # of the gateway
+    log: Log
+    roster: Roster
+    results: Results
+    access: Access
+    plan: Path | None  # the encoded program of the devices
+    stores: Callable[[], Mapping[str, Path]]  # Spark jobs by name, with the directory of their manifest and records
+    clock_us: Callable[[], int]
+    version: str

@@ -1,0 +1,40 @@
+"""Jinja pages: autoescaped, with every name they use defined, and assets addressed by a hash of their content."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from functools import cache
+from pathlib import Path
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from cloud_backend.dashboard.access import Person, csrf_token
+from cloud_backend.dashboard.headers import SECURITY_HEADERS
+
+STATIC = Path(__file__).parent / "static"
+
+
+def page(
+    request: Request, template: str, *, person: Person | None = None, status: int = 200, **values: object
+) -> HTMLResponse:
+    """A rendered template; it also gets `person` (None when nobody is signed in) and `csrf` for its forms."""
+    html = environment().get_template(template).render(person=person, csrf=csrf_token(request), **values)
+    return HTMLResponse(html, status_code=status, headers=SECURITY_HEADERS)
+
+
+@cache
+def environment() -> Environment:
+    pages = Environment(
+        loader=PackageLoader("cloud_backend.dashboard"), autoescape=select_autoescape(), undefined=StrictUndefined
+    )
+    pages.globals["static"] = static_address
+    pages.globals["number"] = lambda value: f"{math.floor(value):,}"
+    return pages
+
+
+@cache
+def static_address(name: str) -> str:
+    return f"/static/{name}?{hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
