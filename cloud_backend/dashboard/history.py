@@ -1,0 +1,258 @@
+"""What the log has said over two days, by hour: how much each edge of each device brought, and how far it came.
+
+One follower reads every record once, by its header alone, and adds it up in memory; a page then costs what it shows,
+not what the log holds. The sums and the place in the log are kept in SQLite in one transaction, so a restart goes on
+where it stopped and counts nothing twice. The file is a summary and nothing more: delete it, and it is made again
+from the segments that are still kept.
+
+An hour here is an hour of event time, taken from the frontier a batch carries ("nothing earlier follows"). So an hour
+that a phone spent in a tunnel fills up when its backlog arrives, and what is complete is said by frontiers, not guessed
+from rates. A tombstone has no time of its own: it counts for the hour its edge had reached.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from cloud_backend.dashboard.arrivals import HISTORY_S, SECOND_US, Arrivals
+from cloud_backend.dashboard.history_file import HistoryFile, LedgerEntry
+from cloud_backend.dashboard.trails import Trails
+from cloud_backend.log.format import RECORD_HEADER_BYTES, Record
+from cloud_backend.log.log import Log
+from shared.batch import NO_FRONTIER
+from shared.errors import PeerError
+from shared.wire.frame import HEADER, FrameType, decode_one
+from shared.wire.messages import Declare, Lost
+
+HOUR_US = 3600 * SECOND_US
+HOURS_KEPT = 48
+RECORDS_AT_ONCE = 2000  # between two of these the lock is free for a page
+SAVE_EVERY_S = 20.0  # what a restart reads again at most
+SAVE_EVERY_RECORDS = 200_000
+RECENT_BYTES_MAX = 64 * 1024 * 1024  # read again at a start, at most; a second or two
+_LOGGED = frozenset({FrameType.DATA, FrameType.TOMBSTONE, FrameType.FRONTIER})
+
+EdgeOf = tuple[str, int, int]  # device in hex, incarnation, edge number
+
+
+@dataclass(slots=True)
+class Hour:
+    elements: int = 0
+    ledgered: int = 0
+    batches: int = 0
+    bytes: int = 0
+
+
+@dataclass(slots=True)
+class EdgeHistory:
+    first_us: int  # event time of the first thing heard of it
+    frontier_us: int  # how far it has come
+    received_us: int  # when it was last heard
+    high_water: int = 0
+    hours: dict[int, Hour] = field(default_factory=dict)
+
+    def coverage(self, hour: int, now_us: int) -> float | None:
+        """Which share of the hour, so far as it has passed, the frontier covers; None before its first element."""
+        start = max(hour * HOUR_US, self.first_us)
+        end = min((hour + 1) * HOUR_US, now_us)
+        if end <= start:
+            return None
+        return min(max((self.frontier_us - start) / (end - start), 0.0), 1.0)
+
+    def to_json(self) -> list[Any]:
+        hours = [[hour, each.elements, each.ledgered, each.batches, each.bytes] for hour, each in self.hours.items()]
+        return [self.first_us, self.frontier_us, self.received_us, self.high_water, hours]
+
+    @staticmethod
+    def from_json(value: list[Any]) -> EdgeHistory:
+        first, frontier, received, high_water, hours = value
+        return EdgeHistory(first, frontier, received, high_water, {hour: Hour(*sums) for hour, *sums in hours})
+
+
+class History:
+    """Safe to share between threads. `follow` takes in what is new; readers hold `lock` while they look."""
+
+    def __init__(self, log: Log, path: Path | None = None) -> None:
+        self._log = log
+        self._file = HistoryFile(path)
+        self._following = threading.Lock()
+        self._dirty: set[EdgeOf] = set()
+        self._given_up: list[LedgerEntry] = []
+        self._unsaved = 0
+        self._saved_at = time.monotonic()
+        self._marks: deque[tuple[int, int]] = deque()  # (received, offset) about a minute apart
+        self.lock = threading.Lock()
+        self.arrivals = Arrivals()
+        self.edges: dict[EdgeOf, EdgeHistory] = {}
+        self.names: dict[int, str] = {}
+        self.trails = Trails()
+        self._position = self._resume()
+
+    @property
+    def behind_bytes(self) -> int:
+        """How much of the log is not taken in yet."""
+        return max(self._log.durable_end - self._position, 0)
+
+    def follow(self, *, seconds_max: float | None = None) -> int:
+        """Take in what the log holds now, or as much as fits the time; returns how many bytes are left."""
+        deadline = None if seconds_max is None else time.monotonic() + seconds_max
+        with self._following:
+            end = self._log.durable_end
+            records = self._log.read(self._position, end)
+            while chunk := list(islice(records, RECORDS_AT_ONCE)):
+                with self.lock:
+                    self._mark(chunk[0][1].received_us, chunk[0][0])
+                    for offset, record in chunk:
+                        self._take(offset, record)
+                    offset, record = chunk[-1]
+                    self._position = offset + RECORD_HEADER_BYTES + len(record.frame)
+                self._unsaved += len(chunk)
+                if self._unsaved >= SAVE_EVERY_RECORDS:
+                    self.save()
+                if deadline is not None and time.monotonic() > deadline:
+                    break
+            else:
+                self._position = end
+            if self._unsaved and time.monotonic() - self._saved_at > SAVE_EVERY_S:
+                self.save()
+            return end - self._position
+
+    def ledger(self, *, edge: int | None = None, device: str = "", limit: int = 50) -> list[LedgerEntry]:
+        """The newest ranges that were given up, newest first."""
+        number = "" if edge is None else f"{edge:016x}"
+        with self.lock:
+            fresh = [
+                each
+                for each in reversed(self._given_up)
+                if (not number or each.edge == number) and (not device or each.device == device)
+            ]
+        older = self._file.ledger(
+            edge=number, device=device, before=fresh[-1].at if fresh else None, limit=max(limit - len(fresh), 0)
+        )
+        return (fresh + older)[:limit]
+
+    def save(self) -> None:
+        """Make the sums durable together with the place in the log they belong to."""
+        with self.lock:
+            edges = {_text(edge): self.edges[edge].to_json() for edge in self._dirty}
+            trails = {device: self.trails.to_json(device) for device in self.trails.changed}
+            position, given_up = self._position, list(self._given_up)
+            self._dirty.clear()
+            self.trails.changed.clear()
+        self._file.save(position, self._marks[0][1] if self._marks else position, edges, trails, given_up)
+        with self.lock:
+            del self._given_up[: len(given_up)]
+        self._unsaved, self._saved_at = 0, time.monotonic()
+
+    def close(self) -> None:
+        with self._following:
+            self.save()
+            self._file.close()
+
+    # -- taking in ---------------------------------------------------------------------------------------------------
+
+    def _resume(self) -> int:
+        saved = self._file.load()
+        for text, content in saved.edges.items():
+            self.edges[_parsed(text)] = EdgeHistory.from_json(content)
+        for device, points in saved.trails.items():
+            self.trails.load(device, points)
+        for _, state in self._log.edges():
+            if state.declaration:
+                self._declare(state.declaration)
+        starts = self._log.segment_starts()
+        position = max(saved.position or 0, starts[0])
+        if position > self._log.durable_end:  # another log lies here now: its own history begins
+            self.edges.clear()
+            return starts[0]
+        # The newest minutes are kept in memory only: read them once more, for the chart alone.
+        recent = saved.recent if saved.recent is not None and saved.recent >= starts[0] else position
+        if position - recent <= RECENT_BYTES_MAX:
+            for _, record in self._log.read(recent, position):
+                self.arrivals.take(record.received_us, record.frame)
+        return position
+
+    def _mark(self, received_us: int, offset: int) -> None:
+        """Remember where the last minutes begin, so that a restart can read just them."""
+        if not self._marks or received_us - self._marks[-1][0] >= 60 * SECOND_US:
+            self._marks.append((received_us, offset))
+        while len(self._marks) > 1 and self._marks[1][0] < received_us - HISTORY_S * SECOND_US:
+            self._marks.popleft()
+
+    def _take(self, offset: int, record: Record) -> None:
+        if not record.frame:
+            return
+        _, _, kind, _, _, _, _, incarnation, source, edge, seq, count, length, frontier_us = HEADER.unpack_from(
+            record.frame
+        )
+        if kind == FrameType.DECLARE:
+            self._declare(record.frame)
+        self.arrivals.take(record.received_us, record.frame)
+        if kind not in _LOGGED:
+            return
+        device = source.hex()
+        key = (device, incarnation, edge)
+        known = self.edges.get(key)
+        if known is None:
+            first = record.received_us if frontier_us == NO_FRONTIER else min(frontier_us, record.received_us)
+            known = self.edges[key] = EdgeHistory(first, first, record.received_us)
+        known.received_us = record.received_us
+        # A phone's clock may be wrong: a frontier is capped at its arrival. Without one the arrival has to do.
+        reached_us = record.received_us if frontier_us == NO_FRONTIER else min(frontier_us, record.received_us)
+        known.frontier_us = max(known.frontier_us, reached_us)
+        self._dirty.add(key)
+        if kind == FrameType.FRONTIER:
+            return
+        known.high_water = seq + count
+        hour = self._hour(known)
+        if kind == FrameType.DATA:
+            hour.elements += count
+            hour.batches += 1
+            hour.bytes += length
+            if self.trails.is_due(device, known.frontier_us):
+                self.trails.take(device, decode_one(record.frame)[0])
+        else:
+            hour.ledgered += count
+            self._give_up(key, seq, seq + count, offset, record)
+
+    def _hour(self, known: EdgeHistory) -> Hour:
+        number = known.frontier_us // HOUR_US
+        hour = known.hours.get(number)
+        if hour is None:
+            hour = known.hours[number] = Hour()
+            for old in [each for each in known.hours if each <= number - HOURS_KEPT]:
+                del known.hours[old]
+        return hour
+
+    def _give_up(self, key: EdgeOf, lo: int, hi: int, offset: int, record: Record) -> None:
+        try:
+            reason = Lost.of(decode_one(record.frame)[0]).reason
+        except PeerError:
+            reason = "not said"
+        device, incarnation, edge = key
+        self._given_up.append(
+            LedgerEntry(offset, record.received_us, device, incarnation, f"{edge:016x}", lo, hi, reason)
+        )
+
+    def _declare(self, frame: bytes) -> None:
+        try:
+            declared = Declare.of(decode_one(frame)[0])
+        except PeerError:
+            return
+        self.names[declared.edge] = declared.name
+        self.trails.declare(declared.schema)
+
+
+def _text(edge: EdgeOf) -> str:
+    return f"{edge[0]} {edge[1]} {edge[2]:016x}"
+
+
+def _parsed(text: str) -> EdgeOf:
+    device, incarnation, edge = text.split()
+    return device, int(incarnation), int(edge, 16)
