@@ -27,8 +27,9 @@ from cloud_backend.spark.balance import Overload, redivision, sampling_rate
 from cloud_backend.spark.collection import collect, log_offsets
 from cloud_backend.spark.graph import JobGraph, job_graph
 from cloud_backend.spark.lease import Lease
+from cloud_backend.spark.lineage import Committed, Physical
 from cloud_backend.spark.log_use import LogUse, Use
-from cloud_backend.spark.manifest import Committed, Manifest, ManifestLog, Physical
+from cloud_backend.spark.manifest import Manifest, ManifestLog
 from cloud_backend.spark.plans import store_plan, stored_plan
 from cloud_backend.spark.publication import Publication
 from cloud_backend.spark.quarantine import quarantine

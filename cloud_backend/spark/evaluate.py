@@ -20,7 +20,8 @@ import numpy as np
 
 from cloud_backend.spark import records
 from cloud_backend.spark.graph import FEEDBACK, JobGraph, job_graph
-from cloud_backend.spark.manifest import Committed, ManifestLog, RecordFile
+from cloud_backend.spark.lineage import Committed, RecordFile
+from cloud_backend.spark.manifest import ManifestLog
 from cloud_backend.spark.plans import store_plan
 from cloud_backend.spark.schedule import ready_steps, specification
 from cloud_backend.spark.slots import WHOLE, slots_of

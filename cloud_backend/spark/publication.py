@@ -14,7 +14,8 @@ from typing import Any
 from cloud_backend.results.rows import ResultRow
 from cloud_backend.results.store import Results
 from cloud_backend.spark.graph import JobGraph
-from cloud_backend.spark.manifest import ManifestLog, Physical
+from cloud_backend.spark.lineage import Physical
+from cloud_backend.spark.manifest import ManifestLog
 from cloud_backend.spark.publish import corrections, read_sink, same_as_before
 from cloud_backend.spark.slots import Range
 from cloud_backend.spark.store import Store

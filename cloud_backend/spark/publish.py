@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from cloud_backend.results.rows import ResultRow
 from cloud_backend.spark import records
-from cloud_backend.spark.manifest import Committed, Lineage
+from cloud_backend.spark.lineage import Committed, Lineage
 from cloud_backend.spark.slots import WHOLE
 from cloud_backend.spark.store import Store
 from shared.batch import Batch

@@ -8,7 +8,8 @@ elements, and why. A rollback that runs the epoch again replaces it: a corrected
 
 from __future__ import annotations
 
-from cloud_backend.spark.manifest import Entry, Manifest
+from cloud_backend.spark.lineage import Entry
+from cloud_backend.spark.manifest import Manifest
 
 
 def quarantine(manifest: Manifest) -> list[Entry]:

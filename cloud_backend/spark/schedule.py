@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cloud_backend.spark.graph import EdgeInput, JobGraph, LogInput
-from cloud_backend.spark.manifest import Committed, Manifest, Physical
+from cloud_backend.spark.lineage import Committed, Physical
+from cloud_backend.spark.manifest import Manifest
 from cloud_backend.spark.records import Footer
 from cloud_backend.spark.slots import Range
 from shared.recovery.rollback import Merge, RecoveryPlan, Rule, VertexManifest, rollback

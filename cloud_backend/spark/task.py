@@ -22,7 +22,7 @@ import numpy as np
 
 from cloud_backend.spark import ingest, records, state
 from cloud_backend.spark.graph import EdgeInput, JobGraph, JobVertex, LogInput, job_graph
-from cloud_backend.spark.manifest import RecordFile, StatePart
+from cloud_backend.spark.lineage import RecordFile, StatePart
 from cloud_backend.spark.slots import WHOLE, Range, demand_inside, slots_of
 from cloud_backend.spark.store import Store
 from shared.batch import END_OF_TIME, NO_FRONTIER, Batch

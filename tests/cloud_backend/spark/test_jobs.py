@@ -17,7 +17,7 @@ from cloud_backend.spark.log_use import LogUse, Use
 from cloud_backend.spark.session import LocalRunner
 from shared.errors import UsageError
 from shared.plan.graph import Plan
-from tests.spark.worlds import World, cells_plan, trips_plan
+from tests.spark.worlds import World, trips_plan
 
 
 def counts_plan() -> Plan:

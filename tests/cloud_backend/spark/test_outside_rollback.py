@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cloud_backend.spark import state
-from cloud_backend.spark.manifest import Physical
+from cloud_backend.spark.lineage import Physical
 from cloud_backend.spark.slots import Range
 from cloud_backend.spark.store import Store
 from cloud_backend.spark.undo import roll_back

@@ -1,0 +1,132 @@
+"""What the manifest keeps of a physical vertex: its commits, their files, and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cloud_backend.spark.slots import Range
+
+Entry = dict[str, Any]
+Physical = tuple[str, Range]  # a physical vertex: one hash range of a vertex
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFile:
+    """The recorded output of one range and epoch towards one reader."""
+
+    file: str
+    rows: int
+    bytes: int
+    digest: str  # over all rows; '' without rows. The file's footer has one per slot
+
+    def to_json(self) -> list[Any]:
+        return [self.file, self.rows, self.bytes, self.digest]
+
+    @staticmethod
+    def from_json(value: Sequence[Any]) -> RecordFile:
+        return RecordFile(value[0], value[1], value[2], value[3])
+
+
+@dataclass(frozen=True, slots=True)
+class StatePart:
+    """State of a run of slots: a base and deltas. A range has several parts after a merge."""
+
+    range: Range
+    chain: tuple[str, ...]
+    sizes: tuple[int, ...]  # bytes of each file of the chain
+
+    def within(self, range_: Range) -> StatePart:
+        """The part as a range inside it uses it after a split: the same files, fewer slots."""
+        return StatePart(Range(max(self.range.lo, range_.lo), min(self.range.hi, range_.hi)), self.chain, self.sizes)
+
+    def to_json(self) -> list[Any]:
+        return [str(self.range), list(self.chain), list(self.sizes)]
+
+    @staticmethod
+    def from_json(value: Sequence[Any]) -> StatePart:
+        return StatePart(Range.parse(value[0]), tuple(value[1]), tuple(value[2]))
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What one hash range did in one epoch. `outputs`: (output name, reader) -> record; a sink's reader is ''."""
+
+    epoch: int
+    generation: int  # grows with every rollback; see Lineage
+    outputs: Mapping[tuple[str, str], RecordFile]
+    state: tuple[StatePart, ...]  # together the snapshot of this epoch
+    rows_in: int
+    bytes_read: int  # of its inputs
+    seconds: float
+    code: str
+    plan: int
+    quarantined: tuple[Mapping[str, Any], ...] = ()
+    stale: bool = False  # rolled back, not yet run again; readers may still use it
+    attempt: int = 0
+    state_bytes_read: int = 0  # 0 where the worker still had the state
+
+    def to_json(self) -> Entry:
+        return {
+            "epoch": self.epoch, "generation": self.generation,
+            "outputs": [[name, reader, *record.to_json()] for (name, reader), record in self.outputs.items()],
+            "state": [part.to_json() for part in self.state],
+            "rows_in": self.rows_in, "bytes_read": self.bytes_read, "seconds": round(self.seconds, 6),
+            "code": self.code, "plan": self.plan, "quarantined": list(self.quarantined), "stale": self.stale,
+            "attempt": self.attempt, "state_bytes_read": self.state_bytes_read,
+        }  # fmt: skip
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Committed:
+        return Committed(
+            epoch=value["epoch"], generation=value["generation"],
+            outputs={(each[0], each[1]): RecordFile.from_json(each[2:]) for each in value["outputs"]},
+            state=tuple(StatePart.from_json(part) for part in value["state"]),
+            rows_in=value["rows_in"], bytes_read=value["bytes_read"], seconds=value["seconds"], code=value["code"],
+            plan=value["plan"], quarantined=tuple(value["quarantined"]), stale=value["stale"],
+            attempt=value["attempt"], state_bytes_read=value.get("state_bytes_read", 0),
+        )  # fmt: skip
+
+    def files(self) -> set[str]:
+        return {record.file for record in self.outputs.values()} | self.state_files()
+
+    def state_files(self) -> set[str]:
+        return {name for part in self.state for name in part.chain}
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(sum(part.sizes) for part in self.state)
+
+
+@dataclass(slots=True)
+class Lineage:
+    """One physical vertex: where it is and what it did."""
+
+    first: int  # the first epoch it runs
+    last: int | None = None  # the last one, once it was split or merged
+    position: int = 0
+    generation: int = 0
+    parents: tuple[Range, ...] = ()  # the ranges it was split or merged from, at epoch first - 1
+    commits: dict[int, Committed] = field(default_factory=dict)
+    superseded: dict[int, list[Committed]] = field(default_factory=dict)  # until corrections were published
+
+    def to_json(self) -> Entry:
+        return {
+            "first": self.first, "last": self.last, "position": self.position, "generation": self.generation,
+            "parents": [str(range_) for range_ in self.parents],
+            "commits": [committed.to_json() for committed in self.commits.values()],
+            "superseded": [each.to_json() for earlier in self.superseded.values() for each in earlier],
+        }  # fmt: skip
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Lineage:
+        commits = [Committed.from_json(each) for each in value["commits"]]
+        superseded: dict[int, list[Committed]] = {}
+        for each in map(Committed.from_json, value["superseded"]):
+            superseded.setdefault(each.epoch, []).append(each)
+        return Lineage(
+            value["first"], value["last"], value["position"], value["generation"],
+            tuple(Range.parse(text) for text in value["parents"]),
+            {each.epoch: each for each in commits}, superseded,
+        )  # fmt: skip
