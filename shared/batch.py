@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -19,16 +20,18 @@ NO_FRONTIER = -(2**63)  # before every event time
 END_OF_TIME = 2**63 - 1  # after every event time: the stream has ended
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+# Nobody changes a batch: `Final` has mypy say so. A frozen dataclass says it at run time too, and spends a microsecond
+# per batch on it, as much as a small batch's filter.
+@dataclass(slots=True, eq=False)
 class Batch:
-    schema: Schema
-    columns: Mapping[str, np.ndarray]  # exactly schema's names, one-dimensional, equal lengths
-    time_us: np.ndarray  # int64
-    seq: np.ndarray  # int64, ascending, lo <= seq < hi
-    lo: int
-    hi: int
-    frontier_us: int = NO_FRONTIER
-    applied: int = 0
+    schema: Final[Schema]
+    columns: Final[Mapping[str, np.ndarray]]  # exactly schema's names, one-dimensional, equal lengths
+    time_us: Final[np.ndarray]  # int64
+    seq: Final[np.ndarray]  # int64, ascending, lo <= seq < hi
+    lo: Final[int]
+    hi: Final[int]
+    frontier_us: Final[int] = NO_FRONTIER
+    applied: Final[int] = 0
 
     def __len__(self) -> int:
         return len(self.seq)

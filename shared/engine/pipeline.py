@@ -16,22 +16,19 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
+from shared.engine.lanes import Lane, Outputs, lane
 from shared.engine.lowering import stages
 from shared.engine.operator import Operator
 from shared.engine.rows import Constant, Frontiers, Progress, Rows, as_batch
 from shared.engine.scalar import NoScalarForm, Row, RowsForm
-from shared.engine.sliding import SlidingWindows
 from shared.engine.snapshots import Value, decode_state, encode_state
 from shared.engine.stateless import StatelessRun
-from shared.engine.windowing import TimeWindows
 from shared.errors import DamagedData, UsageError
 from shared.plan.fragments import Fragment, Input, Output, Vertex
 from shared.plan.operators import DEVICE
 
 FEEDBACK_ROUNDS_MAX = 10_000
 _STATE = "pipeline"
-
-Outputs = list[tuple[str, Batch]]
 
 
 class Pipeline:
@@ -64,15 +61,15 @@ class Pipeline:
         self._news: dict[str, Frontiers] = {}  # per output, since it was last taken
         self._frontiers: dict[str, int] = {output.name: NO_FRONTIER for output in self.fragment.outputs}
         self._floors = {entry.name: NO_FRONTIER for entry in self.fragment.inputs if entry.name not in self._cycles}
-        self._lane_columns = {
-            entry.name: [name for name in entry.schema.names if name in needed[entry.node]]
+        self._lanes = {
+            entry.name: made
             for entry in self.fragment.inputs
+            if (made := self._lane(entry, [name for name in entry.schema.names if name in needed[entry.node]]))
         }
-        self._lanes = {entry.name: lane for entry in self.fragment.inputs if (lane := self._lane(entry)) is not None}
         for name in sorted(self._cycles):  # a feedback edge holds nothing back
             self._through(self._inputs[name].node, [], Progress(END_OF_TIME), [])
 
-    def _lane(self, entry: Input) -> tuple[Operator, Output] | None:
+    def _lane(self, entry: Input, columns: list[str]) -> Lane | None:
         readers = self._readers.get(entry.node, [])
         if len(readers) != 1 or entry.node in self._leaving or self._brings_device[entry.name]:
             return None
@@ -81,15 +78,19 @@ class Pipeline:
         single = len(stage.inputs) == 1 and len(leaving) == 1 and stage.node not in self._readers
         if not single or leaving[0].kind in ("edge", "feed") or entry.name in self._cycles:
             return None
-        return stage.operator, leaving[0]
+        return lane(
+            stage.operator, entry.name, columns, leaving[0],
+            device=self._device_column, adds_device=self._adds_device[entry.name],
+            floors=self._floors, frontiers=self._frontiers,
+        )  # fmt: skip
 
     # -- rows and time -------------------------------------------------------------------------------------------
 
     def push(self, input_name: str, batch: Batch) -> Outputs:
         """Rows into an input, and the frontier the batch carries; what comes out, by output name."""
-        lane = self._lanes.get(input_name)
-        if lane is not None:
-            return self._by_lane(lane, input_name, batch)
+        short = self._lanes.get(input_name)
+        if short is not None:
+            return short(batch)
         entry = self._entry(input_name)
         columns = dict(batch.columns)
         if self._adds_device[input_name] and DEVICE not in columns:
@@ -100,40 +101,6 @@ class Pipeline:
             devices = columns.get(DEVICE) if self._brings_device[input_name] else None
             progress = self._progress(batch.frontier_us, devices)
         return self._run(entry, [rows], progress)
-
-    def _by_lane(self, lane: tuple[Operator, Output], input_name: str, batch: Batch) -> Outputs:
-        """A device's input with one operator before one output: what `_run` does, without asking who reads what."""
-        operator, output = lane
-        devices = self._device_column.column(len(batch.time_us))
-        if isinstance(operator, SlidingWindows) and operator.has_quick:
-            made = operator.quick(batch.columns, batch.time_us, devices)
-            if made is not None:
-                frontier = batch.frontier_us
-                if frontier > self._floors[input_name]:  # rows of count windows never wait for it
-                    self._floors[input_name] = operator.frontier.floor_us = self._frontiers[output.name] = frontier
-                return [(output.name, as_batch(made, output.schema, self._frontiers[output.name]))]
-        given = batch.columns
-        columns = {name: given[name] for name in self._lane_columns[input_name]}
-        if self._adds_device[input_name]:
-            columns[DEVICE] = devices
-        with np.errstate(all="ignore"):
-            runs = operator.push(0, Rows(columns, batch.time_us, batch.seq, batch.lo, batch.hi))
-            frontier = batch.frontier_us
-            if frontier > self._floors[input_name]:
-                self._floors[input_name] = frontier
-                if isinstance(operator, TimeWindows) and operator.quiet(frontier):
-                    self._frontiers[output.name] = frontier
-                else:
-                    more, news = operator.advance(0, Progress(frontier))
-                    runs = runs + more
-                    if news is not None and news.floor_us > self._frontiers[output.name]:
-                        self._frontiers[output.name] = news.floor_us
-        frontier = self._frontiers[output.name]
-        return [
-            (output.name, as_batch(rows, output.schema, frontier))
-            for rows in runs
-            if len(rows.time) or rows.hi > rows.lo
-        ]
 
     def advance(self, input_name: str, frontier_us: int, device: str | None = None) -> Outputs:
         """No earlier row follows on this input: of this device, or of any."""

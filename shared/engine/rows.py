@@ -76,7 +76,8 @@ def joined(runs: Sequence[Rows]) -> Rows:
     """The runs one after the other."""
     if len(runs) == 1:
         return runs[0]
-    columns = {name: np.concatenate([run.columns[name] for run in runs]) for name in runs[0].columns}
+    rows = sum(len(run.time) for run in runs)
+    columns = {name: joined_column([run.columns[name] for run in runs], rows) for name in runs[0].columns}
     return Rows(
         columns,
         np.concatenate([run.time for run in runs]),
@@ -84,6 +85,14 @@ def joined(runs: Sequence[Rows]) -> Rows:
         runs[0].lo,
         runs[-1].hi,
     )
+
+
+def joined_column(pieces: list[np.ndarray], rows: int) -> np.ndarray:
+    """The pieces one after the other; views of one and the same value stay such a view."""
+    first = pieces[0]
+    if first.strides == (0,) and len(first) and all(piece.base is first.base is not None for piece in pieces):
+        return np.broadcast_to(first[:1], (rows,))
+    return np.concatenate(pieces)
 
 
 def empty(schema: Schema) -> Rows:
@@ -113,14 +122,19 @@ class Numbering:
 
     def rows(self, columns: dict[str, np.ndarray], time: np.ndarray) -> Rows:
         lo = self.next
-        self.next = hi = lo + len(time)
-        start = lo - self._first
-        if start < 0 or hi - self._first > len(self._block):
-            if hi - lo > _NUMBERS_BLOCK:
-                return Rows(columns, time, np.arange(lo, hi, dtype=np.int64), lo, hi)
-            self._first, start = lo, 0
-            self._block = np.arange(lo, lo + _NUMBERS_BLOCK, dtype=np.int64)
-        return Rows(columns, time, self._block[start : start + hi - lo], lo, hi)
+        return Rows(columns, time, self.take(len(time)), lo, self.next)
+
+    def take(self, count: int) -> np.ndarray:
+        """The next numbers, `next` being the first of them before the call."""
+        start = self.next - self._first
+        self.next += count
+        if start < 0 or start + count > len(self._block):
+            first = self.next - count
+            if count > _NUMBERS_BLOCK:
+                return np.arange(first, self.next, dtype=np.int64)
+            self._first, start = first, 0
+            self._block = np.arange(first, first + _NUMBERS_BLOCK, dtype=np.int64)
+        return self._block[start : start + count]
 
 
 _NO_DEVICES: Mapping[str, int] = MappingProxyType({})

@@ -26,13 +26,15 @@ from shared.engine.keys import KeyIndex
 from shared.engine.merging import HeldRows
 from shared.engine.pools import Aggregation, Applied, Part
 from shared.engine.prefixes import ANCHOR, Channel, channel_key, channel_keys, channels_of
-from shared.engine.rows import Progress, Rows
+from shared.engine.rows import Constant, Progress, Rows
 from shared.engine.snapshots import Value
 from shared.engine.spans import Spans, answered
 from shared.plan.graph import StreamType
 from shared.plan.operators import COMPLETE, DEVICE, WINDOW_END, WINDOW_START
 from shared.stream.schema import dtype
 from shared.stream.windows import CountWindow, SlidingTimeWindow, Window
+
+_AROUND = (DEVICE, WINDOW_START, WINDOW_END, COMPLETE)  # columns beside the aggregates, made where they are wanted
 
 
 class History:
@@ -84,9 +86,10 @@ class SlidingWindows(KeyedWindows):
         plain = only_means and self.size and self.hop == 1 and None not in found
         self.has_quick = bool(plain) and len(found) == 1 and key.names == (DEVICE,)
         self.means = [keys.index(key) for key in found if key is not None] if plain else None
-        self.wanted: Container[str] = frozenset((DEVICE, WINDOW_START, WINDOW_END, COMPLETE))
-        self._owner: np.ndarray | None = None  # whose device column `_quick_key` is the number of
+        self.wanted: Container[str] = frozenset(_AROUND)
+        self._quick: History | None = None  # of the only device there is, where `quick` serves it
         self._quick_key = -1
+        self._quick_field = self.aggregation.fields[0].name if self.has_quick else ""
         self.histories: dict[int, History] = {}
         self.held = HeldRows()
         self.changed: set[int] | None = None
@@ -102,50 +105,59 @@ class SlidingWindows(KeyedWindows):
             return []
         return self._slide(rows)
 
-    def quick(self, given: Mapping[str, np.ndarray], time: np.ndarray, devices: np.ndarray) -> Rows | None:
+    def quick_names(self) -> set[str]:
+        """The columns that `quick` gives."""
+        return {self._quick_field, *(name for name in _AROUND if name in self.wanted)}
+
+    def quick(
+        self, given: Mapping[str, np.ndarray], time: np.ndarray, device: Constant
+    ) -> dict[str, np.ndarray] | None:
         """One mean over one device's rows in order of time, between anchors: the commonest case, to the same bits as
-        `_slide` with a third of the steps. None where any of that is not so; then nothing has changed."""
-        count, width = len(time), self.size - 1
-        if not 0 < width <= count:
+        `_slide` with a third of the steps. A window for every row, not numbered yet. None where any of that is not so;
+        then nothing has changed."""
+        size, count, width = self.size, len(time), self.size - 1
+        if self._quick is None:
+            self._quick_key = self.key.number((device.column(1)[0],))
+            self._quick = self.histories.get(self._quick_key)
+        history = self._quick
+        if history is None or history.odd or not history.in_order or history.number < width or not 0 < width <= count:
             return None
-        if devices.base is not self._owner:
-            self._owner, self._quick_key = devices.base, self.key.number((devices[0],))
-        history = self.histories.get(self._quick_key)
-        if history is None or history.odd or not history.in_order or history.number < width:
+        turn, before = history.number % self.anchor, history.time
+        if turn + count > self.anchor or time.item(0) < before.item(-1):
             return None
-        turn = history.number % self.anchor
-        (column,), (channel,) = history.columns, history.channels
-        values, before = given[column], history.time
-        wide = values if values.dtype == np.float64 else values.astype(np.float64)
-        if turn + count > self.anchor or not math.isfinite(wide.dot(wide)) or time[0] < before[-1]:
+        rising = time[1:] >= time[:-1]
+        if not rising.item(rising.argmin()):
             return None
-        if not np.logical_and.reduce(time[1:] >= time[:-1]):
+        column = self.reads[0]
+        channel, values = history.channels[0], given[column]
+        sums = np.empty(count + size)
+        later = sums[size:]
+        later[:] = values
+        if not math.isfinite(later.dot(later)):  # also keeps the prefixes from overflowing
             return None
         if not turn:
             channel.anchor()
-        sums = np.empty(count + self.size)
-        sums[: self.size] = channel.sums
-        sums[self.size :] = wide
+        sums[:size] = channel.sums
         tail = sums[width:]
-        np.add.accumulate(tail, out=tail)
-        means = sums[self.size :] - sums[:count]
-        means /= self.size
+        np.add.accumulate(tail, 0, None, tail)
+        means = later - sums[:count]
+        np.divide(means, float(size), means)
         channel.sums = sums[count:]
         history.number += count
         history.time = time[count - width :]
         history.columns[column] = values[count - width :]
         if self.changed is not None:
             self.changed.add(self._quick_key)
-        columns = {self.aggregation.fields[0].name: means}
-        if DEVICE in self.wanted:
-            columns[DEVICE] = devices
-        if WINDOW_START in self.wanted:
+        columns, wanted = {self._quick_field: means}, self.wanted
+        if DEVICE in wanted:
+            columns[DEVICE] = device.column(count)
+        if WINDOW_START in wanted:
             columns[WINDOW_START] = np.concatenate((before, time))[:count]
-        if WINDOW_END in self.wanted:
+        if WINDOW_END in wanted:
             columns[WINDOW_END] = time + 1
-        if COMPLETE in self.wanted:
+        if COMPLETE in wanted:
             columns[COMPLETE] = self.completes(time)
-        return self.numbering.rows(columns, time)
+        return columns
 
     def passed(self, progress: Progress) -> list[Rows]:
         let = self.held.release(self)
@@ -285,7 +297,6 @@ class SlidingWindows(KeyedWindows):
 
     def load(self, state: Value) -> None:
         self.histories.clear()
-        self._owner = None
         self._load(state)
 
     def apply(self, changes: Value) -> None:
@@ -297,6 +308,7 @@ class SlidingWindows(KeyedWindows):
 
     def _load(self, state: Value) -> None:
         frontiers, self.numbering.next, self.late_dropped, keys, held, histories = state
+        self._quick = None
         self.load_frontiers(frontiers)
         self.key.load(keys)
         self.held.load(held)

@@ -7,25 +7,29 @@ one fold per row and one merge of twenty panes per window, all keys at once, ins
 A pane's slots are the keys' own numbers while there are few keys. With many, a pane numbers only the keys it meets, so
 memory follows the rows that are there. Each key closes its windows by the frontier of its device where the key has one,
 else by the common one. A window's state is kept until the frontier less the lateness has passed its end.
+
+Folding gives the same bits however the rows are cut, so nothing has to be folded before a window can close. Rows wait,
+a few thousand at most, and are folded together: small batches then cost what large ones do.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from shared.batch import NO_FRONTIER
+from shared.batch import END_OF_TIME, NO_FRONTIER
 from shared.engine.keyed_windows import KeyedWindows
 from shared.engine.keys import KeyIndex
 from shared.engine.pools import Aggregation, Pool
-from shared.engine.rows import Progress, Rows
+from shared.engine.rows import Constant, Progress, Rows, joined_column
 from shared.engine.snapshots import Value
 from shared.stream.windows import TimeWindow
 
 _DENSE_KEYS_MAX = 4096
 _FEW_PANES = 16
+_WAITING_ROWS_MAX = 8192
 
 
 class Pane:
@@ -100,7 +104,12 @@ class TimeWindows(KeyedWindows):
         self.rest = self.size % self.hop  # a second pane per hop where the size is no multiple of it
         self.hops = self.size // self.hop
         self.panes: dict[int, Pane] = {}
-        self._quiet_until = NO_FRONTIER  # below this frontier nothing closes
+        self._quiet_until = NO_FRONTIER  # below this frontier nothing closes, as far as is known
+        # Columns, times and numbers of rows that are taken, not late, and not folded yet.
+        self._waiting: list[tuple[Mapping[str, np.ndarray], np.ndarray, np.ndarray]] = []
+        self._waiting_rows = 0
+        self._reads = tuple(dict.fromkeys((*aggregation.reads, *key.names)))
+        self.device: Constant | None = None  # the device column, where waiting rows come without one
         self.dropped: set[int] = set()  # panes that ended since the last dump
         self.tracking = False
         self._before: np.ndarray | int = NO_FRONTIER  # each key's frontier at the last closing, or everyone's
@@ -108,23 +117,59 @@ class TimeWindows(KeyedWindows):
     # -- rows ----------------------------------------------------------------------------------------------------
 
     def push(self, port: int, rows: Rows) -> list[Rows]:
+        if self.waits(rows.columns, rows.time, rows.seq):
+            return []
+        self._settle()
+        self.touched = True
+        self._quiet_until = NO_FRONTIER
+        rows, late = self.accepted(rows)
         if not len(rows.time):
             return []
+        self._take(rows)
+        return self._corrections(late) if late is not None else []
+
+    def waits(self, columns: Mapping[str, np.ndarray], time: np.ndarray, seq: np.ndarray) -> bool:
+        """True where none of these rows is late: they are taken. Else nothing has changed."""
+        count = len(time)
+        if not count:
+            return True
+        least_time = int(np.minimum.reduce(time))
+        if least_time < self.frontier.floor_us or self.frontier.devices or type(self._before) is not int:
+            return False
         self.touched = True
-        late: Rows | None = None
-        least_time = int(np.minimum.reduce(rows.time))
-        if least_time < self.frontier.floor_us or self.frontier.devices:
-            rows, late = self.accepted(rows)
-            if not len(rows.time):
-                return []
-            least_time = int(np.minimum.reduce(rows.time))
+        self._waiting.append((columns, time, seq))
+        self._waiting_rows += count
+        end = (least_time - self.size) // self.hop * self.hop + self.hop + self.size  # of the first window to close
+        self._quiet_until = min(self._quiet_until, end)
+        if self._waiting_rows >= _WAITING_ROWS_MAX:
+            self._settle()
+        return True
+
+    def _settle(self) -> None:
+        """Folds the rows that waited."""
+        if not self._waiting:
+            return
+        waited, count = self._waiting, self._waiting_rows
+        self._waiting, self._waiting_rows = [], 0
+        time = np.concatenate([time for _, time, _ in waited])
+        columns = {}
+        for name in self._reads:
+            if name in waited[0][0]:
+                columns[name] = joined_column([columns[name] for columns, _, _ in waited], count)
+            elif self.device is not None:
+                columns[name] = self.device.column(count)
+        # Numbers matter only where rows are kept.
+        seq = np.concatenate([seq for _, _, seq in waited]) if self.aggregation.kept else time
+        with np.errstate(all="ignore"):
+            self._take(Rows(columns, time, seq, 0, 0))
+
+    def _take(self, rows: Rows) -> None:
         keys = self.key.numbers(rows.columns, len(rows.time))
         if isinstance(self._before, np.ndarray) and len(self._before) < len(self.key):
             self._before = np.append(
                 self._before, np.broadcast_to(self.key_frontiers(len(self._before)), len(self.key) - len(self._before))
             )
-        self._fold(keys, rows, least_time)
-        return self._corrections(late) if late is not None else []
+        self._fold(keys, rows, int(np.minimum.reduce(rows.time)))
 
     def _fold(self, keys: np.ndarray, rows: Rows, least_time: int) -> None:
         hop, known = self.hop, len(self.key)
@@ -157,7 +202,6 @@ class TimeWindows(KeyedWindows):
         pane = self.panes.get(number)
         if pane is None:
             pane = self.panes[number] = Pane(self.aggregation, dense=len(self.key) <= _DENSE_KEYS_MAX)
-            self._quiet_until = NO_FRONTIER  # it may be the first to close
         return pane
 
     # -- windows -------------------------------------------------------------------------------------------------
@@ -181,18 +225,21 @@ class TimeWindows(KeyedWindows):
     def passed(self, progress: Progress) -> list[Rows]:
         """Closes what the frontier has passed since the last time."""
         by_device = self.device_place is not None and (self.frontier.devices or isinstance(self._before, np.ndarray))
-        if not by_device and (self.frontier.floor_us < self._quiet_until or self._nothing_closes()):
-            self._before = self.frontier.floor_us
-            return []
         out: list[Rows] = []
         if not by_device and isinstance(self._before, int):
             since, self._before = self._before, self.frontier.floor_us
+            if self._before < self._quiet_until:
+                return out
+            self._settle()
             for window in self._closing(since, self._before):
                 keys, pool, slots = self._gather(window)
                 if len(keys):
                     out.append(self._emit(window, keys, pool, slots))
             self._forget(self._before)
+            self._quiet_until = self._next_closing(self._before)
             return out
+        self._settle()
+        self._quiet_until = NO_FRONTIER
         before, now = self._marks(by_device=bool(by_device))
         if not now.size:
             return out
@@ -214,17 +261,14 @@ class TimeWindows(KeyedWindows):
         self.frontier.floor_us = self._before = frontier_us
         return True
 
-    def _nothing_closes(self) -> bool:
-        """The common case, told from the first pane alone: without lateness it has a window that is still to go out."""
+    def _next_closing(self, now: int) -> int:
+        """Where the first window ends that is still to go out. Late rows may need any time to pass: then unknown."""
+        if self.lateness_us:
+            return NO_FRONTIER
         if not self.panes:
-            return True
-        if self.lateness_us or not isinstance(self._before, int):
-            return False
+            return END_OF_TIME
         first = self._windows_of(min(self.panes))[0] * self.hop + self.size
-        if first <= self._before:
-            first += ((self._before - first) // self.hop + 1) * self.hop
-        self._quiet_until = first
-        return first > self.frontier.floor_us
+        return first if first > now else first + ((now - first) // self.hop + 1) * self.hop
 
     def _marks(self, *, by_device: bool) -> tuple[np.ndarray, np.ndarray]:
         """The frontier of each key before and now; plain numbers where keys do not differ."""
@@ -333,6 +377,7 @@ class TimeWindows(KeyedWindows):
         return state
 
     def dump(self) -> Value:
+        self._settle()
         panes = {}
         for number, pane in sorted(self.panes.items()):
             keys, slots = pane.live()
@@ -343,6 +388,7 @@ class TimeWindows(KeyedWindows):
     def changes(self) -> Value:
         if not self.tracking:
             return ["all", self.dump()]
+        self._settle()
         panes = {}
         for number, pane in sorted(self.panes.items()):
             if pane.mark is None:
@@ -356,6 +402,7 @@ class TimeWindows(KeyedWindows):
 
     def load(self, state: Value) -> None:
         self.panes.clear()
+        self._waiting, self._waiting_rows = [], 0
         self._load(state)
 
     def apply(self, changes: Value) -> None:
@@ -363,10 +410,13 @@ class TimeWindows(KeyedWindows):
             return
         kind, state = changes
         if kind == "all":
-            self.panes.clear()
-        self._load(state)
+            self.load(state)
+        else:
+            self._load(state)
 
     def _load(self, state: Value) -> None:
+        self._settle()
+        self._quiet_until = NO_FRONTIER
         frontiers, before, self.numbering.next, self.late_dropped, keys, panes, dropped = state
         self.load_frontiers(frontiers)
         self._before = before

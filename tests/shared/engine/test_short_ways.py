@@ -132,6 +132,7 @@ def test_merging_panes_at_once_gives_the_bits_of_one_after_the_other(odd: bool) 
     pipeline.push("probe", Batch.of(schema, columns, np.arange(400) * 2_500))
     (windows,) = pipeline._operators
     assert isinstance(windows, TimeWindows)
+    windows.dump()  # rows wait to be folded until they must be
     pools = [pane.pool for _, pane in sorted(windows.panes.items())]
     keys = len(windows.key)
     every = np.arange(keys)
