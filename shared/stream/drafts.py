@@ -30,7 +30,7 @@ Given = ParamSpec("Given")
 Made = TypeVar("Made")
 
 # Frames of these packages are ours, not the user's; examples are programs like any other.
-_OURS = ("shared.", "resurge.")
+_OURS = ("shared.", "resurge.", "cloud_backend.")
 _EXAMPLES = "resurge.examples"
 
 

@@ -1,0 +1,317 @@
+"""SQL as a second front door, on the cloud side: a stated subset of the verbs, anything else refused by name.
+
+    SELECT columns, expressions AS name FROM stream [WHERE condition]
+    SELECT key columns, aggregates [AS name] FROM stream [WHERE condition]
+        GROUP BY window, key columns [HAVING condition]
+
+Windows: TUMBLE(1 SECOND), HOP(10 SECONDS, 1 SECOND) (size, then step), SESSION(5 MINUTES). Aggregates: COUNT(*),
+COUNT(x), COUNT(DISTINCT x), SUM, AVG, MIN, MAX, VAR_POP, STDDEV_POP, QUANTILE(x, 0.9), MEDIAN, FIRST, LAST, each of a
+column or an expression; without AS they are called avg_v, count and so on. Conditions and expressions: columns,
+numbers, text, TRUE, FALSE, + - * / %, comparisons, AND OR NOT, BETWEEN, IN (constants), CASE WHEN, CAST, ABS SQRT FLOOR
+CEIL ROUND EXP LN LOWER UPPER LENGTH. A row of a windowed query always has the key, window_start, window_end and
+complete, named or not.
+
+sqlglot reads the text; this file turns its tree into the same verbs a program calls, so both doors mean the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import NoReturn
+
+import sqlglot
+from sqlglot import expressions as ast
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokens import TokenType
+
+from shared.errors import UsageError
+from shared.plan.operators import Sync
+from shared.stream import functions
+from shared.stream.aggregates import Aggregate
+from shared.stream.drafts import current_program, located
+from shared.stream.stream import Stream
+from shared.stream.terms import Operand, Term, call, col, expression_of
+from shared.stream.windowed import WindowedStream
+
+TEXT_MAX = 100_000
+UNITS = {"MICROSECOND": "us", "MILLISECOND": "ms", "SECOND": "s", "MINUTE": "m", "HOUR": "h", "DAY": "d"}
+WINDOWS = ("TUMBLE", "HOP", "SESSION")
+CLAUSES = {"expressions", "from_", "where", "group", "having"}
+GROUP_CLAUSES = {"expressions"}
+
+BINARY: dict[type[ast.Expression], Callable[[Term, Term], Term]] = {
+    ast.Add: lambda left, right: left + right,
+    ast.Sub: lambda left, right: left - right,
+    ast.Mul: lambda left, right: left * right,
+    ast.Div: lambda left, right: left / right,
+    ast.Mod: lambda left, right: left % right,
+    ast.LT: lambda left, right: left < right,
+    ast.LTE: lambda left, right: left <= right,
+    ast.GT: lambda left, right: left > right,
+    ast.GTE: lambda left, right: left >= right,
+    ast.EQ: lambda left, right: left == right,
+    ast.NEQ: lambda left, right: left != right,
+    ast.And: lambda left, right: left & right,
+    ast.Or: lambda left, right: left | right,
+}
+FUNCTIONS: dict[type[ast.Expression], str] = {
+    ast.Abs: "abs", ast.Sqrt: "sqrt", ast.Floor: "floor", ast.Ceil: "ceil", ast.Round: "round", ast.Exp: "exp",
+    ast.Ln: "log", ast.Lower: "lower", ast.Upper: "upper", ast.Length: "length",
+}  # fmt: skip
+AGGREGATES: dict[type[ast.Expression], Callable[[str], Aggregate]] = {
+    ast.Sum: functions.sum, ast.Avg: functions.mean, ast.Min: functions.min, ast.Max: functions.max,
+    ast.VariancePop: functions.variance, ast.StddevPop: functions.std, ast.First: functions.first,
+    ast.Last: functions.last, ast.Median: lambda column: functions.quantile(column, 0.5),
+}  # fmt: skip
+KINDS = {
+    "DOUBLE": "float64", "FLOAT": "float32", "BIGINT": "int64", "INT": "int32", "SMALLINT": "int16", "TINYINT": "int8",
+    "BOOLEAN": "bool", "TEXT": "str", "VARCHAR": "str",
+}  # fmt: skip
+
+
+@located
+def sql(query: str, **streams: Stream) -> Stream:
+    """The stream that a query describes. FROM names one of `streams`, or a sync edge of the program being written."""
+    return _Query(_parsed(query), streams).stream()
+
+
+def _parsed(query: str) -> ast.Select:
+    if len(query) > TEXT_MAX:
+        raise UsageError(f"a query has at most {TEXT_MAX} characters", code="sql-syntax")
+    try:
+        tree = sqlglot.parse_one(_durations_quoted(query))
+    except (ParseError, TokenError, RecursionError) as error:
+        raise UsageError(f"not SQL that can be read: {str(error).splitlines()[0]}", code="sql-syntax") from None
+    if tree is None or isinstance(tree, ast.Alias | ast.Condition):
+        raise UsageError("a query starts with SELECT", code="sql-syntax")
+    if not isinstance(tree, ast.Select):
+        _unsupported(tree.key.upper())
+    return tree
+
+
+def _durations_quoted(query: str) -> str:
+    """`1 SECOND` becomes '1s', and SESSION( a plain function: neither is an expression of standard SQL."""
+    tokens = sqlglot.tokenize(query)
+    parts: list[str] = []
+    position = 0
+    for first, second in pairwise(tokens):
+        unit = UNITS.get(second.text.upper().removesuffix("S"))
+        if first.token_type is TokenType.NUMBER and unit is not None:
+            parts += [query[position : first.start], f"'{first.text}{unit}'"]
+            position = second.end + 1
+        elif first.text.upper() == "SESSION" and second.token_type is TokenType.L_PAREN:
+            parts += [query[position : first.start], '"SESSION"']
+            position = first.end + 1
+    return "".join(parts) + query[position:]
+
+
+def _unsupported(what: str) -> NoReturn:
+    raise UsageError(
+        f"{what} is not in the subset of SQL that streams know; see `resurge.sql`, or write it with verbs",
+        code="sql-unsupported",
+    )
+
+
+def _refuse_clauses(tree: ast.Expression, allowed: set[str]) -> None:
+    for name, value in tree.args.items():
+        if value and name not in allowed:
+            _unsupported(name.strip("_").replace("_", " ").upper().removesuffix("S"))
+
+
+class _Query:
+    def __init__(self, tree: ast.Select, streams: Mapping[str, Stream]) -> None:
+        _refuse_clauses(tree, CLAUSES)
+        self.tree = tree
+        self.streams = streams
+        self.computed: dict[str, Term] = {}  # arguments of aggregates that are more than a column
+        self.aggregates: dict[str, Aggregate] = {}
+        self.names: dict[str, str] = {}  # an aggregate's text -> its column, for HAVING
+
+    def stream(self) -> Stream:
+        source = self._source()
+        where = self.tree.args.get("where")
+        if where is not None:
+            source = source.where(self._term(where.this))
+        group = self.tree.args.get("group")
+        if group is None:
+            return self._projected(source)
+        return self._windowed(source, group)
+
+    def _source(self) -> Stream:
+        clause = self.tree.args.get("from_")
+        if clause is None or not isinstance(clause.this, ast.Table):
+            _unsupported("a query without FROM stream" if clause is None else "a subquery")
+        _refuse_clauses(clause.this, {"this"})
+        name = clause.this.name
+        known = dict(self.streams)
+        program = current_program()
+        if program is not None:
+            for made in program.drafts:
+                if isinstance(made.operator, Sync):
+                    known.setdefault(made.operator.name, Stream(made))
+        if name not in known:
+            raise UsageError(
+                f"FROM names {name!r}, which is no stream here (has: {', '.join(known) or 'none'}); hand it over as "
+                f"rs.sql(query, {name}=stream)",
+                code="sql-stream",
+            )
+        return known[name]
+
+    # --- Without a window ---------------------------------------------------------------------------------------------
+
+    def _projected(self, source: Stream) -> Stream:
+        if self.tree.args.get("having") is not None:
+            _unsupported("HAVING without GROUP BY")
+        if any(isinstance(item, ast.Star) for item in self.tree.expressions):
+            if len(self.tree.expressions) > 1:
+                _unsupported("* beside other columns")
+            return source
+        chosen: dict[str, Term] = {}
+        for item in self.tree.expressions:
+            if item.find(ast.Window):
+                _unsupported(item.sql())
+            if item.find(ast.AggFunc):
+                raise UsageError(
+                    f"{item.sql()} aggregates without a window; a stream does not end. Add GROUP BY TUMBLE(1 MINUTE)",
+                    code="sql-window",
+                )
+            chosen[self._name(item)] = self._term(item.unalias())
+        return source.select(**chosen)
+
+    def _name(self, item: ast.Expression) -> str:
+        if not item.alias_or_name:
+            raise UsageError(f"{item.sql()} needs a name: write {item.sql()} AS name", code="sql-name")
+        return str(item.alias_or_name)
+
+    # --- With a window ------------------------------------------------------------------------------------------------
+
+    def _windowed(self, source: Stream, group: ast.Group) -> Stream:
+        _refuse_clauses(group, GROUP_CLAUSES)
+        windows = [item for item in group.expressions if isinstance(item, ast.Anonymous)]
+        key = tuple(item.name for item in group.expressions if isinstance(item, ast.Column))
+        if len(windows) != 1 or len(windows) + len(key) != len(group.expressions):
+            raise UsageError(
+                f"GROUP BY takes one window ({', '.join(WINDOWS)}) and columns, not {group.sql()}", code="sql-window"
+            )
+        for item in self.tree.expressions:
+            self._collect(item, key)
+        if self.computed:
+            source = source.extend(**self.computed)
+        found = _window(source.key_by(*key), windows[0]).aggregate(**self.aggregates)
+        having = self.tree.args.get("having")
+        return found if having is None else found.where(self._term(having.this))
+
+    def _collect(self, item: ast.Expression, key: tuple[str, ...]) -> None:
+        bare = item.unalias()
+        if isinstance(bare, ast.Column):
+            if bare.name not in (*key, "window_start", "window_end", "complete"):
+                raise UsageError(f"{bare.name!r} is neither aggregated nor in GROUP BY", code="sql-group")
+            if item.alias not in ("", bare.name):
+                _unsupported(f"another name ({item.alias}) for the key column {bare.name}")
+            return
+        aggregate, name = self._aggregate(bare)
+        name = item.alias or name
+        self.aggregates[name] = aggregate
+        self.names[bare.sql()] = name
+
+    def _aggregate(self, tree: ast.Expression) -> tuple[Aggregate, str]:
+        if isinstance(tree, ast.Count):
+            return self._count(tree)
+        if isinstance(tree, ast.Quantile | ast.ApproxQuantile):
+            share = tree.args.get("quantile")
+            if not isinstance(share, ast.Literal) or share.is_string:
+                _unsupported("a quantile whose share is not a number")
+            column = self._argument(tree.this)
+            return functions.quantile(column, float(share.name)), f"quantile_{column}"
+        make = AGGREGATES.get(type(tree))
+        if make is None:
+            _unsupported(f"{tree.sql()} in a windowed query")
+        column = self._argument(tree.this)
+        return make(column), f"{tree.key.removesuffix('pop')}_{column}"
+
+    def _count(self, tree: ast.Count) -> tuple[Aggregate, str]:
+        if isinstance(tree.this, ast.Star):
+            return functions.count(), "count"
+        if isinstance(tree.this, ast.Distinct):
+            if len(tree.this.expressions) != 1:
+                _unsupported("COUNT(DISTINCT) of several columns")
+            column = self._argument(tree.this.expressions[0])
+            return functions.distinct(column), f"distinct_{column}"
+        column = self._argument(tree.this)
+        return functions.count(column), f"count_{column}"
+
+    def _argument(self, tree: ast.Expression) -> str:
+        if isinstance(tree, ast.Column):
+            return str(tree.name)
+        name = f"argument_{len(self.computed) + 1}"
+        self.computed[name] = self._term(tree)
+        return name
+
+    # --- Expressions --------------------------------------------------------------------------------------------------
+
+    def _term(self, tree: ast.Expression) -> Term:
+        known = self.names.get(tree.sql())
+        if known is not None:
+            return col[known]
+        if type(tree) in BINARY:
+            return BINARY[type(tree)](self._term(tree.this), self._term(tree.expression))
+        if type(tree) in FUNCTIONS:
+            _refuse_clauses(tree, {"this"})
+            return call(FUNCTIONS[type(tree)], self._term(tree.this))
+        match tree:
+            case ast.Column():
+                return col[tree.name]
+            case ast.Literal():
+                return Term(expression_of(_constant(tree)))
+            case ast.Boolean():
+                return Term(expression_of(bool(tree.this)))
+            case ast.Paren():
+                return self._term(tree.this)
+            case ast.Not():
+                return ~self._term(tree.this)
+            case ast.Neg():
+                return -self._term(tree.this)
+            case ast.Between():
+                value = self._term(tree.this)
+                return (value >= self._term(tree.args["low"])) & (value <= self._term(tree.args["high"]))
+            case ast.In() if tree.expressions:
+                value = self._term(tree.this)
+                choices = [value == self._term(choice) for choice in tree.expressions]
+                return _any(choices)
+            case ast.Case() if tree.this is None and tree.args.get("default") is not None:
+                answer: Operand = self._term(tree.args["default"])
+                for branch in reversed(tree.args["ifs"]):
+                    answer = call("if_else", self._term(branch.this), self._term(branch.args["true"]), answer)
+                return answer if isinstance(answer, Term) else Term(expression_of(answer))
+            case ast.Cast() if tree.to.sql() in KINDS:
+                return self._term(tree.this).cast(KINDS[tree.to.sql()])
+        _unsupported(tree.sql())
+
+
+def _any(conditions: list[Term]) -> Term:
+    found = conditions[0]
+    for condition in conditions[1:]:
+        found = found | condition
+    return found
+
+
+def _constant(tree: ast.Literal) -> int | float | str:
+    if tree.is_string:
+        return str(tree.name)
+    return int(tree.name) if tree.name.isdigit() else float(tree.name)
+
+
+def _window(stream: Stream, tree: ast.Anonymous) -> WindowedStream:
+    name = tree.name.upper()
+    lengths = [item.name for item in tree.expressions if isinstance(item, ast.Literal) and item.is_string]
+    if name not in WINDOWS or len(lengths) != len(tree.expressions):
+        _unsupported(tree.sql())
+    match (name, lengths):
+        case ("TUMBLE", [size]):
+            return stream.tumbling(size)
+        case ("HOP", [size, every]):
+            return stream.hopping(size, every=every)
+        case ("SESSION", [gap]):
+            return stream.session(gap)
+    raise UsageError("windows are TUMBLE(size), HOP(size, step) and SESSION(gap)", code="sql-window")
