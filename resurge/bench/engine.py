@@ -36,10 +36,10 @@ KINDS = {name: LAYOUT[name].name for name in LAYOUT.names or () if name != "ts"}
 METHOD = (
     "Every contender once per round, in turn, for 50 ms at least, one thread each, the first round not counted. A "
     "check is the median over rounds of the ratio within a round, by the wall clock; `processor` is the same by "
-    "processor time, which other work on the machine disturbs less. Ours goes through the public API: batches in, batches out, state restored from "
-    "bytes each round. The naive hopping windows are at an advantage: all rows lie in one array, nothing comes in "
-    "batches. They are checked at the football data's rate; the figures also have 1,000 rows per hop, where what a "
-    "batch and a window cost outweighs the rows."
+    "processor time, which other work on the machine disturbs less. Ours goes through the public API: batches in, "
+    "batches out, state restored from bytes each time. The naive hopping windows are at an advantage: all rows lie in "
+    "one array, nothing comes in batches. They are checked at the football data's rate; the figures also have 1,000 "
+    "rows per hop, where what a batch and a window cost outweighs the rows."
 )
 
 
