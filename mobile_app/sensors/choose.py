@@ -1,4 +1,4 @@
-"""Which source stands behind a sensor's name: `synthetic:SEED` or `recording:FILE`."""
+"""Which source stands behind a sensor's name: `live`, `synthetic:SEED` or `recording:FILE`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from mobile_app.sensors.arrivals import EventTime
+from mobile_app.sensors.live import has_sensors, open_live
 from mobile_app.sensors.recording import Recording
 from mobile_app.sensors.source import SensorMissing, Source
 from mobile_app.sensors.synthetic import Synthetic
@@ -14,22 +16,26 @@ from shared.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    kind: str  # synthetic | recording
-    argument: str
+    kind: str  # live | synthetic | recording
+    argument: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind}:{self.argument}"
+        return f"{self.kind}:{self.argument}" if self.argument else self.kind
+
+
+LIVE = Choice("live")
 
 
 def parse_choices(texts: Iterable[str]) -> dict[str, Choice]:
-    """{sensor: choice} from `gps=synthetic:7`, `accelerometer=recording:walk.csv`."""
+    """{sensor: choice} from `gps=synthetic:7`, `accelerometer=recording:walk.csv`, `light=live`."""
     choices: dict[str, Choice] = {}
     for text in texts:
         sensor, equals, source = text.partition("=")
-        kind, colon, argument = source.partition(":")
-        if not (sensor and equals and colon and argument) or kind not in ("synthetic", "recording"):
+        kind, _, argument = source.partition(":")
+        known = (kind in ("synthetic", "recording") and argument) or source == "live"
+        if not (sensor and equals and known):
             raise UsageError(
-                f"--sensor {text!r} is not NAME=synthetic:SEED or NAME=recording:FILE", code="sensor-choice"
+                f"--sensor {text!r} is not NAME=live, NAME=synthetic:SEED or NAME=recording:FILE", code="sensor-choice"
             )
         if kind == "synthetic" and not argument.isdigit():
             raise UsageError(f"--sensor {text!r}: a seed is a whole number", code="sensor-choice")
@@ -37,14 +43,32 @@ def parse_choices(texts: Iterable[str]) -> dict[str, Choice]:
     return choices
 
 
-def open_source(sensor: str, choices: dict[str, Choice], *, every_us: int, origin_us: int, from_us: int) -> Source:
-    """The source of this sensor, reading on from from_us. Raises SensorMissing when none was chosen."""
+def open_source(
+    sensor: str,
+    choices: dict[str, Choice],
+    *,
+    every_us: int,
+    origin_us: int,
+    from_us: int,
+    event_time: EventTime | None = None,
+) -> Source:
+    """The source of this sensor, reading on from from_us. `event_time` turns boot time into event time.
+
+    Raises SensorMissing when nothing was chosen for it and this device has none of its own.
+    """
     choice = choices.get(sensor)
     if choice is None:
-        raise SensorMissing(
-            f"no source for sensor {sensor!r}; give --sensor {sensor}=synthetic:SEED or {sensor}=recording:FILE",
-            code="sensor-missing",
-        )
+        if not has_sensors():
+            raise SensorMissing(
+                f"no source for sensor {sensor!r}; give --sensor {sensor}=live, {sensor}=synthetic:SEED or "
+                f"{sensor}=recording:FILE",
+                code="sensor-missing",
+            )
+        choice = LIVE
+    if choice.kind == "live":
+        if event_time is None:
+            raise SensorMissing(f"sensor {sensor!r} is live, but there is no clock to stamp it", code="sensor-missing")
+        return open_live(sensor, every_us=every_us, from_us=from_us, event_time=event_time)
     if choice.kind == "synthetic":
         return Synthetic(sensor, seed=int(choice.argument), every_us=every_us, origin_us=origin_us, from_us=from_us)
     return Recording(Path(choice.argument), every_us=every_us, origin_us=origin_us, from_us=from_us)

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from mobile_app.sensors.formats import load
-from mobile_app.sensors.source import Samples
+from mobile_app.sensors.source import NothingHeld, Samples
 
 
-class Recording:
+class Recording(NothingHeld):
     def __init__(self, path: Path, *, every_us: int, origin_us: int, from_us: int | None = None) -> None:
         samples = load(path)
         self._shift_us = origin_us - int(samples.time_us[0])

@@ -2,7 +2,8 @@
 
 Real sensors deliver when they like; the node only ever asks "everything with an event time before `until_us`
 that I have not had yet". So a source may buffer, replay a file or compute, and the loop looks the same. A source
-that cannot be had (no such hardware, no permission) raises `SensorMissing` when it is opened; the rest runs.
+that cannot be had (no such hardware) raises `SensorMissing` when it is opened; the rest runs. What may come and go
+while the node runs (a permission, an API that answers with errors) is a `trouble`: said, retried, never an exception.
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ class Samples:
 class Source(Protocol):
     """One sensor. Event times of successive reads never go back."""
 
+    @property
+    def trouble(self) -> str:
+        """Empty while it delivers; otherwise what is wrong and what to do."""
+        ...
+
     def read(self, until_us: int) -> Samples:
         """Readings before until_us not handed out yet: all, or the oldest of them when there are very many."""
         ...
@@ -47,6 +53,19 @@ class Source(Protocol):
     def sample_every(self, period_us: int) -> None:
         """Ask for this spacing from now on: a plan's rate, or a hint to slow down."""
         ...
+
+    def close(self) -> None:
+        """Let go of the hardware. Nothing is read from it afterwards; saying it again changes nothing."""
+        ...
+
+
+class NothingHeld:
+    """The part of a source that is never in trouble and holds no hardware: computed, recorded or appended."""
+
+    trouble = ""
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
 
 
 def shaped(samples: Samples, schema: Schema) -> dict[str, np.ndarray]:
