@@ -65,8 +65,7 @@ def delete_unnamed(store: Store, manifest: Manifest, term: int) -> int:
         file
         for lineages in manifest.vertices.values()
         for lineage in lineages.values()
-        for commits in (lineage.commits.values(), *lineage.superseded.values())
-        for committed in commits
+        for committed in lineage.runs()
         for file in committed.files()
     }
     removed = 0

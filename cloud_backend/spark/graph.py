@@ -59,6 +59,11 @@ class JobVertex:
         found = [entry.vertex for entry in self.inputs if isinstance(entry, EdgeInput) and not entry.delay]
         return tuple(dict.fromkeys(found))
 
+    @property
+    def feeds(self) -> tuple[str, ...]:
+        """The vertices it reads at all, also an epoch later."""
+        return tuple(dict.fromkeys(entry.vertex for entry in self.inputs if isinstance(entry, EdgeInput)))
+
 
 @dataclass(frozen=True, slots=True)
 class JobGraph:

@@ -110,6 +110,7 @@ class Lineage:
     parents: tuple[Range, ...] = ()  # the ranges it was split or merged from, at epoch first - 1
     commits: dict[int, Committed] = field(default_factory=dict)
     superseded: dict[int, list[Committed]] = field(default_factory=dict)  # until corrections were published
+    former: dict[int, list[Committed]] = field(default_factory=dict)  # then, while a rollback may be taken back
 
     def to_json(self) -> Entry:
         return {
@@ -117,16 +118,26 @@ class Lineage:
             "parents": [str(range_) for range_ in self.parents],
             "commits": [committed.to_json() for committed in self.commits.values()],
             "superseded": [each.to_json() for earlier in self.superseded.values() for each in earlier],
+            "former": [each.to_json() for earlier in self.former.values() for each in earlier],
         }  # fmt: skip
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Lineage:
         commits = [Committed.from_json(each) for each in value["commits"]]
-        superseded: dict[int, list[Committed]] = {}
-        for each in map(Committed.from_json, value["superseded"]):
-            superseded.setdefault(each.epoch, []).append(each)
         return Lineage(
             value["first"], value["last"], value["position"], value["generation"],
             tuple(Range.parse(text) for text in value["parents"]),
-            {each.epoch: each for each in commits}, superseded,
+            {each.epoch: each for each in commits}, _by_epoch(value["superseded"]), _by_epoch(value.get("former", ())),
         )  # fmt: skip
+
+    def runs(self) -> list[Committed]:
+        """Everything it did and still keeps, whether it counts or not."""
+        earlier = [*self.superseded.values(), *self.former.values()]
+        return [*self.commits.values(), *(each for several in earlier for each in several)]
+
+
+def _by_epoch(values: Sequence[Mapping[str, Any]]) -> dict[int, list[Committed]]:
+    found: dict[int, list[Committed]] = {}
+    for each in map(Committed.from_json, values):
+        found.setdefault(each.epoch, []).append(each)
+    return found

@@ -8,6 +8,7 @@ Every entry is a JSON object with `n` (its number), `term` (the driver that wrot
              consumers go back because a re-executed output differs from what they had read (`cascade`)
 * `rollback` ranges go back to an epoch: positions move, nothing is deleted. Unless their output is known to
              change, what they recorded stays readable while they run again; `lost` names records that do not
+* `undo`     an operator's rollback is taken back: positions and commits return to what they were before it
 * `ranges`   a vertex is divided differently from an epoch on
 * `plan`     another version of the plan counts from here on
 * `settled`  corrections for what a range had said before its rollback were published
@@ -50,6 +51,7 @@ class Manifest:
     vertices: dict[str, dict[Range, Lineage]] = field(default_factory=dict)
     collected: Entry = field(default_factory=dict)
     rollbacks: list[Entry] = field(default_factory=list)
+    divisions: list[Entry] = field(default_factory=list)
     # What the last run of a range's epoch left out. Part of the ledger, so it outlives the commits it came with.
     quarantined: dict[tuple[str, Range, int], list[Entry]] = field(default_factory=dict)
 
@@ -149,15 +151,17 @@ class Manifest:
                 lineage.superseded.setdefault(committed.epoch, []).append(lineage.commits[committed.epoch])
             lineage.commits[committed.epoch] = committed
             lineage.position = committed.epoch
-            self.quarantined.pop((entry["vertex"], Range.parse(text), committed.epoch), None)
-            if committed.quarantined:
-                self.quarantined[entry["vertex"], Range.parse(text), committed.epoch] = list(
-                    map(dict, committed.quarantined)
-                )
+            self._note_quarantined((entry["vertex"], Range.parse(text)), committed)
         for vertex, text, to in entry.get("cascade", ()):
             self._roll_back((vertex, Range.parse(text)), to, keep_readable=False)
 
     def _apply_rollback(self, entry: Entry) -> None:
+        kept = ("n", "to", "rollback", "changed", "reason", "predicted", "replay", "cost", "vertex")
+        noted = {key: entry[key] for key in kept if key in entry}
+        if entry["changed"]:  # what `undo` returns to
+            noted |= {"plan": self.plan, "before": self._positions()}
+        self._note_undone(entry.get("undoes"), entry["n"])
+        self.rollbacks.append(noted)
         if "plan" in entry:
             self.plan = entry["plan"]
         for vertex, text in entry["rollback"]:
@@ -166,12 +170,30 @@ class Manifest:
             lineage = self.vertices[vertex][Range.parse(text)]
             lineage.superseded.pop(epoch, None)
             lineage.commits.pop(epoch, None)
-        self.rollbacks.append(
-            {key: entry[key] for key in ("n", "to", "rollback", "changed", "reason", "predicted") if key in entry}
-        )
+
+    def _positions(self) -> list[list[Any]]:
+        return [
+            [vertex, str(range_), lineage.position, lineage.generation]
+            for vertex, lineages in self.vertices.items()
+            for range_, lineage in lineages.items()
+        ]
+
+    def _apply_undo(self, entry: Entry) -> None:
+        self.plan = entry["plan"]
+        for vertex, text, to in entry["rollback"]:
+            self._roll_back((vertex, Range.parse(text)), to, keep_readable=False)
+        for vertex, text, position, generation in entry["restore"]:
+            self._restore((vertex, Range.parse(text)), position, generation)
+        self._note_undone(entry["of"], entry["n"])
+
+    def _note_undone(self, rollback: int | None, by: int) -> None:
+        for each in self.rollbacks:
+            if each["n"] == rollback:
+                each["undone"] = by
 
     def _apply_ranges(self, entry: Entry) -> None:
         """From epoch `from` on, `new` ranges take over from `old` ones; each starts from parts of the old states."""
+        self.divisions.append({key: entry[key] for key in ("n", "vertex", "from", "old", "new")})
         lineages = self.vertices[entry["vertex"]]
         old = [Range.parse(text) for text in entry["old"]]
         for range_ in old:
@@ -186,7 +208,11 @@ class Manifest:
             )
 
     def _apply_settled(self, entry: Entry) -> None:
-        self.vertices[entry["vertex"]][Range.parse(entry["range"])].superseded.clear()
+        lineage = self.vertices[entry["vertex"]][Range.parse(entry["range"])]
+        if any("before" in each and "undone" not in each for each in self.rollbacks):
+            for epoch, runs in lineage.superseded.items():
+                lineage.former.setdefault(epoch, []).extend(runs)
+        lineage.superseded.clear()
 
     def _apply_collect(self, entry: Entry) -> None:
         self.collected = {key: entry[key] for key in ("records", "snapshots", "log", "at")}
@@ -198,7 +224,7 @@ class Manifest:
                 if lineage.last is not None and lineage.last < oldest:
                     del lineages[range_]
                     continue
-                for commits in (lineage.commits, lineage.superseded):
+                for commits in (lineage.commits, lineage.superseded, lineage.former):
                     for epoch in [epoch for epoch in commits if epoch < oldest and epoch < lineage.position]:
                         del commits[epoch]
 
@@ -213,8 +239,37 @@ class Manifest:
             else:
                 lineage.superseded.setdefault(epoch, []).append(lineage.commits.pop(epoch))
         lineage.position = to
-        # Above every range's of the vertex: what a range says later must outrank what the ranges before it said.
-        lineage.generation = 1 + max(each.generation for each in self.vertices[physical[0]].values())
+        lineage.generation = self._next_generation(physical[0])
+
+    def _note_quarantined(self, physical: Physical, committed: Committed) -> None:
+        self.quarantined.pop((*physical, committed.epoch), None)
+        if committed.quarantined:
+            self.quarantined[*physical, committed.epoch] = list(map(dict, committed.quarantined))
+
+    def _next_generation(self, vertex: str) -> int:
+        """Above every range's of the vertex: what a range says later must outrank what the ranges before it said."""
+        return 1 + max(each.generation for each in self.vertices[vertex].values())
+
+    def _restore(self, physical: Physical, position: int, generation: int) -> None:
+        """Make the runs up to a generation count again. They get a new generation: what was said since has a higher
+        revision than they had, and they must outrank it."""
+        lineage = self.lineage(physical)
+        fresh = self._next_generation(physical[0])
+        for epoch in sorted({*lineage.commits, *lineage.superseded}):
+            runs = [*lineage.superseded.pop(epoch, ())]
+            if epoch in lineage.commits:
+                runs.append(lineage.commits.pop(epoch))
+            kept = [each for each in (*lineage.former.get(epoch, ()), *runs) if each.generation <= generation]
+            if kept and epoch <= position:
+                chosen = max(kept, key=lambda each: each.generation)
+                untouched = bool(runs) and chosen is runs[-1] and not chosen.stale
+                lineage.commits[epoch] = chosen if untouched else replace(chosen, generation=fresh, stale=False)
+                self._note_quarantined(physical, lineage.commits[epoch])
+                runs = [each for each in runs if each is not chosen]
+            if runs:
+                lineage.superseded[epoch] = runs
+        lineage.former.clear()
+        lineage.position, lineage.generation = position, fresh
 
     # -- as JSON ---------------------------------------------------------------------------------------------------
 
@@ -222,7 +277,7 @@ class Manifest:
         return {
             "n": self.n, "term": self.term, "owner": self.owner, "plan": self.plan,
             "cuts": {str(epoch): cut for epoch, cut in self.cuts.items()},
-            "collected": self.collected, "rollbacks": self.rollbacks[-100:],
+            "collected": self.collected, "rollbacks": self.rollbacks[-100:], "divisions": self.divisions[-100:],
             "quarantined": [
                 [vertex, str(range_), epoch, left_out] for (vertex, range_, epoch), left_out in self.quarantined.items()
             ],
@@ -237,7 +292,7 @@ class Manifest:
         return Manifest(
             n=value["n"], term=value["term"], owner=value["owner"], plan=value["plan"],
             cuts={int(epoch): cut for epoch, cut in value["cuts"].items()},
-            collected=value["collected"], rollbacks=value["rollbacks"],
+            collected=value["collected"], rollbacks=value["rollbacks"], divisions=value.get("divisions", []),
             quarantined={
                 (vertex, Range.parse(text), epoch): left_out
                 for vertex, text, epoch, left_out in value.get("quarantined", ())

@@ -1,10 +1,10 @@
 """From a sink's records to results with identity and revision, and the corrections after a rollback.
 
 A revision is (generation of the physical vertex, epoch): it grows within a run, and every rollback starts above all
-that was said before. A range that runs an epoch again and gets the same digest publishes nothing. Otherwise it
-publishes its rows as upserts; once it has caught up with where it was, whatever it had said then and did not say again
-is corrected: back to the last thing said about it before the rollback, or retracted. Publishing again what was
-published changes nothing, so the driver may die anywhere in between.
+that was said before. A range that runs epochs again publishes nothing while their digests are the same. From the first
+difference on it publishes its rows as upserts; once it has caught up with where it was, whatever it had said then and
+did not say again is corrected: back to the last thing said about it before the rollback, or retracted. Publishing
+again what was published changes nothing, so the driver may die anywhere in between.
 """
 
 from __future__ import annotations
@@ -64,11 +64,16 @@ def read_sink(store: Store, committed: Committed, sink: str, key: tuple[str, ...
 
 
 def same_as_before(lineage: Lineage, committed: Committed, sink: str) -> bool:
-    """True when this epoch was run before and said the same then: nothing to publish."""
-    earlier = lineage.superseded.get(committed.epoch)
-    if not earlier:
+    """True when this epoch was run before, and it and every earlier epoch of the second run said the same: nothing to
+    publish. After a difference all later epochs speak again, because a higher generation outranks any epoch before."""
+    if committed.epoch not in lineage.superseded:
         return False
-    return all(_digest(each, sink) == _digest(committed, sink) for each in earlier)
+    return all(
+        _digest(each, sink) == _digest(lineage.commits.get(epoch), sink)
+        for epoch, earlier in lineage.superseded.items()
+        if epoch <= committed.epoch
+        for each in earlier
+    )
 
 
 def corrections(store: Store, lineage: Lineage, sink: str, key: tuple[str, ...]) -> list[ResultRow]:

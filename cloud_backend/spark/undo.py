@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cloud_backend.spark.graph import JobGraph, job_graph
-from cloud_backend.spark.manifest import ManifestLog
+from cloud_backend.spark.manifest import Manifest, ManifestLog
 from cloud_backend.spark.plans import store_plan, stored_plan
 from cloud_backend.spark.schedule import cost, parse_physical, undo
 from cloud_backend.spark.slots import Range
@@ -49,9 +49,11 @@ def roll_back(
     dry_run: bool = False,
     fixed: Plan | None = None,
     rule: Rule = Rule.CHANGED,
+    undoes: int | None = None,
 ) -> Undo:
     """Undo everything the vertex did after epoch `to`, or only say what that takes. With `fixed`, another plan of the
-    same shape counts from here on: how an operator bug is corrected without stopping the job."""
+    same shape counts from here on: how an operator bug is corrected without stopping the job. `undoes`: the entry of an
+    earlier rollback that this one takes back by running again."""
     store = Store(store_dir)
     log = ManifestLog(store)
     for _ in range(OTHER_WRITERS_MAX):
@@ -71,8 +73,9 @@ def roll_back(
         ]
         fields: dict[str, Any] = {"plan": store_plan(store, fixed)} if fixed else {}
         entry = log.try_append(
-            "rollback", term=log.state.term, rollback=moved, to=answer.epoch, changed=True, reason="asked for",
-            predicted=sorted(answer.rollback), **fields,
+            "rollback", term=log.state.term, rollback=moved, to=answer.epoch, changed=True,
+            reason="asked for" if undoes is None else f"takes back rollback {undoes}", undoes=undoes,
+            predicted=sorted(answer.rollback), replay=dict(answer.replay), cost=what.cost, vertex=vertex, **fields,
         )  # fmt: skip
         if entry is not None:
             return Undo(answer, what.cost, entry["n"])
@@ -96,11 +99,16 @@ def _check(graph: JobGraph, vertex: str, to: int, log: ManifestLog, fixed: Plan 
                 "the corrected plan has other vertices than the running one; submit it as a new plan instead",
                 code="job-other-shape",
             )
-    for name in graph.order:
+    demand_not_given_out(log.state, graph, [name for name in graph.order if vertex in graph.upstream(name)], to)
+
+
+def demand_not_given_out(manifest: Manifest, graph: JobGraph, vertices: Collection[str], to: int) -> None:
+    """Raise when one of these vertices has given out stable results after an epoch: phones may have used them."""
+    for name in vertices:
         held = [sink.name for sink in graph.vertices[name].sinks if sink.stable]
-        if held and vertex in graph.upstream(name) and log.state.position(name) > to:
+        if held and manifest.position(name) > to:
             raise UsageError(
-                f"sink {held[0]!r} has given out stable results up to epoch {log.state.position(name)}; what phones "
-                f"compute from them cannot be undone: choose --to {log.state.position(name)} or later",
+                f"sink {held[0]!r} has given out stable results up to epoch {manifest.position(name)}; what phones "
+                f"compute from them cannot be undone: choose --to {manifest.position(name)} or later",
                 code="rollback-past-stable",
             )

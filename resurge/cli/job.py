@@ -48,7 +48,8 @@ def status(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False) -> N
         print(f"    {place}: {entry['reason']}")
     for entry in value["rollbacks"][-5:]:
         moved = ", ".join(f"{vertex} {text}" for vertex, text in entry["rollback"])
-        print(f"  rolled back to {entry['to']}: {moved} ({entry['reason']})")
+        taken_back = f", taken back by entry {entry['undone']}" if "undone" in entry else ""
+        print(f"  entry {entry['n']}: rolled back to {entry['to']}: {moved} ({entry['reason']}{taken_back})")
 
 
 @app.command()
@@ -90,6 +91,28 @@ def rollback(
     read = spent["state_bytes"] + spent["replay_bytes"]
     print(f"  reads {read / 1e6:.2f} MB, about {spent['task_seconds']:.1f} s of tasks")
     print("nothing was changed (--dry-run)" if dry_run else f"done: manifest entry {value['entry']}")
+
+
+@app.command()
+def undo(
+    entry: Annotated[int, typer.Argument(help="the rollback's manifest entry; `resurge job status` shows it")],
+    *,
+    store: StoreOption = DEFAULT_STORE,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say how it would be done")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Take a rollback back: the runs it replaced count again, under higher revisions."""
+    from cloud_backend.spark.revert import revert
+
+    answer = revert(store, entry, dry_run=dry_run).to_json()
+    if as_json:
+        print(json.dumps(answer | {"dry_run": dry_run}))
+        return
+    for name in answer["restored"]:
+        print(f"  counts again  {name}")
+    for name in answer["returned"]:
+        print(f"  runs again    {name}")
+    print("nothing was changed (--dry-run)" if dry_run else f"done: manifest entry {answer['entry']}")
 
 
 def _manifest(store: Path) -> Any:
