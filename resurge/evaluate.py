@@ -27,6 +27,7 @@ ENGINES = ("numpy", "spark")
 OUT = "out"  # the sink of a stream that was given without one
 
 Columns: TypeAlias = Mapping[str, object]
+Given: TypeAlias = Mapping[str, dict[str, np.ndarray]]
 Results: TypeAlias = dict[str, dict[str, np.ndarray]]
 
 
@@ -53,11 +54,21 @@ def evaluate(
     if engine == "spark":
         from cloud_backend.spark.evaluate import evaluate as evaluate_on_spark
 
-        results: Results = evaluate_on_spark(plan, given, frontier_us=frontier_us)
+        results: Results = evaluate_on_spark(plan, with_readings(plan, given, frontier_us), frontier_us=frontier_us)
         return results
     if engine != "numpy":
         raise UsageError(f"engine {engine!r} is not one of {', '.join(ENGINES)}", code="evaluate-engine")
     return _Evaluation(plan, given).run(frontier_us)
+
+
+def with_readings(plan: Plan, given: Given, frontier_us: int) -> Given:
+    """What is given, with the readings that a device took where a sensor is read on request: only a device can."""
+    if not any(isinstance(node.operator, op.Request) for node in plan.nodes):
+        return given
+    device = _Evaluation(plan, given)
+    device.run(frontier_us)
+    schemas = {entry.name: entry.schema for entry in device.fragment.inputs}
+    return {**given, **{name: _concatenated(schemas[name], device.taken.get(name, [])) for name in device.on_request}}
 
 
 def plan_of(program: Stream | Sink | Plan) -> Plan:
@@ -133,26 +144,25 @@ def _array(name: str, column: str, values: object, kind: str) -> np.ndarray:
 
 
 class _Evaluation:
-    def __init__(self, plan: Plan, given: Mapping[str, dict[str, np.ndarray]]) -> None:
+    def __init__(self, plan: Plan, given: Given) -> None:
         self.fragment = whole_fragment(plan)
         self.pipeline = Pipeline(self.fragment)
         self.given = given
-        self.on_request = {
-            node.operator.name
-            for node in plan.nodes
-            if isinstance(node.operator, op.Sensor) and not node.operator.every_us
-        }
+        # In the order of their requests: one sensor's readings may lead to requests for another.
+        self.on_request = list(
+            dict.fromkeys(node.operator.sensor for node in plan.nodes if isinstance(node.operator, op.Request))
+        )
         self.received: dict[str, list[Batch]] = {}
-        self.readings: dict[str, int] = {}
+        self.taken: dict[str, list[Batch]] = {}  # the readings of sensors read on request
 
     def run(self, frontier_us: int) -> Results:
         for entry in self.fragment.inputs:
             if entry.name in self.given and entry.name not in self.on_request:
                 columns = self.given[entry.name]
                 self._take(self.pipeline.push(entry.name, Batch.of(entry.schema, columns, columns[TIME])))
-        for entry in self.fragment.inputs:
-            if not entry.name.startswith("feedback "):
-                self._take(self.pipeline.advance(entry.name, frontier_us))
+        names = [entry.name for entry in self.fragment.inputs if not entry.name.startswith("feedback ")]
+        for name in [*(name for name in names if name not in self.on_request), *self.on_request]:
+            self._take(self.pipeline.advance(name, frontier_us))
         return {
             output.name: _concatenated(output.schema, self.received.get(output.name, []))
             for output in self.fragment.outputs
@@ -176,10 +186,11 @@ class _Evaluation:
         answered = np.flatnonzero(places >= 0)
         rows = order[places[answered]]
         entry = self.fragment.input(sensor)
-        lo = self.readings.get(sensor, 0)
-        self.readings[sensor] = lo + len(rows)
+        taken = self.taken.setdefault(sensor, [])
         columns = {column.name: given[column.name][rows] for column in entry.schema}
-        self._take(self.pipeline.push(sensor, Batch.of(entry.schema, columns, requests.time_us[answered], lo=lo)))
+        reading = Batch.of(entry.schema, columns, requests.time_us[answered], lo=taken[-1].hi if taken else 0)
+        taken.append(reading)
+        self._take(self.pipeline.push(sensor, reading))
 
 
 def _concatenated(schema: Schema, batches: list[Batch]) -> dict[str, np.ndarray]:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 EPOCHS = 2
 RANGES = 2
 EDGE = "given_"
+REQUESTS = "request "  # sinks beside the program's own
 
 Columns = Mapping[str, np.ndarray]
 
@@ -100,7 +101,7 @@ def all_on_cloud(plan: Plan) -> Plan:
             source = add(node, node.operator, ())
             stands_for[node.id] = add(node, op.Sync(EDGE + edge_name(node.operator)), (source,))
         elif isinstance(node.operator, op.Request):
-            continue  # the readings it asked a device for are given
+            add(node, op.Subscribe(REQUESTS + node.operator.sensor), inputs)  # what a device answered is given
         else:
             stands_for[node.id] = add(node, node.operator, inputs)
     return Plan(tuple(nodes), plan.version, plan.name)
@@ -144,6 +145,7 @@ class _Evaluation:
             sink.name: self._sink(name, sink.name, sink.key)
             for name in self.graph.order
             for sink in self.graph.vertices[name].sinks
+            if not sink.name.startswith(REQUESTS)
         }
 
     def _cut(self, given: Mapping[str, Columns], frontier_us: int) -> None:

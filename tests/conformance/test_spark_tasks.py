@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+import resurge as rs
 from cloud_backend.spark.evaluate import evaluate as evaluate_by_tasks
 from cloud_backend.spark.session import LocalRunner
-from resurge.evaluate import as_columns, evaluate, plan_of
+from resurge import col
+from resurge.evaluate import as_columns, evaluate, plan_of, with_readings
 from shared.batch import END_OF_TIME
 from tests.conformance.programs import case
 from tests.conformance.running import bits
@@ -21,3 +23,23 @@ def test_tasks_give_the_rows_of_the_numpy_engine(seed: int) -> None:
     given = {name: as_columns(plan, name, columns) for name, columns in made.inputs.items()}
     found = evaluate_by_tasks(plan, given, frontier_us=END_OF_TIME, runner=LocalRunner())
     assert sorted(map(repr, bits(found["out"]))) == sorted(map(repr, expected))
+
+
+@pytest.mark.covers("SO-8", "SO-14")
+def test_a_sensor_read_on_request_gives_tasks_the_readings_a_device_took() -> None:
+    second = 1_000_000
+    low = rs.sensor("battery", every="30s").select(low=col.level < 0.2)
+    signals = rs.timer("30s").with_latest(low).where(~col.low | (col.tick % 4 == 0))
+    gps = signals.read("gps").key_by("device").tumbling("2m").aggregate(n=rs.count(), north=rs.max("lat"))
+    times = [tick * 30 * second for tick in range(40)]
+    inputs = {
+        "timer 30s": {"time": times, "tick": list(range(40))},
+        "battery": {"time": times, "level": [0.9] * 15 + [0.1] * 25, "charging": [False] * 40},
+        "gps": {"time": times, "lat": [float(tick) for tick in range(40)]},
+    }
+    expected = evaluate(gps, inputs)["out"]
+    assert expected["n"].sum() == 15 + 6  # ticks 16, 20, 24, 28, 32, 36
+    plan = plan_of(gps)
+    given = with_readings(plan, {name: as_columns(plan, name, each) for name, each in inputs.items()}, END_OF_TIME)
+    found = evaluate_by_tasks(plan, given, frontier_us=END_OF_TIME, runner=LocalRunner())
+    assert sorted(map(repr, bits(found["out"]))) == sorted(map(repr, bits(expected)))
