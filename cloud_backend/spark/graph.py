@@ -40,6 +40,7 @@ class Sink:
     name: str
     key: tuple[str, ...]
     stable: bool  # hold results until their epoch is STABLE
+    down: bool  # rows go to the device they are about; otherwise only to whoever asks
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +148,13 @@ def _input(
 
 
 def _sinks(part: Vertex, plan: Plan) -> tuple[Sink, ...]:
-    found = []
-    for output in part.fragment.outputs:
-        if output.kind in ("sync_back", "subscribe"):
-            node = plan.sink(output.name)
-            stable = isinstance(node.operator, SyncBack) and node.operator.commit == "stable"
-            found.append(Sink(output.name, node.type.key, stable))
-    return tuple(found)
+    return tuple(
+        sink_of(plan, output.name) for output in part.fragment.outputs if output.kind in ("sync_back", "subscribe")
+    )
+
+
+def sink_of(plan: Plan, name: str) -> Sink:
+    node = plan.sink(name)
+    down = isinstance(node.operator, SyncBack)
+    stable = isinstance(node.operator, SyncBack) and node.operator.commit == "stable"
+    return Sink(name, node.type.key, stable, down)

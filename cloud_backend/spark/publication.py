@@ -83,7 +83,7 @@ class Publication:
             if sink.stable and not _stable(snapshots, physical[0], epoch):
                 continue
             if said in self._unsaid or not same_as_before(lineage, committed, sink.name):
-                rows += read_sink(self._store, committed, sink.name, sink.key)
+                rows += read_sink(self._store, committed, sink)
         self._unsaid.discard(said)
         return self._results.publish(epoch, rows) if rows else 0
 
@@ -96,7 +96,7 @@ class Publication:
                     continue  # still running again
                 if any(sink.stable for sink in sinks) and not _stable(snapshots, vertex, lineage.position):
                     continue
-                rows = [row for sink in sinks for row in corrections(self._store, lineage, sink.name, sink.key)]
+                rows = [row for sink in sinks for row in corrections(self._store, lineage, sink)]
                 if rows:
                     self._results.publish(lineage.position, rows)
                 if log.try_append("settled", term=term, vertex=vertex, range=str(range_)) is None:

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from cloud_backend.results.rows import ResultRow
 from cloud_backend.spark import records
+from cloud_backend.spark.graph import Sink
 from cloud_backend.spark.lineage import Committed, Lineage
 from cloud_backend.spark.slots import WHOLE
 from cloud_backend.spark.store import Store
@@ -28,18 +29,19 @@ def revision_of(generation: int, epoch: int) -> int:
     return generation << 32 | epoch
 
 
-def result_rows(sink: str, key: tuple[str, ...], rows: records.Rows | Batch, revision: int = 0) -> list[ResultRow]:
+def result_rows(sink: Sink, rows: records.Rows | Batch, revision: int = 0) -> list[ResultRow]:
     """A sink's rows as results. Where rows have no window, the event time stands for it."""
+    key = sink.key
     names = [name for name in rows.schema.names if name not in _ABOUT and name not in key and name != DEVICE]
     columns = {name: column.tolist() for name, column in rows.columns.items()}
     times = rows.time_us.tolist()
     starts = columns.get(WINDOW_START, times)
     ends = columns.get(WINDOW_END, times)
     complete = columns.get(COMPLETE, [True] * len(times))
-    devices = columns.get(DEVICE, [""] * len(times))
+    devices = columns[DEVICE] if sink.down and DEVICE in columns else [""] * len(times)
     return [
         ResultRow(
-            sink=sink,
+            sink=sink.name,
             device=devices[index],
             key=tuple(columns[name][index] for name in key),
             window_start_us=starts[index],
@@ -53,13 +55,13 @@ def result_rows(sink: str, key: tuple[str, ...], rows: records.Rows | Batch, rev
     ]
 
 
-def read_sink(store: Store, committed: Committed, sink: str, key: tuple[str, ...]) -> list[ResultRow]:
+def read_sink(store: Store, committed: Committed, sink: Sink) -> list[ResultRow]:
     """What one range said in one epoch. Of several rows about one identity the last one counts."""
-    record = committed.outputs.get((sink, ""))
+    record = committed.outputs.get((sink.name, ""))
     if record is None or not record.rows:
         return []
     rows, _, _ = records.read_slice(store.files / record.file, WHOLE)
-    said = result_rows(sink, key, rows, revision_of(committed.generation, committed.epoch))
+    said = result_rows(sink, rows, revision_of(committed.generation, committed.epoch))
     return list({row.identity: row for row in said}.values())
 
 
@@ -76,23 +78,23 @@ def same_as_before(lineage: Lineage, committed: Committed, sink: str) -> bool:
     )
 
 
-def corrections(store: Store, lineage: Lineage, sink: str, key: tuple[str, ...]) -> list[ResultRow]:
+def corrections(store: Store, lineage: Lineage, sink: Sink) -> list[ResultRow]:
     """What must still be said about rows of superseded runs that the new run did not repeat."""
     changed = [
         epoch
         for epoch, earlier in lineage.superseded.items()
-        if any(_digest(each, sink) != _digest(lineage.commits.get(epoch), sink) for each in earlier)
+        if any(_digest(each, sink.name) != _digest(lineage.commits.get(epoch), sink.name) for each in earlier)
     ]
     if not changed:
         return []
     before = _latest(
-        row for epoch in changed for each in lineage.superseded[epoch] for row in read_sink(store, each, sink, key)
+        row for epoch in changed for each in lineage.superseded[epoch] for row in read_sink(store, each, sink)
     )
     again = {
         row.identity
         for epoch, committed in lineage.commits.items()
         if epoch >= min(changed)
-        for row in read_sink(store, committed, sink, key)
+        for row in read_sink(store, committed, sink)
     }
     missing = {identity: row for identity, row in before.items() if identity not in again}
     if not missing:
@@ -101,7 +103,7 @@ def corrections(store: Store, lineage: Lineage, sink: str, key: tuple[str, ...])
         row
         for epoch, committed in sorted(lineage.commits.items())
         if epoch < min(changed)
-        for row in read_sink(store, committed, sink, key)
+        for row in read_sink(store, committed, sink)
     )
     revision = revision_of(lineage.generation, lineage.position)
     return [

@@ -19,6 +19,7 @@ from pathlib import Path
 from cloud_backend.log.reader import Reader
 from cloud_backend.results.rows import ResultRow, digest_of
 from cloud_backend.spark import ingest
+from cloud_backend.spark.graph import sink_of
 from cloud_backend.spark.publish import result_rows
 from cloud_backend.spark.slots import WHOLE
 from cloud_backend.spark.store import Store
@@ -98,7 +99,7 @@ def expected_results(plan: Plan, log_directory: Path) -> list[ResultRow]:
 
 def _say(said: dict[tuple[str, str, int, int], ResultRow], plan: Plan, outputs: Sequence[tuple[str, Batch]]) -> None:
     for sink, rows in outputs:
-        said.update((row.identity, row) for row in result_rows(sink, plan.sink(sink).type.key, rows))
+        said.update((row.identity, row) for row in result_rows(sink_of(plan, sink), rows))
 
 
 def _cuts(store: Path) -> list[tuple[int, int]]:

@@ -16,6 +16,7 @@ from cloud_backend.results.rows import ResultRow, digest_of
 from cloud_backend.results.store import Results
 from cloud_backend.spark import ingest
 from cloud_backend.spark.driver import JobManager, JobSettings, Runner
+from cloud_backend.spark.graph import sink_of
 from cloud_backend.spark.publish import result_rows
 from cloud_backend.spark.session import LocalRunner
 from cloud_backend.spark.slots import WHOLE
@@ -136,7 +137,7 @@ class World:
             for name, arrivals in found.items():
                 outputs += pipeline.advance_devices(name, arrivals.frontiers)
             for sink, batch in outputs:
-                said.update((row.identity, row) for row in result_rows(sink, self.plan.sink(sink).type.key, batch))
+                said.update((row.identity, row) for row in result_rows(sink_of(self.plan, sink), batch))
         return list(said.values())
 
     def compare(self) -> tuple[int, str, str]:

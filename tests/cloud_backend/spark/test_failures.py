@@ -103,7 +103,7 @@ def test_a_poison_batch_is_quarantined_and_the_job_goes_on(tmp_path: Path) -> No
     assert quarantined["reason"] == "ValueError: cannot bear 666"
     assert driver.status()["quarantined_count"] == 1
     assert driver.manifest.position("everything") == driver.manifest.last_cut
-    mine = [row for row in world.results.latest("mine") if row.device == world.ids[2].hex()]
+    mine = [row for row in world.results.latest("mine") if row.key == (world.ids[2].hex(),)]
     # The batch held seconds 30 to 44: one window is gone, its neighbours are there.
     assert [row.window_start_us // 1_000_000 for row in mine] == [0, 10, 20, 40, 50, 60, 70, 80]
 

@@ -65,6 +65,8 @@ def test_jobs_run_beside_each_other_and_each_gives_its_own_answer(world: World, 
     world.append()
     await_(lambda: len(world.results.latest("trips")) == len(world.results.latest("counts")) == 36)
     assert jobs.directory.store("trips") != jobs.directory.store("counts")
+    assert {row.device for row in world.results.latest("counts")} == {""}  # a query's rows go down to nobody
+    assert {row.device for row in world.results.latest("trips")} == {each.hex() for each in world.ids}
     jobs.stop("counts")
     assert jobs.status()["counts"]["state"] == "stopped"
     world.append()
