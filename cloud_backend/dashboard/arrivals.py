@@ -9,6 +9,7 @@ it as it happens keeps the picture after a restart.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from shared.wire.frame import HEADER, FrameType
@@ -56,6 +57,7 @@ class DeviceArrivals:
 class Arrivals:
     def __init__(self) -> None:
         self._devices: dict[str, DeviceArrivals] = {}
+        self._seconds: dict[int, int] = {}  # elements of all devices
 
     def take(self, received_us: int, frame: bytes) -> None:
         """Account for one record of the log; records come in the order they were received."""
@@ -66,18 +68,31 @@ class Arrivals:
         if kind == FrameType.DATA:
             second = received_us // SECOND_US
             device.elements[second] = device.elements.get(second, 0) + count
+            self._seconds[second] = self._seconds.get(second, 0) + count
         oldest = received_us // SECOND_US - HISTORY_S
         while device.elements and (first := next(iter(device.elements))) < oldest:
             del device.elements[first]
+        while self._seconds and (first := next(iter(self._seconds))) < oldest:
+            del self._seconds[first]
         while device.outages and device.outages[0][1] < oldest * SECOND_US:
             device.outages.popleft()
 
     def device(self, device: str) -> DeviceArrivals:
         return self._devices.get(device) or DeviceArrivals()
 
-    def per_second(self, *, start: int, end: int) -> dict[str, list[int]]:
-        """Elements that arrived in each second of [start, end), by device."""
+    def per_second(self, *, start: int, end: int, devices: Collection[str]) -> dict[str, list[int]]:
+        """Elements that arrived in each second of [start, end), of these devices."""
         return {
             device: [arrivals.elements.get(second, 0) for second in range(start, end)]
-            for device, arrivals in self._devices.items()
+            for device in sorted(devices)
+            if (arrivals := self._devices.get(device)) is not None
         }
+
+    def total(self, *, start: int, end: int) -> list[int]:
+        """The same over all devices."""
+        return [self._seconds.get(second, 0) for second in range(start, end)]
+
+    def rate(self, now_us: int) -> float:
+        """Elements per second over the last minute, of all devices."""
+        last = now_us // SECOND_US
+        return sum(self._seconds.get(second, 0) for second in range(last - RATE_SPAN_S, last)) / RATE_SPAN_S

@@ -6,21 +6,22 @@ restart shows the same as one that was open all the time, and a page nobody look
 
 from __future__ import annotations
 
-import threading
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from cloud_backend.dashboard.arrivals import HISTORY_S, SECOND_US, Arrivals
-from cloud_backend.dashboard.overview import Contact, Logged, account, headline, phones
+from cloud_backend.dashboard.arrivals import HISTORY_S, SECOND_US
+from cloud_backend.dashboard.fleet import logged
+from cloud_backend.dashboard.history import History
+from cloud_backend.dashboard.overview import Contact, Phone, account, headline, phones
 from cloud_backend.log.log import Log
 from cloud_backend.results.store import ResultRow, Results
 
-FIRST_LOOK_BYTES = (
-    64 * 1024 * 1024
-)  # of the log, at least: enough for minutes of a large fleet, read in a second or two
 RESULTS_MAX = 2000  # per event: a page that was away long catches up over several
+PHONES_MAX = 12  # on the overview; the devices page has all of them
+LANES_MAX = 6
+LOOK_S_MAX = 0.2  # of reading the log: a gateway that has much to catch up with answers meanwhile
+ALL = "all"
 
 
 class Feed:
@@ -32,25 +33,28 @@ class Feed:
         contacts: Callable[[], Sequence[Contact]],
         clock_us: Callable[[], int],
         quarantined: Callable[[], int] = lambda: 0,
+        history: History | None = None,
     ) -> None:
         self._log = log
         self._results = results
         self._contacts = contacts
         self._clock_us = clock_us
         self._quarantined = quarantined
-        self._arrivals = Arrivals()
-        self._position: int | None = None
-        self._reading = threading.Lock()
+        self.history = history or History(log)
 
     def overview(self, *, after_second: int = 0, after_change: int = 0) -> dict[str, Any]:
         """The page as data. Arrivals and results are only those after the given second and change."""
         now_us = self._clock_us()
-        with self._reading:
-            self._read_log()
-            devices = phones(self._contacts(), self._logged(), self._arrivals, now_us)
+        self.history.follow(seconds_max=LOOK_S_MAX)
+        contacts = self._contacts()
+        with self.history.lock:
+            devices = phones(contacts, logged(self._log), self.history.arrivals, now_us)
             end = now_us // SECOND_US
             start = min(max(after_second, end - HISTORY_S), end)
-            counts = self._arrivals.per_second(start=start, end=end)
+            shown = devices if len(devices) <= PHONES_MAX else sorted(devices, key=_concern)[:PHONES_MAX]
+            lanes = {phone.id for phone in shown[:LANES_MAX]}
+            counts = self.history.arrivals.per_second(start=start, end=end, devices=lanes)
+            counts[ALL] = self.history.arrivals.total(start=start, end=end)
         total = account(devices)
         first, second = headline(devices, total, self._quarantined())
         change, rows = self._results.changes(after_change, RESULTS_MAX)
@@ -59,33 +63,19 @@ class Feed:
             "headline": first,
             "subline": second,
             "account": total.as_json(),
-            "phones": [asdict(phone) for phone in devices],
+            "phones": [asdict(phone) for phone in shown],
+            "phones_count": len(devices),
+            "phones_connected": sum(phone.connected for phone in devices),
             "arrivals": {"from": start, "until": end, "counts": counts},
             "sinks": self._results.sinks(),
             "results": [_result(row) for row in rows],
             "change": change,
         }
 
-    def _read_log(self) -> None:
-        end = self._log.durable_end
-        if self._position is None:
-            starts = self._log.segment_starts()
-            self._position = max((start for start in starts if start <= end - FIRST_LOOK_BYTES), default=starts[0])
-        for _, record in self._log.read(self._position, end):
-            if record.frame:
-                self._arrivals.take(record.received_us, record.frame)
-        self._position = end
 
-    def _logged(self) -> Logged:
-        totals: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
-        for key, state in self._log.edges():
-            incarnations = totals[key.device.hex()]
-            delivered, ledgered = incarnations.get(key.incarnation, (0, 0))
-            incarnations[key.incarnation] = (
-                delivered + state.high_water - state.ledgered,
-                ledgered + state.ledgered,
-            )
-        return totals
+def _concern(phone: Phone) -> tuple[bool, int, int, str]:
+    """Of many devices those come first that somebody may have to do something about."""
+    return phone.connected, -phone.ledgered, -phone.buffered, phone.name
 
 
 def _result(row: ResultRow) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cloud_backend.dashboard.arrivals import HISTORY_S, SECOND_US, Arrivals
 from cloud_backend.dashboard.history_file import HistoryFile, LedgerEntry
@@ -27,18 +27,33 @@ from cloud_backend.log.format import RECORD_HEADER_BYTES, Record
 from cloud_backend.log.log import Log
 from shared.batch import NO_FRONTIER
 from shared.errors import PeerError
-from shared.wire.frame import HEADER, FrameType, decode_one
-from shared.wire.messages import Declare, Lost
+from shared.stream.schema import Schema
+from shared.wire.frame import HEADER, HEADER_BYTES, FrameType, decode_one
+from shared.wire.messages import DATA_PREFIX, Declare, Lost
 
 HOUR_US = 3600 * SECOND_US
 HOURS_KEPT = 48
 RECORDS_AT_ONCE = 2000  # between two of these the lock is free for a page
 SAVE_EVERY_S = 20.0  # what a restart reads again at most
 SAVE_EVERY_RECORDS = 200_000
+BATCHES_KEPT = 100  # per edge, for browsing
 RECENT_BYTES_MAX = 64 * 1024 * 1024  # read again at a start, at most; a second or two
 _LOGGED = frozenset({FrameType.DATA, FrameType.TOMBSTONE, FrameType.FRONTIER})
 
 EdgeOf = tuple[str, int, int]  # device in hex, incarnation, edge number
+
+
+class BatchPlace(NamedTuple):
+    """Where in the log a batch is, and what its header says."""
+
+    offset: int
+    received_us: int
+    device: str
+    incarnation: int
+    lo: int
+    hi: int
+    rows: int
+    bytes: int
 
 
 @dataclass(slots=True)
@@ -91,6 +106,10 @@ class History:
         self.arrivals = Arrivals()
         self.edges: dict[EdgeOf, EdgeHistory] = {}
         self.names: dict[int, str] = {}
+        self.schemas: dict[int, Schema] = {}
+        self.declared: dict[int, Schema] = {}  # by edge, the newest
+        self.seconds: dict[int, dict[int, int]] = {}  # by edge: second -> elements, over the last minutes
+        self.recent: dict[int, deque[BatchPlace]] = {}  # by edge: its newest batches
         self.trails = Trails()
         self._position = self._resume()
 
@@ -174,8 +193,8 @@ class History:
         # The newest minutes are kept in memory only: read them once more, for the chart alone.
         recent = saved.recent if saved.recent is not None and saved.recent >= starts[0] else position
         if position - recent <= RECENT_BYTES_MAX:
-            for _, record in self._log.read(recent, position):
-                self.arrivals.take(record.received_us, record.frame)
+            for offset, record in self._log.read(recent, position):
+                self._take_recent(offset, record)
         return position
 
     def _mark(self, received_us: int, offset: int) -> None:
@@ -193,7 +212,7 @@ class History:
         )
         if kind == FrameType.DECLARE:
             self._declare(record.frame)
-        self.arrivals.take(record.received_us, record.frame)
+        self._take_recent(offset, record)
         if kind not in _LOGGED:
             return
         device = source.hex()
@@ -216,10 +235,33 @@ class History:
             hour.batches += 1
             hour.bytes += length
             if self.trails.is_due(device, known.frontier_us):
-                self.trails.take(device, decode_one(record.frame)[0])
+                self.trails.take(device, decode_one(record.frame)[0], self.schemas)
         else:
             hour.ledgered += count
             self._give_up(key, seq, seq + count, offset, record)
+
+    def _take_recent(self, offset: int, record: Record) -> None:
+        """What is kept of the last minutes only, and in memory only."""
+        self.arrivals.take(record.received_us, record.frame)
+        fields = HEADER.unpack_from(record.frame)
+        kind, incarnation, source, edge, seq, count, length = *fields[2:3], *fields[7:13]
+        if kind != FrameType.DATA:
+            return
+        second = record.received_us // SECOND_US
+        seconds = self.seconds.setdefault(edge, {})
+        seconds[second] = seconds.get(second, 0) + count
+        while (first := next(iter(seconds))) < second - HISTORY_S:
+            del seconds[first]
+        rows = DATA_PREFIX.unpack_from(record.frame, HEADER_BYTES)[2] if length >= DATA_PREFIX.size else 0
+        place = BatchPlace(
+            offset, record.received_us, source.hex(), incarnation, seq, seq + count, rows, length
+        )  # fmt: skip
+        self.recent.setdefault(edge, deque(maxlen=BATCHES_KEPT)).append(place)
+
+    def rate(self, edge: int, now_us: int) -> float:
+        """Elements of this edge per second over the last minute."""
+        last = now_us // SECOND_US
+        return sum(count for second, count in self.seconds.get(edge, {}).items() if last - 60 <= second < last) / 60
 
     def _hour(self, known: EdgeHistory) -> Hour:
         number = known.frontier_us // HOUR_US
@@ -246,7 +288,8 @@ class History:
         except PeerError:
             return
         self.names[declared.edge] = declared.name
-        self.trails.declare(declared.schema)
+        self.schemas[declared.schema.id] = declared.schema
+        self.declared[declared.edge] = declared.schema
 
 
 def _text(edge: EdgeOf) -> str:

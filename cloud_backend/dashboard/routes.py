@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import cache
 from typing import Annotated, Any
 
@@ -15,12 +15,16 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, StreamingResponse
 
 from cloud_backend.dashboard.access import Person, access_of, anybody, require
+from cloud_backend.dashboard.attention import Issue
 from cloud_backend.dashboard.feed import Feed
 from cloud_backend.dashboard.headers import SECURITY_HEADERS
 from cloud_backend.dashboard.templating import STATIC, page
 from cloud_backend.gateway.problems import Problem, declare
 
-MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain"}
+MEDIA_TYPES = {
+    ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain",
+    ".json": "application/json",
+}  # fmt: skip
 STREAM_INTERVAL_S = 1.0
 POSITION_MAX = (1 << 53) - 1  # beyond it a browser's numbers, and later SQLite's, have no such integer
 
@@ -28,14 +32,20 @@ Position = Annotated[int, Query(ge=0, le=POSITION_MAX)]
 Viewer = Annotated[Person, Depends(require("viewer"))]
 
 
-def dashboard_router(feed: Feed, *, version: str) -> APIRouter:
-    """Everything a browser needs; include it in the gateway's app."""
+def dashboard_router(feed: Feed, *, issues: Callable[[], Sequence[Issue]] | None = None) -> APIRouter:
+    """The overview, its data and stream, and the assets. Without `issues` the page has no list of them."""
     router = APIRouter()
 
     @router.get("/", response_class=HTMLResponse, include_in_schema=False)
     async def overview_page(request: Request, person: Viewer) -> HTMLResponse:
         view = await asyncio.to_thread(feed.overview)
-        return page(request, "overview.html", person=person, view=view, version=version)
+        found = await asyncio.to_thread(issues) if issues else None
+        return page(request, "overview.html", person=person, view=view, issues=found)
+
+    @router.get("/attention", response_class=HTMLResponse, include_in_schema=False)
+    async def issues_fragment(request: Request, person: Viewer) -> HTMLResponse:
+        found = await asyncio.to_thread(issues) if issues else []
+        return page(request, "issues.html", person=person, issues=found)
 
     @router.get(
         "/v1/overview", summary="What the overview page shows", tags=["dashboard"], responses=declare(401, 403, 422),

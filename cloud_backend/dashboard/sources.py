@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cloud_backend.coordinator.roster import Roster
 from cloud_backend.dashboard.access import Access
+from cloud_backend.dashboard.history import History
 from cloud_backend.log.log import Log
 from cloud_backend.results.store import Results
 
@@ -19,6 +20,7 @@ class Sources:
     roster: Roster
     results: Results
     access: Access
+    history: History  # of the log, by hour; what pages read instead of the log
     plan: Path | None  # the encoded program of the devices
     stores: Callable[[], Mapping[str, Path]]  # Spark jobs by name, with the directory of their manifest and records
     clock_us: Callable[[], int]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from cloud_backend.dashboard import words
 from cloud_backend.dashboard.access import Person, csrf_token
 from cloud_backend.dashboard.headers import SECURITY_HEADERS
 
@@ -28,13 +29,22 @@ def page(
 @cache
 def environment() -> Environment:
     pages = Environment(
-        loader=PackageLoader("cloud_backend.dashboard"), autoescape=select_autoescape(), undefined=StrictUndefined
-    )
+        loader=PackageLoader("cloud_backend.dashboard"), autoescape=select_autoescape(), undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    pages.filters.update(words.FILTERS)
     pages.globals["static"] = static_address
-    pages.globals["number"] = lambda value: f"{math.floor(value):,}"
+    pages.globals["version"] = _version()
     return pages
 
 
 @cache
 def static_address(name: str) -> str:
     return f"/static/{name}?{hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
+
+
+def _version() -> str:
+    try:
+        return version("resurge")
+    except PackageNotFoundError:  # run from a source tree that was never installed
+        return "from source"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from shared.errors import PeerError
@@ -26,26 +27,25 @@ class Point(NamedTuple):
     lon: float
 
 
+def has_places(schema: Schema) -> bool:
+    return {"lat", "lon"} <= set(schema.names)
+
+
 class Trails:
     def __init__(self) -> None:
-        self._schemas: dict[int, Schema] = {}  # only those that hold positions
         self._trails: dict[str, deque[Point]] = {}
         self.changed: set[str] = set()
-
-    def declare(self, schema: Schema) -> None:
-        if {"lat", "lon"} <= set(schema.names):
-            self._schemas[schema.id] = schema
 
     def is_due(self, device: str, frontier_us: int) -> bool:
         trail = self._trails.get(device)
         return not trail or frontier_us - trail[-1].time_us >= EVERY_US
 
-    def take(self, device: str, frame: Frame) -> None:
+    def take(self, device: str, frame: Frame, schemas: Mapping[int, Schema]) -> None:
         """Add the last position of a DATA frame, if it has one."""
         try:
             data = Data.of(frame)
-            schema = self._schemas.get(data.schema_id)
-            if schema is None or not data.rows:
+            schema = schemas.get(data.schema_id)
+            if schema is None or not data.rows or not has_places(schema):
                 return
             batch = columns.decode(
                 data.codec, bytes(data.columns), schema, lo=data.lo, hi=data.hi, frontier_us=data.frontier_us

@@ -77,28 +77,23 @@ def create_app(settings: Settings, *, gateway: Gateway | None = None) -> Gateway
 
 def _include_dashboard(app: FastAPI, gateway: Gateway) -> None:
     from cloud_backend.dashboard.access import Access, install
-    from cloud_backend.dashboard.feed import Feed
-    from cloud_backend.dashboard.overview import Contact
-    from cloud_backend.dashboard.routes import dashboard_router
+    from cloud_backend.dashboard.history import History
+    from cloud_backend.dashboard.pages.routes import pages_router, site_of
     from cloud_backend.dashboard.signin import signin_router
+    from cloud_backend.dashboard.sources import Sources
 
     settings = gateway.settings
-    install(app, Access(settings.home, token=operator_token(settings.home), hosts=settings.dashboard_hosts))
+    access = Access(settings.home, token=operator_token(settings.home), hosts=settings.dashboard_hosts)
+    install(app, access)
     app.include_router(signin_router())
-
-    def contacts() -> list[Contact]:
-        return [
-            Contact(entry.device.hex(), entry.name, entry.seen_us, entry.status)
-            for entry in gateway.roster.entries()
-            if entry.revoked_us is None
-        ]
-
     if gateway.results is not None:
-        feed = Feed(
-            log=gateway.log, results=gateway.results, contacts=contacts, clock_us=now_us,
-            quarantined=lambda: gateway.quarantined,
+        store = None if settings.stable is None else settings.stable.parent
+        sources = Sources(
+            home=settings.home, log=gateway.log, roster=gateway.roster, results=gateway.results, access=access,
+            history=History(gateway.log, settings.home / "history.sqlite"), plan=settings.plan,
+            stores=lambda: {} if store is None else {"main": store}, clock_us=now_us, version=VERSION,
         )  # fmt: skip
-        app.include_router(dashboard_router(feed, version=VERSION))
+        app.include_router(pages_router(site_of(sources, quarantined=lambda: gateway.quarantined)))
 
 
 def _exchange_operation() -> dict[str, Any]:

@@ -13,6 +13,7 @@ at 1 and are never reused, not even once everything below them was trimmed.
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
@@ -98,6 +99,21 @@ class Results:
             cursor = database.execute("DELETE FROM downlinks WHERE device = ? AND seq <= ?", (device, through_seq))
             return cursor.rowcount
 
+    def forget_sink(self, sink: str) -> int:
+        """Remove everything a sink said, here and on its way down; returns how many answers went."""
+        with self._transaction() as database:
+            database.execute("DELETE FROM downlinks WHERE sink = ?", (sink,))
+            return database.execute("DELETE FROM answers WHERE sink = ?", (sink,)).rowcount
+
+    def forget_device(self, device: str) -> int:
+        """Remove every answer for or about a device, whose id is then its own or a part of its key."""
+        with self._transaction() as database:
+            database.execute("DELETE FROM downlinks WHERE device = ?", (device,))
+            key = json.dumps("s" + device, ensure_ascii=False)
+            return database.execute(
+                "DELETE FROM answers WHERE device = ? OR instr(key, ?) > 0", (device, key)
+            ).rowcount
+
     def _is_news(self, row: ResultRow) -> bool:
         known = self._database.execute(
             "SELECT * FROM answers WHERE sink = ? AND key = ? AND window_start_us = ? AND window_end_us = ?",
@@ -165,10 +181,23 @@ class Results:
         )
         return [_row(row) for row in reversed(found)]
 
+    def page(self, sink: str, *, before_us: int | None = None, limit: int = 100) -> list[ResultRow]:
+        """What a sink says now about windows that end before a time, newest first."""
+        found = self._read(
+            "SELECT * FROM answers WHERE sink = ? AND window_end_us < ? AND NOT retract"
+            " ORDER BY window_end_us DESC, window_start_us DESC, key DESC LIMIT ?",
+            (sink, (1 << 63) - 1 if before_us is None else before_us, limit),
+        )
+        return [_row(row) for row in found]
+
     def changes(self, after: int, limit: int = 1000) -> tuple[int, list[ResultRow]]:
         """Answers given since a change number, retractions included, and the number to go on from."""
         found = self._read("SELECT * FROM answers WHERE change > ? ORDER BY change LIMIT ?", (after, limit))
         return (found[-1][9] if found else after), [_row(row) for row in found]
+
+    def last_change(self) -> int:
+        """A number that grows with every answer; 0 before the first."""
+        return int(self._read("SELECT coalesce(max(change), 0) FROM answers")[0][0])
 
     def sinks(self) -> dict[str, int]:
         """Every sink that ever answered, with how many rows it holds now."""

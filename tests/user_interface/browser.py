@@ -48,7 +48,7 @@ def served(feed: Feed, *, port: int = 0) -> Iterator[str]:
     access = Access(Path(home.name), token=TOKEN)
     install(app, access)
     app.include_router(signin_router())
-    app.include_router(dashboard_router(feed, version="0.1.0"))
+    app.include_router(dashboard_router(feed))
     listener = socket.create_server(("127.0.0.1", port))
     server = uvicorn.Server(uvicorn.Config(SignedIn(app), log_level="warning", timeout_graceful_shutdown=1, lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

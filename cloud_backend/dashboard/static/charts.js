@@ -64,6 +64,12 @@ export class Arrivals {
     // A young gateway's chart begins with its first arrival, not with minutes of nothing.
     const first = Math.min(...[...counts.values()].flatMap((history) => firstArrival(history)));
     const startS = Math.max(nowS - HISTORY_S, Math.min(first - 5, nowS - HISTORY_S_MIN));
+    for (const [id, lane] of this.lanes) {
+      if (phones.some((phone) => phone.id === id)) continue;
+      lane.plot.destroy();
+      lane.box.remove();
+      this.lanes.delete(id);
+    }
     phones.slice(0, SERIES).forEach((phone, index) => {
       const last = index === Math.min(phones.length, SERIES) - 1;
       let lane = this.lanes.get(phone.id);

@@ -1,6 +1,7 @@
 // Keeps the overview in step with the gateway: one server-sent event a second, none while nobody looks.
 
 import { Arrivals, ResultLines, drawAccount, seriesNumber } from "./charts.js";
+import { follow } from "./page.js";
 
 const HISTORY_S = 300;
 const byId = (id) => document.getElementById(id);
@@ -12,7 +13,7 @@ const resultLines = new ResultLines(byId("results"));
 const counts = new Map(); // phone id -> Map(second -> elements)
 const answers = new Map(); // sink -> Map(identity -> row)
 let view = null;
-let source = null;
+let events = 0;
 
 function ago(us, nowUs) {
   const seconds = Math.max(0, Math.round((nowUs - us) / 1e6));
@@ -70,7 +71,11 @@ function phoneRow(phone, index, nowUs) {
   const name = text("", "phone-name");
   const id = document.createElement("small");
   id.textContent = phone.id.slice(0, 8);
-  name.append(text("", `key key-${seriesNumber(index)}`), phone.name, id);
+  const link = document.createElement("a");
+  link.href = `/devices/${encodeURIComponent(phone.id)}`;
+  link.className = "name";
+  link.textContent = phone.name;
+  name.append(text("", `key key-${seriesNumber(index)}`), link, id);
   const contact = phone.connected
     ? text("connected", "contact")
     : text(phone.since_us ? `offline since ${clock(phone.since_us)}` : "not seen yet", "contact offline");
@@ -131,43 +136,39 @@ function showResults() {
   byId("results-hint").textContent = `${number.format(total)} windows closed so far, by the end of each window.`;
 }
 
+// A few phones have a lane each; a fleet has one lane together.
+function showArrivals() {
+  const few = view.phones_count <= 6;
+  const any = few ? counts.size > 1 : true;
+  byId("arrivals-empty").hidden = any && view.phones_count > 0;
+  if (!view.phones_count) return;
+  const lanes = few ? view.phones : [{ id: "all", name: `All ${number.format(view.phones_count)} devices`, outages: [] }];
+  byId("arrivals-hint").textContent = few ? "Elements per second by phone." : "Elements per second over all devices.";
+  arrivals.show(lanes, counts, Math.floor(view.now_us / 1e6));
+}
+
 function show() {
   byId("headline").textContent = view.headline;
   byId("subline").textContent = view.subline;
   showAccount(view.account);
   byId("phones-empty").hidden = view.phones.length > 0;
   byId("phones").replaceChildren(...view.phones.map((phone, index) => phoneRow(phone, index, view.now_us)));
-  byId("arrivals-empty").hidden = counts.size > 0;
-  if (counts.size) arrivals.show(view.phones, counts, Math.floor(view.now_us / 1e6));
+  byId("phones-all").hidden = view.phones.length === view.phones_count;
+  byId("phones-all").textContent = `All ${number.format(view.phones_count)} devices`;
+  showArrivals();
   showResults();
 }
 
-function live(state, words) {
-  byId("live").dataset.state = state;
-  byId("live-text").textContent = words;
-}
-
-function open() {
-  if (source || document.hidden) return;
-  source = new EventSource("/v1/overview/stream");
-  source.addEventListener("overview", (event) => {
-    view = JSON.parse(event.data);
+follow("/v1/overview/stream", {
+  overview(fresh) {
+    view = fresh;
     keepArrivals(view.arrivals);
     keepResults(view.results);
-    live("live", "Live");
     show();
-  });
-  // EventSource tries again by itself and says where it stopped; all there is to do is to say so.
-  source.addEventListener("error", () => live("lost", "Gateway not reachable, trying again"));
-}
-
-function close() {
-  source?.close();
-  source = null;
-  live("paused", "Paused");
-}
-
-document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+    events += 1;
+    if (events % 5 === 0) document.body.dispatchEvent(new CustomEvent("changed-issues"));
+  },
+});
 for (const id of ["results-sink", "results-column"]) byId(id).addEventListener("change", showResults);
 const redraw = () => {
   arrivals.redraw();
@@ -176,4 +177,3 @@ const redraw = () => {
 };
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 addEventListener("resize", redraw);
-open();

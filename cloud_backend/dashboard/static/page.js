@@ -96,8 +96,7 @@ document.addEventListener("change", (event) => {
 });
 
 localise(document);
-const followed = document.body.dataset.live ?? document.querySelector("[data-live]")?.dataset.live;
-if (byId("live") && followed !== "own") {
+if (byId("live") && !document.querySelector("[data-live=own]")) {
   let last = null;
   follow("/live", {
     state(now) {

@@ -21,7 +21,7 @@ def arrivals_of(*exchanges: tuple[float, int]) -> Arrivals:
 
 def test_elements_are_counted_in_the_second_they_arrived():
     arrivals = arrivals_of((100.2, 3), (100.9, 2), (102.0, 7))
-    assert arrivals.per_second(start=99, end=103) == {DEVICE.hex(): [0, 5, 0, 7]}
+    assert arrivals.per_second(start=99, end=103, devices={DEVICE.hex()}) == {DEVICE.hex(): [0, 5, 0, 7]}
 
 
 def test_a_gap_much_longer_than_usual_is_an_outage_and_a_lone_frontier_is_contact():

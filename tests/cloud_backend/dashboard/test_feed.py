@@ -56,20 +56,23 @@ def test_only_what_is_durable_is_shown(world):
     world.arrive(NOW_S - 2, 3)
     feed = world.feed()
     world.log.append([Record((NOW_S - 1) * 1_000_000, _frame(world.phone, FrameType.DATA, 5))])
-    assert sum(sum(counts) for counts in feed.overview()["arrivals"]["counts"].values()) == 3
+    assert sum(feed.overview()["arrivals"]["counts"]["all"]) == 3
     world.log.sync()
-    assert sum(sum(counts) for counts in feed.overview()["arrivals"]["counts"].values()) == 8
+    assert sum(feed.overview()["arrivals"]["counts"]["all"]) == 8
 
 
-def test_the_first_look_at_a_long_log_reads_its_end_and_still_counts_everything(tmp_path, monkeypatch):
-    world = World(tmp_path, segment_bytes=2000)
-    for second in range(NOW_S - 60, NOW_S):
-        world.arrive(second, 2)
-    assert len(world.log.segment_starts()) > 3
-    monkeypatch.setattr(feed_module, "FIRST_LOOK_BYTES", 2000)
-    view = world.feed().overview()
-    assert view["account"]["delivered"] == 120
-    assert 20 <= sum(view["arrivals"]["counts"][world.phone.device.hex()]) < 120
+def test_a_large_fleet_is_shown_worst_first_and_bounded(world):
+    names = [Contact(f"{number:032x}", f"phone-{number:03}") for number in range(100)]
+    world.arrive(NOW_S - 1, 3)
+    contacts = [*names, Contact(world.phone.device.hex(), "tram-07", NOW_S * 1_000_000)]
+    feed = Feed(
+        log=world.log, results=world.results, contacts=lambda: contacts, clock_us=lambda: NOW_S * 1_000_000
+    )
+    view = feed.overview()
+    assert view["phones_count"] == 101
+    assert view["phones_connected"] == 1
+    assert len(view["phones"]) == feed_module.PHONES_MAX
+    assert not any(phone["connected"] for phone in view["phones"])
 
 
 def test_a_value_json_cannot_say_is_shown_as_none(world):

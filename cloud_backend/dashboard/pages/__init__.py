@@ -1,0 +1,1 @@
+"""The pages a person opens: one module each, all over one site."""

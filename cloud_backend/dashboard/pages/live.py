@@ -1,0 +1,71 @@
+"""What has changed, as server-sent events: one small object a second while somebody looks.
+
+Each part has a version that changes when it does; the page asks for the fragments that show it. So an event costs the
+same however much a page shows, and a page that was away needs no history to catch up: the next object says it all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import StreamingResponse
+
+from cloud_backend.dashboard.access import access_of, require
+from cloud_backend.dashboard.headers import SECURITY_HEADERS
+from cloud_backend.dashboard.pages.site import Site
+
+EVERY_S = 1.0
+DEVICES_EVERY_S = 2  # contact is a matter of time as well: a silence shows although nothing came
+
+
+def live_router(site: Site) -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/live", response_class=StreamingResponse, dependencies=[Depends(require("viewer"))])
+    async def live(request: Request) -> StreamingResponse:
+        return StreamingResponse(events(site, request), media_type="text/event-stream", headers=SECURITY_HEADERS)
+
+    return router
+
+
+async def events(site: Site, request: Request) -> AsyncIterator[str]:
+    yield "retry: 1500\n\n"
+    while not await request.is_disconnected():
+        if not await asyncio.to_thread(_may_still_look, request):
+            yield "event: bye\ndata: {}\n\n"
+            return
+        data = json.dumps(await asyncio.to_thread(versions, site), separators=(",", ":"))
+        yield f"event: state\ndata: {data}\n\n"
+        await asyncio.sleep(EVERY_S)
+
+
+def versions(site: Site) -> dict[str, Any]:
+    """A value per part that differs after it changed."""
+    sources = site.sources
+    return {
+        "log": sources.log.durable_end,
+        "devices": site.now_us() // (DEVICES_EVERY_S * 1_000_000),
+        "results": sources.results.last_change(),
+        "jobs": _jobs(site),
+        "audit": [line.number for line in sources.access.audit_log.lines(limit=1)],
+    }
+
+
+def _jobs(site: Site) -> list[Any]:
+    """When each job last said something: its status file is replaced at every change."""
+    found = []
+    for name, store in sorted(site.sources.stores().items()):
+        try:
+            found.append([name, (store / "status.json").stat().st_mtime_ns])
+        except OSError:
+            found.append([name, 0])
+    return found
+
+
+def _may_still_look(request: Request) -> bool:
+    """A stream outlives its request; it ends with the session that opened it."""
+    return access_of(request).person(request, touch=False) is not None
