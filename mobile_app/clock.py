@@ -65,7 +65,11 @@ class EventClock:
         self._boot = boot
 
     def now_us(self) -> int:
-        elapsed_us = self._boot() - self.anchor.at_boot_us
+        return self.at(self._boot())
+
+    def at(self, boot_us: int) -> int:
+        """Event time of a moment given in microseconds since boot, as sensors stamp their readings."""
+        elapsed_us = boot_us - self.anchor.at_boot_us
         compressed_us = self.anchor.at_event_us + round(elapsed_us * self.anchor.speed)
         return min(compressed_us, self.anchor.at_wall_us + elapsed_us)
 

@@ -56,6 +56,8 @@ class Computation:
         self.plan = plan
         self.fragment: Fragment = device_fragment(plan)
         self.missing: dict[str, str] = {}
+        self._open_source = open_source
+        self._kept_origins: Mapping[str, int] = {}
         self._pipeline = Pipeline(self.fragment, device=device)
         self._readings: dict[str, _Reading] = {}
         self._returned: dict[str, ReturnedResults] = {}
@@ -72,18 +74,61 @@ class Computation:
             elif isinstance(operator, SyncBack):
                 self._returned[entry.name] = ReturnedResults(entry, device, read_results, first=results_from)
             elif isinstance(operator, Sensor):
-                try:
-                    source = open_source(operator.name, operator.every_us)
-                except SensorMissing as missing:
-                    self.missing[operator.name] = missing.message
-                    continue
-                self._readings[entry.name] = _Reading(entry, source, operator.every_us)
+                self._open(entry, operator)
         self.kinds = {output.name: output.kind for output in self.fragment.outputs}
+        self._arrange()
+
+    def _open(self, entry: Input, sensor: Sensor) -> bool:
+        try:
+            source = self._open_source(sensor.name, sensor.every_us)
+        except SensorMissing as missing:
+            self.missing[sensor.name] = missing.message
+            return False
+        first = self._kept_origins.get(entry.name, 0)
+        self._readings[entry.name] = _Reading(entry, source, sensor.every_us, next=first)
+        self.missing.pop(sensor.name, None)
+        return True
+
+    def _arrange(self) -> None:
         self._regular = [reading for reading in self._readings.values() if reading.every_us]
         regular = {reading.input.name for reading in self._regular} | set(self._appended)
         fed = {name for name, kind in self.kinds.items() if kind == "feed"}
         # Read on request, missing here, or results from the cloud: rows may be rare, but time passes on them too.
         self._quiet = [entry.name for entry in self.fragment.inputs if entry.name not in regular | fed]
+
+    def try_missing(self) -> None:
+        """Open again what could not be had: a permission may have come back, a sensor may have been plugged in."""
+        found = False
+        for entry in self.fragment.inputs:
+            operator = self.plan.node(entry.node).operator
+            if isinstance(operator, Sensor) and operator.name in self.missing:
+                found |= self._open(entry, operator)
+        if found:
+            self._arrange()
+
+    def _lost(self, reading: _Reading, missing: SensorMissing) -> None:
+        """A sensor that cannot be read any more; the rest goes on, and so does time on its input."""
+        name = reading.input.name
+        self._kept_origins = {**self._kept_origins, name: reading.next}
+        self.missing[name] = missing.message
+        reading.source.close()
+        del self._readings[name]
+        self._arrange()
+
+    def troubles(self) -> dict[str, str]:
+        """What sensors say that they suffer from, beside those that are missing."""
+        return {
+            name: reading.source.trouble for name, reading in self._readings.items() if reading.source.trouble
+        } | self.missing
+
+    def rates(self) -> dict[str, int]:
+        """{sensor: microseconds between readings} of what the plan reads by itself."""
+        return {reading.input.name: reading.every_us for reading in self._regular}
+
+    def close(self) -> None:
+        """Let go of every sensor."""
+        for reading in self._readings.values():
+            reading.source.close()
 
     def read(self, until_us: int) -> list[tuple[str, Batch]]:
         """Read every sensor up to until_us and compute; returns what came out, by output name."""
@@ -95,7 +140,11 @@ class Computation:
         for name, rows in self._appended.items():
             outputs += self._serve(self._push(self._readings[name], rows.read(until_us), until_us))
         for reading in self._regular:
-            samples = reading.source.read(until_us)
+            try:
+                samples = reading.source.read(until_us)
+            except SensorMissing as missing:
+                self._lost(reading, missing)
+                continue
             frontier_us = min(frontier_us, samples.frontier_us)
             outputs += self._serve(self._push(reading, samples, samples.frontier_us))
         for name in self._quiet:
@@ -124,7 +173,12 @@ class Computation:
                 continue
             reading = self._readings.get(name.removeprefix("request "))
             if reading is not None and len(batch):
-                waiting.extend(self._push(reading, reading.source.at(batch.time_us), NO_FRONTIER))
+                try:
+                    samples = reading.source.at(batch.time_us)
+                except SensorMissing as missing:
+                    self._lost(reading, missing)
+                    continue
+                waiting.extend(self._push(reading, samples, NO_FRONTIER))
         return done
 
     def frontiers(self) -> dict[str, int]:
@@ -144,7 +198,8 @@ class Computation:
 
     def origins(self) -> dict[str, int]:
         returned = {name: results.next for name, results in self._returned.items()}
-        return {name: reading.next for name, reading in self._readings.items()} | returned
+        numbers = {name: reading.next for name, reading in self._readings.items()}
+        return {**self._kept_origins, **numbers, **returned}
 
     def append(self, name: str, time_us: int, row: Mapping[str, object]) -> None:
         """Take a row that the program appends to one of its own streams; it enters with the next read."""
@@ -152,6 +207,11 @@ class Computation:
             known = ", ".join(self._appended) or "none"
             raise UsageError(f"the plan has no stream {name!r} to append to (it has: {known})", code="append-stream")
         self._appended[name].append(max(time_us, self._reached_us), row)
+
+    def takes(self, name: str, columns: tuple[str, ...]) -> bool:
+        """Whether the plan has a stream of this name and exactly these columns to append to."""
+        return any(entry.name == name and entry.schema.names == columns for entry in self.fragment.inputs
+                   if name in self._appended)  # fmt: skip
 
     def snapshot(self) -> bytes:
         return self._pipeline.snapshot()
@@ -164,6 +224,7 @@ class Computation:
             self._pipeline.restore(snapshot.state)
         except DamagedData:
             return False
+        self._kept_origins = dict(snapshot.origins)
         for name, reading in self._readings.items():
             reading.next = snapshot.origins.get(name, 0)
         for name, results in self._returned.items():

@@ -23,8 +23,24 @@ class Enrolled:
     compare: str  # six digits, to be the same on both screens
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The gateway's yes, not stored yet."""
+
+    device: str
+    gateway: Gateway
+    compare: str
+
+
 def enrol(home: Path, link_text: str, *, relay: str = "", name: str = "") -> Enrolled:
     """Enrol this home's key; the enrolment is durable when this returns. UsageError says what the gateway refused."""
+    prepared = prepare(home, link_text, relay=relay, name=name)
+    save_gateway(home, prepared.gateway)
+    return Enrolled(prepared.device, prepared.gateway.incarnation, prepared.gateway.url, prepared.compare)
+
+
+def prepare(home: Path, link_text: str, *, relay: str = "", name: str = "") -> Prepared:
+    """Ask the gateway of this link to enrol this home's key; nothing is kept here yet."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     link = EnrolmentLink.parse(link_text)
     settings = load_settings(home)
@@ -45,9 +61,9 @@ def enrol(home: Path, link_text: str, *, relay: str = "", name: str = "") -> Enr
     if status != 200:
         raise UsageError(f"the gateway refused the enrolment: {_refusal(body, status)}", code="enrolment-refused")
     answer = EnrolmentAnswer.decode(body, keys.public_key)
-    save_gateway(home, Gateway(link.url, link.gateway_key, link.pin, answer.incarnation))
     digits = comparison_digits(link.code, keys.public_key, link.gateway_key)
-    return Enrolled(answer.device.hex(), answer.incarnation, link.url, digits)
+    gateway = Gateway(link.url, link.gateway_key, link.pin, answer.incarnation)
+    return Prepared(answer.device.hex(), gateway, digits)
 
 
 def enrolled_with(home: Path, link_text: str) -> bool:

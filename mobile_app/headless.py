@@ -6,7 +6,9 @@ cleanly: everything held is spooled and durable within two seconds, whatever the
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import signal
 import threading
 import time
@@ -16,7 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mobile_app.commands import Commands
 from mobile_app.enrolment import enrol, enrolled_with
+from mobile_app.erasure import finish_erasure
+from mobile_app.export import clear_old_exports
 from mobile_app.keys import load_keys
 from mobile_app.links.gateway import GatewayLink
 from mobile_app.links.link import InterruptedLink, Link, LinkDown
@@ -25,7 +30,8 @@ from mobile_app.node import Node, Surroundings
 from mobile_app.outages import Outages, parse_outages
 from mobile_app.plans import Plans
 from mobile_app.sensors.choose import Choice
-from mobile_app.settings import Gateway, load_gateway, load_settings
+from mobile_app.service_link import ServiceServer
+from mobile_app.settings import load_gateway, load_settings
 from shared.batch import Batch
 from shared.errors import ResurgeError, UsageError
 from shared.plan.graph import Plan
@@ -33,6 +39,9 @@ from shared.stream.drafts import Callback
 from shared.stream.program import load_operators
 
 DRAIN_S = 10.0
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+LOOK_FOR_ROOM_S = 2.0
+ROOM_BYTES = 4 << 20
 ENROL_AGAIN_S = 1.0
 
 
@@ -47,6 +56,8 @@ class RunOptions:
     plan: Plan | None = None
     on_output: Callable[[str, Batch], None] | None = None  # rows of the plan's local subscriptions
     for_s: float | None = None  # None: until stopped
+    stop: threading.Event | None = None  # set by whoever runs this beside something else
+    signals: bool = True  # end on SIGTERM and SIGINT; False where another thread than the first runs this
     say: Callable[[str], None] = lambda _: None
 
 
@@ -67,9 +78,12 @@ class NoLink:
 
 
 @contextmanager
-def stopping() -> Iterator[threading.Event]:
+def stopping(event: threading.Event | None = None, *, signals: bool = True) -> Iterator[threading.Event]:
     """An event that SIGTERM and SIGINT set; a second signal ends the process the usual way."""
-    event = threading.Event()
+    event = threading.Event() if event is None else event
+    if not signals:
+        yield event
+        return
 
     def note(number: int, _frame: object) -> None:
         event.set()
@@ -92,65 +106,102 @@ def run(options: RunOptions) -> dict[str, Any]:
     outages = parse_outages(options.outages)
     started = time.monotonic()
     end = math.inf if options.for_s is None else started + options.for_s
-    with stopping() as stop:
+    with stopping(options.stop, signals=options.signals) as stop:
         enrolling = _enrol_if_asked(options, stop, end)
-        while True:
-            if enrolling is not None and enrolling.finished.is_set():
-                enrolling.check()
-                enrolling = None
-            enrolled = threading.Event() if enrolling is None else enrolling.finished
-            gateway = load_gateway(options.home)
-            account = _run_until(end, options, gateway, outages=outages, started=started, stop=stop, enrolled=enrolled)
-            if stop.is_set() or time.monotonic() >= end:
-                return account
+        commands = Commands(options.home, stop)
+        server = ServiceServer(options.home, commands.handle)
+        try:
+            while True:
+                if enrolling is not None and enrolling.finished.is_set():
+                    enrolling.check()
+                    enrolling = None
+                finished = None if enrolling is None else enrolling.finished
+                running = _Running(options, commands, outages, started=started, end=end, stop=stop, enrolled=finished)
+                account = running.run()
+                commands.between()
+                if stop.is_set() or time.monotonic() >= end:
+                    return account
+        finally:
+            server.close()
 
 
-def _run_until(
-    until: float,
-    options: RunOptions,
-    gateway: Gateway | None,
-    *,
-    outages: Outages,
-    started: float,
-    stop: threading.Event,
-    enrolled: threading.Event,
-) -> dict[str, Any]:
-    """One node from open to close, with this gateway or none; it ends early when there is another one."""
-    settings = load_settings(options.home)
-    relay = options.relay or settings.relay
-    link: Link = NoLink()
-    if gateway is not None:
-        link = RelayLink(relay) if relay else GatewayLink(gateway.url, pin=gateway.pin)
-    interrupted = InterruptedLink(link, outages, started=started)
-    surroundings = Surroundings(
-        settings=settings,
-        gateway=gateway,
-        link=interrupted,
-        lane="none" if gateway is None else "relay" if relay else "gateway",
-        sensors=options.sensors,
-        speed=options.speed,
-        plan=options.plan,
-        on_output=options.on_output,
-    )
-    try:
-        node = Node(options.home, surroundings)
-    except BaseException:
-        link.close()
-        raise
-    options.say(f"device {node.device} incarnation {node.spool.incarnation} running")
-    try:
-        node.run(lambda: stop.is_set() or enrolled.is_set() or time.monotonic() >= until)
-        if gateway is not None and not stop.is_set() and time.monotonic() >= until:
-            node.drain(DRAIN_S, stop.is_set)
-        return node.close() | {"outages": interrupted.outages_begun()}
-    except OSError as error:
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """One node from open to close; it ends early when there is another gateway, or a command needs the home."""
+
+    options: RunOptions
+    commands: Commands
+    outages: Outages
+    started: float
+    end: float
+    stop: threading.Event
+    enrolled: threading.Event | None
+
+    def run(self) -> dict[str, Any]:
+        options = self.options
+        finish_erasure(options.home)
+        clear_old_exports(options.home, time.time())
+        settings, gateway = load_settings(options.home), load_gateway(options.home)
+        relay = options.relay or settings.relay
+        link: Link = NoLink()
+        if gateway is not None:
+            link = RelayLink(relay) if relay else GatewayLink(gateway.url, pin=gateway.pin)
+        interrupted = InterruptedLink(link, self.outages, started=self.started)
+        surroundings = Surroundings(
+            settings=settings,
+            gateway=gateway,
+            link=interrupted,
+            lane="none" if gateway is None else "relay" if relay else "gateway",
+            sensors=options.sensors,
+            speed=options.speed,
+            plan=options.plan,
+            on_output=options.on_output,
+            attend=self.commands.attend,
+            on_view=self.commands.published,
+        )
+        try:
+            node = Node(options.home, surroundings)
+        except OSError as error:
+            link.close()
+            return self._wait_for_room(error)
+        except BaseException:
+            link.close()
+            raise
+        options.say(f"device {node.device} incarnation {node.spool.incarnation} running")
+        try:
+            node.run(self._over)
+            if gateway is not None and not self.stop.is_set() and time.monotonic() >= self.end:
+                node.drain(DRAIN_S, self.stop.is_set)
+            return node.close() | {"outages": interrupted.outages_begun()}
+        except OSError as error:
+            node.fail("storage-full" if error.errno in FULL else "disk-failed", str(error))
+            self.commands.closed(node.health.entries())
+            node.leave()
+            return self._wait_for_room(error)
+        except Exception as error:
+            node.fail("crashed", f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            self.commands.closed()
+            node.leave()
+
+    def _over(self) -> bool:
+        asked = self.stop.is_set() or self.commands.reopen.is_set()
+        return asked or (self.enrolled is not None and self.enrolled.is_set()) or time.monotonic() >= self.end
+
+    def _wait_for_room(self, error: OSError) -> dict[str, Any]:
+        """A full disk may have room again; after any other failure only a new process reads what it really holds."""
+        home = self.options.home
+        self.options.say(f"the disk of {str(home)!r} refused the node ({error})")
+        while error.errno in FULL and not self.stop.wait(LOOK_FOR_ROOM_S) and time.monotonic() < self.end:
+            disk = os.statvfs(home)
+            if self.commands.reopen.is_set() or disk.f_bavail * disk.f_frsize >= ROOM_BYTES:
+                return {}
         raise DiskFailed(
-            f"the disk of {str(options.home)!r} refused the node ({error}); nothing durable is lost. Make room or "
+            f"the disk of {str(home)!r} refused the node ({error}); nothing durable is lost. Make room or "
             "repair it, then start the node again",
             code="node-disk",
         ) from error
-    finally:
-        node.leave()
 
 
 class DiskFailed(ResurgeError):

@@ -10,31 +10,39 @@ arrives is stored at once and takes over between two turns of the loop, after ev
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mobile_app.clock import EventClock, open_clock
+from mobile_app.capture import Capture, offered
+from mobile_app.clock import EventClock, boot_id, boot_time_us, open_clock, wall_time_us
 from mobile_app.computation import Computation
+from mobile_app.consent import Consents
 from mobile_app.first_contact import FirstContact
+from mobile_app.health import Health
 from mobile_app.keys import load_keys
 from mobile_app.links.courier import Courier
-from mobile_app.links.link import Link
+from mobile_app.links.link import HeldLink, Link
 from mobile_app.plans import NO_PLAN, Edges, Plans
+from mobile_app.policy import pacing_conditions
+from mobile_app.readings import Readings
 from mobile_app.recorder import Recorder, spool_leftovers
+from mobile_app.recordings import Recordings
 from mobile_app.results import Results
 from mobile_app.sensors.choose import Choice, open_source
-from mobile_app.sensors.source import Source
+from mobile_app.sensors.source import SensorMissing, Source
 from mobile_app.settings import Gateway, Settings
 from mobile_app.snapshots import Snapshots
 from mobile_app.spools import BEHIND, STATE, note_behind, open_spool, spool_cipher
 from mobile_app.storage import HomeLock, publish
+from mobile_app.upkeep import Decision, Facts, Upkeep
 from mobile_app.uplink import Uplink
-from mobile_app.view_state import account, edge_states, spool_state
+from mobile_app.view_state import account, node_view, status_for_fleet
 from shared.batch import Batch
 from shared.errors import UsageError
 from shared.identity import device_id, edge_id
@@ -46,16 +54,16 @@ from shared.spool.disk import PosixDisk
 from shared.spool.ring import SpoolFull
 from shared.spool.statistics import SpoolStatistics
 from shared.stream.registry import references
-from shared.sync.effects import Disconnected, HintArrived, PlanArrived, Reconnected, Refused
+from shared.sync.effects import Disconnected, HintArrived, PlanArrived, ReceiptReceived, Reconnected, Refused
 from shared.sync.pacing import Pacing
 from shared.sync.sender import Sender
 from shared.sync.session import DeviceSession
 
 STATUS_FILE = "status.json"
-KEY_PROTECTION = "no key store here: device.key and spool.key are files that only their owner can read"
 TURN_S = 0.25  # how often sensors are read
 PUBLISH_S = 1.0
 HINT_LASTS_S = 60.0  # a gateway repeats a hint while it is meant
+TRY_MISSING_S = 10.0
 POLL_S = 30.0
 EXCHANGE_TIMEOUT_S = 30.0  # more than any link takes to give up
 
@@ -73,6 +81,8 @@ class Surroundings:
     plan: Plan | None = None  # from a program file; a newer one from the gateway replaces it
     on_event: Callable[[object], None] | None = None  # disconnection and the like, for the program
     on_output: Callable[[str, Batch], None] | None = None  # rows of local subscriptions
+    attend: Callable[[Node], None] | None = None  # called every turn: what screens ask for
+    on_view: Callable[[dict[str, Any]], None] | None = None  # the view state, whenever it is published
 
 
 class Node:
@@ -80,6 +90,7 @@ class Node:
 
     def __init__(self, home: Path, around: Surroundings) -> None:
         self.home = home
+        self.settings = around.settings
         self._around = around
         self._lock = HomeLock(home)
         keys = load_keys(home, around.gateway.key if around.gateway else b"")
@@ -96,8 +107,21 @@ class Node:
         self.clock: EventClock = open_clock(
             home, speed=around.speed, not_before_us=None if newest is None else newest.read_until_us
         )
+        self.readings = Readings()
+        self.consents = Consents(home, named=around.sensors)
+        self.capture = Capture(self.readings)
+        self.recordings = Recordings(home, device, cipher, loss_window_s=around.settings.loss_window_s)
+        self.readings.tap = self.recordings.take
+        self.health = Health(home, wall_us=wall_time_us, boot=boot_id())
+        self.health.began()
+        self.upkeep = Upkeep(
+            self.health, self.readings, self._open_sensor, wall_us=wall_time_us, boot_us=boot_time_us
+        )  # fmt: skip
+        self.decision = Decision()
         contact = FirstContact(home / STATE, {edge: self.spool.head(edge) for edge in self.spool.edges()})
         self.last_refusal = ""
+        self.last_refusal_code = ""
+        self.last_receipt_us: int | None = None
         plan = self._choose_plan()
         self.sender = Sender(
             self.spool,
@@ -112,7 +136,7 @@ class Node:
         )
         self.uplink = Uplink(
             self.sender,
-            Courier(around.link),
+            Courier(HeldLink(around.link, lambda: self.decision.hold)),
             sync_spool=self.spool.sync,
             edges=self._edges,
             plans=self._plans,
@@ -122,9 +146,13 @@ class Node:
         self.computation: Computation | None = None
         self._recorder: Recorder | None = None
         self._coming: Plan | None = plan
+        self._hints: dict[str, float] = {}
         self._hint_ends: float | None = None
+        self._shares: dict[str, float] = {}
         self._next_publish = 0.0
+        self._next_try = 0.0
         self.disconnections = 0
+        self._left = False
 
     # --- plans -----------------------------------------------------------------------------------------------
 
@@ -148,12 +176,12 @@ class Node:
 
     def _adopt(self, plan: Plan, now: float) -> None:
         """Run this plan from now on; what the old one still held is in the spool when this returns."""
-        origin_us, from_us = self.clock.anchor.origin_us, self.clock.now_us()
-        if self._snapshots.newest() is None:
-            from_us = origin_us  # the very first start: a recording plays from its beginning
+        from_us = self._from_us()
 
         def open_for(sensor: str, every_us: int) -> Source:
-            return open_source(sensor, self._around.sensors, every_us=every_us, origin_us=origin_us, from_us=from_us)
+            if not self.may_read(plan, sensor):
+                raise SensorMissing(f"{sensor!r} waits for its person's consent", code="sensor-consent")
+            return self.readings.watch(sensor, self._open_sensor(sensor, every_us), every_us)
 
         try:
             computation = Computation(
@@ -163,52 +191,145 @@ class Node:
         except UsageError as error:  # it needs an operator that is not installed here: the old plan goes on
             self.last_refusal = str(error)
             return
-        self._spool_everything()
-        snapshot = self._snapshots.fitting(lambda name: self.spool.head(edge_id(name)))
-        resumed = snapshot is not None and computation.resume(snapshot)
-        if snapshot is not None and not resumed:
-            spool_leftovers(snapshot, self.sender, from_us, now)
+        try:
+            self._spool_everything()
+            snapshot = self._snapshots.fitting(lambda name: self.spool.head(edge_id(name)))
+            resumed = snapshot is not None and computation.resume(snapshot)
+            if snapshot is not None and not resumed:
+                spool_leftovers(snapshot, self.sender, from_us, now)
+        except SpoolFull:
+            computation.close()
+            raise
         recorder = Recorder(
             computation, self.spool, self.sender, self._snapshots,
             loss_window_s=self._around.settings.loss_window_s, speed=self._around.speed,
         )  # fmt: skip
         if snapshot is not None and resumed:
             recorder.resume(snapshot)
+        if self.computation is not None:
+            self.computation.close()
         self.computation, self._recorder = computation, recorder
+        self._shares = {}
+
+    def _from_us(self) -> int:
+        """Where sensors are read from: now, or at the very first start where a recording's beginning was put."""
+        return self.clock.anchor.origin_us if self._snapshots.newest() is None else self.clock.now_us()
+
+    def _open_sensor(self, sensor: str, every_us: int) -> Source:
+        return open_source(
+            sensor, self._around.sensors, every_us=every_us,
+            origin_us=self.clock.anchor.origin_us, from_us=self._from_us(), event_time=self.clock.at,
+        )  # fmt: skip
+
+    def may_read(self, plan: Plan, sensor: str) -> bool:
+        """A program that a person started by hand speaks for them; a gateway's plan does not."""
+        return plan is self._around.plan or self.consents.of(sensor) is True
+
+    def undecided(self) -> list[str]:
+        """Sensors that the plan wants and nobody has allowed or refused."""
+        plan = None if self.computation is None else self.computation.plan
+        if plan is None or plan is self._around.plan:
+            return []
+        return sorted(sensor.name for sensor in plan.sensors if self.consents.of(sensor.name) is None)
+
+    def readopt(self) -> None:
+        """Begin the plan anew between two turns, with what may be read now."""
+        if self.computation is not None and self._coming is None:
+            self._coming = self.computation.plan
 
     # --- the loop --------------------------------------------------------------------------------------------
 
     def turn(self, now: float) -> None:
         """Do everything that is due now."""
-        if self._coming is not None and not (self._recorder is not None and self._recorder.blocked):
+        if self._around.attend is not None:
+            self._around.attend(self)
+        paused = self.decision.pause
+        if self._coming is not None and not paused and not (self._recorder is not None and self._recorder.blocked):
             plan, self._coming = self._coming, None
             try:
                 self._adopt(plan, now)
             except SpoolFull:  # no room yet for what the old plan left: exchange first
                 self._coming = plan
-        if self.computation is not None and self._recorder is not None:
-            self._read(self.computation, self._recorder, now)
+        if not paused:
+            self._read(now)
+        self.recordings.commit(now)
         for event in self.uplink.step(now):
             self._note(event, now)
-        if self._hint_ends is not None and now >= self._hint_ends and self.computation is not None:
-            self._hint_ends = None
-            self.computation.slow_down({})
+        if self._hint_ends is not None and now >= self._hint_ends:
+            self._hint_ends, self._hints = None, {}
+            self._slow_down()
         if now >= self._next_publish:
             self._next_publish = now + PUBLISH_S
-            if self._recorder is not None:
-                self._recorder.expire(self.clock.now_us())
+            self._keep_up(now)
             self.publish()
 
-    def _read(self, computation: Computation, recorder: Recorder, now: float) -> None:
+    def _read(self, now: float) -> None:
         until_us = self.clock.now_us()
-        if not recorder.blocked:
-            outputs = computation.read(until_us)
-            recorder.take(outputs, read_until_us=until_us, now=now)
-            if self._around.on_output is not None:
-                for name, batch in outputs:
-                    if computation.kinds.get(name) == "subscribe" and len(batch):
-                        self._around.on_output(name, batch)
-        recorder.commit(now, until_us)
+        computation, recorder = self.computation, self._recorder
+        if computation is not None and recorder is not None:
+            if not recorder.blocked:
+                outputs = computation.read(until_us)
+                recorder.take(outputs, read_until_us=until_us, now=now)
+                if self._around.on_output is not None:
+                    for name, batch in outputs:
+                        if computation.kinds.get(name) == "subscribe" and len(batch):
+                            self._around.on_output(name, batch)
+            recorder.commit(now, until_us)
+        wanted = self.capture.looked_at(now)
+        if self.recordings.running is not None:
+            wanted |= self.recordings.running.about.sensors
+        if wanted or self.capture.opened:
+            self.capture.want(wanted, {} if computation is None else computation.rates(), self._open_sensor, now)
+            self.capture.read(until_us, now)
+
+    def _keep_up(self, now: float) -> None:
+        """Once a second: the device's condition and policies, and what follows from them."""
+        recorder, computation = self._recorder, self.computation
+        if recorder is not None:
+            recorder.expire(self.clock.now_us())
+        before = self.decision
+        self.decision = self.upkeep.look(now, self.clock.now_us(), self.settings, self._facts())
+        self.sender.conditions(pacing_conditions(self._around.lane, self.decision.condition))
+        if before.hold and not self.decision.hold:
+            self.sender.hurry(now)
+        if computation is None:
+            return
+        if self.decision.pause and not before.pause:
+            self._spool_everything()
+            computation.close()
+            self.capture.close()
+            self.sender.hurry(now)  # say so while it can
+        elif before.pause and not self.decision.pause:
+            self.readopt()
+        if computation.missing and now >= self._next_try and not self.decision.pause:
+            self._next_try = now + TRY_MISSING_S
+            computation.try_missing()
+        self._slow_down()
+
+    def _slow_down(self) -> None:
+        """Read as seldom as the gateway's hints and the device's own condition ask."""
+        shares = _least(self._hints, self.decision.shares)
+        if shares != self._shares and self.computation is not None:
+            self._shares = shares
+            self.computation.slow_down(shares)
+
+    def _facts(self) -> Facts:
+        undecided = self.undecided()
+        missing = dict(self.capture.missing)
+        if self.computation is not None:
+            troubles, plan = self.computation.troubles(), self.computation.plan
+            missing |= {name: why for name, why in troubles.items() if self.may_read(plan, name)}
+        return Facts(
+            paired=self._around.gateway is not None,
+            disconnected=self.sender.disconnected,
+            link_failure=self.uplink.last_failure,
+            refusal=self.last_refusal,
+            refusal_code=self.last_refusal_code,
+            blocked=self._recorder is not None and self._recorder.blocked,
+            exchanges=self.uplink.exchanges,
+            missing=missing,
+            undecided=tuple(undecided),
+        )
 
     def append(self, stream: str, **row: object) -> None:
         """Append a row, stamped with event time now, to a stream that the plan declared with `rs.stream`.
@@ -222,17 +343,21 @@ class Node:
     def _note(self, event: object, now: float) -> None:
         if isinstance(event, PlanArrived):
             self._coming = self._decode(event.plan) or self._coming
-        elif isinstance(event, HintArrived) and self.computation is not None:
-            self.computation.slow_down(event.hint.rates)
+        elif isinstance(event, HintArrived):
+            self._hints = dict(event.hint.rates)
             self._hint_ends = now + HINT_LASTS_S
+            self._slow_down()
+        elif isinstance(event, ReceiptReceived):
+            self.last_receipt_us = wall_time_us()
         elif isinstance(event, Refused):
             self.last_refusal = f"{event.text} [{event.code}]"
+            self.last_refusal_code = event.code
             if event.code in BEHIND:
                 note_behind(self.home)
         elif isinstance(event, Disconnected):
             self.disconnections += 1
         elif isinstance(event, Reconnected):
-            self.last_refusal = ""
+            self.last_refusal = self.last_refusal_code = ""
         if self._around.on_event is not None:
             self._around.on_event(event)
 
@@ -260,24 +385,39 @@ class Node:
     def close(self) -> dict[str, Any]:
         """Leave everything durable and return the account. Takes well under two seconds, whatever the link does."""
         self._spool_everything()
+        self.recordings.close()
         self.publish(running=False)
         final = self.final_account()
         self.spool.close()
+        self.health.ended()
         self.leave()
         return final
 
+    def fail(self, code: str, what: str) -> None:
+        """Say why this node has to end, where it can still be said; nothing more is written."""
+        with contextlib.suppress(OSError):
+            self.health.ended(code, what)
+
     def leave(self) -> None:
         """Let go of the home. Without `close` before it this is what a kill does, and as safe."""
+        if self._left:
+            return
+        self._left = True
         self.uplink.close()
+        self.capture.close()
+        if self.computation is not None:
+            self.computation.close()
+        self.recordings.leave()
+        self.health.close()
         self._results.close()
         self._lock.release()
 
     # --- what it shows -----------------------------------------------------------------------------------------
 
     def final_account(self) -> dict[str, Any]:
-        return self._counts(self.spool.statistics())
+        return self.counts(self.spool.statistics())
 
-    def _counts(self, statistics: SpoolStatistics) -> dict[str, Any]:
+    def counts(self, statistics: SpoolStatistics) -> dict[str, Any]:
         uplink = self.uplink
         return {
             "device": self.device, **account(statistics), "results": self._results.count(),
@@ -287,40 +427,48 @@ class Node:
 
     def view(self) -> dict[str, Any]:
         """Everything a person or the fleet page may ask of a node; plain data."""
-        statistics, computation, gateway = self.spool.statistics(), self.computation, self._around.gateway
-        now_us, anchor = self.clock.now_us(), self.clock.anchor
-        rate = 0.0 if self._recorder is None else self._recorder.bytes_per_second(time.monotonic())
-        full_in_s = self.spool.time_until_overwrite(rate) if rate > 0 else None
-        plan = None if computation is None else {"name": computation.plan.name, "version": computation.plan.version}
-        return {
-            "name": self._around.settings.name,
-            **self._counts(statistics),
-            "incarnation": self.spool.incarnation,
-            "gateway": None if gateway is None else gateway.url,
-            "connected": gateway is not None and not self.sender.disconnected,
-            "why_not": self.last_refusal or (self.uplink.last_failure if self.sender.disconnected else ""),
-            "time_us": now_us,
-            "time_uncertainty_us": anchor.uncertainty_us,
-            "boot_id": anchor.boot_id,
-            "plan": plan,
-            "sensors": {} if computation is None else computation.readings(),
-            "missing_sensors": {} if computation is None else computation.missing,
-            "edges": edge_states(statistics, self._edges.names()),
-            "spool": spool_state(statistics, now_us=now_us, full_in_s=full_in_s),
-            "loss_window_s": self._around.settings.loss_window_s,
-            "encrypted_at_rest": self._encrypted,
-            "key_protection": KEY_PROTECTION,
-        }
+        return node_view(self, self._around)
 
     def publish(self, *, running: bool = True) -> None:
         """Write the view state for other processes, and what the fleet page should know into the next exchange."""
         view = self.view() | {"running": running}
-        publish(self.home / STATUS_FILE, json.dumps(view).encode())
-        # `produced` and not what is spooled: by the time this arrives, the same exchange has delivered some of it.
-        self.sender.status(
-            {
-                "name": view["name"], "lane": self._around.lane, "produced": view["produced"],
-                "incarnation": view["incarnation"], "spool_bytes": view["spool"]["used_bytes"],
-                "missing_sensors": sorted(view["missing_sensors"]), "refusal": self.last_refusal[:200],
-            }
-        )  # fmt: skip
+        with contextlib.suppress(OSError):  # it only informs; a full disk is told where it matters
+            publish(self.home / STATUS_FILE, json.dumps(view).encode())
+        self.sender.status(status_for_fleet(view, self.last_refusal))
+        if self._around.on_view is not None:
+            self._around.on_view(view)
+
+    def ledger_view(self, limit: int) -> list[dict[str, Any]]:
+        """What was given up, the newest numbers of each edge first."""
+        names = {edge_id(name): name for name in self._edges.names()}
+        entries = sorted(self.spool.ledger, key=lambda entry: -entry.hi)[: max(0, limit)]
+        return [
+            {"edge": names.get(entry.edge, "?"), "lo": entry.lo, "hi": entry.hi, "elements": entry.hi - entry.lo,
+             "reason": entry.reason.name.lower()}
+            for entry in entries
+        ]  # fmt: skip
+
+    def recordable(self) -> list[str]:
+        """Sensors that a recording takes when nobody names them: what was chosen by hand, or all there are."""
+        return sorted(self._around.sensors) or [sensor for sensor, why in offered().items() if not why]
+
+    @property
+    def encrypted(self) -> bool:
+        return self._encrypted
+
+    @property
+    def edge_names(self) -> list[str]:
+        return self._edges.names()
+
+    @property
+    def results(self) -> Results:
+        return self._results
+
+    def bytes_per_second(self) -> float:
+        return 0.0 if self._recorder is None else self._recorder.bytes_per_second(time.monotonic())
+
+
+def _least(*shares: Mapping[str, float]) -> dict[str, float]:
+    """For each sensor the smallest of what hints and the device's own condition allow; `*` stands for the rest."""
+    names = {name for part in shares for name in part}
+    return {name: min(part.get(name, part.get("*", 1.0)) for part in shares) for name in names}

@@ -112,6 +112,18 @@ class Results:
             for number, name, key, start, end, revision, complete, value in rows
         ]
 
+    def after(self, number: int, *, limit: int = 1000) -> list[tuple[int, KeptResult]]:
+        """The same of all sinks, above this number; of very many the newest."""
+        rows = self._database.execute(
+            "select arrival, sink, key, window_start_us, window_end_us, revision, complete, value from result"
+            " where not retract and arrival > ?1 order by arrival desc limit ?2",
+            (number, limit),
+        )
+        return [
+            (arrival, KeptResult(name, json.loads(key), start, end, revision, bool(complete), json.loads(value)))
+            for arrival, name, key, start, end, revision, complete, value in reversed(rows.fetchall())
+        ]
+
     def count(self) -> int:
         (number,) = self._database.execute("select count(*) from result where not retract").fetchone()
         return int(number)

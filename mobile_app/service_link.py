@@ -197,7 +197,7 @@ class ServiceClient:
         """Why it stopped, or what is in its way: {"code", "what", "since", "remedy"}, worst first."""
         return list(self._call("health"))
 
-    def do(self, name: str, **arguments: Any) -> Any:
+    def do(self, name: str, /, **arguments: Any) -> Any:
         """Have the service do one of the things in `mobile_app/commands.py`; ServiceRefused says why it will not."""
         return self._call("do", name=name, arguments=arguments)
 

@@ -1,6 +1,10 @@
 """The home directory of a node: what a person may set, and what enrolment left there.
 
 settings.toml    a person's choices, all optional (below)
+policy.json      what was changed on the screen since; it counts before settings.toml
+consents.json    which sensors a plan may read (consent.py)
+health           why it stopped (health.py)
+recordings/      named recordings (recordings.py); exports/ copies of them for other programs
 gateway.json     which gateway, its pinned keys, our incarnation; written by `resurge node enrol`
 device.key       this device's private key
 clock.json       event time's anchor (clock.py)
@@ -15,13 +19,16 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from mobile_app.storage import read_json, write_durably
 from shared.errors import DamagedData, UsageError
 
 SETTINGS_FILE = "settings.toml"
+POLICY_FILE = "policy.json"
 GATEWAY_FILE = "gateway.json"
 
 
@@ -35,6 +42,27 @@ class Settings:
     loss_window_s: float = 5.0  # a kill or power cut loses at most the readings of this long
     encrypt: bool = True  # spool and state at rest; fixed when the spool is made
     relay: str = ""  # tcp://HOST:PORT of a relay, when there is no way to the gateway
+    wifi_only: bool = False  # exchange over Wi-Fi only
+    metered: bool = True  # exchange over networks that cost money
+    roaming: bool = False  # exchange while roaming
+    battery_floor: float = 0.05  # below this share of a full battery nothing is read or sent, unless charging
+    adaptive: bool = False  # read less often on a low battery, at rest and indoors
+    recordings_mb: int = 1000  # space for named recordings
+    free_mb: int = 100  # stop a recording when less than this is left on the device
+    record: str = ""  # what a recording reads, "gps, accelerometer"; empty: every sensor there is
+
+
+POLICIES = (
+    "name",
+    "wifi_only",
+    "metered",
+    "roaming",
+    "battery_floor",
+    "adaptive",
+    "recordings_mb",
+    "free_mb",
+    "record",
+)
 
 
 def load_settings(home: Path) -> Settings:
@@ -43,16 +71,44 @@ def load_settings(home: Path) -> Settings:
     try:
         given = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return Settings()
+        given = {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{str(path)!r} is not TOML: {error}", code="settings-format") from error
+    return _checked({**given, **(read_json(home / POLICY_FILE) or {})})
+
+
+def change_policies(home: Path, changes: Mapping[str, Any]) -> Settings:
+    """Change what may be changed while the node runs; durable when this returns."""
+    fixed = sorted(set(changes) - set(POLICIES))
+    if fixed:
+        raise UsageError(
+            f"{fixed[0]!r} cannot be changed here (can be: {', '.join(POLICIES)}); see settings.toml",
+            code="settings-name",
+        )
+    changed = {**(read_json(home / POLICY_FILE) or {}), **changes}
+    settings = _checked({**asdict(load_settings(home)), **changed})
+    write_durably(home / POLICY_FILE, json.dumps(changed).encode())
+    return settings
+
+
+def policies(settings: Settings) -> dict[str, Any]:
+    """The policies in force, for the screens."""
+    values = {name: getattr(settings, name) for name in POLICIES}
+    return values | {"record": recorded_sensors(settings)}
+
+
+def recorded_sensors(settings: Settings) -> list[str]:
+    return [name.strip() for name in settings.record.split(",") if name.strip()]
+
+
+def _checked(given: Mapping[str, Any]) -> Settings:
     defaults = asdict(Settings())
     for name, value in given.items():
         if name not in defaults:
             known = ", ".join(field.name for field in fields(Settings))
             raise UsageError(f"setting {name!r} is not known (known: {known})", code="settings-name")
         expected = type(defaults[name])
-        if not isinstance(value, expected) and not (expected is float and type(value) is int):
+        if type(value) is not expected and not (expected is float and type(value) is int):
             raise UsageError(
                 f"setting {name!r} is {value!r}; expected {expected.__name__}, like {defaults[name]!r}",
                 code="settings-value",
@@ -60,6 +116,8 @@ def load_settings(home: Path) -> Settings:
     settings = Settings(**given)
     if settings.spool_mb < 1 or settings.loss_window_s <= 0:
         raise UsageError("spool_mb is at least 1 and loss_window_s more than 0", code="settings-value")
+    if not 0 <= settings.battery_floor <= 1 or settings.recordings_mb < 0 or settings.free_mb < 0:
+        raise UsageError("battery_floor lies between 0 and 1; sizes are not negative", code="settings-value")
     return settings
 
 

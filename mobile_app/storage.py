@@ -23,6 +23,12 @@ def write_durably(path: Path, data: bytes) -> None:
     PosixDisk(path.parent).replace(path.name, data)
 
 
+def remove_durably(home: Path, name: str) -> None:
+    """Remove a file for good; one that is not there is removed already."""
+    (home / name).unlink(missing_ok=True)
+    PosixDisk(home).sync()
+
+
 def publish(path: Path, data: bytes) -> None:
     """Put data in place for other processes to read. A power cut may lose it; a reader never sees half of it."""
     temporary = path.with_name(f".{path.name}.new")

@@ -70,6 +70,10 @@ class Uplink:
             except queue.Empty:
                 return
 
+    def wake(self) -> None:
+        """End the wait, from another thread: there is something else to do."""
+        self._courier.answers.put(None)
+
     def _take_answer(self, now: float) -> None:
         self.wait(0.0)
         answer, self._answer = self._answer, None

@@ -13,12 +13,12 @@ from shared.errors import BrokenInvariant
 
 
 class Courier:
-    """Owns a link. `answers` holds at most one entry, since one exchange is outstanding at a time."""
+    """Owns a link. `answers` holds at most one answer, since one exchange is outstanding at a time."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
         self._bodies: queue.Queue[bytes | None] = queue.Queue(1)
-        self.answers: queue.Queue[bytes | LinkDown] = queue.Queue()
+        self.answers: queue.Queue[bytes | LinkDown | None] = queue.Queue()  # None: only a nudge
         # A daemon: at the end of the process nobody waits for an answer that may take twenty seconds.
         self._thread = threading.Thread(target=self._carry, name="courier", daemon=True)
         self._thread.start()

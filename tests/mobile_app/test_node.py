@@ -192,10 +192,10 @@ def test_a_hint_slows_sampling_until_the_gateway_stops_repeating_it(bench, tmp_p
     bench.gateway.rates = {"*": 0.1}
     node = bench.start(plan=plan(tmp_path, RAW))
     bench.run_until(lambda: node._hint_ends is not None)
-    assert node.computation._readings["gps"].source._every_us == 10_000_000
+    assert node.view()["sensors"]["gps"]["asked_hz"] == 0.1
     bench.gateway.rates = {}
     node.turn(node._hint_ends + 1)
-    assert node.computation._readings["gps"].source._every_us == 1_000_000
+    assert node.view()["sensors"]["gps"]["asked_hz"] == 1.0
 
 
 @pytest.mark.covers("SO-10")
