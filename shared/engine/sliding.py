@@ -16,8 +16,7 @@ Sliding windows by time take their rows in order of (time, stream order) once th
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 
 import numpy as np
 
@@ -26,15 +25,13 @@ from shared.engine.keys import KeyIndex
 from shared.engine.merging import HeldRows
 from shared.engine.pools import Aggregation, Applied, Part
 from shared.engine.prefixes import ANCHOR, Channel, channel_key, channel_keys, channels_of
-from shared.engine.rows import Constant, Progress, Rows
+from shared.engine.rows import Progress, Rows
 from shared.engine.snapshots import Value
 from shared.engine.spans import Spans, answered
 from shared.plan.graph import StreamType
 from shared.plan.operators import COMPLETE, DEVICE, WINDOW_END, WINDOW_START
 from shared.stream.schema import dtype
 from shared.stream.windows import CountWindow, SlidingTimeWindow, Window
-
-_AROUND = (DEVICE, WINDOW_START, WINDOW_END, COMPLETE)  # columns beside the aggregates, made where they are wanted
 
 
 class History:
@@ -84,12 +81,9 @@ class SlidingWindows(KeyedWindows):
         found = [channel_key(self.aggregation, place, self.size) for place in range(len(self.aggregation.aggregates))]
         only_means = all(aggregate.function == "mean" for aggregate, _ in self.aggregation.aggregates)
         plain = only_means and self.size and self.hop == 1 and None not in found
-        self.has_quick = bool(plain) and len(found) == 1 and key.names == (DEVICE,)
+        self.one_mean = bool(plain) and len(found) == 1 and self.size > 1 and key.names == (DEVICE,)
         self.means = [keys.index(key) for key in found if key is not None] if plain else None
-        self.wanted: Container[str] = frozenset(_AROUND)
-        self._quick: History | None = None  # of the only device there is, where `quick` serves it
-        self._quick_key = -1
-        self._quick_field = self.aggregation.fields[0].name if self.has_quick else ""
+        self.wanted: Container[str] = frozenset((DEVICE, WINDOW_START, WINDOW_END, COMPLETE))
         self.histories: dict[int, History] = {}
         self.held = HeldRows()
         self.changed: set[int] | None = None
@@ -104,60 +98,6 @@ class SlidingWindows(KeyedWindows):
             self.held.hold(0, rows)
             return []
         return self._slide(rows)
-
-    def quick_names(self) -> set[str]:
-        """The columns that `quick` gives."""
-        return {self._quick_field, *(name for name in _AROUND if name in self.wanted)}
-
-    def quick(
-        self, given: Mapping[str, np.ndarray], time: np.ndarray, device: Constant
-    ) -> dict[str, np.ndarray] | None:
-        """One mean over one device's rows in order of time, between anchors: the commonest case, to the same bits as
-        `_slide` with a third of the steps. A window for every row, not numbered yet. None where any of that is not so;
-        then nothing has changed."""
-        size, count, width = self.size, len(time), self.size - 1
-        if self._quick is None:
-            self._quick_key = self.key.number((device.column(1)[0],))
-            self._quick = self.histories.get(self._quick_key)
-        history = self._quick
-        if history is None or history.odd or not history.in_order or history.number < width or not 0 < width <= count:
-            return None
-        turn, before = history.number % self.anchor, history.time
-        if turn + count > self.anchor or time.item(0) < before.item(-1):
-            return None
-        rising = time[1:] >= time[:-1]
-        if not rising.item(rising.argmin()):
-            return None
-        column = self.reads[0]
-        channel, values = history.channels[0], given[column]
-        sums = np.empty(count + size)
-        later = sums[size:]
-        later[:] = values
-        if not math.isfinite(later.dot(later)):  # also keeps the prefixes from overflowing
-            return None
-        if not turn:
-            channel.anchor()
-        sums[:size] = channel.sums
-        tail = sums[width:]
-        np.add.accumulate(tail, 0, None, tail)
-        means = later - sums[:count]
-        np.divide(means, float(size), means)
-        channel.sums = sums[count:]
-        history.number += count
-        history.time = time[count - width :]
-        history.columns[column] = values[count - width :]
-        if self.changed is not None:
-            self.changed.add(self._quick_key)
-        columns, wanted = {self._quick_field: means}, self.wanted
-        if DEVICE in wanted:
-            columns[DEVICE] = device.column(count)
-        if WINDOW_START in wanted:
-            columns[WINDOW_START] = np.concatenate((before, time))[:count]
-        if WINDOW_END in wanted:
-            columns[WINDOW_END] = time + 1
-        if COMPLETE in wanted:
-            columns[COMPLETE] = self.completes(time)
-        return columns
 
     def passed(self, progress: Progress) -> list[Rows]:
         let = self.held.release(self)
@@ -308,7 +248,6 @@ class SlidingWindows(KeyedWindows):
 
     def _load(self, state: Value) -> None:
         frontiers, self.numbering.next, self.late_dropped, keys, held, histories = state
-        self._quick = None
         self.load_frontiers(frontiers)
         self.key.load(keys)
         self.held.load(held)
