@@ -17,6 +17,7 @@ NOUNS = {
     "job": "See and roll back Spark vertices.",
     "log": "Verify the ingest log.",
     "ledger": "List every range that was given up, and why.",
+    "example": "Play a finished application over recorded or made-up people.",
     "lab": "Reproduce a figure of the papers.",
     "bench": "Measure speed and memory against peers.",
     "doctor": "Check this machine: Python, Java, ports, disk, packages.",

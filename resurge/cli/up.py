@@ -32,7 +32,7 @@ def up(
     speed: Annotated[float, typer.Option("--speed", min=0.1, max=1000, help="Event seconds per second.")] = 1.0,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the temporary directory to look around in.")] = False,
     program: Annotated[
-        Path | None, typer.Option("--program", help="Another stream program (default: resurge/examples/trips.py).")
+        Path | None, typer.Option("--program", help="Another stream program (default: resurge/examples/kilometres.py).")
     ] = None,
 ) -> None:
     """Start gateway, Spark, a relay and simulated phones; print the dashboard's address; account for every reading."""
@@ -44,7 +44,7 @@ def up(
     from shared.stream.program import load_program
 
     console = Console(stderr=True)
-    plan = load_program(program or Path(__file__).parents[1] / "examples" / "trips.py")
+    plan = load_program(program or Path(__file__).parents[1] / "examples" / "kilometres.py")
     directory = home or Path(tempfile.mkdtemp(prefix="resurge-up-"))
     failed = True
     try:

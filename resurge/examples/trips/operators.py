@@ -1,0 +1,97 @@
+"""The application's own operator types, registered by name. Nodes, gateway and executors import this module
+(`resurge.toml`: modules = ["resurge.examples.trips.operators"]); plans only name what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+import resurge as rs
+from resurge.examples.trips.fixes import Track
+from resurge.examples.trips.impact import (
+    CO2E_G_PER_PASSENGER_KM,
+    MOVING,
+    PM10_MG_PER_VEHICLE_KM,
+    PM25_MG_PER_VEHICLE_KM,
+)
+from resurge.examples.trips.legs import smoothed
+from resurge.examples.trips.modes import TransportMode
+from resurge.examples.trips.neighbours import Neighbours
+from resurge.examples.trips.sites import near
+
+Columns = Mapping[str, np.ndarray]
+
+PLACE = {"lat": "float64", "lon": "float64"}
+SHAKING = {"shake": "float64", "gait": "float64"}
+BINS = 20  # of a window of 6.4 s: up to 3 Hz
+GAIT = (8, 18)  # 1.25 to 2.8 Hz, how often feet meet the ground
+AXES = ("x", "y", "z")
+
+track = rs.operator("track", takes={**PLACE, "accuracy": "float64"}, gives={**PLACE, "odometer": "float64"})(Track)
+
+transport_mode = rs.operator(
+    "transport_mode",
+    takes={**PLACE, "odometer": "float64", **SHAKING},
+    gives={**PLACE, "mode": "str", "sure": "float64", "metres": "float64", "seconds": "float64"},
+)(TransportMode)
+
+neighbours = rs.operator(
+    "neighbours",
+    takes={"device": "str", "metres": "int64", "window_start": "int64", "window_end": "int64"},
+    gives={"device": "str", "people": "int64", "metres": "int64", "window_start": "int64", "window_end": "int64"},
+)(Neighbours)
+
+
+@rs.operator(
+    "shaking",
+    takes={**{f"{axis}_{bin}": "float64" for axis in AXES for bin in range(BINS)},
+           **{f"v{axis}": "float64" for axis in AXES}},
+    gives=SHAKING,
+)  # fmt: skip
+def shaking(columns: Columns) -> dict[str, np.ndarray]:
+    """How strongly the phone shakes, in m/s2, and which share of it is at the pace of feet. However it lies in the
+    pocket: powers of the three axes are added, and gravity is in none of them."""
+    power = [sum(columns[f"{axis}_{bin}"] ** 2 for axis in AXES) for bin in range(1, BINS)]
+    total = sum(power)
+    feet = sum(power[GAIT[0] - 1 : GAIT[1]])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gait = np.where(total > 0, feet / total, 0.0)
+    return {"shake": np.round(np.sqrt(sum(columns[f"v{axis}"] for axis in AXES)), 3), "gait": np.round(gait, 3)}
+
+
+@rs.operator(
+    "trip",
+    takes={**PLACE, "mode": "str", "metres": "float64", "seconds": "float64"},
+    gives={
+        "mode": "str", **PLACE, "from_lat": "float64", "from_lon": "float64", "km": "float64", "minutes": "float64",
+        **{f"km_{mode}": "float64" for mode in MOVING}, "co2e_g": "float64", "vehicle_pm25_mg": "float64",
+        "vehicle_pm10_mg": "float64", "near_sites_s": "float64", "near_sites_pm25_mg": "float64", "points": "int64",
+    },
+    over="window",
+)  # fmt: skip
+def trip(columns: Columns) -> dict[str, object]:
+    """One trip from its fixes: how far, how, what it cost, how much of that near schools and hospitals."""
+    modes = np.array(smoothed(columns["mode"].tolist(), columns["seconds"].tolist()))
+    km = columns["metres"] / 1000.0
+    by_mode = {mode: float(np.add.reduce(km[modes == mode])) for mode in MOVING}
+    beside = near(columns["lat"], columns["lon"])
+    pm25 = km * np.array([PM25_MG_PER_VEHICLE_KM[mode] for mode in modes.tolist()])
+
+    def cost(factors: Mapping[str, float]) -> float:
+        return round(sum(by_mode[mode] * factors[mode] for mode in MOVING), 3)
+
+    return {
+        "mode": max(MOVING, key=lambda mode: by_mode[mode]),
+        "lat": float(columns["lat"][-1]), "lon": float(columns["lon"][-1]),
+        "from_lat": float(columns["lat"][0]), "from_lon": float(columns["lon"][0]),
+        "km": round(float(np.add.reduce(km)), 4),
+        "minutes": round(float(np.add.reduce(columns["seconds"])) / 60.0, 2),
+        **{f"km_{mode}": round(by_mode[mode], 4) for mode in MOVING},
+        "co2e_g": cost(CO2E_G_PER_PASSENGER_KM),
+        "vehicle_pm25_mg": cost(PM25_MG_PER_VEHICLE_KM),
+        "vehicle_pm10_mg": cost(PM10_MG_PER_VEHICLE_KM),
+        "near_sites_s": round(float(np.add.reduce(np.where(beside, columns["seconds"], 0.0))), 1),
+        "near_sites_pm25_mg": round(float(np.add.reduce(np.where(beside, pm25, 0.0))), 3),
+        "points": len(km),
+    }  # fmt: skip

@@ -1,0 +1,147 @@
+"""Who the phones belong to: people of recordings, or made-up ones where there are none.
+
+    GeoLife         NNN/Trajectory/*.plt            one person per NNN, all their trajectories
+    GPX             NAME.gpx, or NAME/*.gpx         one person per file, or per folder of files
+    Sensor Logger   NAME/Location.csv, Accelerometer.csv ...   one person per folder
+    phyphox         NAME/Location.csv, Accelerometer.csv ...   the same; times count from 0
+
+All people are moved by whole weeks, so that they begin in the week of the newest recording: times of day and days of
+the week stay what they were, and people of different years can meet. A recording without a date begins at noon of
+that week's Monday.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mobile_app.sensors.formats import load
+from mobile_app.sensors.itinerary import Itinerary
+from mobile_app.sensors.synthetic import Synthetic
+from shared.errors import UsageError
+from shared.stream.sources import SENSORS
+
+SECOND = 1_000_000
+DAY = 86_400 * SECOND
+WEEK = 7 * DAY
+MONDAY = 4 * DAY  # 1970-01-05
+DATED = 365 * DAY  # what lies before that has no date
+UNDATED_WEEK = MONDAY + 2000 * WEEK  # for when nobody's recording has one
+FILES = {"location": "gps", "gps": "gps", "accelerometer": "accelerometer", "accelerometeruncalibrated": ""}
+ACCELEROMETER_US = 100_000  # as often as the program reads it; a recording at 50 Hz is thinned to that
+
+Columns = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """What a phone of this person reads: `time` in microseconds and the sensor's columns, by sensor."""
+
+    name: str
+    sensors: Mapping[str, Columns]
+
+    @property
+    def start_us(self) -> int:
+        return min(int(columns["time"][0]) for columns in self.sensors.values())
+
+    @property
+    def end_us(self) -> int:
+        return max(int(columns["time"][-1]) for columns in self.sensors.values())
+
+    def moved(self, by_us: int) -> Person:
+        return Person(
+            self.name, {name: {**columns, "time": columns["time"] + by_us} for name, columns in self.sensors.items()}
+        )
+
+
+def read_people(directory: Path) -> list[Person]:
+    """Everyone below a directory, by name, in one week."""
+    if not directory.is_dir():
+        raise UsageError(f"no directory {str(directory)!r} with recordings", code="example-recording")
+    files: dict[str, dict[str, list[Path]]] = {}
+    for path in sorted(directory.rglob("*")):
+        owner, sensor = _owner(path, directory)
+        if sensor:
+            files.setdefault(owner, {}).setdefault(sensor, []).append(path)
+    people = [_person(name, by_sensor) for name, by_sensor in sorted(files.items()) if "gps" in by_sensor]
+    if not people:
+        raise UsageError(
+            f"{str(directory)!r} holds no recording of anyone's places; expected GeoLife .plt, .gpx, or a folder with "
+            "Location.csv of Sensor Logger or phyphox",
+            code="example-recording",
+        )
+    return in_one_week(people)
+
+
+def _owner(path: Path, directory: Path) -> tuple[str, str]:
+    """Whose recording of what a file is; ("", "") for anything else."""
+    suffix = path.suffix.lower()
+    if suffix == ".plt":
+        holder = path.parent.parent if path.parent.name == "Trajectory" else path.parent
+        return holder.name, "gps"
+    if suffix == ".gpx":
+        return (path.stem if path.parent == directory else path.parent.name), "gps"
+    if suffix == ".csv":
+        return path.parent.name, FILES.get(path.stem.lower().replace(" ", ""), "")
+    return "", ""
+
+
+def _person(name: str, by_sensor: Mapping[str, list[Path]]) -> Person:
+    sensors: dict[str, Columns] = {}
+    for sensor, paths in by_sensor.items():
+        tracks = [load(path) for path in paths]
+        time = np.concatenate([track.time_us for track in tracks])
+        columns = {
+            field.name: np.concatenate(
+                [track.columns.get(field.name, np.full(len(track.time_us), np.nan)) for track in tracks]
+            )
+            for field in SENSORS[sensor]
+        }
+        first = np.unique(time, return_index=True)[1]  # by time; of two readings at one moment the first
+        if sensor == "accelerometer":
+            periods = time[first] // ACCELEROMETER_US
+            first = first[np.append(True, np.diff(periods) > 0)]
+        sensors[sensor] = {"time": time[first], **{name: column[first] for name, column in columns.items()}}
+    return Person(name, sensors)
+
+
+def in_one_week(people: list[Person]) -> list[Person]:
+    weeks = [(person.start_us - MONDAY) // WEEK for person in people if person.start_us > DATED]
+    newest = MONDAY + max(weeks, default=(UNDATED_WEEK - MONDAY) // WEEK) * WEEK
+    placed = []
+    for person in people:
+        if person.start_us > DATED:
+            offset = (person.start_us - MONDAY) % WEEK
+        else:
+            offset = DAY // 2
+        placed.append(person.moved(newest + offset - person.start_us))
+    return placed
+
+
+def made_up_people(count: int, hours: float, *, every_s: int = 5) -> list[Person]:
+    """People of the synthetic itinerary, from eight o'clock on a Monday; what their phones read, and nothing random."""
+    origin = UNDATED_WEEK + 8 * 3_600 * SECOND
+    people = []
+    for number in range(count):
+        until = origin + round(hours * 3_600) * SECOND
+        sensors: dict[str, Columns] = {}
+        for sensor, every_us in (("gps", every_s * SECOND), ("accelerometer", ACCELEROMETER_US)):
+            source = Synthetic(sensor, seed=101 + number, every_us=every_us, origin_us=origin)
+            parts = []
+            while (part := source.read(until)).time_us.size:
+                parts.append(part)
+            sensors[sensor] = {
+                "time": np.concatenate([part.time_us for part in parts]),
+                **{name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns},
+            }
+        people.append(Person(f"person-{number + 1}", sensors))
+    return people
+
+
+def true_modes(seed: int, time_us: np.ndarray, origin_us: int) -> list[str]:
+    """What a made-up person really did at these times."""
+    itinerary = Itinerary(seed)
+    return [itinerary.leg_at((time - origin_us) / SECOND).mode for time in time_us.tolist()]

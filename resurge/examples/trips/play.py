@@ -1,0 +1,274 @@
+"""The whole product over some people: gateway, Spark, one process per person, outages by schedule; then the account.
+
+Everybody's clock starts at the first reading of all and runs at one speed, so people meet as they did. When the
+recordings are over the clocks go on to the next midnight, which closes the last day; phones stay until what they
+were owed has come back. Then all is stopped, and counted from the files alone (`resurge/up/account.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cloud_backend.log.reader import Reader
+from cloud_backend.results.rows import ResultRow
+from cloud_backend.results.store import Results
+from mobile_app.clock import boot_time_us
+from mobile_app.results import Results as PhoneResults
+from mobile_app.spools import spool_cipher
+from resurge.examples.trips import operators, report
+from resurge.examples.trips.people import DAY, SECOND, Person
+from resurge.examples.trips.phone import STORY
+from resurge.examples.trips.schedule import DEFAULT, Outage, outages_of
+from resurge.up.account import Account, count, open_spool
+from resurge.up.processes import Fleet, Process, python, wait_until
+from resurge.up.stage import Stage, make_stage
+from shared.errors import UsageError
+
+LEAD_S = 4.0  # for processes to start before event time begins to pass, and 1 s more for each phone
+AFTER_MIDNIGHT_US = 2 * 3_600 * SECOND
+RETURN_S = 60.0  # for Spark's last answers to come back to the phones
+DRAIN_S = 300.0
+MODULE = operators.__name__
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    people: int
+    account: Account
+    digest: str
+    failure_free_digest: str
+    rows: Mapping[str, int]  # of each sink
+    on_phones: int
+    outages: Mapping[str, list[Outage]]
+    outages_felt: int  # how often a phone noticed that its network was gone
+    bytes_sent: int
+    speed: float
+    seconds: float
+    late: list[str] = field(default_factory=list)
+
+    @property
+    def trips(self) -> int:
+        return self.rows.get("my_trips", 0)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "digest": self.digest, "failure_free_digest": self.failure_free_digest, **self.account.as_json(),
+            "trips": self.trips, "people": self.people, "results": dict(self.rows), "results_on_phones": self.on_phones,
+            "outages": sum(map(len, self.outages.values())), "outages_felt": self.outages_felt,
+            "outage_minutes": sum((o.end_us - o.start_us) / SECOND / 60 for one in self.outages.values() for o in one),
+            "bytes_sent": self.bytes_sent, "speed": round(self.speed, 1), "seconds": round(self.seconds, 1),
+        }  # fmt: skip
+
+    def problems(self) -> list[str]:
+        wrong = list(self.late)
+        if not self.account.adds_up:
+            wrong.append(f"the account does not add up: {self.account}")
+        if self.account.ledgered:
+            wrong.append(f"{self.account.ledgered} readings were given up")
+        if self.digest != self.failure_free_digest:
+            wrong.append(
+                f"the report ({self.digest[:12]}) differs from that of a run without failures "
+                f"({self.failure_free_digest[:12]})"
+            )
+        return wrong
+
+
+def play(
+    home: Path,
+    people: Sequence[Person],
+    *,
+    length_s: float,
+    schedule: str = DEFAULT,
+    at_least: int = 5,
+    port: int = 0,
+    say: Callable[[str], None] = lambda _: None,
+) -> Outcome:
+    """Play everyone's recordings within about this many seconds. Every process has ended when this returns."""
+    began = time.monotonic()
+    plan = report.trips_plan(recorded=True, at_least=at_least)
+    say(f"{len(people)} people; what their report must be, without phones, network or Spark")
+    wanted = report.failure_free(plan, people)
+    trips = [row for row in wanted if row.sink == "my_trips"]
+    outages = {
+        person.name: outages_of(schedule, person.name, [trip for trip in trips if trip.device == person.name])
+        for person in people
+    }
+    base_us = min(person.start_us for person in people)
+    end_us = -(-max(person.end_us for person in people) // DAY) * DAY + AFTER_MIDNIGHT_US
+    speed = max(1.0, (end_us - base_us) / SECOND / length_s)
+    if speed > 10_000:
+        raise UsageError(
+            f"{(end_us - base_us) / DAY:.1f} days in {length_s:.0f} s is more than 10,000 times as fast; give --for "
+            f"{(end_us - base_us) / SECOND / 10_000:.0f} or more",
+            code="example-speed",
+        )
+    stage = make_stage(home, plan, port=port, speed=speed)
+    with Fleet() as fleet:
+        run = _Run(stage, fleet, say)
+        run.start(people, outages, base_us)
+        run.until(end_us, wanted=len(wanted))
+        run.finish()
+    return run.outcome(people, wanted, outages, seconds=time.monotonic() - began)
+
+
+class _Run:
+    def __init__(self, stage: Stage, fleet: Fleet, say: Callable[[str], None]) -> None:
+        self.stage, self.fleet, self.say = stage, fleet, say
+        self.gateway, self.spark = stage.gateway(), stage.spark()
+        self.spark.command = [*self.spark.command, "--module", MODULE]
+        self.phones: list[Process] = []
+        self.begin_boot_us = self.base_us = 0
+        self.late: list[str] = []
+
+    def start(self, people: Sequence[Person], outages: Mapping[str, list[Outage]], base_us: int) -> None:
+        self.say(f"gateway and dashboard  {self.stage.address}/")
+        self.fleet.start(self.gateway)
+        address = self.stage.gateway_home / "gateway.json"
+        wait_until(address.exists, what="the gateway's address", timeout_s=60.0, processes=[self.gateway])
+        self.fleet.start(self.spark)
+        wait_until(lambda: '"ready": true' in self.spark.tail(), what="Spark", timeout_s=180.0, processes=[self.spark])
+        self.base_us = base_us
+        self.begin_boot_us = boot_time_us() + round((LEAD_S + len(people)) * SECOND)
+        for person in people:
+            self._prepare(person, outages[person.name])
+            home = self.stage.phone_home(person.name)
+            process = Process(
+                person.name, python("-m", "resurge.examples.trips.phone", str(home)),
+                self.stage.home / "output" / f"{person.name}.txt",
+            )  # fmt: skip
+            self.phones.append(self.fleet.start(process))
+        self.say(f"{len(people)} phones, {self.stage.speed:.0f} event seconds per second")
+
+    def _prepare(self, person: Person, outages: Sequence[Outage]) -> None:
+        home = self.stage.phone_home(person.name)
+        (home / "recording").mkdir(parents=True, mode=0o700)
+        (home / "settings.toml").write_text(f'name = "{person.name}"\nspool_mb = 16\nloss_window_s = 1.0\n')
+        (home / "resurge.toml").write_text(f'[operators]\nmodules = ["{MODULE}"]\n')
+        sensors = []
+        for sensor, columns in person.sensors.items():
+            path = home / "recording" / f"{sensor}.csv"
+            _write(path, columns)
+            sensors.append(f"{sensor}=recording:{path}")
+        story = {
+            "link": self.stage.pairing_link(time.time_ns() // 1000), "sensors": sensors, "speed": self.stage.speed,
+            "begin_boot_us": self.begin_boot_us, "base_us": self.base_us, "origin_us": person.start_us,
+            "outages": [[outage.start_us, outage.end_us] for outage in outages],
+        }  # fmt: skip
+        (home / STORY).write_text(json.dumps(story))
+
+    def until(self, end_us: int, *, wanted: int) -> None:
+        """Until event time has passed the end and every answer is there, or it is clear that it will not be."""
+        end_s = self.begin_boot_us / SECOND + (end_us - self.base_us) / SECOND / self.stage.speed
+        said = time.monotonic()
+        while (left := end_s - boot_time_us() / SECOND) > 0:
+            for process in self.fleet.processes:
+                process.ensure_running()
+            if time.monotonic() - said >= 15.0:
+                said = time.monotonic()
+                self.say(f"{left:.0f} s left, {self._results():,} of {wanted:,} results")
+            time.sleep(0.25)
+        self.say("the recordings are over; waiting for Spark and for the phones to hear of it")
+        deadline = time.monotonic() + DRAIN_S
+        while self._results() < wanted and time.monotonic() < deadline:
+            self.spark.ensure_running()
+            time.sleep(0.25)
+        deadline = time.monotonic() + RETURN_S
+        due = self._owed()
+        while sum(self._held()) < due and time.monotonic() < deadline:
+            time.sleep(0.25)
+
+    def finish(self) -> None:
+        for process in self.phones:
+            process.stop()
+        self.say("phones stopped; Spark finishes what the log holds")
+        deadline = time.monotonic() + DRAIN_S
+        while not self._has_read_all():
+            self.spark.ensure_running()
+            if time.monotonic() > deadline:
+                self.late.append(f"Spark did not finish the log within {DRAIN_S:.0f} s")
+                break
+            time.sleep(0.25)
+        time.sleep(1.0)
+        self.spark.stop()
+        self.gateway.stop()
+
+    def _has_read_all(self) -> bool:
+        with contextlib.suppress(FileNotFoundError, ValueError, KeyError):
+            read = json.loads((self.stage.spark_store / "stable.json").read_bytes())["read"]
+            return bool(read >= Reader(self.stage.log).valid_end())
+        return False
+
+    def _results(self) -> int:
+        results = Results(self.stage.results)
+        try:
+            return sum(results.sinks().values())
+        finally:
+            results.close()
+
+    def _owed(self) -> int:
+        results = Results(self.stage.results)
+        try:
+            return sum(1 for row in results.current() if row.device)
+        finally:
+            results.close()
+
+    def _held(self) -> list[int]:
+        counts = []
+        for process in self.phones:
+            kept = PhoneResults(self.stage.phone_home(process.name))
+            try:
+                counts.append(kept.count())
+            finally:
+                kept.close()
+        return counts
+
+    def outcome(
+        self, people: Sequence[Person], wanted: Sequence[ResultRow], outages: Mapping[str, list[Outage]], seconds: float
+    ) -> Outcome:
+        homes = {person.name: self.stage.phone_home(person.name) for person in people}
+        status = {name: json.loads((home / "status.json").read_bytes()) for name, home in homes.items()}
+        spools = [open_spool(home / "spool", spool_cipher(home)) for home in homes.values()]
+        try:
+            account = count(self.stage.log, spools)
+        finally:
+            for spool in spools:
+                spool.close()
+        results = Results(self.stage.results)
+        try:
+            rows = report.named(results.current(), {said["device"]: name for name, said in status.items()})
+        finally:
+            results.close()
+        sinks: dict[str, int] = {}
+        for row in rows:
+            sinks[row.sink] = sinks.get(row.sink, 0) + 1
+        return Outcome(
+            people=len(people),
+            account=account,
+            digest=report.digest(rows),
+            failure_free_digest=report.digest(wanted),
+            rows=sinks,
+            on_phones=sum(self._held()),
+            outages=outages,
+            outages_felt=sum(said["disconnections"] for said in status.values()),
+            bytes_sent=sum(said["bytes_sent"] for said in status.values()),
+            speed=self.stage.speed,
+            seconds=seconds,
+            late=self.late,
+        )
+
+
+def _write(path: Path, columns: Mapping[str, np.ndarray]) -> None:
+    """A sensor's readings as a plain CSV; floats in their shortest exact form."""
+    lists = [column.tolist() for column in columns.values()]
+    with path.open("w", encoding="utf-8") as out:
+        out.write(",".join(columns) + "\n")
+        for row in zip(*lists, strict=True):
+            out.write(",".join(repr(value).replace("nan", "") for value in row) + "\n")

@@ -1,0 +1,313 @@
+"""How `model.py` was made: `python -m resurge.examples.trips.training GEOLIFE/modes > model.py`.
+
+Two kinds of labelled journeys are put through the very machines that phones run (the outlier rule, the odometer, the
+significant-change filter, the look-back), and each feature of each mode becomes one normal density:
+
+* made-up journeys (below): what speeds, stops and shaking are like is written as ranges that anyone can check. They
+  are sampled at 1 to 60 s, with the wander of a receiver and with gaps;
+* GeoLife journeys whose owner wrote down the mode. They have no accelerometer, so they say nothing about shaking.
+
+Both count as at most PSEUDO rows per mode, so a mode with thousands of recorded fixes (one person's train rides)
+does not shout, and one without any rests on what was made up. Deviations have a floor. Nothing else is fitted: how
+long one stays in a mode and what follows it are written down in this file.
+
+Without a directory only made-up journeys are used. `scoring.py` leaves each recorded trajectory out in turn.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from resurge.examples.trips.fixes import Track, metres_between
+from resurge.examples.trips.modes import FEATURES, GAP_S, MODES, SECOND, Lookback
+
+SIGNIFICANT_M = 10.0
+PSEUDO = 400.0
+JOURNEYS = 60  # made up, per mode
+DEVIATION_MIN = {"speed": 0.25, "top_speed": 0.25, "stops": 0.12, "acceleration": 0.35, "shake": 0.5, "gait": 0.12}
+# Several names of one thing for a report of this kind; what is not named is left out of training and scores.
+LABELS = {"walk": "walk", "bike": "bike", "bus": "bus", "taxi": "car", "car": "car", "train": "train",
+          "subway": "train", "run": "walk"}  # fmt: skip
+
+DWELL_S = {"still": 240.0, "walk": 400.0, "bike": 900.0, "bus": 900.0, "car": 1200.0, "train": 2400.0}
+CHANGE = {  # what follows, when something does; from vehicle to vehicle one walks
+    "still": {"walk": 0.5, "bike": 0.1, "bus": 0.12, "car": 0.2, "train": 0.08},
+    "walk": {"still": 0.4, "bike": 0.1, "bus": 0.17, "car": 0.24, "train": 0.09},
+    "bike": {"still": 0.4, "walk": 0.55, "car": 0.02, "bus": 0.02, "train": 0.01},
+    "bus": {"still": 0.3, "walk": 0.64, "bike": 0.01, "car": 0.03, "train": 0.02},
+    "car": {"still": 0.35, "walk": 0.6, "bike": 0.01, "bus": 0.03, "train": 0.01},
+    "train": {"still": 0.3, "walk": 0.65, "bike": 0.01, "bus": 0.02, "car": 0.02},
+}
+PRIOR = {"still": 0.25, "walk": 0.35, "bike": 0.08, "bus": 0.1, "car": 0.16, "train": 0.06}
+
+
+@dataclass(frozen=True, slots=True)
+class Journey:
+    """Fixes by time, each with the mode it was reached in ("" where nobody knows) and what the phone's shaking says."""
+
+    name: str
+    time_us: np.ndarray
+    lat: np.ndarray
+    lon: np.ndarray
+    mode: Sequence[str]
+    shake: float = math.nan
+    gait: float = math.nan
+
+
+# --- made-up journeys -------------------------------------------------------------------------------------------------
+
+
+def _ride(
+    draw: np.random.Generator,
+    seconds: int,
+    *,
+    cruise: float,
+    between_m: float,
+    halt_s: tuple[float, float],
+    pull: float,
+) -> np.ndarray:
+    """Speed second by second: up to about `cruise`, a halt every `between_m` or so, changes at `pull` m/s2."""
+    speeds: list[float] = []
+    speed, metres, next_halt, halted = 0.0, 0.0, draw.exponential(between_m), 0.0
+    target = cruise
+    while len(speeds) < seconds:
+        if halted > 0:
+            halted -= 1
+            speed = 0.0
+        else:
+            if draw.random() < 0.05:
+                target = max(0.3 * cruise, draw.normal(cruise, 0.15 * cruise))
+            braking = next_halt - metres < speed * speed / (2 * pull)
+            speed = max(0.0, speed - pull) if braking else min(target, speed + pull * draw.uniform(0.5, 1.2))
+            metres += speed
+            if (braking and speed < 0.5) or metres >= next_halt:
+                halted, metres, next_halt = draw.uniform(*halt_s), 0.0, max(30.0, draw.exponential(between_m))
+        speeds.append(speed)
+    return np.array(speeds)
+
+
+def _speeds(draw: np.random.Generator, mode: str, seconds: int) -> np.ndarray:
+    match mode:
+        case "still":
+            return np.zeros(seconds)
+        case "walk":
+            if draw.random() < 0.5:  # a stroll: slower, and people stop to look
+                return _ride(
+                    draw, seconds, cruise=max(0.6, draw.normal(1.1, 0.2)), between_m=90, halt_s=(5, 60), pull=0.8
+                )
+            return _ride(draw, seconds, cruise=max(0.9, draw.normal(1.4, 0.2)), between_m=350, halt_s=(3, 40), pull=0.8)
+        case "bike":
+            return _ride(draw, seconds, cruise=max(2.5, draw.normal(4.6, 0.9)), between_m=600, halt_s=(5, 40), pull=0.6)
+        case "bus":
+            return _ride(
+                draw, seconds, cruise=max(5.0, draw.normal(10.0, 2.5)), between_m=380, halt_s=(8, 45), pull=0.9
+            )
+        case "car" if draw.random() < 0.7:
+            return _ride(
+                draw, seconds, cruise=max(7.0, draw.normal(13.0, 3.0)), between_m=900, halt_s=(5, 60), pull=1.5
+            )
+        case "car":
+            return _ride(
+                draw, seconds, cruise=max(18.0, draw.normal(28.0, 4.0)), between_m=12_000, halt_s=(5, 60), pull=1.2
+            )
+        case "train" if draw.random() < 0.5:
+            return _ride(
+                draw, seconds, cruise=max(12.0, draw.normal(19.0, 3.0)), between_m=1_800, halt_s=(20, 50), pull=0.8
+            )
+        case _:
+            return _ride(
+                draw, seconds, cruise=max(20.0, draw.normal(36.0, 9.0)), between_m=30_000, halt_s=(60, 240), pull=0.4
+            )
+
+
+# shake in m/s2 (median, spread of its logarithm) and the share of it at a walker's pace (mean, deviation)
+SHAKING = {
+    "still": (0.03, 0.7, 0.15, 0.1), "walk": (2.2, 0.45, 0.55, 0.18), "bike": (1.1, 0.5, 0.3, 0.15),
+    "bus": (0.5, 0.5, 0.15, 0.1), "car": (0.35, 0.5, 0.13, 0.1), "train": (0.2, 0.55, 0.13, 0.1),
+}  # fmt: skip
+
+
+def made_up(mode: str, seed: int) -> Journey:
+    draw = np.random.default_rng((seed, MODES.index(mode)))
+    seconds = int(draw.integers(600, 2400))
+    speed = _speeds(draw, mode, seconds)
+    heading = np.cumsum(draw.normal(0, 0.02, seconds)) + draw.uniform(0, 2 * np.pi)
+    every = int(draw.choice((1, 2, 5, 10, 15, 30, 60)))
+    wander = draw.uniform(2.0, 8.0)
+    blocks = seconds // 10 + 2
+    at = np.arange(seconds)
+    noise = [np.interp(at, np.arange(blocks) * 10, draw.normal(0, wander, blocks)) for _ in range(2)]
+    grain = 0.2 * wander
+    north = np.cumsum(speed * np.cos(heading)) + noise[0] + draw.normal(0, grain, seconds)
+    east = np.cumsum(speed * np.sin(heading)) + noise[1] + draw.normal(0, grain, seconds)
+    keep = np.arange(0, seconds, every)
+    hole = int(draw.integers(0, seconds))
+    keep = keep[(keep < hole) | (keep > hole + int(draw.integers(0, 120)))]
+    lat = 47.0 + north[keep] / 111_320.0
+    lon = 8.0 + east[keep] / (111_320.0 * math.cos(math.radians(47.0)))
+    median, spread, gait, gait_spread = SHAKING[mode]
+    return Journey(
+        f"{mode}-{seed}", keep.astype(np.int64) * SECOND, lat, lon, [mode] * len(keep),
+        shake=float(median * math.exp(draw.normal(0, spread))),
+        gait=float(np.clip(draw.normal(gait, gait_spread), 0, 1)),
+    )  # fmt: skip
+
+
+# --- recorded journeys ------------------------------------------------------------------------------------------------
+
+
+def recorded(directory: Path) -> list[Journey]:
+    """The labelled trajectories below a directory of GeoLife users."""
+    from mobile_app.sensors.formats import load
+
+    journeys = []
+    for labels in sorted(directory.glob("*/labels.txt")):
+        spans = _spans(labels)
+        for path in sorted(labels.parent.glob("Trajectory/*.plt")):
+            track = load(path)
+            modes = [_mode_at(spans, time) for time in track.time_us.tolist()]
+            if any(modes):
+                name = f"{labels.parent.name}/{path.stem}"
+                journeys.append(Journey(name, track.time_us, track.columns["lat"], track.columns["lon"], modes))
+    return journeys
+
+
+def _spans(labels: Path) -> list[tuple[int, int, str]]:
+    spans = []
+    for line in labels.read_text(encoding="utf-8").splitlines()[1:]:
+        start, end, mode = line.strip().split("\t")
+        times = [round(datetime.strptime(text, "%Y/%m/%d %H:%M:%S").replace(tzinfo=UTC).timestamp() * SECOND)
+                 for text in (start, end)]  # fmt: skip
+        spans.append((times[0], times[1], LABELS.get(mode, "")))
+    return spans
+
+
+def _mode_at(spans: Iterable[tuple[int, int, str]], time: int) -> str:
+    """Of labels that overlap the one that began last counts: a taxi ride within an outing "on foot"."""
+    holding = [(start, mode) for start, end, mode in spans if start <= time <= end]
+    return max(holding)[1] if holding else ""
+
+
+# --- from journeys to densities ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One kept fix: its time, its label, how long it took, and the features there."""
+
+    time_us: int
+    mode: str
+    seconds: float
+    metres: float
+    features: tuple[float, ...]
+
+
+def seen(journey: Journey) -> Iterator[Seen]:
+    """What the model would see of a journey."""
+    track, back = Track(), Lookback()
+    kept: tuple[int, float, float] | None = None
+    for index, time in enumerate(journey.time_us.tolist()):
+        row = {"time": time, "lat": float(journey.lat[index]), "lon": float(journey.lon[index]), "accuracy": math.nan}
+        for fix in track.process("in", row):
+            if kept is not None and metres_between(kept[1], kept[2], fix["lat"], fix["lon"]) < SIGNIFICANT_M:
+                continue
+            before, kept = kept, (time, fix["lat"], fix["lon"])
+            seconds = 0.0 if before is None else (time - before[0]) / SECOND
+            if before is None or seconds >= GAP_S:
+                back = Lookback()
+            elif seconds > 0:
+                metres = metres_between(before[1], before[2], kept[1], kept[2])
+                back.add(time, seconds, metres)
+                yield Seen(time, journey.mode[index], seconds, metres, back.features(journey.shake, journey.gait))
+
+
+def densities(journeys: Iterable[tuple[str, Journey]]) -> list[list[tuple[float, float]]]:
+    """For each mode and feature (mean, deviation), from journeys of the kinds "made up" and "recorded"."""
+    found: dict[tuple[str, str], list[tuple[float, tuple[float, ...]]]] = {}
+    for kind, journey in journeys:
+        for one in seen(journey):
+            if one.mode in MODES:
+                found.setdefault((one.mode, kind), []).append((one.seconds, one.features))
+    table = []
+    for mode in MODES:
+        kinds = [found[mode, kind] for kind in ("made up", "recorded") if (mode, kind) in found]
+        table.append([_density(kinds, place) for place in range(len(FEATURES))])
+    return table
+
+
+def _density(kinds: Sequence[Sequence[tuple[float, tuple[float, ...]]]], place: int) -> tuple[float, float]:
+    """Weighted by time within a kind; each kind counts as its rows, at most PSEUDO."""
+    values, weights = [], []
+    for rows in kinds:
+        known = [
+            (min(seconds, 60.0), features[place]) for seconds, features in rows if features[place] == features[place]
+        ]
+        if known:
+            total = sum(seconds for seconds, _ in known)
+            share = min(PSEUDO, float(len(known))) / total
+            values += [value for _, value in known]
+            weights += [seconds * share for seconds, _ in known]
+    low, middle, high = _quantiles(np.array(values), np.array(weights), (0.16, 0.5, 0.84))
+    return round(middle, 3), round(max((high - low) / 2, DEVIATION_MIN[FEATURES[place]]), 3)
+
+
+def _quantiles(values: np.ndarray, weights: np.ndarray, shares: Sequence[float]) -> list[float]:
+    """Median and the middle two thirds instead of mean and variance: people label a whole outing "walk"."""
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order]) / weights.sum()
+    return [float(values[order][np.searchsorted(reached, share)]) for share in shares]
+
+
+def journeys_made_up() -> list[tuple[str, Journey]]:
+    return [("made up", made_up(mode, seed)) for mode in MODES for seed in range(JOURNEYS)]
+
+
+def main() -> None:
+    directory = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    recordings = [] if directory is None else [("recorded", journey) for journey in recorded(directory)]
+    sys.stdout.write(
+        written(densities([*journeys_made_up(), *recordings]), [journey.name for _, journey in recordings])
+    )
+
+
+def written(table: Sequence[Sequence[tuple[float, float]]], recordings: Sequence[str]) -> str:
+    """The text of model.py."""
+    sources = ", ".join(recordings) or "none"
+    lines = [
+        '"""The parameters of the transport mode model: a table that `training.py` wrote; do not edit it by hand.',
+        "",
+        f"Made-up journeys: {JOURNEYS} per mode, seeds 0 to {JOURNEYS - 1}. Recorded GeoLife trajectories:",
+        *_wrapped(sources),
+        '"""',
+        "",
+        "import math",
+        "",
+        "VERSION = 1",
+        "# modes: " + ", ".join(MODES) + "; features: " + ", ".join(FEATURES),
+        "PRIOR = [math.log(share) for share in (" + ", ".join(str(PRIOR[mode]) for mode in MODES) + ")]",
+        "DWELL_S = (" + ", ".join(str(DWELL_S[mode]) for mode in MODES) + ")",
+        "CHANGE = (",
+        *(f"    ({', '.join(str(CHANGE[mode].get(other, 0.0)) for other in MODES)}),  # {mode}" for mode in MODES),
+        ")",
+        "DENSITIES = (  # mean, deviation",
+        *(f"    ({', '.join(map(str, row))}),  # {mode}" for mode, row in zip(MODES, table, strict=True)),
+        ")",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(text: str) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text + ".", 116)
+
+
+if __name__ == "__main__":
+    main()
