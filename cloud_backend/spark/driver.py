@@ -10,7 +10,6 @@ an entry that is there or is not; the next driver takes the term and goes on fro
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import time
@@ -25,6 +24,8 @@ from cloud_backend.results.store import Results
 from cloud_backend.spark import records
 from cloud_backend.spark.balance import Overload, redivision, sampling_rate
 from cloud_backend.spark.collection import collect, log_offsets
+from cloud_backend.spark.facts import counted_snapshots, read_status, write_status
+from cloud_backend.spark.failures import ATTEMPTS_MAX, Failures, mending, producer_of
 from cloud_backend.spark.graph import JobGraph, job_graph
 from cloud_backend.spark.lease import Lease
 from cloud_backend.spark.lineage import Committed, Physical
@@ -33,23 +34,12 @@ from cloud_backend.spark.manifest import Manifest, ManifestLog
 from cloud_backend.spark.plans import store_plan, stored_plan
 from cloud_backend.spark.publication import Publication
 from cloud_backend.spark.quarantine import quarantine
-from cloud_backend.spark.schedule import (
-    Step,
-    cascade,
-    physical_name,
-    ready_steps,
-    recovery_manifests,
-    specification,
-)
+from cloud_backend.spark.schedule import Step, cascade, physical_name, ready_steps, specification
 from cloud_backend.spark.store import Store
 from shared.errors import DamagedData, UsageError
 from shared.plan.encoding import encode_plan
 from shared.plan.graph import Plan
 from shared.recovery.retention import Retention
-from shared.recovery.rollback import rollback
-from shared.recovery.snapshots import Snapshots
-
-ATTEMPTS_MAX = 3
 
 
 class Runner(Protocol):
@@ -75,15 +65,6 @@ class JobSettings:
     ranges_max: int = 64
     overload: Overload = field(default_factory=Overload)
     lease_s: float = 10.0
-
-
-@dataclass(slots=True)
-class Parked:
-    """A range that cannot go on by itself: an operator raises on its state, or its task hangs. Visible, and lifted by a
-    rollback or a restart."""
-
-    reason: str
-    attempts: int = 0
 
 
 @dataclass(slots=True)
@@ -135,10 +116,11 @@ class JobManager:
         self.runner = runner
         self.manifest_log = ManifestLog(self.store)
         self.events = Events()
-        self.parked: dict[Physical, Parked] = {}
+        self.failures = Failures(exceptions=list(read_status(self.store).get("exceptions", [])))
         self._results = results
         self._cut_at = float("-inf")
         self._rate = 1.0
+        self._backlog_bytes = 0
         self._log_use = log_use or LogUse(self.store.root)
         self._loads: dict[Physical, list[float]] = {}
         self.term = self.manifest_log.take_over(self.owner)
@@ -165,15 +147,7 @@ class JobManager:
         self.graph: JobGraph = job_graph(plan)
         self._plan_number = self.manifest.plan
         self.publication = Publication(self.store, self.graph, self._results)
-        self._count_snapshots()
-
-    def _count_snapshots(self) -> None:
-        self.snapshots = Snapshots({name: self.graph.vertices[name].sources for name in self.graph.order})
-        for name in self.graph.order:
-            epochs = {epoch for lineage in self.manifest.vertices[name].values() for epoch in lineage.commits}
-            for epoch in sorted(epochs):
-                if epoch <= self.manifest.position(name):
-                    self.snapshots.complete(name, epoch)
+        self.snapshots = counted_snapshots(self.manifest, self.graph)
 
     # -- the loop --------------------------------------------------------------------------------------------------
 
@@ -181,7 +155,7 @@ class JobManager:
         """One round; False when there was nothing to do. Raises Fenced once another driver has taken over."""
         self._catch_up()
         worked = self._cut()
-        steps = ready_steps(self.manifest, self.graph, parked=self.parked)
+        steps = ready_steps(self.manifest, self.graph, parked=self.failures.waiting())
         if steps:
             self._run(steps)
             worked = True
@@ -199,11 +173,11 @@ class JobManager:
     def _catch_up(self) -> None:
         if self.manifest_log.catch_up():
             self.events.lost_races += 1
-            self.parked.clear()  # somebody rolled back or changed something: try again
+            self.failures.parked.clear()  # somebody rolled back or changed something: try again
             if self.manifest.plan != self._plan_number:
                 self._follow_plan()
             else:
-                self._count_snapshots()
+                self.snapshots = counted_snapshots(self.manifest, self.graph)
 
     def _append(self, kind: str, **fields: Any) -> bool:
         if self.manifest_log.try_append(kind, term=self.term, **fields) is not None:
@@ -303,7 +277,7 @@ class JobManager:
         self.events.commits += 1
         self.events.cascades += len(back)
         for step, outcome in done.items():
-            self.parked.pop(step.physical, None)
+            self.failures.parked.pop(step.physical, None)
             self._loads.setdefault(step.physical, []).append(outcome["seconds"] / max(self.settings.epoch_s, 1e-3))
             self.events.quarantined += outcome["quarantined"]
             for how in outcome["cache"]:
@@ -322,70 +296,39 @@ class JobManager:
     # -- failures --------------------------------------------------------------------------------------------------
 
     def _failed(self, step: Step, spec: dict[str, Any], outcome: dict[str, Any]) -> None:
-        kind = outcome["failed"]
+        kind, message = outcome["failed"], outcome["message"]
+        self.failures.note(step, kind, message, self._clock())
         if kind == "state":
-            self._recover([step.physical], damaged=[outcome["file"]], reason=outcome["message"])
+            self._mend(step.physical, damaged=[outcome["file"]], reason=message)
         elif kind == "record":
-            owner = self._producer(outcome["file"])
+            owner = producer_of(self.manifest, outcome["file"])
             if owner is not None:
                 (vertex, range_), epoch = owner
-                self._recover(
-                    [(vertex, range_)], to=epoch - 1, lost=[(vertex, str(range_), epoch)], reason=outcome["message"]
-                )
+                self._mend((vertex, range_), to=epoch - 1, lost=[(vertex, str(range_), epoch)], reason=message)
+        # An operator that raises on its state will raise again; a hung or dead task may have been the machine.
+        elif self.failures.count(step.physical) >= (1 if kind == "operator" else ATTEMPTS_MAX):
+            self.failures.park(step.physical, f"{kind}: {message}")
         else:
-            parked = self.parked.get(step.physical, Parked("", 0))
-            attempts = parked.attempts + 1
-            # An operator that raises on its state will raise again; a hung or dead task may have been the machine.
-            if kind == "operator" or attempts >= ATTEMPTS_MAX:
-                self.parked[step.physical] = Parked(f"{kind}: {outcome['message']}", attempts)
-            else:
-                self._retry(step, spec, attempts)
+            self._retry(step, spec)
 
-    def _retry(self, step: Step, spec: dict[str, Any], attempts: int) -> None:
+    def _retry(self, step: Step, spec: dict[str, Any]) -> None:
         (outcome,) = self._outcomes([step], [spec])
         if "ok" in outcome:
             self.store.sync_files()
             self._commit({step: outcome["ok"]})
         else:
-            self.parked[step.physical] = Parked("", attempts)
             self._failed(step, spec, outcome)
 
-    def _producer(self, file: str) -> tuple[Physical, int] | None:
-        for vertex, lineages in self.manifest.vertices.items():
-            for range_, lineage in lineages.items():
-                for epoch, committed in lineage.commits.items():
-                    if any(record.file == file for record in committed.outputs.values()):
-                        return (vertex, range_), epoch
-        return None
-
-    def _recover(
-        self,
-        failed: Sequence[Physical],
-        *,
-        reason: str,
-        to: int | None = None,
-        damaged: Sequence[str] = (),
-        lost: Sequence[tuple[str, str, int]] = (),
-    ) -> None:
+    def _mend(self, failed: Physical, *, reason: str, **found: Any) -> None:
         """Roll back what was damaged or lost. What reads it follows only if the second run differs (`cascade`)."""
-        manifests = recovery_manifests(self.manifest, self.graph, code=self.runner.code, damaged=damaged)
         try:
-            plan = rollback(
-                [physical_name(physical) for physical in failed],
-                manifests,
-                [(f"{vertex} {text}", epoch) for vertex, text, epoch in lost],
-                to=to,
-            )
+            entry = mending(self.manifest, self.graph, [failed], code=self.runner.code, reason=reason, **found)
         except UsageError as error:  # nothing intact is left inside the horizon: say so, the rest goes on
-            self.parked.update((physical, Parked(f"{reason}; {error.message}", ATTEMPTS_MAX)) for physical in failed)
+            self.failures.park(failed, f"{reason}; {error.message}")
             return
-        if self._append(
-            "rollback", rollback=[[vertex, str(range_)] for vertex, range_ in failed], to=plan.epoch, changed=False,
-            lost=[list(each) for each in lost], reason=reason, predicted=sorted(plan.rollback),
-        ):  # fmt: skip
+        if self._append("rollback", **entry):
             self.events.rollbacks += 1
-            for vertex, _ in failed:
-                self.snapshots.roll_back(vertex, plan.epoch)
+            self.snapshots.roll_back(failed[0], entry["to"])
 
     # -- around the work -------------------------------------------------------------------------------------------
 
@@ -416,17 +359,19 @@ class JobManager:
                 )  # fmt: skip
 
     def _hint(self, backlog_bytes: int) -> None:
-        """Ask phones to sample less while the log holds more than it should; the gateway reads this file."""
+        """Ask phones to sample less while the log holds more than it should."""
+        self._backlog_bytes = backlog_bytes
         self._rate = sampling_rate(backlog_bytes, self._rate, self.settings.overload)
         self._log_use.ask(self.name, rate=self._rate, backlog_bytes=backlog_bytes)
 
     def write_status(self) -> None:
-        _replace(self.store.root / "status.json", self.status())
+        write_status(self.store, self.status())
         left_out = sum(entry["elements"] for entry in quarantine(self.manifest))
         offsets = log_offsets(self.manifest) or dict.fromkeys(("0", "read"), self._reader.start)
         self._log_use.say(self.name, Use(offsets["0"], offsets["read"], left_out))
 
     def status(self) -> dict[str, Any]:
+        """What only the driver knows, beside what the manifest says; `facts` puts both together."""
         left_out = quarantine(self.manifest)
         return {
             "owner": self.owner, "term": self.term, "epoch": self.manifest.last_cut, "code": self.runner.code,
@@ -438,7 +383,9 @@ class JobManager:
                 }
                 for name in self.graph.order
             },
-            "parked": {physical_name(physical): each.reason for physical, each in self.parked.items() if each.reason},
+            "parked": {physical_name(physical): reason for physical, reason in self.failures.waiting().items()},
+            "exceptions": self.failures.exceptions, "backlog_bytes": self._backlog_bytes,
+            "loads": {physical_name(each): round(values[-1], 3) for each, values in self._loads.items() if values},
             "quarantined": left_out[-100:], "quarantined_count": len(left_out),
             "cache": self.events.cache, "sampling_rate": self._rate,
         }  # fmt: skip
@@ -450,9 +397,3 @@ class JobManager:
             if not self.step():
                 time.sleep(idle_s)
         self.lease.release()
-
-
-def _replace(path: Path, value: dict[str, Any]) -> None:
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
-    temporary.write_text(json.dumps(value))
-    temporary.replace(path)

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shared.plan.fragments import Vertex
-from shared.plan.graph import Plan, with_device
-from shared.plan.operators import DEVICE, SyncBack
+from shared.plan.graph import Node, Plan, with_device
+from shared.plan.operators import DEVICE, Select, Subscribe, SyncBack, Where, WindowAggregate
 from shared.plan.vertices import vertices
 from shared.recovery.replay import topological
 from shared.stream.schema import Schema
+from shared.stream.windows import SessionWindow
 
 FEEDBACK = "feedback "
 
@@ -41,6 +42,7 @@ class Sink:
     key: tuple[str, ...]
     stable: bool  # hold results until their epoch is STABLE
     down: bool  # rows go to the device they are about; otherwise only to whoever asks
+    sessions: bool = False  # late rows may join its windows: a row stands in place of those inside its window
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,4 +159,15 @@ def sink_of(plan: Plan, name: str) -> Sink:
     node = plan.sink(name)
     down = isinstance(node.operator, SyncBack)
     stable = isinstance(node.operator, SyncBack) and node.operator.commit == "stable"
-    return Sink(name, node.type.key, stable, down)
+    return Sink(name, node.type.key, stable, down, _late_sessions(plan, node))
+
+
+def _late_sessions(plan: Plan, sink: Node) -> bool:
+    """Whether a sink's rows are sessions that a late row may still lengthen or join."""
+    node = sink
+    while isinstance(node.operator, SyncBack | Subscribe | Where | Select):
+        node = plan.nodes[node.inputs[0]]
+    match node.operator:
+        case WindowAggregate(window=SessionWindow(), lateness_us=lateness):
+            return lateness > 0
+    return False

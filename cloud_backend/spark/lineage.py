@@ -66,6 +66,7 @@ class Committed:
     stale: bool = False  # rolled back, not yet run again; readers may still use it
     attempt: int = 0
     state_bytes_read: int = 0  # 0 where the worker still had the state
+    frontier_us: int | None = None  # how far time has come at its inputs: the slowest device heard in the epoch
 
     def to_json(self) -> Entry:
         return {
@@ -74,7 +75,7 @@ class Committed:
             "state": [part.to_json() for part in self.state],
             "rows_in": self.rows_in, "bytes_read": self.bytes_read, "seconds": round(self.seconds, 6),
             "code": self.code, "plan": self.plan, "quarantined": list(self.quarantined), "stale": self.stale,
-            "attempt": self.attempt, "state_bytes_read": self.state_bytes_read,
+            "attempt": self.attempt, "state_bytes_read": self.state_bytes_read, "frontier_us": self.frontier_us,
         }  # fmt: skip
 
     @staticmethod
@@ -86,6 +87,7 @@ class Committed:
             rows_in=value["rows_in"], bytes_read=value["bytes_read"], seconds=value["seconds"], code=value["code"],
             plan=value["plan"], quarantined=tuple(value["quarantined"]), stale=value["stale"],
             attempt=value["attempt"], state_bytes_read=value.get("state_bytes_read", 0),
+            frontier_us=value.get("frontier_us"),
         )  # fmt: skip
 
     def files(self) -> set[str]:

@@ -30,6 +30,7 @@ class Publication:
         self._store = store
         self._graph = graph
         self._results = results
+        self._sessions = {sink.name for vertex in graph.vertices.values() for sink in vertex.sinks if sink.sessions}
         self._path = store.root / "published.json"
         place = self._load()
         self._n: int = place["n"]
@@ -85,7 +86,7 @@ class Publication:
             if said in self._unsaid or not same_as_before(lineage, committed, sink.name):
                 rows += read_sink(self._store, committed, sink)
         self._unsaid.discard(said)
-        return self._results.publish(epoch, rows) if rows else 0
+        return self._results.publish(epoch, rows, sessions=self._sessions) if rows else 0
 
     def _settle(self, log: ManifestLog, term: int, snapshots: Snapshots) -> None:
         """Ranges that have caught up with where they were before a rollback say what is left to correct."""
@@ -98,7 +99,7 @@ class Publication:
                     continue
                 rows = [row for sink in sinks for row in corrections(self._store, lineage, sink)]
                 if rows:
-                    self._results.publish(lineage.position, rows)
+                    self._results.publish(lineage.position, rows, sessions=self._sessions)
                 if log.try_append("settled", term=term, vertex=vertex, range=str(range_)) is None:
                     return  # somebody appended; the next round does it again
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from cloud_backend.results.rows import ResultRow
+from cloud_backend.results.rows import ResultRow, standing
 from cloud_backend.spark import records
 from cloud_backend.spark.graph import Sink
 from cloud_backend.spark.lineage import Committed, Lineage
@@ -56,13 +56,14 @@ def result_rows(sink: Sink, rows: records.Rows | Batch, revision: int = 0) -> li
 
 
 def read_sink(store: Store, committed: Committed, sink: Sink) -> list[ResultRow]:
-    """What one range said in one epoch. Of several rows about one identity the last one counts."""
+    """What one range said in one epoch. Of several rows about one identity the last one counts, and of sessions those
+    that no later one has grown over."""
     record = committed.outputs.get((sink.name, ""))
     if record is None or not record.rows:
         return []
     rows, _, _ = records.read_slice(store.files / record.file, WHOLE)
     said = result_rows(sink, rows, revision_of(committed.generation, committed.epoch))
-    return list({row.identity: row for row in said}.values())
+    return standing(said) if sink.sessions else list({row.identity: row for row in said}.values())
 
 
 def same_as_before(lineage: Lineage, committed: Committed, sink: str) -> bool:
@@ -106,12 +107,24 @@ def corrections(store: Store, lineage: Lineage, sink: Sink) -> list[ResultRow]:
         for row in read_sink(store, committed, sink)
     )
     revision = revision_of(lineage.generation, lineage.position)
-    return [
-        replace(kept[identity], revision=revision)
+    left = {
+        identity: replace(kept[identity], revision=revision)
         if identity in kept
         else replace(row, revision=revision, retract=True)
         for identity, row in missing.items()
-    ]
+    }
+    if sink.sessions:  # what they had grown over stands again
+        uncovered = [row for row in kept.values() if any(_within(row, gone) for gone in missing.values())]
+        left |= {row.identity: replace(row, revision=revision) for row in uncovered if row.identity not in again}
+    return list(left.values())
+
+
+def _within(row: ResultRow, other: ResultRow) -> bool:
+    return (
+        row.identity[:2] == other.identity[:2]
+        and other.window_start_us <= row.window_start_us
+        and row.window_end_us <= other.window_end_us
+    )
 
 
 def _latest(rows: Iterable[ResultRow]) -> Mapping[Identity, ResultRow]:

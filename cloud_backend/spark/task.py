@@ -12,7 +12,7 @@ loop. Rows from another vertex have no batches of their own, so there the search
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -106,8 +106,9 @@ class _Task:
     def run(self) -> dict[str, Any]:
         units = self._inputs()
         rows_in = sum(len(unit.batch) for unit in units)
+        parts: tuple[StatePart, ...] = ()
         if self.vertex.ingest:
-            outputs, parts = self._ingest(units), ()
+            outputs = self._ingest(units)
         else:
             outputs, parts = self._through_quarantine(units)
         written = {}
@@ -119,6 +120,7 @@ class _Task:
             "state": [part.to_json() for part in parts], "rows_in": rows_in, "bytes_read": self.bytes_read,
             "code": self.spec["code"], "plan": self.spec["plan"], "quarantined": self.quarantined, "stale": False,
             "attempt": self.spec.get("attempt", 0), "cache": self.cache, "state_bytes_read": self.state_bytes_read,
+            "frontier_us": _frontier(self.progress.values()),
         }  # fmt: skip
 
     # -- inputs ----------------------------------------------------------------------------------------------------
@@ -411,6 +413,13 @@ def _together(several: Sequence[Progress]) -> Progress:
             devices[name] = min(at, devices.get(name, at))
     completes = [one.complete_us for one in several if one.complete_us is not None]
     return Progress(floor, devices, min(completes) if completes else None)
+
+
+def _frontier(several: Iterable[Progress]) -> int | None:
+    """How far time has come on all inputs: the slowest device that was heard, or what holds for all. For display."""
+    found = [max(one.floor_us, min(one.devices.values(), default=one.floor_us)) for one in several]
+    least = min((at for at in found if at != END_OF_TIME), default=NO_FRONTIER)
+    return None if least == NO_FRONTIER else least
 
 
 def _progress_to_json(progress: Progress) -> dict[str, Any]:

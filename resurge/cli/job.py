@@ -34,21 +34,27 @@ def list_vertices(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = Fals
 @app.command()
 def status(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False) -> None:
     """The running driver, its epochs, and everything that needs attention."""
-    value = _status(store)
+    value = _facts(store)
     if as_json:
         print(json.dumps(value))
         return
-    print(f"driver {value.get('owner', 'none')}, term {value['term']}")
-    print(f"  epoch {value['epoch']}, stable up to {value.get('stable', 0)}")
-    for name, reason in value.get("parked", {}).items():
+    running = "running" if value["alive"] else "not running"
+    print(f"driver {value['owner'] or 'none'} ({running}), term {value['term']}")
+    print(f"  epoch {value['epoch']}, stable up to {value['stable']}, {value['backlog_bytes'] / 1e6:.1f} MB behind")
+    for name, reason in value["parked"].items():
         print(f"  parked: {name}: {reason}")
-    print(f"  quarantined batches: {value.get('quarantined_count', 0)}")
-    for entry in value.get("quarantined", [])[-5:]:
-        place = f"{entry.get('edge')} {entry.get('device', '')[:8]} [{entry.get('lo')}, {entry.get('hi')})"
+        vertex = name.rpartition(" ")[0]
+        print(f"    to go on: resurge job rollback {vertex} --to EPOCH --program corrected.py, or restart the job")
+    for each in value["exceptions"][-5:]:
+        times = f" ({each['times']} times)" if each["times"] > 1 else ""
+        print(f"  {each['kind']}: {each['vertex']} {each['range']} in epoch {each['epoch']}: {each['message']}{times}")
+    print(f"  quarantined batches: {value['quarantined_count']}")
+    for entry in value["quarantined"][-5:]:
+        place = f"{entry['edge']} {entry['device'][:8]} [{entry['lo']}, {entry['hi']})"
         print(f"    {place}: {entry['reason']}")
     for entry in value["rollbacks"][-5:]:
-        moved = ", ".join(f"{vertex} {text}" for vertex, text in entry["rollback"])
-        taken_back = f", taken back by entry {entry['undone']}" if "undone" in entry else ""
+        taken_back = f", taken back by entry {entry['undone']}" if entry["undone"] else ""
+        moved = ", ".join(f"{vertex} {text}" for vertex, text in entry["moved"])
         print(f"  entry {entry['n']}: rolled back to {entry['to']}: {moved} ({entry['reason']}{taken_back})")
 
 
@@ -115,44 +121,14 @@ def undo(
     print("nothing was changed (--dry-run)" if dry_run else f"done: manifest entry {answer['entry']}")
 
 
-def _manifest(store: Path) -> Any:
-    from cloud_backend.spark.manifest import ManifestLog
-    from cloud_backend.spark.store import Store
-    from shared.errors import UsageError
-
-    if not (store / "manifest").is_dir():
-        raise UsageError(
-            f"there is no job store at {str(store)!r}; give its directory with --store", code="job-no-store"
-        )
-    return ManifestLog(Store(store)).state
-
-
 def _vertices(store: Path) -> list[dict[str, Any]]:
-    manifest = _manifest(store)
-    found = []
-    for name, lineages in manifest.vertices.items():
-        current = [lineage for lineage in lineages.values() if lineage.last is None]
-        kept = [epoch for lineage in lineages.values() for epoch in lineage.commits]
-        newest = [lineage.commits[lineage.position] for lineage in current if lineage.position in lineage.commits]
-        found.append(
-            {
-                "name": name, "position": manifest.position(name), "ranges": len(current),
-                "oldest": min(kept, default=0),
-                "state_bytes": sum(each.state_bytes for each in newest),
-            }
-        )  # fmt: skip
-    return found
+    return [
+        {key: each[key] for key in ("name", "position", "oldest", "state_bytes")} | {"ranges": len(each["ranges"])}
+        for each in _facts(store)["vertices"]
+    ]
 
 
-def _status(store: Path) -> dict[str, Any]:
-    manifest = _manifest(store)
-    try:
-        said = json.loads((store / "status.json").read_bytes())
-    except (FileNotFoundError, ValueError):
-        said = {}
-    return said | {
-        "term": manifest.term,
-        "epoch": manifest.last_cut,
-        "rollbacks": manifest.rollbacks,
-        "vertices": _vertices(store),
-    }
+def _facts(store: Path) -> dict[str, Any]:
+    from cloud_backend.spark.facts import job_facts
+
+    return job_facts(store)

@@ -116,7 +116,7 @@ class Schedule:
         assert self.fired
         assert rows > 0
         assert found == wanted, f"faults {self.fired}\n{self.world.difference()}"
-        assert not driver.parked
+        assert not driver.failures.waiting()
         return f"faults {len(self.fired)} ({', '.join(self.fired)}), rows {rows}, digests {found[:12]} {wanted[:12]}"
 
     def _round(self, driver: JobManager) -> JobManager:

@@ -1,0 +1,151 @@
+"""What there is to know of a job, as plain JSON: for the dashboard, the CLI and whoever asks.
+
+A pure reader of the store: the manifest says what happened, `status.json` what the running driver last said beyond it
+(parked ranges, exceptions, load, backlog), the lease whether one runs. No JVM, no writing, and right also when no
+driver runs.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cloud_backend.spark.graph import JobGraph, JobVertex, job_graph
+from cloud_backend.spark.lease import Lease
+from cloud_backend.spark.lineage import Entry, Lineage
+from cloud_backend.spark.manifest import Manifest, ManifestLog
+from cloud_backend.spark.plans import stored_plan
+from cloud_backend.spark.quarantine import quarantine
+from cloud_backend.spark.revert import undoable
+from cloud_backend.spark.schedule import physical_name
+from cloud_backend.spark.slots import Range
+from cloud_backend.spark.store import Store
+from shared.errors import UsageError
+from shared.recovery.snapshots import Snapshots
+
+
+def job_facts(store_dir: Path | str, *, epochs: int = 20, clock: Callable[[], float] = time.time) -> dict[str, Any]:
+    """Everything a page about a job shows; `epochs` is how many of the newest are told one by one."""
+    root = Path(store_dir)
+    if not (root / "manifest").is_dir():
+        raise UsageError(
+            f"there is no job store at {str(root)!r}; give its directory with --store", code="job-no-store"
+        )
+    store = Store(root)
+    manifest = ManifestLog(store).state
+    said = read_status(store)
+    holder = Lease(root / "lease.json", owner="", duration_s=0, now=clock).holder()
+    graph = job_graph(stored_plan(store, manifest.plan)) if manifest.plan else None
+    snapshots = counted_snapshots(manifest, graph) if graph else None
+    newest = range(max(1, manifest.last_cut - epochs + 1), manifest.last_cut + 1)
+    return {
+        "epoch": manifest.last_cut, "term": manifest.term, "owner": manifest.owner, "alive": holder is not None,
+        "plan": manifest.plan, "entries": manifest.n, "code": said.get("code", ""), "at": said.get("at"),
+        "stable": snapshots.stable_everywhere() if snapshots else 0,
+        "backlog_bytes": said.get("backlog_bytes", 0), "sampling_rate": said.get("sampling_rate", 1.0),
+        "cache": said.get("cache", {}),
+        "vertices": [_vertex(manifest, graph.vertices[name], snapshots, newest, said) for name in graph.order]
+        if graph and snapshots else [],
+        "epochs": [_epoch(manifest, graph, epoch) for epoch in reversed(newest) if epoch in manifest.cuts]
+        if graph else [],
+        "parked": said.get("parked", {}), "exceptions": said.get("exceptions", []),
+        "divisions": manifest.divisions[-100:],
+        "rollbacks": [_rollback(manifest, each) for each in manifest.rollbacks[-100:]],
+        "quarantined": quarantine(manifest)[-100:], "quarantined_count": len(quarantine(manifest)),
+    }  # fmt: skip
+
+
+def counted_snapshots(manifest: Manifest, graph: JobGraph) -> Snapshots:
+    """The state of every snapshot that the manifest still names."""
+    snapshots = Snapshots({name: graph.vertices[name].sources for name in graph.order})
+    for name in graph.order:
+        epochs = {epoch for lineage in manifest.vertices[name].values() for epoch in lineage.commits}
+        for epoch in sorted(epochs):
+            if epoch <= manifest.position(name):
+                snapshots.complete(name, epoch)
+    return snapshots
+
+
+def _vertex(
+    manifest: Manifest, vertex: JobVertex, snapshots: Snapshots, newest: range, said: Mapping[str, Any]
+) -> dict[str, Any]:
+    position = manifest.position(vertex.name)
+    ranges = [
+        _range(manifest, vertex.name, range_, lineage, said)
+        for range_, lineage in sorted(manifest.vertices[vertex.name].items())
+        if lineage.last is None or lineage.position < lineage.last
+    ]
+    times = [each["frontier_us"] for each in ranges if each["frontier_us"] is not None]
+    return {
+        "name": vertex.name, "key": list(vertex.key), "inputs": [entry.edge for entry in vertex.inputs],
+        "sources": list(vertex.feeds), "sinks": [sink.name for sink in vertex.sinks],
+        "readers": sorted({reader for several in vertex.readers.values() for reader, _ in several}),
+        "deterministic": vertex.deterministic, "merge": vertex.merge,
+        "position": position, "epochs_behind": manifest.last_cut - position,
+        "frontier_us": min(times, default=None),
+        "oldest": min((epoch for each in manifest.vertices[vertex.name].values() for epoch in each.commits), default=0),
+        "state_bytes": sum(each["state_bytes"] for each in ranges),
+        "snapshots": {epoch: _snapshot(manifest, vertex.name, snapshots, epoch) for epoch in newest},
+        "ranges": ranges,
+    }  # fmt: skip
+
+
+def _range(manifest: Manifest, vertex: str, range_: Range, lineage: Lineage, said: Mapping[str, Any]) -> dict[str, Any]:
+    last = lineage.commits.get(lineage.position)
+    name = physical_name((vertex, range_))
+    return {
+        "range": str(range_), "position": lineage.position, "epochs_behind": manifest.last_cut - lineage.position,
+        "generation": lineage.generation, "running_again": bool(lineage.superseded),
+        "seconds": last.seconds if last else 0.0, "rows_in": last.rows_in if last else 0,
+        "bytes_read": last.bytes_read if last else 0, "state_bytes": last.state_bytes if last else 0,
+        "frontier_us": last.frontier_us if last else None, "attempt": last.attempt if last else 0,
+        "load": said.get("loads", {}).get(name), "parked": said.get("parked", {}).get(name, ""),
+        "parents": [str(each) for each in lineage.parents],
+    }  # fmt: skip
+
+
+def _snapshot(manifest: Manifest, vertex: str, snapshots: Snapshots, epoch: int) -> str:
+    if epoch <= manifest.collected.get("snapshots", {}).get(vertex, 0) - 1:
+        return "COLLECTED"
+    state = snapshots.state(vertex, epoch)
+    return state.name if state is not None else "PENDING"
+
+
+def _epoch(manifest: Manifest, graph: JobGraph, epoch: int) -> dict[str, Any]:
+    cut = manifest.cuts[epoch]
+    done = {}
+    for vertex in graph.order:
+        ranges = manifest.ranges_at(vertex, epoch)
+        behind = [range_ for range_ in ranges if manifest.vertices[vertex][range_].position < epoch]
+        done[vertex] = 1.0 - len(behind) / len(ranges) if ranges else 1.0
+    return {
+        "epoch": epoch, "bytes": sum(end - cut["starts"][name] for name, end in cut["ends"].items()),
+        "committed_by": done,
+    }  # fmt: skip
+
+
+def _rollback(manifest: Manifest, each: Entry) -> dict[str, Any]:
+    return {
+        "n": each["n"], "vertex": each.get("vertex"), "to": each["to"], "reason": each["reason"],
+        "R": each.get("predicted", []), "E": each.get("replay", {}), "moved": each["rollback"],
+        "cost": each.get("cost"), "undone": each.get("undone"), "undoable": undoable(manifest, each),
+    }  # fmt: skip
+
+
+def read_status(store: Store) -> dict[str, Any]:
+    """What the driver last said; nothing when none has run."""
+    try:
+        value: dict[str, Any] = json.loads((store.root / "status.json").read_bytes())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return value
+
+
+def write_status(store: Store, status: Mapping[str, Any]) -> None:
+    temporary = store.root / f".status.{uuid.uuid4().hex[:8]}"
+    temporary.write_text(json.dumps(status))
+    temporary.replace(store.root / "status.json")

@@ -1,0 +1,106 @@
+"""Steps that failed: what is remembered of them, and which rollback mends them. Decisions only; the driver acts.
+
+A damaged state file takes its range back to the newest snapshot without that file. A lost record takes its producer's
+range back by that epoch. Both are rollbacks of exactly what broke: whether readers follow is found out at run time, by
+digests. What no rollback mends is *parked*: that range waits, everything that does not need it goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cloud_backend.spark.graph import JobGraph
+from cloud_backend.spark.lineage import Entry, Physical
+from cloud_backend.spark.manifest import Manifest
+from cloud_backend.spark.schedule import Step, cost, physical_name, recovery_manifests
+from shared.recovery.rollback import rollback
+
+ATTEMPTS_MAX = 3
+EXCEPTIONS_MAX = 100
+
+
+@dataclass(slots=True)
+class Parked:
+    """A range that cannot go on by itself: its task hangs or dies every time, or nothing intact is left to start from.
+    Visible, and lifted by a rollback or a restart."""
+
+    reason: str
+    attempts: int = 0
+
+
+@dataclass(slots=True)
+class Failures:
+    """What went wrong since the job began, and what waits because of it."""
+
+    parked: dict[Physical, Parked] = field(default_factory=dict)
+    exceptions: list[dict[str, Any]] = field(default_factory=list)
+
+    def note(self, step: Step, kind: str, message: str, at: float) -> None:
+        """Remember an exception; the same one of the same range counts up instead of filling the list."""
+        last = next((each for each in reversed(self.exceptions) if _same(each, step, kind, message)), None)
+        if last is not None:
+            last.update(times=last["times"] + 1, at=at, epoch=step.epoch)
+            return
+        self.exceptions.append(
+            {
+                "at": at, "vertex": step.vertex, "range": str(step.range), "epoch": step.epoch, "kind": kind,
+                "message": message, "times": 1,
+            }
+        )  # fmt: skip
+        del self.exceptions[:-EXCEPTIONS_MAX]
+
+    def count(self, physical: Physical) -> int:
+        """One more attempt of this range failed; how many that makes."""
+        parked = self.parked.setdefault(physical, Parked(""))
+        parked.attempts += 1
+        return parked.attempts
+
+    def park(self, physical: Physical, reason: str) -> None:
+        self.parked.setdefault(physical, Parked("")).reason = reason
+
+    def waiting(self) -> dict[Physical, str]:
+        return {physical: each.reason for physical, each in self.parked.items() if each.reason}
+
+
+def _same(entry: dict[str, Any], step: Step, kind: str, message: str) -> bool:
+    return (entry["vertex"], entry["range"], entry["kind"], entry["message"]) == (
+        step.vertex, str(step.range), kind, message,
+    )  # fmt: skip
+
+
+def producer_of(manifest: Manifest, file: str) -> tuple[Physical, int] | None:
+    """Which range recorded this file, and in which epoch."""
+    for vertex, lineages in manifest.vertices.items():
+        for range_, lineage in lineages.items():
+            for epoch, committed in lineage.commits.items():
+                if any(record.file == file for record in committed.outputs.values()):
+                    return (vertex, range_), epoch
+    return None
+
+
+def mending(
+    manifest: Manifest,
+    graph: JobGraph,
+    failed: Sequence[Physical],
+    *,
+    code: str,
+    reason: str,
+    to: int | None = None,
+    damaged: Sequence[str] = (),
+    lost: Sequence[tuple[str, str, int]] = (),
+) -> Entry:
+    """The rollback that mends what was damaged or lost, as fields of its entry. UsageError when nothing intact is left
+    inside the horizon."""
+    plan = rollback(
+        [physical_name(physical) for physical in failed],
+        recovery_manifests(manifest, graph, code=code, damaged=damaged),
+        [(f"{vertex} {text}", epoch) for vertex, text, epoch in lost],
+        to=to,
+    )
+    return {
+        "rollback": [[vertex, str(range_)] for vertex, range_ in failed], "to": plan.epoch, "changed": False,
+        "lost": [list(each) for each in lost], "reason": reason, "predicted": sorted(plan.rollback),
+        "replay": dict(plan.replay), "cost": dict(cost(manifest, plan)),
+    }  # fmt: skip
