@@ -1,0 +1,3 @@
+from mobile_app.app import main
+
+main()

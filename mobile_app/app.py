@@ -1,0 +1,226 @@
+"""The app: a window on the service. It holds no domain object, only what the service told it last.
+
+    finger -> screen -> Calls (a thread) -> socket -> service        what it says comes back through Kivy's clock
+
+On a phone the service is a process of its own and goes on when this one is closed; on a desktop it runs here, behind
+the same socket. Nothing in this process waits for the service in the thread that draws.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("KIVY_NO_ARGS", "1")  # the command line is ours
+os.environ.setdefault("KIVY_NO_CONSOLELOG", "1")
+
+from kivy.app import App
+from kivy.clock import Clock
+from kivy.core.window import Window
+from kivy.metrics import Metrics
+from kivy.uix.widget import Widget
+
+from mobile_app import platforms
+from mobile_app.calls import Calls
+from mobile_app.preferences import TEXT_SIZES, load_preferences
+from mobile_app.screens import PAGES
+from mobile_app.screens.look import look
+from mobile_app.screens.page import Page, View
+from mobile_app.screens.sheets import Sheet
+from mobile_app.screens.shell import Shell
+from mobile_app.screens.welcome import Welcome
+from mobile_app.service_link import ServiceClient, ServiceGone
+from shared.errors import ResurgeError
+
+VIEW_EVERY_S = 1.0
+DRAW_EVERY_S = 0.25  # a screen that moves asks this often
+BACK_KEY = 27
+
+
+class ResurgeApp(App):
+    """`home` is the node's directory; `around` is what the platform can do for us."""
+
+    title = "Resurge"
+
+    def __init__(self, home: Path, around: platforms.Platform) -> None:
+        super().__init__()
+        self.home, self.around = home, around
+        self.view: View | None = None
+        self.gone: ResurgeError | None = None
+        self.preferences = load_preferences(home)
+        self._fontscale = Metrics.fontscale
+        self.calls = Calls(home, lambda function: Clock.schedule_once(lambda _dt: function(), 0))
+        self.shell: Shell | None = None
+        self._paused = False
+
+    # --- life ----------------------------------------------------------------------------------------------------
+
+    def build(self) -> Widget:
+        Window.softinput_mode = "below_target"
+        Window.bind(on_keyboard=self._key, size=lambda *_: self._read_insets())
+        self._dress()
+        root = self._compose()
+        self.start_service()
+        Clock.schedule_interval(lambda _dt: self._poll(), VIEW_EVERY_S)
+        Clock.schedule_interval(lambda _dt: self._poll_screen(), DRAW_EVERY_S)
+        Clock.schedule_once(lambda _dt: self._poll(), 0)
+        return root
+
+    def on_pause(self) -> bool:
+        self._paused = True  # the service goes on; we stop asking
+        return True
+
+    def on_resume(self) -> None:
+        self._paused = False
+        self.restyle()  # the person may have changed the phone's colours or text size meanwhile
+        self._take_link()
+        self._poll()
+
+    def on_stop(self) -> None:
+        self.calls.close()
+        self.around.close()
+
+    def _dress(self) -> None:
+        chosen = self.preferences.appearance
+        dark = self.around.dark_mode() if chosen == "system" else chosen == "dark"
+        look.choose("dark" if dark else "light")
+        Metrics.fontscale = self._fontscale * TEXT_SIZES[self.preferences.text_size]
+        look.insets = self.around.insets()
+        Window.clearcolor = look.colour("page")
+
+    def _compose(self) -> Widget:
+        if not self.preferences.welcomed:
+            return Welcome(self._welcomed)
+        self.shell = Shell([page(self) for page in PAGES], self._went)
+        return self.shell
+
+    def _welcomed(self) -> None:
+        self.preferences.welcomed = True
+        self.preferences.save(self.home)
+        self.restyle()
+        self.around.ask_permissions()
+
+    def restyle(self) -> None:
+        """Build everything anew in the look that is in force now."""
+        here = self.shell.current.name if self.shell is not None else ""
+        self._dress()
+        old, root = self.root, self._compose()
+        if old is not None:
+            Window.remove_widget(old)
+            Window.add_widget(root)
+            self.root = root
+        if self.shell is not None and here:
+            self.shell.go(here)
+        elif self.shell is not None:
+            self._went(self.shell.current)
+
+    def _read_insets(self) -> None:
+        insets = self.around.insets()
+        if insets != look.insets:
+            look.insets = insets
+            if self.shell is not None:
+                self.shell.rearrange()
+
+    # --- the service ----------------------------------------------------------------------------------------------
+
+    def start_service(self) -> None:
+        try:
+            self.around.start_service()
+        except ResurgeError as error:
+            self._lost(error)
+            return
+        self._take_link()
+
+    def _take_link(self) -> None:
+        """A pairing link that opened the app, from the phone's own camera."""
+        link = self.around.pairing_link()
+        if link and self.shell is not None:
+            self.shell.go("setup")
+            self.do("pair", self.shell.current.confirm_pairing, link=link)
+
+    def ask(
+        self, question: Callable[[ServiceClient], Any], then: Callable[[Any], None], *, key: object = None,
+        otherwise: Callable[[ResurgeError], None] | None = None,
+    ) -> None:  # fmt: skip
+        self.calls.ask(question, then, otherwise or self._lost, key=key)
+
+    def do(self, name: str, then: Callable[[Any], None] | None = None, **arguments: Any) -> None:
+        """Have the service do something, tell `then`, and look at once what changed."""
+
+        def done(answer: Any) -> None:
+            if then is not None:
+                then(answer)
+            self._poll()
+
+        self.calls.ask(lambda client: client.do(name, **arguments), done, self._refused)
+
+    def _refused(self, error: ResurgeError) -> None:
+        if isinstance(error, ServiceGone):
+            self._lost(error)
+        else:
+            self.say(f"{error.message} [{error.code}]")
+            self._poll()  # switches go back to what is so
+
+    def _lost(self, error: ResurgeError) -> None:
+        if not isinstance(error, ServiceGone) and self.view is not None:
+            return  # one question was refused; the rest is answered
+        self.gone = error
+        if self.shell is not None:
+            self.shell.current.lose(error)
+
+    def _poll(self) -> None:
+        if not self._paused and self.shell is not None:
+            self.ask(lambda client: client.view(), self._take_view, key="view")
+
+    def _poll_screen(self) -> None:
+        if not self._paused and self.shell is not None and self.gone is None:
+            self.shell.current.refresh()
+
+    def _take_view(self, view: View) -> None:
+        self.view, self.gone = view, None
+        if self.shell is not None:
+            self.shell.current.take(view)
+
+    # --- what screens ask of us -------------------------------------------------------------------------------------
+
+    def _went(self, page: Page) -> None:
+        if self.gone is not None:
+            page.lose(self.gone)
+        elif self.view is not None:
+            page.take(self.view)
+            page.refresh()
+        self._poll()
+
+    def go(self, screen: str) -> None:
+        if self.shell is not None:
+            self.shell.go(screen)
+
+    def say(self, text: str) -> None:
+        if self.shell is not None:
+            self.shell.say(text)
+
+    def open_sheet(self, sheet: Sheet) -> None:
+        if self.shell is not None:
+            self.shell.open_sheet(sheet)
+
+    def close_sheet(self) -> None:
+        if self.shell is not None:
+            self.shell.close_sheet()
+
+    def prefer(self) -> None:
+        self.preferences.save(self.home)
+        Clock.schedule_once(lambda _dt: self.restyle(), 0)  # not under the finger that chose it
+
+    def share(self, path: Path, mime: str) -> None:
+        self.say(self.around.share(path, mime))
+
+    def _key(self, _window: object, key: int, *_: object) -> bool:
+        return key == BACK_KEY and self.shell is not None and self.shell.back()
+
+
+def main() -> None:
+    """The app of this phone or desktop."""
+    around = platforms.platform()
+    ResurgeApp(around.home, around).run()

@@ -1,0 +1,220 @@
+"""Record: one big button. Works on its own; a gateway is not needed for anything here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kivy.graphics import Color, SmoothEllipse, SmoothRoundedRectangle
+from kivy.metrics import dp
+from kivy.uix.anchorlayout import AnchorLayout
+from kivy.uix.behaviors import ButtonBehavior
+from kivy.uix.widget import Widget
+
+from mobile_app import wording
+from mobile_app.screens.controls import Field, IconButton, Pressed, PushButton
+from mobile_app.screens.icons import Icon, sensor_icon
+from mobile_app.screens.look import look
+from mobile_app.screens.page import Page, View, apart, section, sentence
+from mobile_app.screens.recording_sheet import RecordingSheet
+from mobile_app.screens.surfaces import Card, Chip, Divider, Notice
+from mobile_app.screens.text import Column, Row, Space, Text, Wrap, replace
+
+STOPS = {"storage-full", "storage-low", "disk-failed", "battery-floor", "killed", "crashed"}  # what ends a recording
+QUICK_LABELS = ("start", "turn", "stop", "event")
+
+
+class RecordButton(ButtonBehavior, Widget):
+    """A circle to start, a square to stop; as large as a thumb likes it."""
+
+    SIDE = 148
+
+    def __init__(self, press: Any) -> None:
+        super().__init__(size_hint=(None, None), size=(dp(self.SIDE), dp(self.SIDE)))
+        self._press = press
+        self.recording = False
+        self.bind(pos=self._draw, size=self._draw, state=self._draw)
+
+    def show(self, recording: bool) -> None:
+        self.recording = recording
+        self._draw()
+
+    def on_release(self) -> None:
+        self._press()
+
+    def _draw(self, *_: object) -> None:
+        self.canvas.clear()
+        colour = "bad" if self.recording else "accent"
+        held = 0.92 if self.state == "down" else 1.0
+        with self.canvas:
+            for share, alpha in ((1.0, 0.10), (0.87, 0.16), (0.74, 1.0)):
+                side = self.width * share * held
+                Color(*look.colour(colour, alpha))
+                SmoothEllipse(pos=(self.center_x - side / 2, self.center_y - side / 2), size=(side, side))
+            side = self.width * 0.26 * held
+            Color(*look.colour("on_accent" if not self.recording or look.palette.name == "light" else "page"))
+            SmoothRoundedRectangle(
+                pos=(self.center_x - side / 2, self.center_y - side / 2), size=(side, side),
+                radius=[side / 2 if not self.recording else dp(6)],
+            )  # fmt: skip
+
+
+class RecordPage(Page):
+    name, title, icon = "record", "Record", "record"
+
+    def build(self, body: Column) -> None:
+        self._hero = Card(gap=8, padding=(22, 20, 22, 22))
+        self._markers = Card()
+        self._kept = Card(gap=0, padding=(18, 16, 10, 10))
+        self._notices = Column()
+        self._top = Column(self._notices, self._hero)
+        for part in (self._top, self._markers, self._kept):
+            body.add_widget(part)
+        self._running: bool | None = None
+        self._noticed: tuple[str, ...] = ()
+        self._listed: object = None
+        self._marked: object = None
+        self._field = Field("Name this recording (optional)")
+        self._label = Field("Label this moment", enter=lambda _text: self._mark())
+        self._button = RecordButton(self._toggle)
+        self._clock = Text("00:00:00", size="display", align="center", bold=True)
+        self._counts = Text("", size="label", colour="soft", align="center")
+        self._recordings: list[dict[str, Any]] = []
+
+    def refresh(self) -> None:
+        self.desk.ask(lambda client: client.do("recordings"), self._take_recordings, key="recordings")
+
+    # --- what is so ----------------------------------------------------------------------------------------------
+
+    def show(self, view: View) -> None:
+        recording = view.get("recording")
+        if self._running != (recording is not None):
+            self._running = recording is not None
+            self._button.show(self._running)
+            self._fill_hero(view)
+        if recording is not None:
+            self._clock.text = wording.stopwatch((view["time_us"] - recording["started_us"]) / 1e6)
+            readings = sum(recording["readings"].values())
+            self._counts.text = f"{wording.plural(readings, 'reading')}  ·  {wording.size(recording['bytes'])}"
+        self._show_markers(recording)
+        self._show_notices(view)
+
+    def _fill_hero(self, view: View) -> None:
+        recording = view.get("recording")
+        button = AnchorLayout(size_hint_y=None, height=dp(RecordButton.SIDE + 8))
+        if self._button.parent is not None:
+            self._button.parent.remove_widget(self._button)
+        button.add_widget(self._button)
+        if recording is not None:
+            replace(
+                self._hero, Text(recording["name"], size="title", bold=True, align="center"), self._clock, self._counts,
+                Space(4), button, _chips(recording["sensors"]),
+            )  # fmt: skip
+            return
+        allowed = sorted(sensor for sensor, yes in view.get("consents", {}).items() if yes)
+        told = "Tap to start. It stays on this phone: no account, no server."
+        replace(self._hero, button, Text(told, colour="soft", align="center"), Space(2), self._field)
+        if allowed:
+            self._hero.add_widget(Text("Will be recorded", size="caption", colour="faint", align="center"))
+            self._hero.add_widget(_chips(allowed))
+        else:
+            self._hero.add_widget(
+                Notice("info", "No sensor may be recorded yet", "Choose in Setup which ones this app may read.")
+            )
+            self._hero.add_widget(
+                PushButton("Choose sensors", lambda: self.desk.go("setup"), kind="tonal", icon="setup")
+            )
+
+    def _show_markers(self, recording: dict[str, Any] | None) -> None:
+        marked = None if recording is None else (recording["id"], len(recording["markers"]))
+        if marked == self._marked and marked is not None:
+            return
+        self._marked = marked
+        replace(self._markers)
+        shown = recording is not None
+        self._markers.opacity, self._markers.disabled = (1, False) if shown else (0, True)
+        if not shown or recording is None:
+            if self._markers.parent is not None:
+                self.body.remove_widget(self._markers)
+            return
+        if self._markers.parent is None:
+            self.body.add_widget(self._markers, index=self.body.children.index(self._top))
+        if self._label.parent is not None:
+            self._label.parent.remove_widget(self._label)
+        quick = Wrap(
+            *(PushButton(word, lambda word=word: self._mark(word), kind="tonal", fit=True) for word in QUICK_LABELS)
+        )
+        self._markers.add_widget(section("Mark this moment"))
+        self._markers.add_widget(Row(self._label, IconButton("flag", self._mark, label="mark", colour="accent"), gap=6))
+        self._markers.add_widget(quick)
+        for marker in recording["markers"][-4:][::-1]:
+            after = wording.stopwatch((marker["time_us"] - recording["started_us"]) / 1e6)
+            self._markers.add_widget(
+                Row(Icon("flag", side=16, colour="accent"), Text(marker["label"], one_line=True),
+                    Text(after, size="label", colour="soft", mono=True, fit=True), gap=10, height_min=28)
+            )  # fmt: skip
+
+    def _show_notices(self, view: View) -> None:
+        told = [item for item in view.get("health", []) if item["code"] in STOPS]
+        key = tuple(item["what"] for item in told)
+        if key != self._noticed:
+            self._noticed = key
+            replace(
+                self._notices, *apart(Notice("bad", sentence(item["what"]), sentence(item["remedy"])) for item in told)
+            )
+
+    def _take_recordings(self, recordings: list[dict[str, Any]]) -> None:
+        ended = [one for one in recordings if not one["running"]]
+        if ended == self._listed:
+            return
+        self._listed = ended
+        replace(self._kept, section("Recordings"), Space(6))
+        if not ended:
+            self._kept.add_widget(
+                Text("None yet. Each one you make is kept here, ready to export as CSV, GPX or zip, until you delete it.",
+                     colour="soft")
+            )  # fmt: skip
+            self._kept.add_widget(Space(8))
+        for index, one in enumerate(ended):
+            if index:
+                self._kept.add_widget(Divider())
+            self._kept.add_widget(self._recording_row(one))
+
+    def _recording_row(self, one: dict[str, Any]) -> Widget:
+        seconds = max(0.0, ((one["ended_us"] or one["started_us"]) - one["started_us"]) / 1e6)
+        facts = [wording.moment(one["started_us"]), wording.duration(seconds)]
+        readings = wording.plural(sum(one["readings"].values()), "reading")
+        more = [readings, wording.size(one["bytes"])]
+        if one["markers"]:
+            more.insert(1, wording.plural(len(one["markers"]), "marker"))
+        words = Column(
+            Text(one["name"], bold=True, one_line=True), Text("  ·  ".join(facts), size="label", colour="soft"),
+            Text("  ·  ".join(more), size="label", colour="soft"), gap=2,
+        )  # fmt: skip
+        if one["ended_by"]:
+            words.add_widget(Chip("ended early", fill="warn_tint", colour="warn", icon="alert"))
+        return Pressed(
+            words, Icon("more", side=22, colour="soft"), act=lambda: self.desk.open_sheet(RecordingSheet(self.desk, one)),
+            padding=(0, 12, 6, 12), gap=10,
+        )  # fmt: skip
+
+    # --- what a person does ---------------------------------------------------------------------------------------
+
+    def _toggle(self) -> None:
+        if self._running:
+            self.desk.do("stop_recording", self._stopped)
+        else:
+            self.desk.do("start_recording", name=self._field.text.strip())
+            self._field.text = ""
+
+    def _stopped(self, summary: dict[str, Any]) -> None:
+        readings = wording.plural(sum(summary["readings"].values()), "reading")
+        self.desk.say(f"Kept “{summary['name']}”: {readings}")
+
+    def _mark(self, label: str = "") -> None:
+        self.desk.do("marker", lambda marker: self.desk.say(f"Marked “{marker['label']}”"),
+                     label=label or self._label.text.strip())  # fmt: skip
+        self._label.text = ""
+
+
+def _chips(sensors: list[str]) -> Widget:
+    return Wrap(*(Chip(sensor, icon=sensor_icon(sensor)) for sensor in sensors), gap=6, centred=True)

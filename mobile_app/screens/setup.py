@@ -1,0 +1,272 @@
+"""Setup: whom this phone talks to, what it may read, when it sends, how it looks, and a person's own data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kivy.core.clipboard import Clipboard
+from kivy.uix.widget import Widget
+
+from mobile_app import wording
+from mobile_app.preferences import APPEARANCES, TEXT_SIZES
+from mobile_app.screens.controls import Choices, PushButton, SwitchRow
+from mobile_app.screens.icons import Icon, sensor_icon
+from mobile_app.screens.page import Page, View, fact, section
+from mobile_app.screens.recording_sheet import MIMES
+from mobile_app.screens.sheets import Entry, Question, Sheet, buttons
+from mobile_app.screens.surfaces import Card, Divider, Notice
+from mobile_app.screens.text import Column, Row, Space, Text, replace
+
+LANES = (
+    ("wifi_only", "Only over Wi-Fi", "Mobile data is never used; readings wait on this phone."),
+    ("metered", "Metered networks too", "Send also where the network says that data costs money."),
+    ("roaming", "While roaming too", "Send also in foreign networks."),
+    ("adaptive", "Spare the battery", "Read less often when the phone lies still, is indoors or runs low."),
+)
+FLOORS = {"0": "Never", "0.1": "10 %", "0.2": "20 %", "0.3": "30 %"}
+ROOMS = {"250": "250 MB", "1000": "1 GB", "4000": "4 GB"}
+
+
+class SetupPage(Page):
+    name, title, icon = "setup", "Setup", "setup"
+
+    def build(self, body: Column) -> None:
+        self._gateway, self._sensors, self._policies = Card(), Card(gap=2), Card(gap=4)
+        self._data, self._about = Card(), Card(gap=4)
+        self._paired: object = self
+        self._consents: dict[str, Any] | None = None
+        self._available: dict[str, dict[str, Any]] = {}
+        self._switches: dict[str, SwitchRow] = {}
+        self._floor: Choices | None = None
+        self._room: Choices | None = None
+        for part in (self._gateway, self._sensors, self._policies, self._looks(), self._data, self._about):
+            body.add_widget(part)
+        self._fill_data()
+        self._told: object = None
+
+    def refresh(self) -> None:
+        if not self._available:
+            self.desk.ask(lambda client: client.do("sensors"), self._take_available, key="sensors")
+
+    def _take_available(self, sensors: dict[str, dict[str, Any]]) -> None:
+        self._available = sensors
+        self._consents = None
+        if self.desk.view is not None:
+            self._show_consents(self.desk.view)
+
+    def show(self, view: View) -> None:
+        self._show_gateway(view)
+        self._show_consents(view)
+        self._show_policies(view.get("policies", {}))
+        self._show_about(view)
+
+    # --- the gateway --------------------------------------------------------------------------------------------
+
+    def _show_gateway(self, view: View) -> None:
+        paired = (view.get("gateway"), view.get("connected"), view.get("why_not"), repr(view.get("pairing")))
+        if paired == self._paired:
+            return
+        self._paired = paired
+        if view.get("gateway") is None:
+            replace(
+                self._gateway, section("Pair with a gateway", "Not needed to record. With one, readings go there by "
+                "themselves and results come back."),
+                PushButton("Scan the QR code", self._scan, icon="qr"),
+                PushButton("Paste the link", self._paste, kind="outlined", icon="link"),
+            )  # fmt: skip
+            return
+        state = "Connected" if view.get("connected") else "Offline; everything is kept here until it answers"
+        replace(
+            self._gateway, section("Gateway"),
+            Row(Icon("cloud", side=24, colour="accent"), Column(Text(view["gateway"], bold=True),
+                Text(state, size="label", colour="good" if view.get("connected") else "warn"), gap=1), gap=14),
+        )  # fmt: skip
+        if view.get("why_not") and not view.get("connected"):
+            self._gateway.add_widget(Text(view["why_not"], size="label", colour="soft"))
+        self._gateway.add_widget(PushButton("Unpair", self._ask_unpair, kind="outlined"))
+
+    def _scan(self) -> None:
+        self.desk.open_sheet(
+            Sheet(
+                "Scan with the camera",
+                "Open the phone's camera and point it at the QR code that `resurge device pair` or the dashboard shows. "
+                "Tap the link it finds: this app opens and asks you to compare a number.",
+                buttons(PushButton("Paste the link instead", self._paste, kind="tonal", icon="link")),
+            )
+        )  # fmt: skip
+
+    def _paste(self) -> None:
+        held = (Clipboard.paste() or "").strip()
+        self.desk.open_sheet(
+            Entry(
+                "Pair with a link", "resurge://…", "Pair", self.pair, lines=3,
+                value=held if held.startswith("resurge://") else "",
+                text="Copy it from the dashboard or from `resurge device pair`. It is good for ten minutes, once.",
+            )
+        )  # fmt: skip
+
+    def pair(self, link: str) -> None:
+        self.desk.say("Asking the gateway")
+        self.desk.do("pair", self.confirm_pairing, link=link)
+
+    def confirm_pairing(self, answer: dict[str, Any]) -> None:
+        """Show the number that both screens must agree on; nothing is sent before the person says yes."""
+        digits = answer["confirmation"]
+        self.desk.open_sheet(
+            Sheet(
+                "Is this the number on the other screen?",
+                f"Compare it with what {answer.get('gateway') or 'the gateway'} shows. If it differs, somebody is in between.",
+                Text(f"{digits[:3]} {digits[3:]}", size="display", bold=True, align="center"),
+                buttons(PushButton("It differs", lambda: self._confirm(False), kind="danger"),
+                        PushButton("It is the same", lambda: self._confirm(True))),
+            )
+        )  # fmt: skip
+
+    def _confirm(self, yes: bool) -> None:
+        self.desk.close_sheet()
+        told = "Paired" if yes else "Not paired; nothing was sent"
+        self.desk.do("confirm_pair", lambda _done: self.desk.say(told), yes=yes)
+
+    def _ask_unpair(self) -> None:
+        self.desk.open_sheet(
+            Question(
+                "Unpair this phone?", "Nothing more is sent. What waits stays on this phone.", "Unpair",
+                lambda: self.desk.do("unpair", lambda _done: self.desk.say("Unpaired")), danger=True,
+            )
+        )  # fmt: skip
+
+    # --- what may be read -----------------------------------------------------------------------------------------
+
+    def _show_consents(self, view: View) -> None:
+        consents = dict(view.get("consents", {}))
+        for sensor, state in self._available.items():
+            if state.get("available"):
+                consents.setdefault(sensor, None)
+        if self._consents is not None and consents.keys() == self._consents.keys():
+            for sensor, allowed in consents.items():
+                self._switches[sensor].show(allowed is True)
+            self._consents = consents
+            return
+        self._consents = consents
+        self._switches = {}
+        replace(
+            self._sensors,
+            section("Sensors", "Each needs your yes. Take it back at any time; reading stops at once."),
+            Space(4),
+        )
+        if not consents:
+            self._sensors.add_widget(Text("No sensor was found on this device.", colour="soft"))
+        for sensor in sorted(consents):
+            detail = (
+                "A plan asks to read this" if sensor in view.get("consents", {}) and consents[sensor] is None else ""
+            )
+            row = SwitchRow(
+                sensor, detail, lambda allow, sensor=sensor: self.desk.do("consent", sensor=sensor, allow=allow),
+                on=consents[sensor] is True, icon=sensor_icon(sensor),
+            )  # fmt: skip
+            self._switches[sensor] = row
+            self._sensors.add_widget(row)
+        for sensor, state in sorted(self._available.items()):
+            if not state.get("available"):
+                self._sensors.add_widget(
+                    Text(f"{sensor}: {state.get('why') or 'not on this device'}", size="caption", colour="faint")
+                )
+
+    # --- when it sends, how long it goes on ---------------------------------------------------------------------------
+
+    def _show_policies(self, policies: dict[str, Any]) -> None:
+        if self._floor is None:
+            self._policy_rows: dict[str, SwitchRow] = {}
+            replace(self._policies, section("When it sends, and how long it reads"), Space(2))
+            for key, title, text in LANES:
+                row = SwitchRow(title, text, lambda on, key=key: self._policy(key, on), on=bool(policies.get(key)))
+                self._policy_rows[key] = row
+                self._policies.add_widget(row)
+            self._floor = Choices(FLOORS, "", lambda floor: self._policy("battery_floor", float(floor)))
+            self._room = Choices(ROOMS, "", lambda room: self._policy("recordings_mb", int(room)))
+            for title, choices in (
+                ("Stop reading below this battery level", self._floor),
+                ("Room for recordings", self._room),
+            ):
+                self._policies.add_widget(Space(6))
+                self._policies.add_widget(Text(title))
+                self._policies.add_widget(choices)
+        for key, row in self._policy_rows.items():
+            row.show(bool(policies.get(key)))
+        floor, room = policies.get("battery_floor"), policies.get("recordings_mb")
+        self._floor.show(_nearest(floor, FLOORS))
+        if self._room is not None:
+            self._room.show(_nearest(room, ROOMS))
+
+    def _policy(self, key: str, value: Any) -> None:
+        self.desk.do("policy", **{key: value})
+
+    # --- the look ---------------------------------------------------------------------------------------------------
+
+    def _looks(self) -> Widget:
+        preferences = self.desk.preferences
+        return Card(
+            section("Appearance"),
+            Choices({name: name.capitalize() for name in APPEARANCES}, preferences.appearance, self._choose_appearance),
+            Text("Text size", size="label", colour="soft"),
+            Choices({name: name.capitalize() for name in TEXT_SIZES}, preferences.text_size, self._choose_text_size),
+        )  # fmt: skip
+
+    def _choose_appearance(self, name: str) -> None:
+        self.desk.preferences.appearance = name
+        self.desk.prefer()
+
+    def _choose_text_size(self, name: str) -> None:
+        self.desk.preferences.text_size = name
+        self.desk.prefer()
+
+    # --- a person's own data ------------------------------------------------------------------------------------------
+
+    def _fill_data(self) -> None:
+        replace(
+            self._data,
+            section("Your data", "Recordings are exported one by one from Record. These are about everything here."),
+            PushButton("Save diagnostics", self._diagnose, kind="outlined", icon="share"),
+            PushButton("Delete my data", self._ask_delete, kind="danger", icon="trash"),
+        )  # fmt: skip
+
+    def _diagnose(self) -> None:
+        self.desk.say("Collecting; readings are not part of it")
+        self.desk.do("diagnostics", lambda answer: self.desk.share(Path(answer["path"]), MIMES["zip"]))
+
+    def _ask_delete(self) -> None:
+        self.desk.open_sheet(
+            Question(
+                "Delete everything of mine?",
+                "Recordings, readings that wait, results and this phone's key are removed for good. You are told what "
+                "a gateway already has.",
+                "Delete everything", lambda: self.desk.do("delete_my_data", self._deleted), danger=True,
+            )
+        )  # fmt: skip
+
+    def _deleted(self, answer: dict[str, Any]) -> None:
+        cloud = answer.get("cloud_has") or {}
+        delivered = sum((cloud.get("delivered") or {}).values())
+        text = "Nothing of yours is left on this phone."
+        if delivered:
+            text += f" The gateway {cloud.get('gateway', '')} holds {wording.plural(delivered, 'reading')}. {answer.get('remedy', '')}"
+        self.desk.open_sheet(Sheet("Deleted", text, PushButton("Close", self.desk.close_sheet, kind="tonal")))
+
+    def _show_about(self, view: View) -> None:
+        told = (view["device"], view.get("name"), view.get("encrypted_at_rest"))
+        if told == self._told:
+            return
+        self._told = told
+        replace(
+            self._about, section("This device"), fact("Name", str(view.get("name", ""))),
+            fact("Device", view["device"][:16]), fact("Incarnation", str(view.get("incarnation", ""))),
+            fact("At rest", "encrypted" if view.get("encrypted_at_rest") else "not encrypted"), Divider(),
+            Notice("info", "Where the key lies", str(view.get("key_protection", "")), icon="key"),
+        )  # fmt: skip
+
+
+def _nearest(value: float | None, words: dict[str, str]) -> str:
+    if value is None:
+        return ""
+    return min(words, key=lambda word: abs(float(word) - float(value)))
