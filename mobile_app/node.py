@@ -252,7 +252,7 @@ class Node:
                 self._coming = plan
         if not paused:
             self._read(now)
-        self.recordings.commit(now)
+        self._keep_recording(now)
         for event in self.uplink.step(now):
             self._note(event, now)
         if self._hint_ends is not None and now >= self._hint_ends:
@@ -287,6 +287,10 @@ class Node:
         recorder, computation = self._recorder, self.computation
         if recorder is not None:
             recorder.expire(self.clock.now_us())
+        if self.recordings.running is not None:
+            why = self.recordings.room(self.settings.recordings_mb, self.settings.free_mb)
+            if why:
+                self._end_recording("storage-low", why)
         before = self.decision
         self.decision = self.upkeep.look(now, self.clock.now_us(), self.settings, self._facts())
         self.sender.conditions(pacing_conditions(self._around.lane, self.decision.condition))
@@ -312,6 +316,17 @@ class Node:
         if shares != self._shares and self.computation is not None:
             self._shares = shares
             self.computation.slow_down(shares)
+
+    def _keep_recording(self, now: float) -> None:
+        """A disk that refuses ends the recording and nothing else; the spool has its room already."""
+        try:
+            self.recordings.commit(now)
+        except OSError as error:
+            self._end_recording("storage-full", f"the disk refused the recording: {error}")
+
+    def _end_recording(self, code: str, why: str) -> None:
+        name = self.recordings.stop(self.clock.now_us(), ended_by=code)["name"]
+        self.health.happened(code, f"the recording {name!r} was ended: {why}")
 
     def _facts(self) -> Facts:
         undecided = self.undecided()

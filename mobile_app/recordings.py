@@ -128,15 +128,22 @@ class Recordings:
     def stop(self, now_us: int, *, ended_by: str = "") -> dict[str, Any]:
         """End the running recording; everything taken is durable when this returns."""
         running = self._running()
-        if not ended_by:  # otherwise the disk refuses: what is held cannot be kept
+        try:
             running.writer.flush()
+        except OSError:
+            if not ended_by:
+                raise
         running.writer.close()
         self.running = None
         (self._directory / running.about.id / RESERVE_FILE).unlink(missing_ok=True)  # its room is for writing the end
         counts = {name: count for name, count in running.writer.rows.items() if name != MARKERS}
         about = replace(running.about, ended_us=now_us, readings=counts, markers=self._markers(running.about.id),
                         ended_by=ended_by)  # fmt: skip
-        self._save(about)
+        try:
+            self._save(about)
+        except OSError:
+            if not ended_by:
+                raise
         return self._summary(about)
 
     def close(self) -> None:
