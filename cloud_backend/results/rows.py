@@ -94,3 +94,15 @@ def _untagged(value: object) -> Value:
     if isinstance(value, bool | int):
         return value
     raise UsageError(f"a stored result holds {value!r}, which no version wrote", code="results-value")
+
+
+def standing(rows: Iterable[ResultRow]) -> list[ResultRow]:
+    """Of rows said one after the other those that stand, where they are sessions: a late row lengthens or joins
+    sessions, and the one it makes stands in place of all those of its key that lie within it."""
+    standing: dict[tuple[str, str], list[ResultRow]] = {}
+    for row in rows:
+        sink, key, start, end = row.identity
+        others = standing.setdefault((sink, key), [])
+        others[:] = [other for other in others if not start <= other.window_start_us <= other.window_end_us <= end]
+        others.append(row)
+    return [row for others in standing.values() for row in others]

@@ -16,8 +16,9 @@ import hashlib
 import json
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,10 @@ class Results:
 
     # -- writing -------------------------------------------------------------------------------------------------
 
-    def publish(self, epoch: int, rows: Iterable[ResultRow]) -> int:
-        """Make an epoch's rows durable, all or none, and return how many were news. Repeating it returns 0."""
+    def publish(self, epoch: int, rows: Iterable[ResultRow], *, sessions: Collection[str] = ()) -> int:
+        """Make an epoch's rows durable, all or none, and return how many were news. Repeating it returns 0.
+
+        In the sinks named by `sessions` a row also retracts what was said before about windows within its own."""
         rows = list(rows)
         digest = _publication_digest(rows)
         with self._transaction() as database:
@@ -87,8 +90,9 @@ class Results:
                 return 0
             news = [row for row in rows if self._is_news(row)]
             for row in news:
-                self._answer(row)
-                self._send_down(row)
+                for each in (*(self._inside(row) if row.sink in sessions and not row.retract else ()), row):
+                    self._answer(each)
+                    self._send_down(each)
             # After a rollback an epoch comes again with corrections: its last publication is the one to recognise.
             database.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)", (epoch, len(rows), digest))
             return len(news)
@@ -128,6 +132,16 @@ class Results:
                 code="results-revision",
             )
         return False
+
+    def _inside(self, row: ResultRow) -> list[ResultRow]:
+        """Retractions of the sessions that a session has grown over."""
+        found = self._database.execute(
+            "SELECT * FROM answers WHERE sink = ? AND key = ? AND window_start_us >= ? AND window_end_us <= ?"
+            " AND revision < ? AND NOT retract",
+            (*row.identity, row.revision),
+        ).fetchall()
+        inside = [_row(stored) for stored in found]
+        return [replace(each, revision=row.revision, retract=True) for each in inside if each.identity != row.identity]
 
     def _answer(self, row: ResultRow) -> None:
         (change,) = self._database.execute("SELECT coalesce(max(change), 0) + 1 FROM answers").fetchone()

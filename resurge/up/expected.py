@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cloud_backend.log.reader import Reader
-from cloud_backend.results.rows import ResultRow, digest_of
+from cloud_backend.results.rows import ResultRow, digest_of, standing
 from cloud_backend.spark import ingest
 from cloud_backend.spark.graph import sink_of
 from cloud_backend.spark.publish import result_rows
@@ -70,7 +70,7 @@ def expected_by_epoch(plan: Plan, log_directory: Path, cuts: Sequence[tuple[int,
         for name, arrivals in found.items():
             outputs += pipeline.advance_devices(name, arrivals.frontiers)
         _say(said, plan, outputs)
-    return list(said.values())
+    return _standing(said, plan)
 
 
 def expected_results(plan: Plan, log_directory: Path) -> list[ResultRow]:
@@ -94,12 +94,20 @@ def expected_results(plan: Plan, log_directory: Path) -> list[ResultRow]:
         if frame.frontier_us != NO_FRONTIER:
             outputs += pipeline.advance(edge.name, frame.frontier_us, frame.source.hex())
         _say(said, plan, outputs)
-    return list(said.values())
+    return _standing(said, plan)
 
 
 def _say(said: dict[tuple[str, str, int, int], ResultRow], plan: Plan, outputs: Sequence[tuple[str, Batch]]) -> None:
-    for sink, rows in outputs:
-        said.update((row.identity, row) for row in result_rows(sink_of(plan, sink), rows))
+    for name, rows in outputs:
+        for row in result_rows(sink_of(plan, name), rows):
+            said.pop(row.identity, None)  # in the order of the last word
+            said[row.identity] = row
+
+
+def _standing(said: dict[tuple[str, str, int, int], ResultRow], plan: Plan) -> list[ResultRow]:
+    joined = {name for name in {row.sink for row in said.values()} if sink_of(plan, name).sessions}
+    others = [row for row in said.values() if row.sink not in joined]
+    return [*others, *standing(row for row in said.values() if row.sink in joined)]
 
 
 def _cuts(store: Path) -> list[tuple[int, int]]:

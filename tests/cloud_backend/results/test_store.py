@@ -194,3 +194,19 @@ def test_a_job_that_dies_between_two_steps_of_a_publish_leaves_none_of_it(tmp_pa
     assert store.publish(2, [row(0, revision=2, km=2.0), row(1)]) == 2
     assert store.latest("my_trips") == [row(0, revision=2, km=2.0), row(1)]
     assert [seq for seq, _ in store.downlink(PHONE, 0)] == [1, 2, 3]
+
+
+def test_a_session_retracts_those_it_has_grown_over_and_no_other(results):
+    def session(start: int, end: int, *, revision: int, device: str = PHONE) -> ResultRow:
+        return replace(row(0, revision=revision, device=device), window_start_us=start, window_end_us=end)
+
+    first = [session(0, 10, revision=1), session(20, 30, revision=1), session(90, 99, revision=1)]
+    other = session(0, 10, revision=1, device=OTHER)
+    results.publish(1, [*first, other])
+    grown = session(0, 40, revision=2)
+    assert results.publish(2, [grown], sessions={"my_trips"}) == 1
+    assert set(map(ResultRow.content, results.latest("my_trips"))) == {
+        each.content() for each in (grown, first[2], other)
+    }
+    assert results.publish(2, [grown], sessions={"my_trips"}) == 0
+    assert results.publish(1, first, sessions={"my_trips"}) == 0
