@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mobile_app.sensors.arrivals import EventTime
-from mobile_app.sensors.live import has_sensors, open_live
+from mobile_app.sensors.live import available, has_sensors, open_live
 from mobile_app.sensors.recording import Recording
 from mobile_app.sensors.source import SensorMissing, Source
 from mobile_app.sensors.synthetic import Synthetic
 from shared.errors import UsageError
+
+__all__ = ["LIVE", "Choice", "available", "open_source", "parse_choices"]
 
 
 @dataclass(frozen=True, slots=True)

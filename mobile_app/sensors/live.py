@@ -34,3 +34,17 @@ def open_live(sensor: str, *, every_us: int, from_us: int, event_time: EventTime
         f"give --sensor {sensor}=synthetic:SEED or {sensor}=recording:FILE",
         code="sensor-absent",
     )
+
+
+def available() -> dict[str, str]:
+    """{sensor: empty, or why it cannot be had} of this device. What only shows when opened counts as there."""
+    here = host()
+    if here in (ANDROID_SERVICE, ANDROID_APP):
+        from mobile_app.sensors.android import absent_sensors
+
+        return absent_sensors() | {"network": ""}
+    if here == TERMUX:
+        from mobile_app.sensors.termux import absent_sensors as absent_in_termux
+
+        return absent_in_termux() | {"network": ""}
+    return {"battery": "" if battery.linux_battery() else "this computer tells of no battery", "network": ""}

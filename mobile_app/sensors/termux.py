@@ -307,20 +307,32 @@ def open_termux(sensor: str, *, every_us: int, from_us: int, event_time: EventTi
 class _Newest:
     """The newest answer of a command that policies ask for all the time, kept fresh by the line of calls."""
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: tuple[str, ...]) -> None:
         self.answer: Any = None
-        self._errand = Errand((command,), ANSWER_EVERY_S, self._answered)
+        self._errand = Errand(command, ANSWER_EVERY_S, self._answered)
         _shared.take().calls.add(self._errand)  # for the life of the process: policies never stop asking
 
     def _answered(self, answer: Any, _boot_s: float) -> None:
         self.answer = answer
 
 
-_newest: dict[str, _Newest] = {}
+_newest: dict[tuple[str, ...], _Newest] = {}
 
 
-def newest_answer(command: str) -> Any:
+def newest_answer(*command: str) -> Any:
     """What a command said last, None before it has. The first question starts the asking; nobody waits."""
     if command not in _newest:
         _newest[command] = _Newest(command)
     return _newest[command].answer
+
+
+def absent_sensors() -> dict[str, str]:
+    """{sensor: empty, or why not} as far as Termux:API has said; the first question starts the asking."""
+    listing = newest_answer(COMMAND, "-l")
+    if listing is None:
+        return dict.fromkeys(SENSORS, "")
+    names = names_of(listing)
+    return {
+        sensor: "" if sensor in ANSWERS or choose_name(sensor, names) else f"this phone has no {sensor!r}"
+        for sensor in SENSORS
+    }

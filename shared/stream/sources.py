@@ -20,11 +20,18 @@ SENSORS: dict[str, Schema] = {
     "accelerometer": Schema.of(_XYZ),  # m/s2
     "gyroscope": Schema.of(_XYZ),  # rad/s
     "magnetometer": Schema.of(_XYZ),  # microtesla
+    "gravity": Schema.of(_XYZ),  # m/s2
     "barometer": Schema.of({"hpa": "float64"}),
     "light": Schema.of({"lux": "float64"}),
     "steps": Schema.of({"steps": "int64"}),
     "battery": Schema.of({"level": "float64", "charging": "bool"}),  # level 0 to 1
     "cell": Schema.of({"tower": "str", "dbm": "float64"}),
+    "wifi": Schema.of({"rssi_dbm": "float64", "link_mbps": "float64", "frequency_mhz": "float64", "bssid": "str"}),
+    "network": Schema.of({"lane": "str", "metered": "bool", "roaming": "bool"}),
+    "microphone": Schema.of({"dbfs": "float64", "peak_dbfs": "float64"}),  # 0 is the loudest; sound is never kept
+    "proximity": Schema.of({"near": "bool"}),
+    "temperature": Schema.of({"celsius": "float64"}),
+    "humidity": Schema.of({"percent": "float64"}),
 }
 
 

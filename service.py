@@ -1,0 +1,3 @@
+from mobile_app.service import main
+
+main()

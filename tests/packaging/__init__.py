@@ -1,0 +1,1 @@
+"""Everything about the APK that can be shown without Android's SDK: `make apk-gate`."""
