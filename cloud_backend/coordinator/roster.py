@@ -37,6 +37,25 @@ CREATE TABLE IF NOT EXISTS codes (
 CREATE TABLE IF NOT EXISTS audit (at_us INTEGER NOT NULL, act TEXT NOT NULL, device BLOB, detail TEXT NOT NULL) STRICT;
 PRAGMA user_version = {FORMAT};
 """
+# Added since format 1 was first written; a version that does not know them ignores them.
+_LATER = """
+CREATE TABLE IF NOT EXISTS settings (device BLOB PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS deletions (
+  device BLOB PRIMARY KEY, incarnation INTEGER NOT NULL, asked_us INTEGER NOT NULL, done_us INTEGER,
+  report TEXT NOT NULL DEFAULT '{}'
+) STRICT, WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """Everything that incarnations up to this one delivered is to go; `done_us` says when the log held it no more."""
+
+    device: DeviceId
+    incarnation: int
+    asked_us: int
+    done_us: int | None
+    report: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +93,7 @@ class Roster:
             )
         if version == 0:
             self._database.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
+        self._database.executescript(f"BEGIN IMMEDIATE;{_LATER}COMMIT;")
 
     def close(self) -> None:
         with self._lock:
@@ -134,11 +154,54 @@ class Roster:
                 "UPDATE devices SET revoked_us = coalesce(revoked_us, ?) WHERE device = ?", (now_us, device)
             )
             if not cursor.rowcount:
-                raise UsageError(
-                    f"no device {device.hex()} is enrolled; resurge device list shows those that are",
-                    code="device-not-found",
-                )
+                raise _not_enrolled(device)
             _audit(database, now_us, "revoked", device, "")
+
+    def rename(self, device: DeviceId, name: str, now_us: int) -> None:
+        """Change what people see; the device keeps its own idea until it pairs again."""
+        with self._transaction() as database:
+            if not database.execute("UPDATE devices SET name = ? WHERE device = ?", (name, device)).rowcount:
+                raise _not_enrolled(device)
+            _audit(database, now_us, "renamed", device, "")
+
+    def configure(self, device: DeviceId, settings: Mapping[str, object], now_us: int) -> None:
+        """Keep what the operator wants of this device, whole; the gateway tells it within seconds."""
+        with self._transaction() as database:
+            if not database.execute("SELECT 1 FROM devices WHERE device = ?", (device,)).fetchone():
+                raise _not_enrolled(device)
+            database.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (device, json.dumps(dict(settings))))
+            _audit(database, now_us, "configured", device, "")
+
+    def settings(self) -> dict[DeviceId, dict[str, object]]:
+        """What was configured, by device; devices nobody configured are not in it."""
+        return {DeviceId(row[0]): json.loads(row[1]) for row in self._read("SELECT device, value FROM settings")}
+
+    def delete_data(self, device: DeviceId, now_us: int) -> Deletion:
+        """Ask for everything this device delivered to be deleted, and refuse it from now on."""
+        self.revoke(device, now_us)
+        with self._transaction() as database:
+            database.execute(
+                "INSERT OR REPLACE INTO deletions SELECT device, incarnation, ?, NULL, '{}' FROM devices"
+                " WHERE device = ?",
+                (now_us, device),
+            )
+            database.execute("UPDATE devices SET status = '{}' WHERE device = ?", (device,))
+            database.execute("DELETE FROM settings WHERE device = ?", (device,))
+            _audit(database, now_us, "data-deletion-asked", device, "")
+        return next(each for each in self.deletions() if each.device == device)
+
+    def deletion_done(self, deletion: Deletion, now_us: int, report: Mapping[str, object]) -> None:
+        with self._transaction() as database:
+            database.execute(
+                "UPDATE deletions SET done_us = ?, report = ? WHERE device = ? AND asked_us = ?",
+                (now_us, json.dumps(dict(report)), deletion.device, deletion.asked_us),
+            )
+            _audit(database, now_us, "data-deleted", deletion.device, "")
+
+    def deletions(self) -> list[Deletion]:
+        """Every deletion that was asked for, done or not; kept, because derived data may still arrive later."""
+        rows = self._read("SELECT device, incarnation, asked_us, done_us, report FROM deletions ORDER BY asked_us")
+        return [Deletion(DeviceId(row[0]), row[1], row[2], row[3], json.loads(row[4])) for row in rows]
 
     def revoked(self) -> set[DeviceId]:
         return {DeviceId(row[0]) for row in self._read("SELECT device FROM devices WHERE revoked_us IS NOT NULL")}
@@ -190,6 +253,12 @@ class Roster:
     def _read(self, query: str, parameters: tuple[object, ...] = ()) -> list[Any]:
         with self._lock:
             return self._database.execute(query, parameters).fetchall()
+
+
+def _not_enrolled(device: DeviceId) -> UsageError:
+    return UsageError(
+        f"no device {device.hex()} is enrolled; resurge device list shows those that are", code="device-not-found"
+    )
 
 
 def _hash(code: bytes) -> bytes:

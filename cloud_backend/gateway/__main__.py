@@ -43,6 +43,7 @@ def parse(arguments: list[str]) -> Settings:
     parser.add_argument("--results", type=Path, help="results store that goes down to devices and to the dashboard")
     parser.add_argument("--stable", type=Path, help="what Spark has made stable; older log segments are trimmed")
     parser.add_argument("--hints", type=Path, help="the sampling rate Spark asks for; devices are told")
+    parser.add_argument("--jobs", type=Path, help="where queries are wanted as further Spark jobs, as it follows them")
     parser.add_argument("--copy", type=Path, action="append", default=[], help="further directory for every segment")
     parser.add_argument("--rate", type=float, help="exchanges per second that one device may make (default: 50)")
     parser.add_argument(
@@ -57,6 +58,7 @@ def parse(arguments: list[str]) -> Settings:
     settings = Settings(
         home=given.home, host=given.host, port=given.port, plan=given.plan, results=given.results,
         stable=given.stable, hints=given.hints, copies=tuple(given.copy), tls=given.tls,
+        jobs=given.jobs,
         dashboard_hosts=tuple(given.dashboard_host),
     )  # fmt: skip
     if given.rate:

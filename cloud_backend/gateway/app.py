@@ -10,16 +10,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 
 from cloud_backend.gateway import ingest, problems
 from cloud_backend.gateway.enrolment import enrolment_router
-from cloud_backend.gateway.gateway import Gateway, now_us
-from cloud_backend.gateway.operations import operations_router, operator_token
+from cloud_backend.gateway.gateway import Gateway
+from cloud_backend.gateway.operations import operations_router
 from cloud_backend.gateway.settings import Settings
 from cloud_backend.gateway.size import LimitBody
+
+if TYPE_CHECKING:
+    from cloud_backend.dashboard.upkeep import Upkeep
 
 VERSION = "1"
 REQUEST_BYTES_MAX = 64 * 1024  # of everything but an exchange
@@ -46,19 +49,20 @@ class GatewayApp(FastAPI):
 def create_app(settings: Settings, *, gateway: Gateway | None = None) -> GatewayApp:
     """The app over a gateway of these settings (or the one given); it is closed when the app shuts down."""
     the_gateway = gateway or Gateway(settings)
+    upkeep: list[Upkeep] = []  # of the dashboard, if there is one
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        background = asyncio.create_task(the_gateway.run())
+        background = [asyncio.create_task(part.run()) for part in (the_gateway, *upkeep)]
         try:
             yield
         finally:
-            background.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await background
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
             await the_gateway.close()
-            if hasattr(app.state, "access"):
-                app.state.access.close()
+            for each in upkeep:
+                each.close()
 
     app = GatewayApp(
         title="Resurge gateway", version=VERSION, lifespan=lifespan, docs_url=None, redoc_url=None,
@@ -71,29 +75,10 @@ def create_app(settings: Settings, *, gateway: Gateway | None = None) -> Gateway
     app.include_router(enrolment_router(the_gateway))
     app.include_router(operations_router(the_gateway))
     if settings.dashboard and the_gateway.results is not None:
-        _include_dashboard(app, the_gateway)
+        from cloud_backend.dashboard.assembly import include_dashboard
+
+        upkeep.append(include_dashboard(app, the_gateway, the_gateway.results, version=VERSION))
     return app
-
-
-def _include_dashboard(app: FastAPI, gateway: Gateway) -> None:
-    from cloud_backend.dashboard.access import Access, install
-    from cloud_backend.dashboard.history import History
-    from cloud_backend.dashboard.pages.routes import pages_router, site_of
-    from cloud_backend.dashboard.signin import signin_router
-    from cloud_backend.dashboard.sources import Sources
-
-    settings = gateway.settings
-    access = Access(settings.home, token=operator_token(settings.home), hosts=settings.dashboard_hosts)
-    install(app, access)
-    app.include_router(signin_router())
-    if gateway.results is not None:
-        store = None if settings.stable is None else settings.stable.parent
-        sources = Sources(
-            home=settings.home, log=gateway.log, roster=gateway.roster, results=gateway.results, access=access,
-            history=History(gateway.log, settings.home / "history.sqlite"), plan=settings.plan,
-            stores=lambda: {} if store is None else {"main": store}, clock_us=now_us, version=VERSION,
-        )  # fmt: skip
-        app.include_router(pages_router(site_of(sources, quarantined=lambda: gateway.quarantined)))
 
 
 def _exchange_operation() -> dict[str, Any]:

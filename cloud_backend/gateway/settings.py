@@ -19,6 +19,7 @@ class Settings:
     results: Path | None = None  # the results store; None: no results go down
     stable: Path | None = None  # what Spark has made stable, as it writes it; None: nothing is trimmed
     hints: Path | None = None  # the sampling rate Spark asks for, as it writes it
+    jobs: Path | None = None  # where queries are wanted as further Spark jobs; None: none are taken
     copies: tuple[Path, ...] = ()  # further directories that get every segment before it is acknowledged
     tls: bool = False
     dashboard: bool = True

@@ -114,9 +114,7 @@ class Results:
         with self._transaction() as database:
             database.execute("DELETE FROM downlinks WHERE device = ?", (device,))
             key = json.dumps("s" + device, ensure_ascii=False)
-            return database.execute(
-                "DELETE FROM answers WHERE device = ? OR instr(key, ?) > 0", (device, key)
-            ).rowcount
+            return database.execute("DELETE FROM answers WHERE device = ? OR instr(key, ?) > 0", (device, key)).rowcount
 
     def _is_news(self, row: ResultRow) -> bool:
         known = self._database.execute(

@@ -1,0 +1,294 @@
+"""Alerts: what needs somebody's attention now, since when, and who was told.
+
+Whoever watches hands in the conditions that hold at this moment; this compares them with the alerts that are open,
+opens and closes, and puts one message per change and webhook into a queue. The queue is in the same file and the same
+transaction, so a restart neither forgets nor repeats one. It is bounded: at the bound the oldest message is dropped and
+counted, because a receiver that is away for a day must not fill the disk.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cloud_backend.coordinator.webhooks import check_url
+from shared.errors import DamagedData, UsageError
+
+FORMAT = 1
+FILE = "alerts.sqlite"
+QUEUE_MAX = 1000
+CLOSED_KEPT = 1000
+WEBHOOKS_MAX = 20
+SECOND_US = 1_000_000
+RETRIES_S = (10, 60, 300, 1800, 7200, 21600)  # after the last of them a message is given up, and shown as that
+
+# What can be watched, the threshold it starts with, and what the threshold counts.
+KINDS = {
+    "gap": (900.0, "seconds a device was not heard"),
+    "lag": (1800.0, "seconds a stream's frontier lags behind"),
+    "ledger": (0.0, "elements given up within an hour"),
+    "job": (0.0, "jobs that failed or parked a vertex"),
+    "disk": (1024.0, "MiB free on the log's disk"),
+}
+
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS rules (kind TEXT PRIMARY KEY, threshold REAL NOT NULL, enabled INTEGER NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS alerts (
+  number INTEGER PRIMARY KEY, kind TEXT NOT NULL, subject TEXT NOT NULL, detail TEXT NOT NULL,
+  began_us INTEGER NOT NULL, ended_us INTEGER
+) STRICT;
+CREATE UNIQUE INDEX IF NOT EXISTS alerts_open ON alerts (kind, subject) WHERE ended_us IS NULL;
+CREATE TABLE IF NOT EXISTS webhooks (
+  number INTEGER PRIMARY KEY, url TEXT NOT NULL, secret TEXT NOT NULL, private INTEGER NOT NULL,
+  created_us INTEGER NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS queue (
+  number INTEGER PRIMARY KEY, webhook INTEGER NOT NULL, body TEXT NOT NULL, attempts INTEGER NOT NULL,
+  due_us INTEGER NOT NULL, problem TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS counts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+PRAGMA user_version = {FORMAT};
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Something that holds now and somebody should know."""
+
+    kind: str
+    subject: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    number: int
+    kind: str
+    subject: str
+    detail: str
+    began_us: int
+    ended_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    kind: str
+    threshold: float
+    enabled: bool
+    counts: str
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    number: int
+    url: str
+    secret: str
+    private: bool  # may be on a private network; an admin said so
+    created_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    number: int
+    webhook: Webhook
+    body: bytes
+    attempts: int
+
+
+class Alerts:
+    """Open the alerts at a path, creating the file when it is not there. Safe to share between threads."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._database = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        path.chmod(0o600)  # webhooks' secrets are in it
+        self._database.execute("PRAGMA journal_mode = WAL")
+        (version,) = self._database.execute("PRAGMA user_version").fetchone()
+        if version not in (0, FORMAT):
+            self._database.close()
+            raise DamagedData(
+                f"{path.name} has format {version}, this version reads {FORMAT}; use the version that wrote it",
+                code="alerts-format",
+            )
+        if version == 0:
+            self._database.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
+
+    def close(self) -> None:
+        with self._lock:
+            self._database.close()
+
+    # -- rules ---------------------------------------------------------------------------------------------------
+
+    def rules(self) -> dict[str, Rule]:
+        kept = {row[0]: row[1:] for row in self._read("SELECT kind, threshold, enabled FROM rules")}
+        return {
+            kind: Rule(kind, kept.get(kind, (threshold, 1))[0], bool(kept.get(kind, (0, 1))[1]), counts)
+            for kind, (threshold, counts) in KINDS.items()
+        }
+
+    def set_rule(self, kind: str, *, threshold: float, enabled: bool) -> None:
+        if kind not in KINDS:
+            raise UsageError(f"an alert is one of {', '.join(KINDS)}", code="alert-kind")
+        if not 0 <= threshold <= 1e12:
+            raise UsageError("a threshold is a number from 0", code="alert-threshold")
+        with self._transaction() as database:
+            database.execute("INSERT OR REPLACE INTO rules VALUES (?, ?, ?)", (kind, threshold, int(enabled)))
+
+    # -- what holds ----------------------------------------------------------------------------------------------
+
+    def update(self, conditions: Iterable[Condition], now_us: int) -> list[Alert]:
+        """Open and close alerts so that exactly these conditions are open; returns those that changed."""
+        holds = {(each.kind, each.subject): each for each in conditions}
+        changed: list[Alert] = []
+        with self._transaction() as database:
+            for alert in self._alerts("WHERE ended_us IS NULL"):
+                if (alert.kind, alert.subject) in holds:
+                    del holds[alert.kind, alert.subject]
+                else:
+                    database.execute("UPDATE alerts SET ended_us = ? WHERE number = ?", (now_us, alert.number))
+                    changed += self._alerts("WHERE number = ?", (alert.number,))
+            for each in holds.values():
+                cursor = database.execute(
+                    "INSERT INTO alerts (kind, subject, detail, began_us) VALUES (?, ?, ?, ?)",
+                    (each.kind, each.subject, each.detail, now_us),
+                )
+                changed += self._alerts("WHERE number = ?", (cursor.lastrowid,))
+            for alert in changed:
+                self._enqueue(alert, now_us)
+            database.execute(
+                "DELETE FROM alerts WHERE ended_us IS NOT NULL AND number <= (SELECT max(number) FROM alerts) - ?",
+                (CLOSED_KEPT,),
+            )
+        return changed
+
+    def alerts(self, *, only_open: bool = False, limit: int = 100) -> list[Alert]:
+        """Open ones first, then the newest that ended."""
+        where = "WHERE ended_us IS NULL" if only_open else ""
+        with self._lock:
+            return self._alerts(f"{where} ORDER BY ended_us IS NOT NULL, number DESC LIMIT ?", (limit,))
+
+    # -- webhooks ------------------------------------------------------------------------------------------------
+
+    def add_webhook(self, url: str, now_us: int, *, private: bool = False) -> Webhook:
+        """Tell this address of every change from now on. Its secret is told to the caller, and nobody else again."""
+        check_url(url)
+        with self._transaction() as database:
+            if database.execute("SELECT count(*) FROM webhooks").fetchone()[0] >= WEBHOOKS_MAX:
+                raise UsageError(
+                    f"there are {WEBHOOKS_MAX} webhooks already; remove one first", code="webhook-too-many"
+                )
+            secret = secrets.token_urlsafe(32)
+            number = database.execute(
+                "INSERT INTO webhooks (url, secret, private, created_us) VALUES (?, ?, ?, ?)",
+                (url, secret, int(private), now_us),
+            ).lastrowid
+        return next(each for each in self.webhooks() if each.number == number)
+
+    def remove_webhook(self, number: int) -> None:
+        with self._transaction() as database:
+            database.execute("DELETE FROM queue WHERE webhook = ?", (number,))
+            if not database.execute("DELETE FROM webhooks WHERE number = ?", (number,)).rowcount:
+                raise UsageError("there is no such webhook", code="webhook-not-found")
+
+    def webhooks(self) -> list[Webhook]:
+        rows = self._read("SELECT number, url, secret, private, created_us FROM webhooks ORDER BY number")
+        return [Webhook(row[0], row[1], row[2], bool(row[3]), row[4]) for row in rows]
+
+    def test_webhook(self, number: int, now_us: int) -> None:
+        """Put a message that says it is a test into the queue."""
+        if number not in {each.number for each in self.webhooks()}:
+            raise UsageError("there is no such webhook", code="webhook-not-found")
+        with self._transaction():
+            self._put(number, {"event": "test", "at_us": now_us}, now_us)
+
+    def due(self, now_us: int, limit: int = 5) -> list[Message]:
+        """Messages whose time has come, oldest first."""
+        webhooks = {each.number: each for each in self.webhooks()}
+        rows = self._read(
+            "SELECT number, webhook, body, attempts FROM queue WHERE due_us <= ? AND attempts <= ?"
+            " ORDER BY number LIMIT ?",
+            (now_us, len(RETRIES_S), limit),
+        )
+        return [Message(row[0], webhooks[row[1]], row[2].encode(), row[3]) for row in rows if row[1] in webhooks]
+
+    def delivered(self, message: Message) -> None:
+        with self._transaction() as database:
+            database.execute("DELETE FROM queue WHERE number = ?", (message.number,))
+            self._count("delivered")
+
+    def failed(self, message: Message, problem: str, now_us: int) -> None:
+        """Try again later, longer each time; a message that was tried often enough is kept as given up."""
+        with self._transaction() as database:
+            wait_s = RETRIES_S[min(message.attempts, len(RETRIES_S) - 1)]
+            database.execute(
+                "UPDATE queue SET attempts = attempts + 1, due_us = ?, problem = ? WHERE number = ?",
+                (now_us + wait_s * SECOND_US, problem[:200], message.number),
+            )
+            self._count("failed")
+
+    def queue(self) -> list[dict[str, Any]]:
+        """What still waits for a webhook, and what was given up."""
+        rows = self._read("SELECT number, webhook, attempts, due_us, problem FROM queue ORDER BY number DESC LIMIT 100")
+        names = ("number", "webhook", "attempts", "due_us", "problem")
+        return [dict(zip(names, row, strict=True)) | {"given_up": row[2] > len(RETRIES_S)} for row in rows]
+
+    def counts(self) -> dict[str, int]:
+        return {"delivered": 0, "failed": 0, "dropped": 0} | dict(self._read("SELECT name, value FROM counts"))
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _enqueue(self, alert: Alert, now_us: int) -> None:
+        body = {
+            "event": "alert-began" if alert.ended_us is None else "alert-ended", "number": alert.number,
+            "kind": alert.kind, "subject": alert.subject, "detail": alert.detail, "began_us": alert.began_us,
+            "ended_us": alert.ended_us,
+        }  # fmt: skip
+        for (number,) in self._database.execute("SELECT number FROM webhooks").fetchall():
+            self._put(number, body, now_us)
+
+    def _put(self, webhook: int, body: dict[str, Any], now_us: int) -> None:
+        self._database.execute(
+            "INSERT INTO queue (webhook, body, attempts, due_us, problem) VALUES (?, ?, 0, ?, '')",
+            (webhook, json.dumps(body), now_us),
+        )
+        gone = self._database.execute(
+            "DELETE FROM queue WHERE number <= (SELECT max(number) FROM queue) - ?", (QUEUE_MAX,)
+        ).rowcount
+        if gone:
+            self._count("dropped", gone)
+
+    def _count(self, name: str, by: int = 1) -> None:
+        self._database.execute(
+            "INSERT INTO counts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
+            (name, by),
+        )
+
+    def _alerts(self, rest: str, parameters: tuple[object, ...] = ()) -> list[Alert]:
+        rows = self._database.execute(
+            f"SELECT number, kind, subject, detail, began_us, ended_us FROM alerts {rest}",  # noqa: S608 - ours
+            parameters,
+        ).fetchall()
+        return [Alert(*row) for row in rows]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._database
+            except BaseException:
+                self._database.execute("ROLLBACK")
+                raise
+            self._database.execute("COMMIT")
+
+    def _read(self, query: str, parameters: tuple[object, ...] = ()) -> list[Any]:
+        with self._lock:
+            return self._database.execute(query, parameters).fetchall()

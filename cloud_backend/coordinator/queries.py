@@ -1,0 +1,145 @@
+"""Queries: what people asked of the streams beside the program, and as which Spark job it runs.
+
+A query is SQL text or a plan. It is compiled when it is submitted, so that a mistake is told to whoever made it, and
+then wanted as a further job (`cloud_backend.spark.jobs`): the Spark process starts it, beside the program's own job.
+This file keeps who asked what and when; whether it runs is the job directory's to say. A query's rows go to a sink
+of its own name, so two queries never write to one sink.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cloud_backend.coordinator.sql import sql
+from shared.errors import DamagedData, UsageError
+from shared.plan.encoding import decode_plan
+from shared.plan.graph import Plan
+from shared.plan.operators import Subscribe, SyncBack
+from shared.stream.drafts import Program, collecting, stop_collecting
+from shared.stream.schema import Schema
+from shared.stream.sources import stream
+
+FORMAT = 1
+FILE = "queries.sqlite"
+
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS queries (
+  name TEXT PRIMARY KEY, kind TEXT NOT NULL, text TEXT NOT NULL, person TEXT NOT NULL, submitted_us INTEGER NOT NULL,
+  sinks TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+PRAGMA user_version = {FORMAT};
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    name: str
+    kind: str  # sql | plan
+    text: str
+    person: str
+    submitted_us: int
+    sinks: tuple[str, ...]
+
+
+class Queries:
+    """Open the queries at a path, creating the file when it is not there. Safe to share between threads."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._database = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        self._database.execute("PRAGMA journal_mode = WAL")
+        (version,) = self._database.execute("PRAGMA user_version").fetchone()
+        if version not in (0, FORMAT):
+            self._database.close()
+            raise DamagedData(
+                f"{path.name} has format {version}, this version reads {FORMAT}; use the version that wrote it",
+                code="queries-format",
+            )
+        if version == 0:
+            self._database.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
+
+    def close(self) -> None:
+        with self._lock:
+            self._database.close()
+
+    def put(self, query: Query) -> None:
+        """Keep a query; refuses a name or a sink that another one has."""
+        with self._lock:
+            taken = {sink for each in self._all() if each.name != query.name for sink in each.sinks}
+            if self.named(query.name) is not None or taken & set(query.sinks):
+                raise UsageError(
+                    "a query of this name, or one that writes to the same sink, is there already; choose another "
+                    "name, or drop that one",
+                    code="query-name-taken",
+                )
+            self._database.execute(
+                "INSERT INTO queries VALUES (?, ?, ?, ?, ?, ?)",
+                (query.name, query.kind, query.text, query.person, query.submitted_us, "\n".join(query.sinks)),
+            )
+
+    def remove(self, name: str) -> None:
+        with self._lock:
+            self._database.execute("DELETE FROM queries WHERE name = ?", (name,))
+
+    def all(self) -> list[Query]:
+        with self._lock:
+            return self._all()
+
+    def named(self, name: str) -> Query | None:
+        return next((query for query in self._all() if query.name == name), None)
+
+    def _all(self) -> list[Query]:
+        rows = self._database.execute("SELECT * FROM queries ORDER BY submitted_us, name").fetchall()
+        return [Query(*row[:5], tuple(row[5].split("\n"))) for row in rows]
+
+
+def compile_sql(text: str, name: str, edges: Mapping[str, Schema]) -> Plan:
+    """The plan of a query over the edges that devices have declared; its rows go to the sink of its name."""
+    program = Program(name=name)
+    token = collecting(program)
+    try:
+        for edge, schema in edges.items():
+            stream(f"logged {edge}", {field.name: field.kind for field in schema.fields}).sync(edge)
+        sql(text).subscribe(name)
+    finally:
+        stop_collecting(token)
+    return _only_what_is_read(program)
+
+
+def compile_plan(data: bytes) -> Plan:
+    """A plan as `resurge plan --json` prints it, checked."""
+    try:
+        return decode_plan(data)
+    except RecursionError:
+        raise UsageError("the plan is nested too deeply", code="plan-malformed") from None
+
+
+def sinks_of(plan: Plan) -> tuple[str, ...]:
+    return tuple(node.operator.name for node in plan.nodes if isinstance(node.operator, Subscribe | SyncBack))
+
+
+def check_sinks(plan: Plan, taken: Iterable[str]) -> tuple[str, ...]:
+    """The sinks of a plan; refuses one that others write to, and a plan that tells phones something."""
+    sinks = sinks_of(plan)
+    if any(isinstance(node.operator, SyncBack) for node in plan.nodes):
+        raise UsageError(
+            "a query's results stay here; end it with .subscribe(name): what goes back to phones is the program's",
+            code="query-sync-back",
+        )
+    if set(sinks) & set(taken):
+        raise UsageError(
+            "one of its sinks belongs to the program or to another query; name it otherwise", code="query-name-taken"
+        )
+    return sinks
+
+
+def _only_what_is_read(program: Program) -> Plan:
+    """Without the edges the query does not name: a job should not read what nobody asked for."""
+    [sink] = [made for made in program.drafts if isinstance(made.operator, Subscribe)]
+    program.drafts[:] = [sink]
+    return program.plan()

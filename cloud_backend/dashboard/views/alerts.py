@@ -1,0 +1,115 @@
+"""Alerts: which conditions hold now, and the lists that pages and API show."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from cloud_backend.coordinator.alerts import Condition, Rule
+from cloud_backend.dashboard.arrivals import SECOND_US
+from cloud_backend.dashboard.history import HOUR_US
+from cloud_backend.dashboard.sources import Sources
+
+MIB = 1024 * 1024
+
+
+def alerts(sources: Sources, *, limit: int = 100) -> dict[str, Any]:
+    return {
+        "alerts": [asdict(alert) for alert in sources.alerts.alerts(limit=limit)],
+        "rules": [asdict(rule) for rule in sources.alerts.rules().values()],
+    }
+
+
+def webhooks(sources: Sources) -> dict[str, Any]:
+    """Without their secrets: those are told once, when one is added."""
+    known = [
+        {"number": each.number, "url": each.url, "private": each.private, "created_us": each.created_us}
+        for each in sources.alerts.webhooks()
+    ]
+    return {"webhooks": known, "queue": sources.alerts.queue(), "counts": sources.alerts.counts()}
+
+
+def add_webhook(sources: Sources, url: str, *, private: bool) -> dict[str, Any]:
+    added = sources.alerts.add_webhook(url, sources.clock_us(), private=private)
+    return {"number": added.number, "url": added.url, "private": added.private, "secret": added.secret}
+
+
+def conditions(sources: Sources) -> list[Condition]:
+    """Everything that needs attention now, by the rules that are on."""
+    watchers = {"gap": _gaps, "lag": _lags, "ledger": _ledger, "job": _jobs, "disk": _disk}
+    return [
+        condition
+        for kind, rule in sources.alerts.rules().items()
+        if rule.enabled
+        for condition in watchers[kind](sources, rule)
+    ]
+
+
+def _gaps(sources: Sources, rule: Rule) -> Iterator[Condition]:
+    now_us = sources.clock_us()
+    for entry in sources.roster.entries():
+        if entry.revoked_us is None and entry.seen_us is not None:
+            silent_s = (now_us - entry.seen_us) / SECOND_US
+            if silent_s > rule.threshold:
+                detail = f"{entry.name} was not heard for more than {rule.threshold:.0f} s"
+                yield Condition("gap", entry.device.hex(), detail)
+
+
+def _lags(sources: Sources, rule: Rule) -> Iterator[Condition]:
+    """A stream lags when a device that is heard does not come forward; one that is silent is a gap, not a lag."""
+    now_us = sources.clock_us()
+    heard = {
+        (entry.device.hex(), entry.incarnation): entry.name
+        for entry in sources.roster.entries()
+        if entry.revoked_us is None and entry.seen_us is not None and now_us - entry.seen_us < 120 * SECOND_US
+    }
+    with sources.history.lock:
+        edges = list(sources.history.edges.items())
+    for (device, incarnation, edge), known in edges:
+        if (device, incarnation) in heard and now_us - known.frontier_us > rule.threshold * SECOND_US:
+            name = sources.history.names.get(edge, f"{edge:016x}")
+            detail = f"{name} of {heard[device, incarnation]} lags more than {rule.threshold:.0f} s"
+            yield Condition("lag", f"{device}/{edge:016x}", detail)
+
+
+def _ledger(sources: Sources, rule: Rule) -> Iterator[Condition]:
+    newest = sources.clock_us() // HOUR_US
+    given_up: dict[int, int] = {}
+    with sources.history.lock:
+        for (_, _, edge), known in sources.history.edges.items():
+            for hour in (newest, newest - 1):
+                if hour in known.hours:
+                    given_up[edge] = given_up.get(edge, 0) + known.hours[hour].ledgered
+    for edge, elements in given_up.items():
+        if elements > rule.threshold:
+            name = sources.history.names.get(edge, f"{edge:016x}")
+            yield Condition(
+                "ledger", f"{edge:016x}", f"more than {rule.threshold:.0f} elements of {name} were given up"
+            )
+
+
+def _jobs(sources: Sources, _: Rule) -> Iterator[Condition]:
+    for name, state in {} if sources.jobs is None else sources.jobs.status().items():
+        if state["state"] in ("failed", "fenced"):
+            yield Condition("job", name, f"job {name} {state['state']}")
+    for name, store in sources.stores().items():
+        for vertex in _parked(store):
+            yield Condition("job", f"{name}/{vertex}", f"vertex {vertex} of job {name} is parked")
+
+
+def _parked(store: Path) -> list[str]:
+    """Vertices the job has given up on, as it last said."""
+    try:
+        said = json.loads((store / "status.json").read_bytes())
+    except (OSError, ValueError):
+        return []
+    return sorted(said.get("parked", {}))
+
+
+def _disk(sources: Sources, rule: Rule) -> Iterator[Condition]:
+    if shutil.disk_usage(sources.home).free / MIB < rule.threshold:
+        yield Condition("disk", "home", f"less than {rule.threshold:.0f} MiB are free on the disk of the log")
