@@ -169,11 +169,6 @@ def _windows(node: Node, source: StreamType, needed: Mapping[int, frozenset[str]
 
 def _applied(operator: op.Apply, inputs: list[StreamType]) -> Operator:
     if operator.window is not None:
-        if operator.config:
-            raise UsageError(
-                f"operator type {operator.operator!r} works on windows and cannot take a config stream; join it first",
-                code="engine-operator",
-            )
         function = window_function(operator)
         return windows_over(operator.window, (), function, inputs[0], lateness_us=0, complete=False)
     kind = operator_type(operator.operator, operator.operator_version)

@@ -288,6 +288,12 @@ def _applied(operator: op.Apply, inputs: tuple[StreamType, ...]) -> StreamType:
         )
     if operator.window is not None:
         check_window(operator.window)
+        if operator.config:
+            raise UsageError(
+                f"operator type {kind.name!r} works on windows and takes no config stream: a window may see several "
+                "settings. Use .with_latest(config) before the window, and read the settings as columns",
+                code="operator-config",
+            )
     parameters_of(kind, dict(operator.parameters))
     streams = inputs[:-1] if operator.config else inputs
     for (port, schema), stream in zip(kind.inputs, streams, strict=True):

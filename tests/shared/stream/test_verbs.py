@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 import resurge as rs
@@ -31,6 +32,11 @@ class Scale:
 
     def restore(self, state):
         self.factor, self.seen = json.loads(state)
+
+
+@rs.operator("verbs_width", takes={"v": "float64"}, gives={"range": "float64"}, over="window")
+def value_range(window: dict[str, np.ndarray], *, by: float = 1.0) -> dict[str, float]:
+    return {"range": by * float(window["v"].max() - window["v"].min())}
 
 
 @rs.operator(
@@ -195,6 +201,10 @@ def test_feedback_attenuates_a_sensor_through_a_cycle() -> None:
         (lambda: x().apply("verbs_scale", factor="two"), "operator-parameter"),
         (lambda: x().apply("verbs_skale"), "operator-unknown"),
         (lambda: x().sliding(count=2).apply("verbs_scale"), "operator-form"),
+        (
+            lambda: x().sliding(count=2).apply("verbs_width", config=rs.stream("c", {"by": "float64"})),
+            "operator-config",
+        ),
         (lambda: x().select("w").apply("verbs_scale"), "graph-alphabet"),
         (lambda: x().apply("verbs_scale", config=rs.stream("c", {"colour": "str"})), "graph-alphabet"),
         (lambda: x().apply("verbs_split").port("middle"), "graph-port"),
