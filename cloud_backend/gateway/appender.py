@@ -57,7 +57,7 @@ class Appender:
         self._task: asyncio.Task[None] | None = None
         self._broken: Unavailable | None = None
 
-    def submit(self, body: bytes, decided: Decided) -> None:
+    def submit(self, body: bytes | memoryview, decided: Decided) -> None:
         """Decide one body; `decided` gets the reply once everything it rests on is durable, or why there is none."""
         if self._broken is not None:
             decided(self._broken)
@@ -102,7 +102,7 @@ class Appender:
                 if step.persist:
                     try:
                         at_us = time.time_ns() // 1000
-                        self._log.append([Record(at_us, record.frame) for record in step.persist])
+                        self._log.append([Record(at_us, record.frame, record.digest) for record in step.persist])
                         group = self._log.take()
                         started = time.monotonic()
                         await loop.run_in_executor(self._disk, self._log.commit, group)

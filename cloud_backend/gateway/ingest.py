@@ -90,13 +90,13 @@ class Ingest:
     def release(self, length: int) -> None:
         self._in_flight -= length
 
-    def submit(self, body: bytes, decided: Decided) -> None:
+    def submit(self, body: bytes | memoryview, decided: Decided) -> None:
         """Hand in a whole body; `decided` hears its outcome once all it rests on is durable. Problem if its device is
         too fast."""
         if is_envelope(body):
-            device = self._sessions.device_of(body)
-            if device is not None:
-                self._charge(device, len(body))
+            session = self._sessions.claimed(body)
+            if session is not None:
+                self._charge(session.device, len(body))
         self._appender.submit(body, decided)
 
     def answer(self, reply: Reply, address: str) -> Answer:

@@ -66,10 +66,15 @@ class Allowance:
         """0 and the price is paid, or the seconds until it could be and nothing is."""
         passed = now - self._at
         self._at = now
-        have_exchanges = min(exchanges.burst, self._exchanges + passed * exchanges.per_s) - 1.0
-        have_bytes = min(volume.burst, self._bytes + passed * volume.per_s) - min(size, volume.burst)
-        if have_exchanges >= 0 and have_bytes >= 0:
-            self._exchanges, self._bytes = have_exchanges, have_bytes
+        have_exchanges = self._exchanges + passed * exchanges.per_s
+        if have_exchanges > exchanges.burst:  # noqa: PLR1730 - min() would cost as much as all the rest here
+            have_exchanges = exchanges.burst
+        have_bytes = self._bytes + passed * volume.per_s
+        if have_bytes > volume.burst:  # noqa: PLR1730
+            have_bytes = volume.burst
+        price = size if size < volume.burst else volume.burst
+        if have_exchanges >= 1.0 and have_bytes >= price:
+            self._exchanges, self._bytes = have_exchanges - 1.0, have_bytes - price
             return 0.0
-        self._exchanges, self._bytes = have_exchanges + 1.0, have_bytes + min(size, volume.burst)
-        return max(-have_exchanges / exchanges.per_s, -have_bytes / volume.per_s)
+        self._exchanges, self._bytes = have_exchanges, have_bytes
+        return max((1.0 - have_exchanges) / exchanges.per_s, (price - have_bytes) / volume.per_s)

@@ -36,6 +36,10 @@ class CopiedFile:
         for file in self._files:
             file.write(offset, data)
 
+    def write_parts(self, offset: int, parts: Sequence[bytes]) -> None:
+        for file in self._files:
+            file.write_parts(offset, parts)
+
     def size(self) -> int:
         return self._files[0].size()
 

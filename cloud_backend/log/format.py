@@ -6,8 +6,9 @@ as the record is kept. Three checks overlap on purpose:
 - the record header's checksum covers its own offset, so a record that was copied, moved or left behind
   elsewhere is not taken for one that belongs here, and a length is bounded before it is believed;
 - the frame inside brings its own checksum, so one record can be checked without its neighbours;
-- each record carries SHA-256 over its predecessor's hash, its header and its frame, and a segment carries its
-  predecessor's last hash: nothing in the middle can be changed, dropped or swapped without breaking the rest.
+- each record carries SHA-256 over its predecessor's hash, its own fields, its frame's header and the SHA-256 of its
+  frame's payload, and a segment carries its predecessor's last hash: nothing in the middle can be changed, dropped or
+  swapped without breaking the rest. The payload's digest is the one the seal of its exchange was checked with.
 
 `AFTER_SYNC` marks the first record written after a sync had returned. It is what tells damage from a torn
 write: bytes after the last such record may never have reached the disk, bytes before it did.
@@ -19,11 +20,11 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from shared.errors import DamagedData
 from shared.wire.frame import HEADER_BYTES as FRAME_HEADER_BYTES
-from shared.wire.frame import PAYLOAD_BYTES_MAX
+from shared.wire.frame import PAYLOAD_BYTES_MAX, payload_digest
 
 SEGMENT_MAGIC = b"RSLG"
 RECORD_MAGIC = b"RSrc"
@@ -52,6 +53,7 @@ class Record:
 
     received_us: int
     frame: bytes
+    digest: bytes | None = field(default=None, compare=False)  # of the frame's payload, where it is known already
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,11 @@ def encode_segment_header(base: int, previous: bytes, index: bytes) -> bytes:
     return body + CHECKSUM.pack(zlib.crc32(body))
 
 
+def segment_chain(header: bytes) -> bytes:
+    """Where the chain of the segment with this header starts."""
+    return hashlib.sha256(header).digest()
+
+
 def decode_segment_header(data: bytes, base: int) -> SegmentHeader:
     """Data starts at the segment's first byte and may go on after the header."""
     name = segment_name(base)
@@ -115,21 +122,19 @@ def decode_segment_header(data: bytes, base: int) -> SegmentHeader:
             code="log-segment-version",
         )
     index = bytes(data[SEGMENT_HEADER.size : end])
-    return SegmentHeader(base, previous, index, length, hashlib.sha256(data[:length]).digest())
+    return SegmentHeader(base, previous, index, length, segment_chain(data[:length]))
 
 
 def encode_record(record: Record, offset: int, chain: bytes, flags: int) -> tuple[bytes, bytes]:
     """The record's header, to be followed by its frame, and the chain after it."""
-    fields = RECORD_FIELDS.pack(RECORD_MAGIC, flags, b"\0\0\0", len(record.frame), record.received_us, offset)
-    after = next_chain(chain, fields, record.frame)
+    frame = record.frame
+    fields = RECORD_FIELDS.pack(RECORD_MAGIC, flags, b"\0\0\0", len(frame), record.received_us, offset)
+    digest = record.digest
+    if digest is None:
+        digest = payload_digest(memoryview(frame)[FRAME_HEADER_BYTES:])
+    after = hashlib.sha256(b"".join((chain, fields, frame[:FRAME_HEADER_BYTES], digest))).digest()
     header = fields + after
     return header + CHECKSUM.pack(zlib.crc32(header)), after
-
-
-def next_chain(chain: bytes, fields: bytes, frame: bytes | memoryview) -> bytes:
-    digest = hashlib.sha256(chain + fields)
-    digest.update(frame)
-    return digest.digest()
 
 
 def decode_record_header(data: bytes | memoryview, position: int, offset: int) -> RecordHeader | None:
@@ -151,8 +156,12 @@ def record_is_whole(data: bytes | memoryview, position: int, header: RecordHeade
     end = position + header.length
     if end > len(data):
         return False
-    fields = bytes(data[position : position + RECORD_FIELDS.size])
-    return next_chain(chain, fields, data[position + RECORD_HEADER_BYTES : end]) == header.chain
+    view = memoryview(data)
+    fields = view[position : position + RECORD_FIELDS.size]
+    start = position + RECORD_HEADER_BYTES
+    payload = min(start + FRAME_HEADER_BYTES, end)
+    digest = payload_digest(view[payload:end])
+    return hashlib.sha256(b"".join((chain, fields, view[start:payload], digest))).digest() == header.chain
 
 
 def synced_record_after(data: bytes, position: int, base: int) -> int | None:

@@ -1,9 +1,10 @@
 """The ingest log: every acknowledged batch and tombstone, once, in the order it was made durable.
 
-One process appends. `append` only decides: it checks each frame against the index, gives it an offset and keeps
-it in memory. `sync` writes everything appended since the last sync as one group and returns when the disk has it:
-the price of a sync is shared by all who wait for it. A driver that wants to go on deciding while the disk works
-calls the two halves itself: `take` in the deciding thread, `commit` in another.
+One process appends. `append` only decides: it checks each frame against the index, gives it an offset and its place in
+the chain, and keeps it in memory. `sync` writes everything appended since the last sync as one group and returns when
+the disk has it: the price of a sync is shared by all who wait for it. A driver that wants to go on deciding while the
+disk works calls the two halves itself: `take` in the deciding thread, `commit` in another. All that is left for
+`commit` are system calls: a thread that computed there would take turns with the deciding one.
 
 The rule that must never break: an acknowledgement leaves only after the commit of its group returned. After a
 commit that failed nobody knows what the disk holds, and asking it again may answer "fine" for pages it has
@@ -32,7 +33,7 @@ from cloud_backend.log.format import (
     decode_segment_header,
     encode_record,
     encode_segment_header,
-    header_length,
+    segment_chain,
     segment_name,
     synced_record_after,
 )
@@ -43,7 +44,6 @@ from shared.identity import EdgeKey
 from shared.spool.disk import Disk, File
 
 SEGMENT_BYTES = 64 * 1024 * 1024
-WRITE_BYTES = 256 * 1024  # of a large group at a time, while what was just hashed is still in the processor's cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +51,17 @@ class Group:
     """Records that become durable together, and the segment that follows them if theirs is full."""
 
     start: int
+    end: int
     records: tuple[Record, ...]
-    next_index: bytes | None = None
-    seal: bool = False
+    parts: tuple[bytes, ...]  # what is written from `start` on: the header and frame of each record
+    next_header: bytes | None = None  # the whole header of the segment that starts at `end`
 
     def __bool__(self) -> bool:
-        return bool(self.records) or self.next_index is not None or self.seal
+        return bool(self.parts) or self.next_header is not None
 
     @property
     def bytes(self) -> int:
-        return sum(len(record.frame) for record in self.records)
+        return self.end - self.start
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ class Log:
     ) -> None:
         self._disk = disk
         self._base = base
+        self._decided_base = base  # of the segment in which the next record goes; ahead of `base` while one is made
         self._file = file
         self._index = index
         self._chain = chain
@@ -88,6 +90,7 @@ class Log:
         self._segment_bytes = segment_bytes
         self._reserved = file.size()  # bytes of the file already written, as zeros if not as records
         self._pending: list[Record] = []
+        self._parts: list[bytes] = []  # what is written for them
         self._pending_start = end
         self._committing = False
         self._stopped = False
@@ -104,8 +107,11 @@ class Log:
             disk.sync()
             removed = True
         if not found:
-            file, chain, length = _create_segment(disk, 0, GENESIS, b"")
-            log = Log(disk, base=0, file=file, index=Index(), chain=chain, end=length, segment_bytes=segment_bytes)
+            header = encode_segment_header(0, GENESIS, b"")
+            log = Log(
+                disk, base=0, file=_create_segment(disk, 0, header), index=Index(), chain=segment_chain(header),
+                end=len(header), segment_bytes=segment_bytes,
+            )  # fmt: skip
             log.recovery = Recovery(1, 0, removed)
             return log
         _check_joined(disk, found)
@@ -159,9 +165,8 @@ class Log:
         offsets: list[int] = []
         for record in records:
             self._index.apply(record.frame)
-            self._pending.append(record)
             offsets.append(self._end)
-            self._end += RECORD_HEADER_BYTES + len(record.frame)
+            self._add(record, 0)
         return offsets
 
     def sync(self) -> None:
@@ -173,24 +178,34 @@ class Log:
         self._check_running()
         if self._committing:
             raise BrokenInvariant("a group is still being committed", code="log-group-open")
-        group = Group(self._pending_start, tuple(self._pending))
-        if self._end - self._base >= self._segment_bytes:
+        end, next_header = self._end, None
+        if end - self._decided_base >= self._segment_bytes:
             # The next segment's index is as of now: what is appended while this group commits comes after it.
-            group = Group(group.start, group.records, self._index.encode())
-            self._end += header_length(len(group.next_index or b""))
-        self._pending = []
+            next_header = encode_segment_header(end, self._chain, self._index.encode())
+            self._chain = segment_chain(next_header)
+            self._decided_base = end
+            self._end += len(next_header)
+        group = Group(self._pending_start, end, tuple(self._pending), tuple(self._parts), next_header)
+        self._pending, self._parts = [], []
         self._pending_start = self._end
         self._committing = bool(group)
         return group
+
+    def _add(self, record: Record, flags: int) -> None:
+        if not self._parts:
+            flags |= AFTER_SYNC  # the group before this one is synced before this one is taken
+        header, self._chain = encode_record(record, self._end, self._chain, flags)
+        self._pending.append(record)
+        self._parts += (header, record.frame)
+        self._end += RECORD_HEADER_BYTES + len(record.frame)
 
     def commit(self, group: Group) -> None:
         """Write and sync a group; on any failure the log stops, see the head of this file."""
         if not group:
             return
         try:
-            end = self._write(group)
-            if group.next_index is not None:
-                end = self._roll(end, group.next_index)
+            self._write(group)
+            end = group.end if group.next_header is None else self._roll(group.end, group.next_header)
         except OSError as error:
             self._stopped = True
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -250,48 +265,31 @@ class Log:
         """Make what is left durable and put a seal behind it; a stopped log is only closed."""
         if not self._stopped:
             self.sync()
-            self._committing = True
-            self.commit(Group(self._end, (), seal=True))
+            self._add(Record(0, b""), SEAL)
+            self.sync()
         self._file.close()
 
-    def _write(self, group: Group) -> int:
-        """Put the group's bytes at their place and sync; returns the offset after them."""
-        parts: list[bytes] = []
-        offset = written = group.start
-        flags = AFTER_SYNC  # the group before this one was synced before this one was taken
-        chain = self._chain
-        for record in (*group.records, Record(0, b"")) if group.seal else group.records:
-            if not record.frame:
-                flags |= SEAL
-            header, chain = encode_record(record, offset, chain, flags)
-            parts += (header, record.frame)
-            offset += RECORD_HEADER_BYTES + len(record.frame)
-            flags = 0
-            if offset - written >= WRITE_BYTES:
-                self._file.write(written - self._base, b"".join(parts))
-                parts.clear()
-                written = offset
-        if parts:
-            self._file.write(written - self._base, b"".join(parts))
-        if offset > group.start and group.next_index is None:
+    def _write(self, group: Group) -> None:
+        """Put the group's bytes at their place and sync."""
+        if group.parts:
+            self._file.write_parts(group.start - self._base, group.parts)
+            self._reserved = max(self._reserved, group.end - self._base)
+        if group.next_header is None:
             self._syncing = True
             self._file.sync()
             self._syncing = False
-        self._chain = chain
-        self._reserved = max(self._reserved, offset - self._base)
-        return offset
 
-    def _roll(self, end: int, index: bytes) -> int:
+    def _roll(self, end: int, header: bytes) -> int:
         """Close the segment at this end and start the next; the old one is whole on disk before the new one exists."""
         self._file.truncate(end - self._base)
         self._syncing = True
         self._file.sync()
         self._syncing = False
         self._file.close()
-        self._file, self._chain, length = _create_segment(self._disk, end, self._chain, index)
+        self._file = _create_segment(self._disk, end, header)
         self._base = end
-        self._reserved = length
-        return end + length
+        self._reserved = len(header)
+        return end + len(header)
 
     def _check_running(self) -> None:
         if self._stopped:
@@ -301,15 +299,13 @@ class Log:
             )
 
 
-def _create_segment(disk: Disk, base: int, previous: bytes, index: bytes) -> tuple[File, bytes, int]:
-    data = encode_segment_header(base, previous, index)
+def _create_segment(disk: Disk, base: int, header: bytes) -> File:
     file = disk.open(segment_name(base), create=True)
     file.truncate(0)
-    file.write(0, data)
+    file.write(0, header)
     file.sync()
     disk.sync()
-    header = decode_segment_header(data, base)
-    return file, header.chain, header.length
+    return file
 
 
 def _is_unfinished(disk: Disk, base: int) -> bool:

@@ -64,7 +64,7 @@ class Cloud:
     def exchange(self, body: bytes, now: float) -> bytes:
         self.receiver.receive(Arrival(None, body), now)
         step = self.receiver.step(now)
-        self.log.append([Record(int(now * 1e6), record.frame) for record in step.persist])
+        self.log.append([Record(int(now * 1e6), record.frame, record.digest) for record in step.persist])
         self.log.sync()
         return step.send[0].body
 

@@ -7,8 +7,12 @@ through this port so that the same code meets both.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
+
+PARTS_MAX = 1024  # IOV_MAX of Linux and macOS
+_pwritev = getattr(os, "pwritev", None)  # macOS 11 has it, Android has it from API level 24 on
 
 
 class File(Protocol):
@@ -19,6 +23,10 @@ class File(Protocol):
         ...
 
     def write(self, offset: int, data: bytes | bytearray | memoryview) -> None: ...
+
+    def write_parts(self, offset: int, parts: Sequence[bytes]) -> None:
+        """Write these one after the other; like one write, but nobody joins them."""
+        ...
 
     def size(self) -> int: ...
 
@@ -71,6 +79,18 @@ class PosixFile:
             written = os.pwrite(self._fd, view, offset)
             view = view[written:]
             offset += written
+
+    def write_parts(self, offset: int, parts: Sequence[bytes]) -> None:
+        if _pwritev is None:
+            self.write(offset, b"".join(parts))
+            return
+        for start in range(0, len(parts), PARTS_MAX):
+            some = parts[start : start + PARTS_MAX]
+            length = sum(map(len, some))
+            written = _pwritev(self._fd, some, offset)
+            if written < length:  # a full disk, or a signal: the rest, as far as it goes
+                self.write(offset + written, memoryview(b"".join(some))[written:])
+            offset += length
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size

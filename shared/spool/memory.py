@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class MemoryFile:
     def __init__(self) -> None:
@@ -14,6 +16,9 @@ class MemoryFile:
         if len(self.content) < offset:
             self.content.extend(bytes(offset - len(self.content)))
         self.content[offset : offset + len(data)] = data
+
+    def write_parts(self, offset: int, parts: Sequence[bytes]) -> None:
+        self.write(offset, b"".join(parts))
 
     def size(self) -> int:
         return len(self.content)

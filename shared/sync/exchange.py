@@ -6,7 +6,7 @@ This runs for every exchange of every device, so there is no object per frame he
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -23,7 +23,7 @@ EDGES_PER_DEVICE_MAX = 1024
 # A member of an IntEnum compares an order of magnitude slower than an int.
 _DATA, _TOMBSTONE, _FRONTIER = int(FrameType.DATA), int(FrameType.TOMBSTONE), int(FrameType.FRONTIER)
 _DECLARE, _CHAIN, _PREVIEW = int(FrameType.DECLARE), int(FrameType.CHAIN), int(FrameType.PREVIEW)
-_STATUS, _RESULT_RECEIPT = int(FrameType.STATUS), int(FrameType.RESULT_RECEIPT)
+_REPORTS = frozenset({int(FrameType.STATUS), int(FrameType.RESULT_RECEIPT)})
 _NEXT, _DUPLICATE, _GAP = int(Meeting.NEXT), int(Meeting.DUPLICATE), int(Meeting.GAP)
 
 
@@ -45,6 +45,7 @@ class LogRecord(NamedTuple):
     lo: int
     hi: int
     kind: int
+    digest: bytes  # of the frame's payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,32 +103,39 @@ class Exchange:
         self.results_through = 0
         self.plan_version: int | None = None
 
-    def read(self, frames: memoryview) -> Exchange:
-        session = self._session
-        offset, end = 0, len(frames)
-        while offset < end:
+    def read(self, frames: memoryview, digests: Iterable[bytes]) -> Exchange:
+        """`digests` are those of the frames' payloads, in order."""
+        session, edges = self._session, self._edges
+        device, current = session.device, session.incarnation
+        offset = 0
+        for digest in digests:
             kind, _, _, _, incarnation, source, number, lo, count, length, frontier = read_header(frames, offset)
             start, offset = offset, offset + HEADER_BYTES + length
-            if source != session.device:
+            if source != device:
                 raise PeerError("a frame of another device in this session", code="sync-identity")
-            if kind in (_STATUS, _RESULT_RECEIPT):
+            if kind in _REPORTS:
                 self._report(frames, start)
                 continue
-            if incarnation != session.incarnation:
+            if incarnation != current:
                 raise PeerError("a frame of another incarnation in this session", code="sync-identity")
-            edge = self._edges.get(number) or self._new_edge(number)
+            edge = edges.get(number) or self._new_edge(number)
             if kind == _DATA:
-                self._check_data(frames[start:offset], number, count)
-                self._number(edge, frames[start:offset], kind, lo, lo + count)
+                if length < DATA_PREFIX.size or not count:
+                    raise PeerError("a DATA frame covers at least one element and has a prefix", code="message-data")
+                schema_id, _, rows = DATA_PREFIX.unpack_from(frames, start + HEADER_BYTES)
+                if rows > count:
+                    raise PeerError(f"{rows} rows in a range of {count} elements", code="message-data")
+                self._check_declared(number, schema_id)
+                self._number(edge, LogRecord(bytes(frames[start:offset]), edge.key, lo, lo + count, kind, digest))
             elif kind == _TOMBSTONE:
                 Lost.of(decode_one(frames, start)[0])
-                self._number(edge, frames[start:offset], kind, lo, lo + count)
+                self._number(edge, LogRecord(bytes(frames[start:offset]), edge.key, lo, lo + count, kind, digest))
             elif kind == _DECLARE:
-                self._declare(edge, frames, start)
+                self._declare(edge, frames, start, digest)
             elif kind == _FRONTIER:
-                self._advance(edge, frames[start:offset], lo, frontier)
+                self._advance(edge, frames[start:offset], lo, frontier, digest)
             elif kind == _CHAIN:
-                self._chain(edge, frames, start)
+                self._chain(edge, frames, start, digest)
             elif kind == _PREVIEW:
                 self.events.append(PreviewReceived(Preview.of(decode_one(frames, start)[0])))
             else:
@@ -141,22 +149,17 @@ class Exchange:
         edge = self._edges[number] = EdgeMark(key, self._index.high_water(key))
         return edge
 
-    def _check_data(self, frame: memoryview, number: int, count: int) -> None:
-        if len(frame) < HEADER_BYTES + DATA_PREFIX.size or not count:
-            raise PeerError("a DATA frame covers at least one element and has a prefix", code="message-data")
-        schema_id, _, rows = DATA_PREFIX.unpack_from(frame, HEADER_BYTES)
-        if rows > count:
-            raise PeerError(f"{rows} rows in a range of {count} elements", code="message-data")
+    def _check_declared(self, number: int, schema_id: int) -> None:
         identity = (number, schema_id)
         if identity not in self._session.declared and identity not in self.declared:
             raise PeerError("a batch came before the declaration of its schema; declare it", code="sync-undeclared")
 
-    def _number(self, edge: EdgeMark, frame: memoryview, kind: int, lo: int, hi: int) -> None:
-        number = edge.key.edge
+    def _number(self, edge: EdgeMark, record: LogRecord) -> None:
+        number, lo, hi = edge.key.edge, record.lo, record.hi
         mark = self.marks.get(number, edge.mark)
         meeting = meet(lo, hi, mark)
         if meeting == _NEXT:
-            self.records.append(LogRecord(bytes(frame), edge.key, lo, hi, kind))
+            self.records.append(record)
             self.elements += hi - lo
             mark = hi
         elif meeting == _DUPLICATE:
@@ -170,7 +173,7 @@ class Exchange:
             )
         self.marks[number] = mark
 
-    def _declare(self, edge: EdgeMark, frames: memoryview, start: int) -> None:
+    def _declare(self, edge: EdgeMark, frames: memoryview, start: int, digest: bytes) -> None:
         frame, end = decode_one(frames, start)
         declare = Declare.of(frame)
         if edge_id(declare.name) != edge.key.edge:
@@ -179,17 +182,17 @@ class Exchange:
         mark = self.marks.setdefault(edge.key.edge, edge.mark)
         if identity not in self._session.declared and identity not in self.declared:
             self.declared.add(identity)
-            self.records.append(LogRecord(bytes(frames[start:end]), edge.key, mark, mark, _DECLARE))
+            self.records.append(LogRecord(bytes(frames[start:end]), edge.key, mark, mark, _DECLARE, digest))
 
-    def _advance(self, edge: EdgeMark, frame: memoryview, seq: int, frontier_us: int) -> None:
+    def _advance(self, edge: EdgeMark, frame: memoryview, seq: int, frontier_us: int, digest: bytes) -> None:
         number = edge.key.edge
         mark = self.marks.setdefault(number, edge.mark)
         # Behind a gap it would promise for elements that are not here yet; repeated it would only fill the log.
         if seq <= mark and frontier_us > self.frontiers.get(number, edge.frontier_us):
             self.frontiers[number] = frontier_us
-            self.records.append(LogRecord(bytes(frame), edge.key, mark, mark, _FRONTIER))
+            self.records.append(LogRecord(bytes(frame), edge.key, mark, mark, _FRONTIER, digest))
 
-    def _chain(self, edge: EdgeMark, frames: memoryview, start: int) -> None:
+    def _chain(self, edge: EdgeMark, frames: memoryview, start: int, digest: bytes) -> None:
         frame, end = decode_one(frames, start)
         chain = Chain.of(frame)
         number = edge.key.edge
@@ -199,7 +202,7 @@ class Exchange:
         if not self._signatures.verify(self._session.public_key, chain.signed(), chain.signature):
             raise PeerError("the signature over a run of batches is wrong", code="sync-chain-signature")
         self.chains[number] = chain.hi
-        self.records.append(LogRecord(bytes(frames[start:end]), edge.key, mark, mark, _CHAIN))
+        self.records.append(LogRecord(bytes(frames[start:end]), edge.key, mark, mark, _CHAIN, digest))
 
     def _report(self, frames: memoryview, start: int) -> None:
         frame, _ = decode_one(frames, start)

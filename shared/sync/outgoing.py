@@ -14,7 +14,7 @@ from shared.stream.schema import Schema
 from shared.sync.effects import Refused
 from shared.sync.provenance import SignedRun
 from shared.sync.session import DeviceSession
-from shared.wire.frame import Frame, encode
+from shared.wire.frame import Frame, Parts, encode, encode_parts
 from shared.wire.messages import Data, Declare, Frontier, Lost, Preview
 
 
@@ -53,7 +53,7 @@ class Outstanding:
 
     deadline: float
     hello: bool = False
-    numbered: list[Frame] = field(default_factory=list)
+    numbered: list[tuple[Frame, bytes]] = field(default_factory=list)  # each with its payload's digest
     declared: set[tuple[int, int]] = field(default_factory=set)
     asked: set[EdgeId] = field(default_factory=set)  # how much the gateway has of these
     frontiers: dict[EdgeId, int] = field(default_factory=dict)
@@ -74,14 +74,14 @@ class Composer:
         self.forgotten: dict[EdgeId, tuple[int, int]] = {}  # acknowledged once, and lost by the gateway
         self.one_at_a_time = False  # something in an exchange was poison: find out what
 
-    def compose(self, edges: Iterable[OutgoingEdge], outstanding: Outstanding, budget: int) -> list[bytes]:
+    def compose(self, edges: Iterable[OutgoingEdge], outstanding: Outstanding, budget: int) -> list[bytes | Parts]:
         """The frames to send now, noted in `outstanding`; dearer edges first."""
-        frames: list[bytes] = []
+        frames: list[bytes | Parts] = []
         for edge in sorted(edges, key=lambda edge: (-edge.policy.priority, edge.name)):
             budget = self._fill(edge, outstanding, frames, budget)
         return frames
 
-    def _fill(self, edge: OutgoingEdge, outstanding: Outstanding, frames: list[bytes], budget: int) -> int:
+    def _fill(self, edge: OutgoingEdge, outstanding: Outstanding, frames: list[bytes | Parts], budget: int) -> int:
         """Add what fits of one edge; returns the bytes left. At least one entry goes whatever its size."""
         session = self._session
         if not edge.met:
@@ -111,10 +111,10 @@ class Composer:
             if frame is None:
                 complete = False
                 break
-            encoded = encode(frame)
-            frames.append(encoded)
-            outstanding.numbered.append(frame)
-            budget -= len(encoded)
+            parts = encode_parts(frame)
+            frames.append(parts)
+            outstanding.numbered.append((frame, parts.digest))
+            budget -= len(parts.header) + len(parts.payload)
             self._spool.sent(edge.number, entry.hi)
         if complete:
             edge.waiting_since, edge.waiting_rows, edge.waiting_bytes = None, 0, 0
@@ -131,7 +131,7 @@ class Composer:
         return budget
 
     def _numbered(
-        self, edge: OutgoingEdge, entry: Entry, outstanding: Outstanding, frames: list[bytes]
+        self, edge: OutgoingEdge, entry: Entry, outstanding: Outstanding, frames: list[bytes | Parts]
     ) -> Frame | None:
         """The entry as a frame, its declaration before it; None when it cannot go now."""
         device, incarnation = self._session.device, self._session.incarnation

@@ -38,18 +38,19 @@ class SignedRun:
         self._digest = EMPTY
         self._batches = 0
 
-    def advance(self, frames: Sequence[Frame], through: int) -> None:
-        """These frames were sent in order and the receipt says `through`: those below it join the run.
+    def advance(self, sent: Sequence[tuple[Frame, bytes]], through: int) -> None:
+        """These frames, each with its payload's digest, were sent in order and the receipt says `through`: those below
+        it join the run.
 
         A receipt also settles the signature that went with the exchange.
         """
         self._waiting = None
-        for frame in frames:
+        for frame, digest in sent:
             if frame.seq + frame.count > through or frame.seq < self._hi:
                 continue
             if frame.seq != self._hi:
                 self._restart(frame.seq)
-            self._digest = chain_digest(self._digest, frame)
+            self._digest = chain_digest(self._digest, frame, digest)
             self._hi = frame.seq + frame.count
             self._batches += 1
 

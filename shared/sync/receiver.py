@@ -98,13 +98,13 @@ class Receiver:
             if not is_envelope(body):
                 self._send.append(Reply(handle, self._sessions.greet(body, now)))
                 return
-            session, counter, fresh, frames = self._sessions.open(body, now)
+            session, counter, fresh, frames, digests = self._sessions.open(body, now)
         except PeerError as error:
             self._send.append(Reply(handle, bare_refusal(error.code, error.message), error.code))
             return
         edges = self._edges(session)
         try:
-            exchange = Exchange(session, edges, self._index, self._signatures).read(frames) if fresh else None
+            exchange = Exchange(session, edges, self._index, self._signatures).read(frames, digests) if fresh else None
         except PeerError as error:
             refusal = encode(Refusal(session.device, error.code, error.message).frame())
             self._send.append(Reply(handle, session.seal(counter, (refusal,)), error.code))
@@ -155,18 +155,26 @@ class Receiver:
     def _apply(self, session: GatewaySession, counter: int, edges: dict[int, EdgeMark], exchange: Exchange) -> None:
         for number, mark in exchange.marks.items():
             edges[number].mark = mark
-        for number, frontier_us in exchange.frontiers.items():
-            edges[number].frontier_us = frontier_us
-        for number, through in exchange.chains.items():
-            edges[number].chain_through = through
-        session.declared |= exchange.declared
+        if exchange.frontiers:
+            for number, frontier_us in exchange.frontiers.items():
+                edges[number].frontier_us = frontier_us
+        if exchange.chains:
+            for number, through in exchange.chains.items():
+                edges[number].chain_through = through
+        if exchange.declared:
+            session.declared |= exchange.declared
         session.results_through = max(session.results_through, exchange.results_through)
         if exchange.plan_version is not None:
             session.plan_version = exchange.plan_version
         self._persist += exchange.records
-        self._events += exchange.events
-        counts = exchange.elements, exchange.duplicates, exchange.gaps
-        self._events.append(ExchangeApplied(session.device, session.incarnation, session.id, counter, *counts))
+        if exchange.events:
+            self._events += exchange.events
+        self._events.append(
+            ExchangeApplied(
+                session.device, session.incarnation, session.id, counter,
+                exchange.elements, exchange.duplicates, exchange.gaps,
+            )
+        )  # fmt: skip
 
     def _answer(
         self, session: GatewaySession, edges: dict[int, EdgeMark], touched: Mapping[int, object], fresh: bool

@@ -55,7 +55,7 @@ from shared.sync.pacing import Conditions, Pacing, stretch
 from shared.sync.provenance import SignedRun
 from shared.sync.session import DeviceSession
 from shared.wire.envelope import is_envelope
-from shared.wire.frame import Frame, FrameType, decode_all, decode_one, encode
+from shared.wire.frame import Frame, FrameType, Parts, decode_all, decode_one, encode
 from shared.wire.messages import (
     Hint,
     PlanMessage,
@@ -279,9 +279,9 @@ class Sender:
             return self._session.hello()
         return self._session.seal(self._exchange(self._outstanding, now))
 
-    def _exchange(self, outstanding: Outstanding, now: float) -> list[bytes]:
+    def _exchange(self, outstanding: Outstanding, now: float) -> list[bytes | Parts]:
         """The frames of the next exchange, oldest entries first within an edge, dearer edges first."""
-        frames: list[bytes] = []
+        frames: list[bytes | Parts] = []
         device = self._session.device
         status = {**self._status, "plan": self._plan_version}
         if status != self._status_sent:
@@ -358,7 +358,7 @@ class Sender:
             self._composer.declared.clear()
         if refusal.code in POISON:
             if self._composer.one_at_a_time and len(outstanding.numbered) == 1:
-                self._quarantine(outstanding.numbered[0], now)
+                self._quarantine(outstanding.numbered[0][0], now)
             self._composer.one_at_a_time = True
         self._refused(refusal, now)
 
@@ -381,7 +381,7 @@ class Sender:
         for frame in frames:
             if frame.type is FrameType.RECEIPT:
                 self._receipt(Receipt.of(frame), outstanding)
-        sent = {frame.edge: frame.seq + frame.count for frame in outstanding.numbered}
+        sent = {frame.edge: frame.seq + frame.count for frame, _ in outstanding.numbered}
         for edge in self._edges.values():
             first = next(iter(self._spool.pending(edge.number)), None)
             # A backlog goes on at once, and so does what was sent but not taken; newer entries wait their turn.
@@ -406,7 +406,7 @@ class Sender:
             edge.met = True
             self._persist.append(StoreContact(edge.number))
         if edge.run is not None:
-            edge.run.advance([f for f in outstanding.numbered if f.edge == edge.number], receipt.through)
+            edge.run.advance([sent for sent in outstanding.numbered if sent[0].edge == edge.number], receipt.through)
         if receipt.through:
             self._spool.trim(edge.number, receipt.through)
         self._composer.forgotten.pop(edge.number, None)

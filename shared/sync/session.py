@@ -28,12 +28,12 @@ import hmac
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from shared.errors import BrokenInvariant, PeerError
 from shared.identity import DEVICE_ID_BYTES, DeviceId
 from shared.wire import envelope
-from shared.wire.frame import Frame, FrameType, decode_one, encode
+from shared.wire.frame import Frame, FrameType, Parts, decode_one, encode
 from shared.wire.messages import Hello, Welcome
 
 SESSION_LIFETIME_S = 3600
@@ -183,7 +183,7 @@ class DeviceSession:
     def is_open(self, now: float) -> bool:
         return self.state is SessionState.OPEN and now < self._expires
 
-    def seal(self, frames: Iterable[bytes]) -> bytes:
+    def seal(self, frames: Iterable[bytes | Parts]) -> bytes:
         """The next exchange. Every sending has a new number, a retry too: only the newest reply counts."""
         if self._derived is None:
             raise BrokenInvariant("an exchange was sealed without a session", code="session-closed")
@@ -197,7 +197,7 @@ class DeviceSession:
         session, counter = envelope.envelope_session(reply)
         if session != self._session or counter != self._counter:
             return None
-        return envelope.open_envelope(reply, self._derived.down)
+        return envelope.open_envelope(reply, self._derived.down)[0]
 
     def close(self) -> None:
         self.state = SessionState.CLOSED
@@ -224,6 +224,14 @@ class GatewaySession:
 
     def seal(self, counter: int, frames: Iterable[bytes]) -> bytes:
         return envelope.seal(self.id, counter, frames, self.keys.down)
+
+
+class Opened(NamedTuple):
+    session: GatewaySession
+    counter: int
+    fresh: bool
+    frames: memoryview
+    digests: list[bytes]  # of each frame's payload
 
 
 @dataclass(slots=True, eq=False)
@@ -271,13 +279,17 @@ class GatewaySessions:
             del self._sessions[sessions.pending.pop(0).id]
         return encode(welcome.frame())
 
-    def open(self, body: bytes | memoryview, now: float) -> tuple[GatewaySession, int, bool, memoryview]:
-        """(session, counter, fresh, frames) of a sealed exchange; not fresh means a replay: answer, apply nothing."""
+    def claimed(self, body: bytes | memoryview) -> GatewaySession | None:
+        """The session a sealed body claims, before its seal is checked: good for rate limits, nothing else."""
+        return self._sessions.get(bytes(body[: envelope.SESSION_ID_BYTES]))
+
+    def open(self, body: bytes | memoryview, now: float) -> Opened:
+        """A sealed exchange, its seal checked; not fresh means a replay: answer, apply nothing."""
         session_id, counter = envelope.envelope_session(body)
         session = self._sessions.get(session_id)
         if session is None:
             raise PeerError("no such session here; say HELLO again", code="session-unknown")
-        frames = envelope.open_envelope(body, session.keys.up)
+        frames, digests = envelope.open_envelope(body, session.keys.up)
         if now >= session.expires:
             self._close(session)
             raise PeerError("the session has expired; say HELLO again", code="session-expired")
@@ -286,12 +298,7 @@ class GatewaySessions:
             if not session.counter:
                 self._fence(session)
             session.counter = counter
-        return session, counter, fresh, frames
-
-    def device_of(self, body: bytes | memoryview) -> DeviceId | None:
-        """Whose session a sealed body claims, before its seal is checked: good for rate limits, nothing else."""
-        session = self._sessions.get(bytes(body[: envelope.SESSION_ID_BYTES]))
-        return None if session is None else session.device
+        return Opened(session, counter, fresh, frames, digests)
 
     def revoke(self, device: DeviceId) -> int:
         """End every session of a device at once; returns how many there were."""

@@ -2,7 +2,12 @@
 
 An exchange is one request and one reply, the same bytes over HTTP and ZeroMQ:
 
-    session id 16 B | counter u64 | frames ... | HMAC-SHA256 32 B over everything before it
+    session id 16 B | counter u64 | frames ... | HMAC-SHA256 32 B
+
+The seal covers the session id, the counter, and of each frame its header and the SHA-256 of its payload. It is over
+digests and not over the bytes because the log's chain and the signed runs need the same digests: a payload is hashed
+once. Where a frame ends is read before the seal is known to be good, and nothing else is; a length that leads beyond
+the body cannot be under a good seal.
 
 The device numbers its requests; a reply repeats the number it answers. Each direction has its own key, so
 neither side's words can be reflected back at it and a relay can neither forge nor alter. It can read: an envelope
@@ -20,6 +25,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from shared.errors import PeerError
+from shared.wire.frame import HEADER_BYTES, LENGTH, LENGTH_START, Parts, payload_digest
 
 SESSION_ID_BYTES = 16
 SESSION_ID_FIRST_BYTE = 0xE1  # not the first byte of frame.MAGIC
@@ -30,10 +36,22 @@ ENVELOPE = struct.Struct("<16sQ")
 ENVELOPE_BYTES = ENVELOPE.size + MAC_BYTES
 
 
-def seal(session: bytes, counter: int, body: Iterable[bytes | memoryview], key: bytes) -> bytes:
-    """An exchange body: the frames of `body` under this session, counter and key."""
-    sealed = b"".join((ENVELOPE.pack(session, counter), *body))
-    return sealed + _mac(key, sealed)
+def seal(session: bytes, counter: int, frames: Iterable[bytes | Parts], key: bytes) -> bytes:
+    """An exchange body: these frames under this session, counter and key."""
+    start = ENVELOPE.pack(session, counter)
+    body: list[bytes | memoryview] = [start]
+    covered = [start]
+    for frame in frames:
+        if isinstance(frame, Parts):
+            body += (frame.header, frame.payload)
+            covered += (frame.header, frame.digest)
+            continue
+        body.append(frame)
+        covered.append(frame[:HEADER_BYTES])  # the frame itself if it has no payload, as a receipt
+        if len(frame) > HEADER_BYTES:
+            covered.append(payload_digest(memoryview(frame)[HEADER_BYTES:]))
+    body.append(_mac(key, b"".join(covered)))
+    return b"".join(body)
 
 
 def _mac(key: bytes, data: bytes | memoryview) -> bytes:
@@ -66,11 +84,23 @@ def envelope_session(body: bytes | memoryview) -> tuple[bytes, int]:
     return session, counter
 
 
-def open_envelope(body: bytes | memoryview, key: bytes) -> memoryview:
-    """The frames inside, once the seal is known to be the other side's."""
+def open_envelope(body: bytes | memoryview, key: bytes) -> tuple[memoryview, list[bytes]]:
+    """The frames inside and the digest of each one's payload, once the seal is known to be the other side's."""
     view = memoryview(body)
-    if len(view) > EXCHANGE_BYTES_MAX or not is_envelope(view):
+    if not ENVELOPE_BYTES <= len(view) <= EXCHANGE_BYTES_MAX:
         raise PeerError("the body is not a sealed exchange of allowed size", code="envelope-malformed")
-    if not hmac.compare_digest(_mac(key, view[:-MAC_BYTES]), view[-MAC_BYTES:]):
+    at, end = ENVELOPE.size, len(view) - MAC_BYTES
+    covered: list[bytes | memoryview] = [view[:at]]
+    digests: list[bytes] = []
+    while at < end:
+        payload = at + HEADER_BYTES
+        following = payload + LENGTH.unpack_from(view, at + LENGTH_START)[0] if payload <= end else end + 1
+        if following > end:
+            break
+        digest = payload_digest(view[payload:following])
+        covered += (view[at:payload], digest)
+        digests.append(digest)
+        at = following
+    if at != end or not hmac.compare_digest(_mac(key, b"".join(covered)), view[end:]):
         raise PeerError("the seal of the exchange does not match; it was forged or altered", code="envelope-seal")
-    return view[ENVELOPE.size : -MAC_BYTES]
+    return view[ENVELOPE.size : end], digests

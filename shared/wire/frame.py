@@ -2,15 +2,20 @@
 
 A frame is a fixed header and a payload. The checksum covers both, so a frame read from anywhere is whole
 or refused. Lengths are bounded before anything is allocated. `docs/formats.md` has the byte table.
+
+Whoever authenticates a frame (the seal of an exchange, the signature over a run of batches, the log's chain) hashes
+its header and the *digest* of its payload. So a payload is hashed once on each side, whoever asks for it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import struct
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
+from zlib import crc32
 
 from shared.batch import NO_FRONTIER
 from shared.errors import PeerError
@@ -21,6 +26,9 @@ VERSION = 1
 HEADER = struct.Struct("<2sBBBBHII16sQQIIq")  # everything but the checksum
 CHECKSUM = struct.Struct("<I")
 HEADER_BYTES = HEADER.size + CHECKSUM.size
+_CHECKED = HEADER.size
+LENGTH = struct.Struct("<I")
+LENGTH_START = 52  # of the payload's length in the header
 PAYLOAD_BYTES_MAX = 4 * 1024 * 1024
 COUNT_MAX = 1 << 24
 SEQ_MAX = 1 << 62
@@ -60,7 +68,29 @@ class Frame:
     frontier_us: int = NO_FRONTIER
 
 
+class Parts(NamedTuple):
+    """An encoded frame in its two pieces, not yet joined, and what stands for the second where frames are hashed."""
+
+    header: bytes  # with the checksum
+    payload: bytes | memoryview
+    digest: bytes
+
+
+def payload_digest(payload: bytes | memoryview) -> bytes:
+    """SHA-256 of a payload; of none, nothing: the header says that there is none."""
+    return hashlib.sha256(payload).digest() if payload else b""
+
+
 def encode(frame: Frame) -> bytes:
+    return _header(frame) + frame.payload
+
+
+def encode_parts(frame: Frame) -> Parts:
+    """The same without copying the payload, for a frame that goes into an exchange."""
+    return Parts(_header(frame), frame.payload, payload_digest(frame.payload))
+
+
+def _header(frame: Frame) -> bytes:
     if len(frame.payload) > PAYLOAD_BYTES_MAX:
         raise PeerError(
             f"payload of {len(frame.payload)} bytes; at most {PAYLOAD_BYTES_MAX} fit a frame, make smaller batches",
@@ -70,7 +100,7 @@ def encode(frame: Frame) -> bytes:
         MAGIC, VERSION, frame.type, frame.codec, frame.flags, 0, frame.term, frame.incarnation, frame.source,
         frame.edge, frame.seq, frame.count, len(frame.payload), frame.frontier_us,
     )  # fmt: skip
-    return header + CHECKSUM.pack(zlib.crc32(frame.payload, zlib.crc32(header))) + frame.payload
+    return header + CHECKSUM.pack(crc32(frame.payload, crc32(header)))
 
 
 def read_header(view: memoryview, offset: int) -> tuple[int, int, int, int, int, bytes, int, int, int, int, int]:
@@ -79,8 +109,10 @@ def read_header(view: memoryview, offset: int) -> tuple[int, int, int, int, int,
     Raises PeerError unless the whole frame is there, within bounds and undamaged. Nothing is copied: this is
     what the gateway runs for every frame, the payload starts HEADER_BYTES further on.
     """
-    if len(view) - offset < HEADER_BYTES:
-        raise PeerError(f"{len(view) - offset} bytes left, a frame header has {HEADER_BYTES}", code="frame-truncated")
+    start = offset + HEADER_BYTES
+    left = len(view) - start
+    if left < 0:
+        raise PeerError(f"{left + HEADER_BYTES} bytes left, a frame header has {HEADER_BYTES}", code="frame-truncated")
     (magic, version, kind, codec, flags, reserved, term, incarnation, source, edge, seq, count, length, frontier) = (
         HEADER.unpack_from(view, offset)
     )
@@ -90,11 +122,10 @@ def read_header(view: memoryview, offset: int) -> tuple[int, int, int, int, int,
         raise PeerError(f"frame version {version}; this side reads {VERSION}, upgrade it", code="frame-version")
     if length > PAYLOAD_BYTES_MAX or count > COUNT_MAX or seq > SEQ_MAX or reserved:
         raise PeerError("a length or number in the frame header is out of bounds", code="frame-bounds")
-    start = offset + HEADER_BYTES
-    if len(view) - start < length:
-        raise PeerError(f"payload ends {length - (len(view) - start)} bytes early", code="frame-truncated")
-    (checksum,) = CHECKSUM.unpack_from(view, offset + HEADER.size)
-    if zlib.crc32(view[start : start + length], zlib.crc32(view[offset : offset + HEADER.size])) != checksum:
+    if left < length:
+        raise PeerError(f"payload ends {length - left} bytes early", code="frame-truncated")
+    checksum = crc32(view[offset : offset + _CHECKED])
+    if crc32(view[start : start + length], checksum) != CHECKSUM.unpack_from(view, offset + _CHECKED)[0]:
         raise PeerError("checksum does not match", code="frame-checksum")
     return kind, codec, flags, term, incarnation, source, edge, seq, count, length, frontier
 

@@ -234,15 +234,15 @@ class Chain:
         return Chain(frame.source, frame.incarnation, frame.edge, frame.seq, frame.seq + frame.count, digest, signature)
 
 
-def chain_digest(previous: bytes, frame: Frame) -> bytes:
+def chain_digest(previous: bytes, frame: Frame, digest: bytes) -> bytes:
     """The digest of a run of batches after one more DATA or TOMBSTONE frame; a run starts from 32 zero bytes.
 
-    The term is left out: it is stamped at each sending, the rest froze with the batch.
+    `digest` is the payload's. The term is left out: it is stamped at each sending, the rest froze with the batch.
     """
     head = struct.pack(
         "<BBIQQIq", frame.type, frame.codec, frame.incarnation, frame.edge, frame.seq, frame.count, frame.frontier_us
     )
-    return hashlib.sha256(b"".join((previous, frame.source, head, frame.payload))).digest()
+    return hashlib.sha256(b"".join((previous, frame.source, head, digest))).digest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ class Cloud:
         if not step:
             return
         self._committing = True
-        self.log.append([Record(int(self._clock.now * 1e6), record.frame) for record in step.persist])
+        self.log.append([Record(int(self._clock.now * 1e6), record.frame, record.digest) for record in step.persist])
         self._clock.after(self._rng.uniform(0.0, 0.03), self._finish, self._boot, step, self.log.take())
 
     def _finish(self, boot: int, step: Step[LogRecord, Reply], group: Group) -> None:

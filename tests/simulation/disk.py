@@ -9,6 +9,7 @@ sync from now, and the disk can be full, or fail a sync.
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from random import Random
 
 SECTOR_BYTES = 512
@@ -33,6 +34,9 @@ class SimulatedFile:
         self._disk.count_write(self, offset, written)
         _put(self.cache, offset, written)
         self.unsynced.append((offset, written))
+
+    def write_parts(self, offset: int, parts: Sequence[bytes]) -> None:
+        self.write(offset, b"".join(parts))
 
     def size(self) -> int:
         return len(self.cache)

@@ -78,8 +78,9 @@ def test_a_restarted_gateway_continues_where_its_log_ends(start, tmp_path):
         (lambda phone: b"\xe1" + bytes(200), 401, "session-unknown"),
         (lambda phone: b"", 400, "frame-truncated"),
         (lambda phone: b"not a frame" * 30, 400, "frame-magic"),
-        (lambda phone: phone.session.seal([b"garbage" * 30]), 400, "frame-magic"),
-        (lambda phone: phone.session.seal([phone.batch(10, 20)[:-1]]), 400, "frame-truncated"),
+        (lambda phone: phone.session.seal([b"garbage" * 30]), 401, "envelope-seal"),
+        (lambda phone: phone.session.seal([phone.batch(10, 20)[:-1]]), 401, "envelope-seal"),
+        (lambda phone: phone.session.seal([phone.batch(10, 20)[:-1] + b"?"]), 400, "frame-checksum"),
         (lambda phone: phone.batch(10, 20), 401, "session-required"),
     ],
 )
@@ -149,7 +150,7 @@ def test_a_full_disk_is_507_with_nothing_acknowledged_and_heals(service, monkeyp
         raise OSError(errno.ENOSPC, "no space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("shared.spool.disk.PosixFile.write", refuse)
+        patch.setattr("shared.spool.disk.PosixFile.write_parts", refuse)
         status, frames = phone.exchange(phone.batch(10, 20))
     assert (status, Refusal.of(frames[0]).code) == (507, "log-disk-full")
     assert service.log_bytes() == before

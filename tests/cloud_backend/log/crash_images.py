@@ -6,6 +6,7 @@ or garbled, each file and each directory entry on its own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -34,6 +35,9 @@ class RecordingFile:
         self._disk.moment()
         self._content.unsynced.append((offset, bytes(data)))
         self._disk.moment()
+
+    def write_parts(self, offset: int, parts: Sequence[bytes]) -> None:
+        self.write(offset, b"".join(parts))
 
     def size(self) -> int:
         return len(self._content.now())

@@ -367,6 +367,6 @@ def test_every_run_of_batches_is_signed_and_the_log_can_prove_it() -> None:
     digest = bytes(32)
     for data in node.gateway.log:
         if data.kind == FrameType.DATA and chain.lo <= data.lo < chain.hi:
-            digest = chain_digest(digest, next(decode_all(data.frame)))
+            digest = chain_digest(digest, next(decode_all(data.frame)), data.digest)
     assert (chain.lo, chain.hi, chain.digest) == (0, 2 * BATCHES_PER_SIGNATURE, digest)
     assert node.gateway.keys.verify(node.keys.public_key, chain.signed(), chain.signature)

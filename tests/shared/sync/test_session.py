@@ -8,7 +8,7 @@ import pytest
 from shared.errors import PeerError
 from shared.identity import DeviceId
 from shared.sync.session import DeviceSession, Enrolment, GatewaySessions, SessionState
-from shared.wire.frame import decode_one, encode
+from shared.wire.frame import Frame, FrameType, decode_one, encode
 from shared.wire.messages import Hello, Welcome
 from tests.shared.sync.builders import Gateway, Node, pair
 
@@ -30,11 +30,12 @@ def opened(node: Node, now: float = 0.0) -> DeviceSession:
 
 def test_both_ends_agree_on_keys_that_differ_by_direction(node: Node) -> None:
     session = opened(node)
-    body = session.seal([b""])
-    gateway_end, counter, fresh, frames = node.gateway.sessions.open(body, 0.0)
+    body = session.seal([])
+    gateway_end, counter, fresh, frames, _ = node.gateway.sessions.open(body, 0.0)
     assert (counter, fresh, bytes(frames)) == (1, True, b"")
     assert gateway_end.keys.up != gateway_end.keys.down
-    assert session.open(gateway_end.seal(1, [b"yes"])) == b"yes"
+    yes = encode(Frame(FrameType.RECEIPT, node.device))
+    assert session.open(gateway_end.seal(1, [yes])) == yes
     with pytest.raises(PeerError, match="envelope-seal"):
         session.open(body)  # its own words reflected back at it
 

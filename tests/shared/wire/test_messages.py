@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from shared.errors import PeerError, UsageError
 from shared.identity import DeviceId, EdgeId, edge_id
 from shared.stream.schema import Schema
-from shared.wire.frame import Frame, FrameType, decode_one, encode
+from shared.wire.frame import Frame, FrameType, decode_one, encode, payload_digest
 from shared.wire.messages import (
     JSON_BYTES_MAX,
     Chain,
@@ -107,14 +107,18 @@ def test_a_bare_refusal_names_nobody_it_could_not_identify() -> None:
     assert (refusal.code, refusal.device) == ("device-unknown", bytes(16))
 
 
+def run_of(frame: Frame) -> bytes:
+    return chain_digest(bytes(32), frame, payload_digest(frame.payload))
+
+
 def test_the_digest_of_a_run_changes_with_everything_but_the_term() -> None:
     frame = Data(DEVICE, 1, EDGE, 0, 2, 2, 7, 0, 1, b"columns").frame()
     same = Data(DEVICE, 1, EDGE, 0, 2, 2, 7, 0, 1, b"columns", term=9).frame()
-    assert chain_digest(bytes(32), frame) == chain_digest(bytes(32), same)
+    assert run_of(frame) == run_of(same)
     others = (
         Data(DEVICE, 1, EDGE, 0, 2, 2, 7, 0, 1, b"columnz").frame(),
         Data(DEVICE, 1, EDGE, 1, 3, 2, 7, 0, 1, b"columns").frame(),
         Data(DEVICE, 2, EDGE, 0, 2, 2, 7, 0, 1, b"columns").frame(),
         Data(DEVICE, 1, EdgeId(5), 0, 2, 2, 7, 0, 1, b"columns").frame(),
     )
-    assert len({chain_digest(bytes(32), other) for other in (frame, *others)}) == 5
+    assert len({run_of(other) for other in (frame, *others)}) == 5
