@@ -4,6 +4,9 @@ A snapshot of epoch e is a chain of file names: a base, then one delta per epoch
 (O(change)); when the deltas outweigh the base, or the chain is long, it writes a new base instead. A chain is also how
 much one damaged base takes with it, so collection keeps at least two of them.
 
+The name of a file says for which slots it was written. A range that was split off starts from a base of more slots than
+it owns: the task drops the other keys when it loads that state, and writes a base instead of a delta.
+
 Spark reuses Python workers without affinity, so the pipeline a worker kept is often some epochs old. The cache
 therefore holds, per physical vertex, the pipeline and the chain it stands for: when that chain is a prefix of the one
 asked for, only the missing deltas are applied. It is keyed by file names, which are unique per attempt, so what an
@@ -18,6 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from cloud_backend.spark.slots import Range
 from cloud_backend.spark.store import Store
 
 CACHE_PIPELINES_MAX = 64
@@ -80,12 +84,27 @@ def forget_all() -> None:
     _cache.clear()
 
 
+def mark(range_: Range) -> str:
+    """The part of a file's name that says for which slots it holds state."""
+    return f"p{range_.lo}-{range_.hi}"
+
+
+def written_for(chain: Sequence[str]) -> tuple[int, int] | None:
+    """The slots that the chain's base was written for; None without one."""
+    for part in chain[0].split(".") if chain else ():
+        lo, dash, hi = part[1:].partition("-")
+        if part.startswith("p") and dash and lo.isdigit() and hi.isdigit():
+            return int(lo), int(hi)
+    return None
+
+
 def save(
     store: Store, prefix: str, pipeline: Stateful, chain: Sequence[str], sizes: Sequence[int], *, chain_max: int = 32
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Write the snapshot of an epoch after the one `chain` stands for; returns the new chain and its file sizes."""
     deltas = sum(sizes[1:])
-    if not chain or len(chain) >= chain_max or (len(sizes) > DELTAS_MIN and deltas >= sizes[0]):
+    narrowed = chain and written_for(chain) != written_for((prefix,))
+    if not chain or narrowed or len(chain) >= chain_max or (len(sizes) > DELTAS_MIN and deltas >= sizes[0]):
         data = pipeline.snapshot()
         return (store.write_file(prefix, "base", data),), (len(data),)
     data = pipeline.changes_since_snapshot()

@@ -265,7 +265,7 @@ class _Task:
         for part, pipeline, key in running:
             chain, sizes = state.save(
                 self.store,
-                f"{self.prefix}.p{part.range}",
+                f"{self.prefix}.{state.mark(part.range)}",
                 pipeline,
                 part.chain,
                 part.sizes,
@@ -293,7 +293,18 @@ class _Task:
         self.state_bytes_read += loaded.bytes_read
         self.cache.append(loaded.how)
         assert isinstance(loaded.pipeline, Pipeline)
+        if state.written_for(part.chain) not in (None, (part.range.lo, part.range.hi)):
+            self._drop_foreign_keys(loaded.pipeline, part.range)
         return loaded.pipeline, key
+
+    def _drop_foreign_keys(self, pipeline: Pipeline, range_: Range) -> None:
+        """After a split both halves start from the whole state; each keeps its own keys only."""
+
+        def inside(columns: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
+            slots = slots_of(columns, self.vertex.key, rows)
+            return (slots >= range_.lo) & (slots < range_.hi)
+
+        pipeline.retain(self.vertex.key, inside)
 
     def _push(self, pipeline: Pipeline, part: StatePart, units: Sequence[Unit]) -> list[tuple[str, Batch]]:
         emitted: list[tuple[str, Batch]] = []

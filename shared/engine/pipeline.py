@@ -19,6 +19,7 @@ from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
 from shared.engine.lanes import Lane, Outputs, lane
 from shared.engine.lowering import stages
 from shared.engine.operator import Operator
+from shared.engine.retaining import Chosen, Keep, distinct_keys, retain
 from shared.engine.rows import Constant, Frontiers, Progress, Rows, as_batch
 from shared.engine.scalar import NoScalarForm, Row, RowsForm
 from shared.engine.snapshots import Value, decode_state, encode_state
@@ -285,6 +286,16 @@ class Pipeline:
         states = self._checked(decode_state(changes))
         for operator, changed in zip(self._operators, states, strict=True):
             operator.apply(changed)
+
+    def retain(self, columns: tuple[str, ...], keep: Keep) -> None:
+        """Forget the state of every key whose values of these columns are not kept. The next change set would not say
+        what went: hand out a whole snapshot instead."""
+        for operator in self._operators:
+            retain(operator, Chosen(columns, keep))
+
+    def distinct_keys(self, columns: tuple[str, ...]) -> list[tuple[object, ...]]:
+        """The different values of these columns among all keys that have state, in order of arrival."""
+        return list(dict.fromkeys(key for operator in self._operators for key in distinct_keys(operator, columns)))
 
     def _shape(self) -> list[str]:
         return [type(operator).__name__ for operator in self._operators]

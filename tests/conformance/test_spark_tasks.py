@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import pytest
 
 import resurge as rs
+from cloud_backend.spark.evaluate import EPOCHS, Columns, _Evaluation, all_on_cloud
 from cloud_backend.spark.evaluate import evaluate as evaluate_by_tasks
 from cloud_backend.spark.session import LocalRunner
 from resurge import col
@@ -22,6 +26,32 @@ def test_tasks_give_the_rows_of_the_numpy_engine(seed: int) -> None:
     plan = plan_of(made.stream)
     given = {name: as_columns(plan, name, columns) for name, columns in made.inputs.items()}
     found = evaluate_by_tasks(plan, given, frontier_us=END_OF_TIME, runner=LocalRunner())
+    assert sorted(map(repr, bits(found["out"]))) == sorted(map(repr, expected))
+
+
+class _Divided(_Evaluation):
+    """Every range is split in the middle of the run: each half goes on from its own keys alone."""
+
+    def _cut(self, given: Mapping[str, Columns], frontier_us: int) -> None:
+        super()._cut(given, frontier_us)
+        if self.epoch != EPOCHS:
+            return
+        for name in self.graph.order:
+            if self.graph.vertices[name].key and not self.graph.vertices[name].ingest:
+                for range_ in self.log.state.ranges_at(name, EPOCHS):
+                    halves = [f"{half}@{EPOCHS}" for half in range_.halves()]
+                    self._append("ranges", vertex=name, old=[str(range_)], new=halves, **{"from": EPOCHS})
+
+
+@pytest.mark.covers("SO-33")
+@pytest.mark.parametrize("seed", range(0, 60, 2))
+def test_a_split_in_the_middle_gives_the_same_rows_from_states_of_own_keys_only(seed: int, tmp_path: Path) -> None:
+    made = case(seed, rows=150)
+    expected = bits(evaluate(made.stream, made.inputs)["out"])
+    plan = plan_of(made.stream)
+    given = {name: as_columns(plan, name, columns) for name, columns in made.inputs.items()}
+    divided = _Divided(tmp_path, all_on_cloud(plan), LocalRunner())
+    found = divided.run(given, END_OF_TIME)
     assert sorted(map(repr, bits(found["out"]))) == sorted(map(repr, expected))
 
 
