@@ -4,6 +4,9 @@ A batch that an operator cannot bear had been delivered before: its records are 
 its range, and the account counts it as delivered for good. So quarantine is no fifth disposition and no tombstone is
 written for it, which would be a second one. It is an entry beside the dispositions: this vertex did not use these
 elements, and why. A rollback that runs the epoch again replaces it: a corrected operator takes the batch back in.
+
+Where no batch is to blame, because an operator raises on state that was fine when its rows came, the entry names the
+key whose state was left out instead ("state of VERTEX", no elements counted: they had been used).
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ def quarantine(manifest: Manifest) -> list[Entry]:
         {
             "kind": "quarantined", "vertex": vertex, "range": str(range_), "epoch": epoch,
             "device": each.get("device", ""), "incarnation": each.get("incarnation", 0), "edge": each["edge"],
-            "lo": each["lo"], "hi": each["hi"], "elements": each["hi"] - each["lo"], "reason": each["reason"],
-            "code": each["code"],
+            "lo": each["lo"], "hi": each["hi"], "elements": each["hi"] - each["lo"], "key": each.get("key", []),
+            "reason": each["reason"], "code": each["code"],
         }
         for (vertex, range_, epoch), left_out in sorted(manifest.quarantined.items(), key=lambda item: item[0][2])
         for each in left_out

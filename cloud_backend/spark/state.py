@@ -99,12 +99,20 @@ def written_for(chain: Sequence[str]) -> tuple[int, int] | None:
 
 
 def save(
-    store: Store, prefix: str, pipeline: Stateful, chain: Sequence[str], sizes: Sequence[int], *, chain_max: int = 32
+    store: Store,
+    prefix: str,
+    pipeline: Stateful,
+    chain: Sequence[str],
+    sizes: Sequence[int],
+    *,
+    chain_max: int = 32,
+    whole: bool = False,
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Write the snapshot of an epoch after the one `chain` stands for; returns the new chain and its file sizes."""
+    """Write the snapshot of an epoch after the one `chain` stands for; returns the new chain and its file sizes.
+    `whole`: a base, because something was taken out of the state, which no delta says."""
     deltas = sum(sizes[1:])
     narrowed = chain and written_for(chain) != written_for((prefix,))
-    if not chain or narrowed or len(chain) >= chain_max or (len(sizes) > DELTAS_MIN and deltas >= sizes[0]):
+    if not chain or whole or narrowed or len(chain) >= chain_max or (len(sizes) > DELTAS_MIN and deltas >= sizes[0]):
         data = pipeline.snapshot()
         return (store.write_file(prefix, "base", data),), (len(data),)
     data = pipeline.changes_since_snapshot()

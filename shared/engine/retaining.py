@@ -161,8 +161,9 @@ def _union(state: Value, chosen: Chosen) -> Value:
 def _keys(state: Value, key: KeyIndex, chosen: Chosen) -> tuple[Value, np.ndarray]:
     """The keys that stay, and for each number its new one; -1 for those that go."""
     first, columns = state
-    if isinstance(columns, int):
-        return state, np.arange(columns)
+    if isinstance(columns, int):  # the one key of a stream without key columns
+        stays = chosen.of({}, columns)
+        return [first, int(np.count_nonzero(stays))], np.where(stays, np.cumsum(stays) - 1, -1)
     stays = chosen.of(dict(zip(key.names, columns, strict=True)), len(columns[0]))
     moved = np.where(stays, np.cumsum(stays) - 1, -1)
     return [first, [column[stays] for column in columns] if stays.any() else 0], moved
