@@ -1,7 +1,8 @@
 """A certificate of the gateway's own, for a household or a lab without a public name.
 
-Devices trust it by its fingerprint, which they get with the enrolment link, so nobody needs to sign it and its names
-do not matter. It is made once and kept: a new one would lock out every paired device.
+Devices trust its public key, whose digest they get with the enrolment link, so nobody needs to sign it and its names
+do not matter. The key is made once and kept: a new one would lock out every paired device. The certificate around it
+may change: put another one for the same key into the file (an authority's, for one) and phones stay paired.
 """
 
 from __future__ import annotations
@@ -13,26 +14,32 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
 from cryptography.x509.oid import NameOID
 
 from shared.spool.disk import PosixDisk
 
 CERTIFICATE_FILE = "gateway.pem"
-VALID_DAYS = 36_500  # a pin is trust in this very certificate; its dates add nothing but a day on which all fails
+VALID_DAYS = 36_500  # a pin is trust in this very key; dates add nothing but a day on which all fails
 
 
 def load_certificate(home: Path) -> tuple[Path, bytes]:
-    """(file with private key and certificate, SHA-256 fingerprint of the certificate); made on first use."""
+    """(file with private key and certificate, SHA-256 of the public key); made on first use."""
     path = home / CERTIFICATE_FILE
     if not path.exists():
-        PosixDisk(home).replace(CERTIFICATE_FILE, _make(datetime.datetime.now(datetime.UTC)))
-    certificate = x509.load_pem_x509_certificate(path.read_bytes())
-    return path, hashlib.sha256(certificate.public_bytes(Encoding.DER)).digest()
+        pem = certificate_for(ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC))
+        PosixDisk(home).replace(CERTIFICATE_FILE, pem)
+    key = x509.load_pem_x509_certificate(path.read_bytes()).public_key()
+    return path, hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()
 
 
-def _make(now: datetime.datetime) -> bytes:
-    key = ec.generate_private_key(ec.SECP256R1())
+def certificate_for(key: ec.EllipticCurvePrivateKey, now: datetime.datetime) -> bytes:
+    """The key and a certificate of its own for it, as PEM."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "resurge gateway")])
     certificate = (
         x509.CertificateBuilder()

@@ -76,7 +76,7 @@ def enrol(
 def relay(
     gateway: Annotated[str, typer.Option(help="The gateway's address, http://HOST:PORT or https://HOST:PORT.")],
     bind: Annotated[str, typer.Option(help="Where phones reach this relay.")] = "tcp://127.0.0.1:8751",
-    pin: Annotated[str, typer.Option(help="SHA-256 of the gateway's certificate, in hexadecimal.")] = "",
+    pin: Annotated[str, typer.Option(help="SHA-256 of the gateway's TLS key, in hexadecimal.")] = "",
     seconds: Annotated[float | None, typer.Option("--for", help="End after so many seconds.")] = None,
     as_json: Json = False,
 ) -> None:

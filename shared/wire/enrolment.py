@@ -5,8 +5,8 @@
 The fragment never travels in a request line. CODE is 128 random bits, good once and for ten minutes. GATEWAY_KEY
 is the Ed25519 key every WELCOME and plan will be signed with; taking it from the link and not from the answer
 means that whoever sits in between can neither answer in the gateway's place nor be pinned by mistake. PIN is the
-SHA-256 of the gateway's certificate; with it the link is TLS to that certificate and no other, without it plain HTTP
-for a loopback or a network that is trusted otherwise.
+SHA-256 of the gateway's TLS key (SubjectPublicKeyInfo); with it the link is TLS to that key and no other, whatever
+certificate is around it, without it plain HTTP for a loopback or a network that is trusted otherwise.
 
 The device proves that it holds the key it enrols, for this code and this gateway. Repeating the request with the
 same key is answered the same way, so an answer lost on the way costs nothing; another key with a used code is

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import datetime
 import ssl
 import threading
 from collections.abc import Iterator
@@ -10,9 +10,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import trustme
+from cryptography.hazmat.primitives.asymmetric import ec
 
+from cloud_backend.gateway.certificate import certificate_for, load_certificate
 from mobile_app.links.gateway import CONTENT_TYPE, GatewayLink
 from mobile_app.links.link import InterruptedLink, LinkDown
+from mobile_app.links.pinning import key_digest
 from mobile_app.links.relay import Relay, RelayLink
 from mobile_app.outages import parse_outages
 from shared.errors import UsageError
@@ -64,8 +67,7 @@ def tls() -> Iterator[tuple[str, bytes]]:
     certificate = trustme.CA().issue_cert("somewhere.example")  # not the name we call: only the pin counts
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate.configure_cert(context)
-    pem = certificate.cert_chain_pems[0].bytes().decode()
-    pin = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).digest()
+    pin = key_digest(ssl.PEM_cert_to_DER_cert(certificate.cert_chain_pems[0].bytes().decode()))
     for url in serve(context):
         yield url, pin
 
@@ -123,9 +125,47 @@ def test_the_pinned_certificate_is_accepted_whatever_name_it_has(tls):
 @pytest.mark.parametrize("pin", [bytes(32), b""])
 def test_any_other_certificate_is_refused_before_a_byte_of_ours_is_sent(tls, pin):
     link = GatewayLink(tls[0], pin=pin)
-    with pytest.raises(LinkDown, match="certificate is not the pinned one"):
+    with pytest.raises(LinkDown, match="key is not the pinned one"):
         link.exchange(b"abc")
     link.close()
+
+
+def test_another_certificate_for_the_same_key_is_the_same_gateway(tmp_path):
+    key = ec.generate_private_key(ec.SECP256R1())
+    pins = set()
+    for year in (2026, 2027):
+        path = tmp_path / f"{year}.pem"
+        path.write_bytes(certificate_for(key, datetime.datetime(year, 1, 1, tzinfo=datetime.UTC)))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(path)
+        certificate = ssl.PEM_cert_to_DER_cert(path.read_text()[path.read_text().index("-----BEGIN CERT") :])
+        pins.add(key_digest(certificate))
+        for url in serve(context):
+            link = GatewayLink(url, pin=min(pins))  # the first one's pin, for both
+            assert link.exchange(b"abc") == b"cba"
+            link.close()
+    assert len(pins) == 1
+
+
+def test_exchanges_share_one_connection(gateway):
+    link = GatewayLink(gateway)
+    for _ in range(5):
+        assert link.exchange(b"abc") == b"cba"
+    (pool,) = link._session.get_adapter(gateway).poolmanager.pools._container.values()
+    assert (pool.num_connections, pool.num_requests) == (1, 5)
+    link.close()
+
+
+def test_nothing_but_tls_1_3_is_spoken_to_a_pinned_gateway(tmp_path):
+    path, pin = load_certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    for url in serve(context):
+        link = GatewayLink(url, pin=pin)
+        with pytest.raises(LinkDown, match="TLS failed"):
+            link.exchange(b"abc")
+        link.close()
 
 
 def test_an_outage_stops_exchanges_and_takes_answers_on_their_way(gateway):
