@@ -95,7 +95,7 @@ class Queries:
 
     def _all(self) -> list[Query]:
         rows = self._database.execute("SELECT * FROM queries ORDER BY submitted_us, name").fetchall()
-        return [Query(*row[:5], tuple(row[5].split("\n"))) for row in rows]
+        return [Query(name, kind, text, who, at, tuple(sinks.split("\n"))) for name, kind, text, who, at, sinks in rows]
 
 
 def compile_sql(text: str, name: str, edges: Mapping[str, Schema]) -> Plan:
@@ -116,7 +116,7 @@ def compile_plan(data: bytes) -> Plan:
     try:
         return decode_plan(data)
     except RecursionError:
-        raise UsageError("the plan is nested too deeply", code="plan-malformed") from None
+        raise UsageError("the plan is nested too deeply", code="plan-json") from None
 
 
 def sinks_of(plan: Plan) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ class GatewayDownlink:
         self._heads: dict[DeviceId, int] = {}
         self._acknowledged: dict[DeviceId, int] = {}
         self._rate = FULL_RATE
+        self.device_rates: Mapping[DeviceId, float] = {}  # what an operator configured, where it is less than all
         self._lock = threading.Lock()
 
     @property
@@ -55,8 +56,10 @@ class GatewayDownlink:
         return PlanMessage(device, *self._plan)
 
     def hint(self, device: DeviceId) -> Hint | None:
-        """Only while the log cannot be emptied as fast as it fills; `*` stands for every sensor."""
-        return Hint(device, rates={"*": self._rate}) if self._rate < FULL_RATE else None
+        """Only while the log cannot be emptied as fast as it fills, or the operator wants less of this device; `*`
+        stands for every sensor."""
+        rate = min(self._rate, self.device_rates.get(device, FULL_RATE)) if self.device_rates else self._rate
+        return Hint(device, rates={"*": rate}) if rate < FULL_RATE else None
 
     # -- called by the gateway now and then ------------------------------------------------------------------------
 

@@ -66,7 +66,7 @@ class Gateway:
         self.ingest = Ingest(self.appender, self.sessions, settings, self.metrics)
         self._receiver = receiver
         self._seen: dict[DeviceId, tuple[int, Mapping[str, object] | None]] = {}
-        self._roster_changes = self.roster.changes()
+        self._roster_changes = -1  # so that the first tick reads what was configured before
         self._trimmed_at = time.monotonic()
         self._conservation = Conservation(self.log)
         self._quiet_at, self._quiet_ticks = self.log.durable_end, 0
@@ -87,6 +87,7 @@ class Gateway:
             self._roster_changes = changes
             for device in self.roster.revoked():
                 self.sessions.revoke(device)
+            self.downlink.device_rates = self.device_rates()
         self._receiver.wake(time.monotonic())
         await asyncio.to_thread(self._flush_seen)
         await asyncio.to_thread(self.downlink.refresh)
@@ -94,6 +95,11 @@ class Gateway:
         self.metrics.log_end.set(self.log.durable_end)
         await self._check_conservation()
         await self._follow_job()
+
+    def device_rates(self) -> dict[DeviceId, float]:
+        """The share of its sampling rate that an operator wants of a device, where that is less than all of it."""
+        rates = {device: settings.get("sampling_rate") for device, settings in self.roster.settings().items()}
+        return {device: rate for device, rate in rates.items() if isinstance(rate, float) and 0 < rate < 1}
 
     async def _follow_job(self) -> None:
         """Trim what the Spark job will not read again, and ask devices for less while it cannot keep up."""

@@ -19,8 +19,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
+from cloud_backend.coordinator.queries import sinks_of
 from cloud_backend.log.reader import Reader
-from cloud_backend.results.store import Results, digest_of
+from cloud_backend.results.store import ResultRow, Results, digest_of
 from mobile_app.results import Results as PhoneResults
 from mobile_app.spools import spool_cipher
 from resurge.up.account import Account, count, open_spool
@@ -163,7 +164,7 @@ class _Show:
         expected = expected_digest(plan, self.stage.log, self.stage.spark_store)
         results = Results(self.stage.results)
         try:
-            self._await_drained(results, expected)
+            self._await_drained(lambda: digest_of(rows_of(results, plan)), expected)
         finally:
             results.close()
         self.audience.begin("Stopping Spark and the gateway")
@@ -171,9 +172,9 @@ class _Show:
         self.gateway.stop()
         self.audience.begin("Counting")
 
-    def _await_drained(self, results: Results, expected: str) -> None:
+    def _await_drained(self, digest: Callable[[], str], expected: str) -> None:
         end = time.monotonic() + DRAIN_TIMEOUT_S
-        while results.digest() != expected if expected else not self._has_read_all():
+        while digest() != expected if expected else not self._has_read_all():
             self.spark.ensure_running()
             if self._parked() or time.monotonic() > end:
                 return  # the two digests will say so
@@ -246,7 +247,7 @@ def outcome(stage: Stage, plan: Plan, show: _Show) -> Outcome:
             spool.close()
     results = Results(stage.results)
     try:
-        rows = results.current()
+        rows = rows_of(results, plan)
     finally:
         results.close()
     return Outcome(
@@ -259,6 +260,12 @@ def outcome(stage: Stage, plan: Plan, show: _Show) -> Outcome:
         dashboard=f"{stage.address}/",
         kills=show.kills,
     )
+
+
+def rows_of(results: Results, plan: Plan) -> list[ResultRow]:
+    """What the program's own sinks say now; what people asked beside it is not part of its account."""
+    sinks = set(sinks_of(plan))
+    return [row for row in results.current() if row.sink in sinks]
 
 
 def results_so_far(stage: Stage) -> int:

@@ -3,6 +3,7 @@
 home/plan.bin          the program, compiled
 home/gateway/          keys, roster, log
 home/spark/            manifest, records, snapshots
+home/jobs/             queries that were submitted, each with a store of its own
 home/results.sqlite    what the job published
 home/phones/NAME/      one device each
 home/output/NAME.txt   what each process said
@@ -53,6 +54,10 @@ class Stage:
         return self.home / "spark"
 
     @property
+    def jobs(self) -> Path:
+        return self.home / "jobs"
+
+    @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
@@ -68,6 +73,7 @@ class Stage:
             "-m", "cloud_backend.gateway", "--home", str(self.gateway_home), "--port", str(self.port),
             "--plan", str(self.plan), "--results", str(self.results),
             "--stable", str(self.spark_store / "stable.json"), "--hints", str(self.spark_store / "hints.json"),
+            "--jobs", str(self.jobs),
         )  # fmt: skip
         return self._process("gateway", command)
 
@@ -78,7 +84,7 @@ class Stage:
     def spark(self) -> Process:
         command = python(
             "-m", "cloud_backend.spark.job", "--log", str(self.log), "--store", str(self.spark_store),
-            "--plan", str(self.plan), "--results", str(self.results),
+            "--plan", str(self.plan), "--results", str(self.results), "--jobs", str(self.jobs),
         )  # fmt: skip
         # What Spark leaves behind when it is killed goes away with the home.
         temporary = self.home / "temporary"

@@ -12,7 +12,7 @@ from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.views import exports, results
 
 Format = Annotated[Literal["csv", "parquet", "geojson", "gpx"], Query(description="how to write the rows")]
-_CONTENT = {media.partition(";")[0]: {} for media in exports.MEDIA_TYPES.values()}
+_CONTENT: dict[str, dict[str, str]] = {media.partition(";")[0]: {} for media in exports.MEDIA_TYPES.values()}
 
 
 def results_router(sources: Sources) -> APIRouter:

@@ -9,14 +9,14 @@ from cloud_backend.dashboard.sources import Sources
 
 def lines(sources: Sources, *, limit: int = 100, before: int | None = None) -> dict[str, Any]:
     """Newest first. `before` a line's number goes on; the lines of devices come with the first answer only."""
-    people = [
+    people: list[dict[str, Any]] = [
         {
             "number": line.number, "at_us": line.at_us, "person": line.person, "role": line.role, "action": line.action,
             "subject": line.subject, "detail": line.detail,
         }
         for line in sources.access.audit_log.lines(limit=limit, before=before)
     ]  # fmt: skip
-    others = [
+    others: list[dict[str, Any]] = [
         {
             "number": None, "at_us": at_us, "person": "gateway", "role": "", "action": act, "subject": device,
             "detail": detail,

@@ -1,7 +1,7 @@
 """Deleting what a device delivered: what goes at once, what goes with the log's rewriting, and what is kept on purpose.
 
-At once: results for it or about it, its trail, its status and settings; while it stays deleted, results that Spark still
-derives from earlier state are removed as they appear. Then the log: its batches are erased in place (`log.erasure`).
+At once: results for it or about it, its trail, its status and settings; while it stays deleted, results that Spark
+still derives from earlier state are removed as they appear. Then the log: its batches are erased in place.
 Kept, because the account must still add up: how many elements it delivered and when it was heard, its name and key in
 the roster, the audit log. Aggregates over many devices keep what they once counted. docs/operations.md tells it whole.
 """

@@ -24,10 +24,11 @@ PLACELESS = frozenset({"count", "distinct", "path_km"})  # aggregates that tell 
 
 def hidden_columns(sources: Sources, sink: str) -> frozenset[str]:
     """Columns of this sink to withhold from viewers. Where no plan tells, nothing but the names can."""
-    for name in [] if sources.jobs is None else sources.jobs.names():
-        found = place_columns(sources.jobs.plan(name)).get(sink)
-        if found is not None:
-            return found
+    if sources.jobs is not None:
+        for name in sources.jobs.names():
+            found = place_columns(sources.jobs.plan(name)).get(sink)
+            if found is not None:
+                return found
     if sources.plan is not None and sources.plan.exists():
         return _of_file(sources.plan, sources.plan.stat().st_mtime_ns).get(sink, frozenset())
     return frozenset()

@@ -24,7 +24,7 @@ def job(sources: Sources, name: str, *, epochs: int = 20) -> dict[str, Any]:
     """Graph, ranges, epochs, snapshots, exceptions, divisions and rollbacks of one job."""
     from cloud_backend.spark.facts import job_facts
 
-    return {"name": name} | job_facts(_store(sources, name), epochs)
+    return {"name": name} | job_facts(_store(sources, name), epochs=epochs)
 
 
 def plan_svg(sources: Sources, name: str) -> dict[str, Any]:

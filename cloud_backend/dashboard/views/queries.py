@@ -18,6 +18,8 @@ from shared.stream.schema import Schema
 from shared.wire.frame import decode_one
 from shared.wire.messages import Declare
 
+STATE = ("state", "wanted", "since", "error")  # of what a job directory says
+
 
 def queries(sources: Sources) -> list[dict[str, Any]]:
     """Every query, oldest first, and what its job does."""
@@ -30,7 +32,7 @@ def queries(sources: Sources) -> list[dict[str, Any]]:
             "rows": sum(rows.get(sink, 0) for sink in query.sinks),
             "state": "gone", "wanted": "stopped", "since": None, "error": "",
         }
-        | {key: value for key, value in states.get(query.name, {}).items() if key in ("state", "wanted", "since", "error")}
+        | {key: value for key, value in states.get(query.name, {}).items() if key in STATE}
         for query in sources.queries.all()
     ]  # fmt: skip
 
@@ -52,9 +54,7 @@ def submit(
             code="query-name",
         )
     compiled = _compiled(sources, name, sql, plan)
-    own = {} if sources.queries.named(name) is None else {name}
-    taken = set(_program_sinks(sources)) | (set(sources.results.sinks()) - own)
-    sinks = check_sinks(compiled, taken)
+    sinks = check_sinks(compiled, {*_program_sinks(sources), *sources.results.sinks()})
     if name in sources.stores():
         raise UsageError("a job of this name is there already; choose another name", code="query-name-taken")
     text = sql if sql is not None else json.dumps(plan)

@@ -1,4 +1,4 @@
-"""Streams: how much each edge brought, how far it lags, which hours are complete, what was given up, and its batches."""
+"""Streams: how much each edge brought, how far it lags, which hours are complete, what was given up, its batches."""
 
 from __future__ import annotations
 

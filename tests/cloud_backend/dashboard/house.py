@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from argon2 import PasswordHasher
+from fastapi.routing import APIRoute
 
 from cloud_backend.coordinator import accounts as accounts_module
 from cloud_backend.gateway.app import GatewayApp, create_app
@@ -91,6 +93,15 @@ class House:
             window_end_us=self.now_us, revision=1, retract=False, complete=True,
             values={"lat": LAT, "lon": LON, "km": 0.123456, "points": 6},
         )  # fmt: skip
+
+
+def every_route(router) -> Iterator[APIRoute]:
+    """The routes of an app or router, those of included routers too: FastAPI keeps them one inside the other."""
+    for route in router.routes:
+        if isinstance(route, APIRoute):
+            yield route
+        elif hasattr(route, "original_router"):
+            yield from every_route(route.original_router)
 
 
 def program():
