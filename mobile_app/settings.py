@@ -127,7 +127,7 @@ class Gateway:
 
     url: str
     key: bytes  # pinned: every WELCOME and plan is signed with it
-    pin: bytes  # SHA-256 of its certificate; empty: plain HTTP
+    pin: bytes  # SHA-256 of its TLS key; empty: plain HTTP
     incarnation: int
 
 
