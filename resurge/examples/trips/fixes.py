@@ -5,8 +5,11 @@ good one than 100 m/s would take it, 360 km/h. After three such fixes in a row t
 *last good one* was the outlier, or the phone was carried on while it was off: the track goes on from the new place, and
 the jump counts as no distance.
 
-The odometer runs over every fix that is believed, before the significant-change filter. So the filter saves bytes
-and costs no metre: the distance between two kept fixes is the difference of their odometers.
+A believed fix goes on only when it is away from the last one that did by more than both could be wrong, twice the
+radius that the receiver reports: indoors fixes wander by tens of metres without anyone moving.
+
+The odometer runs over every fix that is believed, before anything is filtered. So filters save bytes and cost no
+metre: the distance between two kept fixes is the difference of their odometers.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ EARTH_M = 6_371_008.8
 ACCURACY_M_MAX = 50.0
 SPEED_MAX = 100.0
 JUMPS_MAX = 3
+ACCURACIES = 2.0
 SECOND = 1_000_000
 
 
@@ -32,6 +36,12 @@ def metres_between(lat1: float, lon1: float, lat2: float, lon2: float) -> float:
     return 2 * EARTH_M * math.asin(math.sqrt(min(1.0, half)))
 
 
+def east_north(lat1: float, lon1: float, lat2: float, lon2: float) -> tuple[float, float]:
+    """Metres to the east and to the north, for places that are not far apart."""
+    north = math.radians(lat2 - lat1) * EARTH_M
+    return math.radians((lon2 - lon1 + 180.0) % 360.0 - 180.0) * EARTH_M * math.cos(math.radians(lat1)), north
+
+
 class Track:
     """One phone's believed fixes. A machine: rows in by time, rows out, state as JSON."""
 
@@ -39,6 +49,7 @@ class Track:
         self.last: tuple[int, float, float] | None = None  # time, lat, lon of the last fix believed
         self.odometer = 0.0
         self.doubted: list[tuple[int, float, float]] = []
+        self.kept: tuple[float, float] | None = None
 
     def process(self, _port: str, row: Mapping[str, float]) -> Iterator[dict[str, float]]:
         time, lat, lon = int(row["time"]), row["lat"], row["lon"]
@@ -52,13 +63,17 @@ class Track:
         elif self.last is not None:
             self.odometer += metres_between(*self.last[1:], lat, lon)
         self.last, self.doubted = here, []
+        if self.kept is not None and metres_between(*self.kept, lat, lon) < ACCURACIES * row["accuracy"]:
+            return
+        self.kept = (lat, lon)
         yield {"lat": lat, "lon": lon, "odometer": round(self.odometer, 1)}
 
     def snapshot(self) -> bytes:
-        return json.dumps([self.last, self.odometer, self.doubted]).encode()
+        return json.dumps([self.last, self.odometer, self.doubted, self.kept]).encode()
 
     def restore(self, state: bytes) -> None:
-        last, self.odometer, doubted = json.loads(state)
+        last, self.odometer, doubted, kept = json.loads(state)
+        self.kept = None if kept is None else (kept[0], kept[1])
         self.last = None if last is None else (last[0], last[1], last[2])
         self.doubted = [(time, lat, lon) for time, lat, lon in doubted]
 

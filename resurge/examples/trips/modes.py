@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
 from resurge.examples.trips import model
-from resurge.examples.trips.fixes import metres_between
+from resurge.examples.trips.fixes import east_north
 
 MODES = ("still", "walk", "bike", "bus", "car", "train")
 FEATURES = ("speed", "top_speed", "stops", "acceleration", "shake", "gait")
@@ -31,57 +31,67 @@ SECOND = 1_000_000
 GAP_S = 300.0  # as long without a fix that is worth keeping ends a trip
 NEAR_S, FAR_S = 60.0, 300.0  # how far back speed, and stops and top speed, look
 STRETCH_S = 5.0
-SLOW = 0.4  # m/s: standing, with the wander of a receiver
+BLOCK_S = 20.0  # what stops and top speed are told from
+SLOW = 0.5  # m/s: standing, with the wander of a receiver
 ACCELERATION_STEP_S_MAX = 12.0
 EVIDENCE_S = 20.0
 FLOOR = math.log(0.002)  # of a feature's density relative to its own peak
 
 
 class Lookback:
-    """The stretches of the last FAR_S seconds: (end, seconds, metres). Short ones are joined up to STRETCH_S, so
-    that there are at most a few dozen and a fix a second looks like one every five."""
+    """Where the phone was over the last FAR_S seconds: (time, seconds, metres east, metres north) from where it began.
+
+    Speeds are how far one got, not how far the receiver wandered on the way, and are taken over twenty seconds and
+    more, since the wander of fixes five seconds apart alone looks like a walk. Fixes closer than STRETCH_S are joined,
+    so that there are at most a few dozen, and a fix a second looks like one every five.
+    """
 
     def __init__(self) -> None:
-        self.stretches: deque[tuple[int, float, float]] = deque()
+        self.points: deque[tuple[int, float, float, float]] = deque()
 
-    def add(self, end: int, seconds: float, metres: float) -> None:
-        if self.stretches and self.stretches[-1][1] + seconds <= STRETCH_S:
-            _, before_s, before_m = self.stretches.pop()
-            seconds, metres = seconds + before_s, metres + before_m
-        self.stretches.append((end, seconds, metres))
-        while self.stretches and self.stretches[0][0] <= end - FAR_S * SECOND:
-            self.stretches.popleft()
+    def add(self, time: int, seconds: float, east: float, north: float) -> None:
+        """One got this far in these seconds."""
+        if not self.points:
+            self.points.append((time - round(seconds * SECOND), 0.0, 0.0, 0.0))
+        _, _, x, y = self.points[-1]
+        x, y = x + east, y + north
+        if len(self.points) > 1 and self.points[-1][1] + seconds <= STRETCH_S:
+            seconds += self.points.pop()[1]
+        self.points.append((time, seconds, x, y))
+        while len(self.points) > 2 and self.points[1][0] <= time - FAR_S * SECOND:
+            self.points.popleft()
 
     def features(self, shake: float, gait: float) -> tuple[float, ...]:
         """One number per FEATURES; NaN where it cannot be known."""
-        near_s = near_m = far_s = stopped_s = top = 0.0
+        points = self.points
+        end, last_s, end_x, end_y = points[-1]
+        near_s = 0.0
+        block_end, block_x, block_y = end, end_x, end_y
+        blocks_s = stopped_s = top = 0.0
         changes = changed_s = 0.0
-        end = self.stretches[-1][0]
-        later = -1.0
-        window_s = window_m = 0.0
-        for stretch_end, seconds, metres in reversed(self.stretches):
-            speed = metres / seconds
-            far_s += seconds
-            if stretch_end > end - NEAR_S * SECOND:
-                near_s += seconds
-                near_m += metres
-            if speed < SLOW:
-                stopped_s += seconds
-            # Top speed over at least 15 s, so that one fix that lies off does not make it.
-            window_s += seconds
-            window_m += metres
-            if window_s >= 15.0:
-                top = max(top, window_m / window_s)
-                window_s = window_m = 0.0
-            if later >= 0 and seconds <= ACCELERATION_STEP_S_MAX:
-                changes += abs(later - speed)
-                changed_s += seconds
-            later = speed
-        speed = near_m / near_s
+        later, later_s, later_x, later_y = -1.0, last_s, end_x, end_y
+        for place in range(len(points) - 2, -1, -1):
+            time, seconds, x, y = points[place]
+            if near_s < NEAR_S:
+                near_s = (end - time) / SECOND
+                speed = math.hypot(end_x - x, end_y - y) / near_s
+            block_s = (block_end - time) / SECOND
+            if block_s >= BLOCK_S or place == 0:
+                pace = math.hypot(block_x - x, block_y - y) / block_s
+                if block_s >= BLOCK_S:
+                    top = max(top, pace)
+                blocks_s += block_s
+                stopped_s += block_s if pace < SLOW else 0.0
+                block_end, block_x, block_y = time, x, y
+            here = math.hypot(later_x - x, later_y - y) / later_s
+            if later >= 0 and later_s <= ACCELERATION_STEP_S_MAX:
+                changes += abs(later - here)
+                changed_s += later_s
+            later, later_s, later_x, later_y = here, seconds, x, y
         return (
             math.log(0.3 + speed),
             math.log(0.3 + max(top, speed)),
-            stopped_s / far_s,
+            stopped_s / blocks_s,
             math.log(0.02 + changes / changed_s) if changed_s >= 20.0 else math.nan,
             math.log(0.02 + shake),  # NaN stays NaN
             gait,
@@ -146,15 +156,13 @@ class TransportMode:
         if seconds <= 0.0:
             self.last = last
             return
-        # Speed is how far one got, not how far the receiver wandered on the way; the distance is the odometer's.
-        self.back.add(time, seconds, metres_between(last[2], last[3], lat, lon))
+        self.back.add(time, seconds, *east_north(last[2], last[3], lat, lon))
         self.believer.observe(self.back.features(row["shake"], row["gait"]), seconds)
         belief = self.believer.belief
         best = max(range(len(MODES)), key=belief.__getitem__)
         metres, seconds = self._since_moving(MODES[best], time, max(0.0, odometer - last[1]), seconds)
         yield {
-            "lat": lat, "lon": lon, "mode": MODES[best], "sure": round(math.exp(belief[best]), 2),
-            "metres": round(metres, 1), "seconds": round(seconds, 1),
+            "lat": lat, "lon": lon, "mode": MODES[best], "metres": round(metres, 1), "seconds": round(seconds, 1),
         }  # fmt: skip
 
     def _since_moving(self, mode: str, time: int, metres: float, seconds: float) -> tuple[float, float]:
@@ -168,12 +176,10 @@ class TransportMode:
         return metres, seconds
 
     def snapshot(self) -> bytes:
-        return json.dumps(
-            [self.last, self.moved, self.pending, list(self.back.stretches), self.believer.belief]
-        ).encode()
+        return json.dumps([self.last, self.moved, self.pending, list(self.back.points), self.believer.belief]).encode()
 
     def restore(self, state: bytes) -> None:
-        last, self.moved, pending, stretches, self.believer.belief = json.loads(state)
+        last, self.moved, pending, points, self.believer.belief = json.loads(state)
         self.pending = (pending[0], pending[1])
         self.last = None if last is None else (last[0], last[1], last[2], last[3])
-        self.back.stretches = deque((end, seconds, metres) for end, seconds, metres in stretches)
+        self.back.points = deque((time, seconds, x, y) for time, seconds, x, y in points)

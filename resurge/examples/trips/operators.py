@@ -24,7 +24,9 @@ Columns = Mapping[str, np.ndarray]
 
 PLACE = {"lat": "float64", "lon": "float64"}
 SHAKING = {"shake": "float64", "gait": "float64"}
-BINS = 20  # of a window of 6.4 s: up to 3 Hz
+ROWS = 64  # of a window: 6.4 s
+BINS = 20  # up to 3 Hz
+SLOW_BINS = 6  # below 0.8 Hz
 GAIT = (8, 18)  # 1.25 to 2.8 Hz, how often feet meet the ground
 AXES = ("x", "y", "z")
 
@@ -33,7 +35,7 @@ track = rs.operator("track", takes={**PLACE, "accuracy": "float64"}, gives={**PL
 transport_mode = rs.operator(
     "transport_mode",
     takes={**PLACE, "odometer": "float64", **SHAKING},
-    gives={**PLACE, "mode": "str", "sure": "float64", "metres": "float64", "seconds": "float64"},
+    gives={**PLACE, "mode": "str", "metres": "float64", "seconds": "float64"},
 )(TransportMode)
 
 neighbours = rs.operator(
@@ -51,13 +53,13 @@ neighbours = rs.operator(
 )  # fmt: skip
 def shaking(columns: Columns) -> dict[str, np.ndarray]:
     """How strongly the phone shakes, in m/s2, and which share of it is at the pace of feet. However it lies in the
-    pocket: powers of the three axes are added, and gravity is in none of them."""
-    power = [sum(columns[f"{axis}_{bin}"] ** 2 for axis in AXES) for bin in range(1, BINS)]
-    total = sum(power)
-    feet = sum(power[GAIT[0] - 1 : GAIT[1]])
+    pocket: powers of the three axes are added. Gravity is in none of them, and what changes slower than 0.8 Hz is
+    taken out: a hand that turns the phone is no shaking."""
+    power = [2 / ROWS**2 * sum(columns[f"{axis}_{bin}"] ** 2 for axis in AXES) for bin in range(BINS)]
+    shaken = np.maximum(0.0, sum(columns[f"v{axis}"] for axis in AXES) - sum(power[1:SLOW_BINS]))
     with np.errstate(divide="ignore", invalid="ignore"):
-        gait = np.where(total > 0, feet / total, 0.0)
-    return {"shake": np.round(np.sqrt(sum(columns[f"v{axis}"] for axis in AXES)), 3), "gait": np.round(gait, 3)}
+        gait = np.where(shaken > 0, np.minimum(1.0, sum(power[GAIT[0] : GAIT[1] + 1]) / shaken), 0.0)
+    return {"shake": np.round(np.sqrt(shaken), 3), "gait": np.round(gait, 3)}
 
 
 @rs.operator(

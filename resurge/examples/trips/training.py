@@ -7,8 +7,8 @@ significant-change filter, the look-back), and each feature of each mode becomes
   are sampled at 1 to 60 s, with the wander of a receiver and with gaps;
 * GeoLife journeys whose owner wrote down the mode. They have no accelerometer, so they say nothing about shaking.
 
-Both count as at most PSEUDO rows per mode, so a mode with thousands of recorded fixes (one person's train rides)
-does not shout, and one without any rests on what was made up. Deviations have a floor. Nothing else is fitted: how
+Either counts as at most so many rows per mode (PSEUDO), recorded ones as fewer: they are three people's, labelled by
+hand, and a mode with thousands of fixes (one person's train rides) must not shout. Deviations have a floor. Nothing else is fitted: how
 long one stays in a mode and what follows it are written down in this file.
 
 Without a directory only made-up journeys are used. `scoring.py` leaves each recorded trajectory out in turn.
@@ -25,13 +25,13 @@ from pathlib import Path
 
 import numpy as np
 
-from resurge.examples.trips.fixes import Track, metres_between
+from resurge.examples.trips.fixes import Track, east_north, metres_between
 from resurge.examples.trips.modes import FEATURES, GAP_S, MODES, SECOND, Lookback
 
 SIGNIFICANT_M = 10.0
-PSEUDO = 400.0
+PSEUDO = {"made up": 400.0, "recorded": 100.0}
 JOURNEYS = 60  # made up, per mode
-DEVIATION_MIN = {"speed": 0.25, "top_speed": 0.25, "stops": 0.12, "acceleration": 0.35, "shake": 0.5, "gait": 0.12}
+DEVIATION_MIN = {"speed": 0.25, "top_speed": 0.25, "stops": 0.12, "acceleration": 0.35, "shake": 0.5, "gait": 0.2}
 # Several names of one thing for a report of this kind; what is not named is left out of training and scores.
 LABELS = {"walk": "walk", "bike": "bike", "bus": "bus", "taxi": "car", "car": "car", "train": "train",
           "subway": "train", "run": "walk"}  # fmt: skip
@@ -129,8 +129,8 @@ def _speeds(draw: np.random.Generator, mode: str, seconds: int) -> np.ndarray:
 
 # shake in m/s2 (median, spread of its logarithm) and the share of it at a walker's pace (mean, deviation)
 SHAKING = {
-    "still": (0.03, 0.7, 0.15, 0.1), "walk": (2.2, 0.45, 0.55, 0.18), "bike": (1.1, 0.5, 0.3, 0.15),
-    "bus": (0.5, 0.5, 0.15, 0.1), "car": (0.35, 0.5, 0.13, 0.1), "train": (0.2, 0.55, 0.13, 0.1),
+    "still": (0.05, 0.6, 0.3, 0.2), "walk": (2.2, 0.45, 0.6, 0.2), "bike": (1.1, 0.5, 0.35, 0.2),
+    "bus": (0.5, 0.5, 0.2, 0.15), "car": (0.35, 0.5, 0.2, 0.15), "train": (0.2, 0.55, 0.2, 0.15),
 }  # fmt: skip
 
 
@@ -205,7 +205,6 @@ class Seen:
     time_us: int
     mode: str
     seconds: float
-    metres: float
     features: tuple[float, ...]
 
 
@@ -223,35 +222,37 @@ def seen(journey: Journey) -> Iterator[Seen]:
             if before is None or seconds >= GAP_S:
                 back = Lookback()
             elif seconds > 0:
-                metres = metres_between(before[1], before[2], kept[1], kept[2])
-                back.add(time, seconds, metres)
-                yield Seen(time, journey.mode[index], seconds, metres, back.features(journey.shake, journey.gait))
+                back.add(time, seconds, *east_north(before[1], before[2], kept[1], kept[2]))
+                yield Seen(time, journey.mode[index], seconds, back.features(journey.shake, journey.gait))
+
+
+Row = tuple[float, tuple[float, ...]]  # seconds, features
 
 
 def densities(journeys: Iterable[tuple[str, Journey]]) -> list[list[tuple[float, float]]]:
     """For each mode and feature (mean, deviation), from journeys of the kinds "made up" and "recorded"."""
-    found: dict[tuple[str, str], list[tuple[float, tuple[float, ...]]]] = {}
+    found: dict[tuple[str, str], list[Row]] = {}
     for kind, journey in journeys:
         for one in seen(journey):
             if one.mode in MODES:
                 found.setdefault((one.mode, kind), []).append((one.seconds, one.features))
     table = []
     for mode in MODES:
-        kinds = [found[mode, kind] for kind in ("made up", "recorded") if (mode, kind) in found]
+        kinds = [(PSEUDO[kind], found[mode, kind]) for kind in PSEUDO if (mode, kind) in found]
         table.append([_density(kinds, place) for place in range(len(FEATURES))])
     return table
 
 
-def _density(kinds: Sequence[Sequence[tuple[float, tuple[float, ...]]]], place: int) -> tuple[float, float]:
+def _density(kinds: Sequence[tuple[float, list[Row]]], place: int) -> tuple[float, float]:
     """Weighted by time within a kind; each kind counts as its rows, at most PSEUDO."""
     values, weights = [], []
-    for rows in kinds:
+    for most, rows in kinds:
         known = [
             (min(seconds, 60.0), features[place]) for seconds, features in rows if features[place] == features[place]
         ]
         if known:
             total = sum(seconds for seconds, _ in known)
-            share = min(PSEUDO, float(len(known))) / total
+            share = min(most, float(len(known))) / total
             values += [value for _, value in known]
             weights += [seconds * share for seconds, _ in known]
     low, middle, high = _quantiles(np.array(values), np.array(weights), (0.16, 0.5, 0.84))
