@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from functools import partial
 
 from cloud_backend.coordinator.alerts import Message
 from cloud_backend.coordinator.roster import Deletion
 from cloud_backend.coordinator.webhooks import deliver
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.views.alerts import conditions
-from cloud_backend.dashboard.views.deletion import erase_logged, forget_derived
+from cloud_backend.dashboard.views.deletion import forget_derived
+from cloud_backend.log.erasure import Erased, erase, prepare
 from shared.errors import PeerError
 
 BEAT_S = 5.0
@@ -68,10 +71,17 @@ class Upkeep:
                 await self._erase(deletion)
 
     async def _erase(self, deletion: Deletion) -> None:
-        reports: list[dict[str, object]] = []
-        await self._when_idle(lambda: reports.append(erase_logged(self._sources, deletion)))
-        if reports:
-            self._sources.roster.deletion_done(deletion, self._sources.clock_us(), reports[0])
+        """One segment at a time, so that exchanges wait for one at most. A crash in between starts over and finds the
+        rest."""
+        log = self._sources.log
+        done = Erased()
+        segments: list[int] = []
+        await self._when_idle(lambda: segments.extend(prepare(log)))
+        for base in segments:
+            await self._when_idle(
+                partial(erase, log, base, deletion.device, through_incarnation=deletion.incarnation, done=done)
+            )
+        self._sources.roster.deletion_done(deletion, self._sources.clock_us(), asdict(done))
 
     def _deliver(self, message: Message) -> None:
         now_us = self._sources.clock_us()

@@ -4,7 +4,7 @@ The chain of a record covers its own fields, its frame's header and the SHA-256 
 can go and everything else can stay: an erased record has the flag `ERASED`, its frame's header as it was, and in place
 of the payload that digest and zeros. Lengths and offsets do not move, the index does not change, and the chain still
 verifies over the erased record and everything after it: one can see *that* and *where* something was erased, and that
-nothing else was touched. A payload shorter than a digest becomes zeros, and its own link alone can no longer be checked.
+nothing else was touched. A payload shorter than a digest becomes zeros, and its own link alone cannot be checked.
 
 Closed segments are put in place whole (old or new after a crash, never a mix), so erasing again finishes what a crash
 cut short, and a reader that has the old file open reads on in it. Whoever reads an erased record from the log gets what
@@ -39,23 +39,28 @@ class Erased:
     bytes: int = 0  # of payload
 
 
-def erase(log: Log, device: DeviceId, *, through_incarnation: int) -> Erased:
-    """Erase every batch of a device up to an incarnation. Call it while nothing is appended; may take a while."""
-    done = Erased()
-    log.roll()  # the open segment is written to: close it, so that all there is lies in closed ones
-    for base, data in log.closed_segments():
-        changed = _erase_in(bytearray(data), base, device, through_incarnation, done)
-        if changed is not None:
-            log.replace_closed(base, changed)
-            done.segments += 1
-    return done
+def prepare(log: Log) -> list[int]:
+    """Close the open segment and name all closed ones: those are to be erased in, one by one."""
+    log.commit(log.take(roll=True))
+    return log.closed_segments()
+
+
+def erase(log: Log, base: int, device: DeviceId, *, through_incarnation: int, done: Erased) -> None:
+    """Erase a device's batches, up to an incarnation, in one closed segment. Call it, like `prepare`, while nothing is
+    appended or trimmed; a segment takes some tenths of a second."""
+    if base not in log.closed_segments():
+        return  # trimmed since
+    changed = _erase_in(bytearray(log.closed_segment(base)), base, device, through_incarnation, done)
+    if changed is not None:
+        log.replace_closed(base, changed)
+        done.segments += 1
 
 
 def _erase_in(data: bytearray, base: int, device: DeviceId, incarnation: int, done: Erased) -> bytes | None:
     """The segment with this device's batches erased; None when it has none that are not erased already."""
     found = False
     position = decode_segment_header(bytes(data), base).length
-    while (header := decode_record_header(data, position, base + position)) is not None:
+    while (header := decode_record_header(memoryview(data), position, base + position)) is not None:
         if header.frame_bytes and not header.flags & ERASED:
             fields = HEADER.unpack_from(data, position + RECORD_HEADER_BYTES)
             kind, of_incarnation, source, elements = fields[2], fields[7], fields[8], fields[11]

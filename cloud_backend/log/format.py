@@ -42,7 +42,8 @@ INDEX_BYTES_MAX = 1 << 30
 
 AFTER_SYNC = 1  # everything before this record was durable before it was written
 SEAL = 2  # no frame: says only that everything before it is durable
-_FLAGS = AFTER_SYNC | SEAL
+ERASED = 4  # the payload was deleted; in its place are its digest, if that fits, and zeros (erasure.py)
+_FLAGS = AFTER_SYNC | SEAL | ERASED
 
 _SUFFIX = ".segment"
 
@@ -160,8 +161,21 @@ def record_is_whole(data: bytes | memoryview, position: int, header: RecordHeade
     fields = view[position : position + RECORD_FIELDS.size]
     start = position + RECORD_HEADER_BYTES
     payload = min(start + FRAME_HEADER_BYTES, end)
+    if header.flags & ERASED:
+        return _erased_is_whole(view[position:payload], view[payload:end], header, chain)
     digest = payload_digest(view[payload:end])
     return hashlib.sha256(b"".join((chain, fields, view[start:payload], digest))).digest() == header.chain
+
+
+def _erased_is_whole(head: memoryview, rest: memoryview, header: RecordHeader, chain: bytes) -> bool:
+    """An erased record hashes as it did with its payload. One too short for the digest only has to be nothing but
+    zeros: that somebody erased it can be seen, what it was cannot."""
+    if len(rest) < CHAIN_BYTES:
+        return not any(rest)
+    fields = bytearray(head[: RECORD_FIELDS.size])
+    fields[len(RECORD_MAGIC)] &= ~ERASED
+    kept = b"".join((chain, fields, head[RECORD_HEADER_BYTES:], rest[:CHAIN_BYTES]))
+    return not any(rest[CHAIN_BYTES:]) and hashlib.sha256(kept).digest() == header.chain
 
 
 def synced_record_after(data: bytes, position: int, base: int) -> int | None:

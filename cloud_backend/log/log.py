@@ -173,13 +173,14 @@ class Log:
         """Make everything appended so far durable. A crash before it returns keeps a prefix of it, or none."""
         self.commit(self.take())
 
-    def take(self) -> Group:
-        """Everything appended since the last group. Commit it before the next one is taken."""
+    def take(self, *, roll: bool = False) -> Group:
+        """Everything appended since the last group. Commit it before the next one is taken. `roll`: a new segment
+        starts after it, however short this one is."""
         self._check_running()
         if self._committing:
             raise BrokenInvariant("a group is still being committed", code="log-group-open")
         end, next_header = self._end, None
-        if end - self._decided_base >= self._segment_bytes:
+        if roll or end - self._decided_base >= self._segment_bytes:
             # The next segment's index is as of now: what is appended while this group commits comes after it.
             next_header = encode_segment_header(end, self._chain, self._index.encode())
             self._chain = segment_chain(next_header)
@@ -235,6 +236,24 @@ class Log:
             self._disk.sync()  # one by one from the oldest: a crash must never leave a hole between two segments
             freed += following - base
         return freed
+
+    def closed_segments(self) -> list[int]:
+        """Where the segments start that nothing is appended to any more."""
+        return [base for base in bases(self._disk) if base < self._base]
+
+    def closed_segment(self, base: int) -> bytes:
+        file = self._disk.open(segment_name(base))
+        try:
+            return file.read(0, file.size())
+        finally:
+            file.close()
+
+    def replace_closed(self, base: int, data: bytes) -> None:
+        """Put other bytes in the place of a closed segment, durably: old or new after a crash. Lengths cannot change:
+        offsets name records for as long as they are kept."""
+        if base not in self.closed_segments() or len(data) != len(self.closed_segment(base)):
+            raise BrokenInvariant("only a closed segment is replaced, by one as long", code="log-replace")
+        self._disk.replace(segment_name(base), data)
 
     def unreserved(self, length: int) -> bool:
         """Whether less than this is left of what was reserved, in a segment that has room for more."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from cloud_backend.log.format import (
     CHECKSUM,
+    ERASED,
     RECORD_HEADER_BYTES,
     SEAL,
     SEGMENT_HEADER,
@@ -23,9 +24,10 @@ from cloud_backend.log.format import (
     synced_record_after,
 )
 from cloud_backend.log.index import Index
+from shared.batch import NO_FRONTIER
 from shared.errors import BrokenInvariant, DamagedData
 from shared.spool.disk import Disk, File
-from shared.wire.frame import HEADER, HEADER_BYTES
+from shared.wire.frame import HEADER, HEADER_BYTES, Frame, FrameType, encode
 
 CHUNK_BYTES = 1024 * 1024
 
@@ -112,15 +114,27 @@ def _read_segment(file: File, base: int, start: int, stop: int) -> Iterator[tupl
     while base + position < stop:
         header = ahead.load(position)
         frame = b"" if header is None else ahead.frame(position, header)
-        if header is None or not (header.flags & SEAL or frame_is_sound(frame)):
+        if header is not None and header.flags & ERASED:
+            frame = stand_in(frame)
+        if header is None or not (header.flags & (SEAL | ERASED) or frame_is_sound(frame)):
             raise DamagedData(
                 f"segment {segment_name(base)} holds no sound record at offset {base + position}; "
                 "restore it from a copy with resurge log verify --repair",
                 code="log-damaged",
             )
-        if not header.flags & SEAL:
+        if frame and not header.flags & SEAL:
             yield base + position, Record(header.received_us, frame)
         position += header.length
+
+
+def stand_in(frame: bytes) -> bytes:
+    """What a reader gets for an erased batch: the frontier it carried, or nothing if it had none."""
+    _, _, _, _, _, _, _, incarnation, source, edge, seq, _, _, frontier_us = HEADER.unpack_from(frame)
+    if frontier_us == NO_FRONTIER:
+        return b""
+    return encode(
+        Frame(FrameType.FRONTIER, source, incarnation=incarnation, edge=edge, seq=seq, frontier_us=frontier_us)
+    )
 
 
 class ReadAhead:

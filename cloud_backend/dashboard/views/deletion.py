@@ -20,11 +20,3 @@ def forget_derived(sources: Sources, deletion: Deletion) -> int:
     with sources.history.lock:
         sources.history.trails.forget(deletion.device.hex())
     return sources.results.forget_device(deletion.device.hex())
-
-
-def erase_logged(sources: Sources, deletion: Deletion) -> dict[str, object]:
-    """Erase its batches in every segment; call it while nothing is appended."""
-    from cloud_backend.log.erasure import erase
-
-    done = erase(sources.log, deletion.device, through_incarnation=deletion.incarnation)
-    return {"segments": done.segments, "batches": done.batches, "elements": done.elements, "bytes": done.bytes}
