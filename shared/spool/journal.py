@@ -29,6 +29,7 @@ INDEX_FILES = ("spool.index", "spool.index.copy")
 # How much is held back at most, of payloads and of records; less in a small spool, see below.
 HELD_PAYLOAD_BYTES = 1 << 16
 HELD_RECORD_BYTES = 1 << 14
+GATHERED_BYTES = 1 << 12  # of changes in one record: some thirty small batches
 
 
 class Journal:
@@ -50,6 +51,7 @@ class Journal:
         self._records: list[bytes] = []  # held back, the last of them ends at the offset
         self._record_bytes = 0
         self._record_limit = min(HELD_RECORD_BYTES, block.half_bytes // 8)
+        self._gather_limit = min(GATHERED_BYTES, block.half_bytes // 16)
         self._failed: OSError | None = None
 
     def add(self, item: bytes) -> None:
@@ -84,10 +86,11 @@ class Journal:
             self._write(self._block.data_start + first * UNIT_BYTES, view[: units * UNIT_BYTES])
             view = view[units * UNIT_BYTES :]
 
-    def flush(self) -> bool:
-        """Make what is gathered one record: all of it is found again, or none. Not durable yet.
+    def flush(self, *, whole: bool = False) -> bool:
+        """Take what is gathered into this generation. Not durable yet.
 
-        False when it does not fit this generation any more; then it takes a new index.
+        False when it does not fit any more; then it takes a new index. Several changes share a record, whose making
+        costs as much as a change: so it is made only when enough came together, or with `whole`.
         """
         if self._failed is not None:
             raise self._failure()
@@ -95,19 +98,27 @@ class Journal:
             return True
         if self._gathered_bytes > self._block.half_bytes - self._offset - RECORD_HEADER_BYTES - RECORD_ALIGNMENT:
             return False
+        self._written = True
+        if whole or self._gathered_bytes >= self._gather_limit:
+            self._make_record()
+            if self._record_bytes > self._record_limit:
+                self.write_out()
+        return True
+
+    def _make_record(self) -> None:
+        """What is gathered as one record: all of it is found again, or none."""
         record = encode_record(self.generation, self._offset, self._synced, b"".join(self._gathered))
         self._records.append(record)
         self._record_bytes += len(record)
         self._offset += len(record)
         self._gathered.clear()
         self._gathered_bytes = 0
-        self._written = True
-        if self._record_bytes > self._record_limit:
-            self.write_out()
-        return True
 
     def write_out(self) -> None:
-        """Hand what is held back to the file: the payloads, then the records that name them. Not durable yet."""
+        """Hand what is held back to the file: the payloads, then the records that name them. Not durable yet.
+
+        What is only gathered stays: a batch without its record is as if it had not been written.
+        """
         self._write_payloads()
         if self._records:
             begin = self._block.half_start(self.generation) + self._offset - self._record_bytes

@@ -228,7 +228,7 @@ class Spool:
         if not self._journal.dirty:
             return
         self._begin()
-        if self._flush():
+        if self._flush(whole=True):
             self._journal.sync()
             self._settle()
 
@@ -386,7 +386,7 @@ class Spool:
 
         Only that, in a small file of its own. A sync would do, but it waits for every payload written meanwhile.
         """
-        if not self._flush():
+        if not self._flush(whole=True):
             return  # it took a new index, which settled everything
         items = [
             item
@@ -417,9 +417,9 @@ class Spool:
             self._free.release(entry.extents)
         self._contents.removed.clear()
 
-    def _flush(self) -> bool:
-        """Write the gathered records; False when they went into a new index instead, which is durable at once."""
-        if self._journal.flush():
+    def _flush(self, *, whole: bool = False) -> bool:
+        """Take what is gathered into the journal; False when it went into a new index instead, durable at once."""
+        if self._journal.flush(whole=whole):
             return True
         self._checkpoint()
         return False
