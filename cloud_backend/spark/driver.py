@@ -24,8 +24,9 @@ from cloud_backend.results.store import Results
 from cloud_backend.spark import records
 from cloud_backend.spark.balance import Overload, redivision, sampling_rate
 from cloud_backend.spark.collection import collect, log_offsets
-from cloud_backend.spark.facts import counted_snapshots, read_status, write_status
+from cloud_backend.spark.facts import counted_snapshots
 from cloud_backend.spark.failures import ATTEMPTS_MAX, Failures, mending, producer_of
+from cloud_backend.spark.files import is_uri
 from cloud_backend.spark.graph import JobGraph, job_graph
 from cloud_backend.spark.lease import Lease
 from cloud_backend.spark.lineage import Committed, Physical
@@ -94,37 +95,40 @@ class JobManager:
         settings: JobSettings | None = None,
         session_settings: Mapping[str, str] | None = None,
         name: str = "main",
+        local_dir: Path | None = None,
         log_use: LogUse | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.name = name
         self.settings = settings or JobSettings()
-        self.store = Store(Path(store_dir).absolute())
+        self.store = Store(store_dir if is_uri(str(store_dir)) else Path(store_dir).absolute())
         self.store.create()
         self._log_dir = Path(log_dir).absolute()
         self._reader = Reader(self._log_dir)
         self._clock = clock
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
-        self.lease = Lease(
-            self.store.root / "lease.json", owner=self.owner, duration_s=self.settings.lease_s, now=clock
-        )
+        self.lease = Lease(self.store, owner=self.owner, duration_s=self.settings.lease_s, now=clock)
         if runner is None:
             from cloud_backend.spark.session import SparkRunner, open_session
 
             session = open_session(master, settings=dict(session_settings or {}))
-            runner = SparkRunner(session, self.store.root / "code", operator_modules)
+            runner = SparkRunner(session, self._local(local_dir) / "code", operator_modules)
         self.runner = runner
         self.manifest_log = ManifestLog(self.store)
         self.events = Events()
-        self.failures = Failures(exceptions=list(read_status(self.store).get("exceptions", [])))
+        self.failures = Failures(exceptions=list(self.store.note("status").get("exceptions", [])))
         self._results = results
         self._cut_at = float("-inf")
         self._rate = 1.0
         self._backlog_bytes = 0
-        self._log_use = log_use or LogUse(self.store.root)
+        self._log_use = log_use or LogUse(self._local(local_dir))
         self._loads: dict[Physical, list[float]] = {}
         self.term = self.manifest_log.take_over(self.owner)
         self._install(plan)
+
+    def _local(self, directory: Path | None) -> Path:
+        """Where files for this machine go: what the gateway reads, and the code that is shipped."""
+        return directory or self.store.root
 
     # -- plans -----------------------------------------------------------------------------------------------------
 
@@ -218,7 +222,7 @@ class JobManager:
                 self.graph,
                 step,
                 log=str(self._log_dir),
-                store=str(self.store.root),
+                store=self.store.location,
                 code=self.runner.code,
                 chain_max=self.settings.chain_max,
             )
@@ -289,7 +293,7 @@ class JobManager:
 
     def _footer(self, name: str) -> records.Footer | None:
         try:
-            return records.read_footer(self.store.files / name)
+            return records.read_footer(self.store, name)
         except DamagedData:
             return None
 
@@ -365,7 +369,7 @@ class JobManager:
         self._log_use.ask(self.name, rate=self._rate, backlog_bytes=backlog_bytes)
 
     def write_status(self) -> None:
-        write_status(self.store, self.status())
+        self.store.put_note("status", self.status())
         left_out = sum(entry["elements"] for entry in quarantine(self.manifest))
         offsets = log_offsets(self.manifest) or dict.fromkeys(("0", "read"), self._reader.start)
         self._log_use.say(self.name, Use(offsets["0"], offsets["read"], left_out))

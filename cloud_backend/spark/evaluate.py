@@ -180,7 +180,7 @@ class _Evaluation:
         while steps := ready_steps(self.log.state, self.graph):
             specs = [
                 specification(
-                    self.log.state, self.graph, step, log="", store=str(self.store.root), code=self.runner.code
+                    self.log.state, self.graph, step, log="", store=self.store.location, code=self.runner.code
                 ) | {"given": True}
                 for step in steps
             ]  # fmt: skip
@@ -216,7 +216,7 @@ class _Evaluation:
     def _sink(self, vertex: str, sink: str, key: tuple[str, ...]) -> dict[str, np.ndarray]:
         schema = self.graph.plan.sink(sink).type.schema
         parts = [
-            records.read_slice(self.store.files / committed.outputs[sink, ""].file, WHOLE)[0]
+            records.read_slice(self.store, committed.outputs[sink, ""].file, WHOLE)[0]
             for epoch in range(1, self.epoch + 1)
             for _, committed in self.log.state.record_at(vertex, epoch) or ()
         ]

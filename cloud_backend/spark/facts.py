@@ -7,9 +7,7 @@ driver runs.
 
 from __future__ import annotations
 
-import json
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,15 +28,14 @@ from shared.recovery.snapshots import Snapshots
 
 def job_facts(store_dir: Path | str, *, epochs: int = 20, clock: Callable[[], float] = time.time) -> dict[str, Any]:
     """Everything a page about a job shows; `epochs` is how many of the newest are told one by one."""
-    root = Path(store_dir)
-    if not (root / "manifest").is_dir():
+    store = Store(store_dir)
+    if not store.exists():
         raise UsageError(
-            f"there is no job store at {str(root)!r}; give its directory with --store", code="job-no-store"
+            f"there is no job store at {store.location!r}; give its place with --store", code="job-no-store"
         )
-    store = Store(root)
     manifest = ManifestLog(store).state
-    said = read_status(store)
-    holder = Lease(root / "lease.json", owner="", duration_s=0, now=clock).holder()
+    said = store.note("status")
+    holder = Lease(store, owner="", duration_s=0, now=clock).holder()
     graph = job_graph(stored_plan(store, manifest.plan)) if manifest.plan else None
     snapshots = counted_snapshots(manifest, graph) if graph else None
     newest = range(max(1, manifest.last_cut - epochs + 1), manifest.last_cut + 1)
@@ -134,18 +131,3 @@ def _rollback(manifest: Manifest, each: Entry) -> dict[str, Any]:
         "R": each.get("predicted", []), "E": each.get("replay", {}), "moved": each["rollback"],
         "cost": each.get("cost"), "undone": each.get("undone"), "undoable": undoable(manifest, each),
     }  # fmt: skip
-
-
-def read_status(store: Store) -> dict[str, Any]:
-    """What the driver last said; nothing when none has run."""
-    try:
-        value: dict[str, Any] = json.loads((store.root / "status.json").read_bytes())
-    except (FileNotFoundError, ValueError):
-        return {}
-    return value
-
-
-def write_status(store: Store, status: Mapping[str, Any]) -> None:
-    temporary = store.root / f".status.{uuid.uuid4().hex[:8]}"
-    temporary.write_text(json.dumps(status))
-    temporary.replace(store.root / "status.json")

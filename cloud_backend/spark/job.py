@@ -18,10 +18,13 @@ from pathlib import Path
 
 from cloud_backend.results.store import Results
 from cloud_backend.spark.driver import JobManager, JobSettings
+from cloud_backend.spark.files import is_uri
 from cloud_backend.spark.jobs import JobDirectory, JobsRunner
 from cloud_backend.spark.lease import Lease
 from cloud_backend.spark.log_use import LogUse
 from cloud_backend.spark.manifest import Fenced
+from cloud_backend.spark.store import Store
+from shared.errors import UsageError
 from shared.plan.encoding import decode_plan
 
 FENCED_EXIT = 3
@@ -38,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     if options.standby:
-        watched = Lease(options.store / "lease.json", owner="standby", duration_s=0, now=time.time)
+        watched = Lease(Store(options.store), owner="standby", duration_s=0, now=time.time)
         while watched.holder() is not None and not stopping:
             time.sleep(0.2)
         if stopping:
@@ -47,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ranges=options.ranges, epoch_s=options.epoch_s, task_timeout_s=options.task_timeout_s, balance=options.balance
     )
     results = Results(options.results)
-    log_use = LogUse(options.store)
+    local = options.local or _local(options.store)
+    log_use = LogUse(local)
     manager = JobManager(
         options.log,
         options.store,
@@ -57,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         operator_modules=options.module,
         settings=settings,
         session_settings=dict(each.split("=", 1) for each in options.conf),
+        local_dir=local,
         log_use=log_use,
     )
     _say({"ready": True, "owner": manager.owner, "term": manager.term, "epoch": manager.manifest.last_cut})
@@ -85,7 +90,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m cloud_backend.spark.job", description=__doc__)
     parser.add_argument("--log", type=Path, required=True, help="the ingest log's directory")
-    parser.add_argument("--store", type=Path, required=True, help="where manifest, records and state are kept")
+    parser.add_argument(
+        "--store", required=True, help="where manifest, records and state are kept: a directory, or a URI Hadoop knows"
+    )
+    parser.add_argument(
+        "--local", type=Path, help="where the gateway finds stable.json and hints.json, when --store is a URI"
+    )
     parser.add_argument("--plan", type=Path, required=True, help="an encoded plan")
     parser.add_argument("--results", type=Path, required=True, help="the results store")
     parser.add_argument("--jobs", type=Path, help="a directory of further jobs to start and stop as they are wanted")
@@ -99,6 +109,15 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--drain", action="store_true", help="on SIGTERM, finish all of the log first")
     parser.add_argument("--standby", action="store_true", help="wait until the running driver's lease has run out")
     return parser.parse_args(arguments)
+
+
+def _local(store: str) -> Path:
+    if is_uri(store):
+        raise UsageError(
+            f"store {store!r} is not of this machine; give a directory for the gateway's files with --local",
+            code="job-local",
+        )
+    return Path(store)
 
 
 def _say(value: dict[str, object]) -> None:

@@ -237,9 +237,8 @@ class JobsRunner:
 
     def _use_of(self, name: str) -> Use:
         """What a job that is not running needs of the log: its place in it, or all of it before its first epoch."""
-        offsets = {}
-        if (self.directory.store(name) / "manifest").is_dir():
-            offsets = log_offsets(ManifestLog(Store(self.directory.store(name))).state)
+        store = Store(self.directory.store(name))
+        offsets = log_offsets(ManifestLog(store).state) if store.exists() else {}
         return Use(offsets.get("0", Reader(self._log_dir).start), None)
 
 

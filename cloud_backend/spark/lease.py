@@ -7,26 +7,25 @@ higher term. So a wrong lease costs at most one wasted epoch.
 
 from __future__ import annotations
 
-import json
-import uuid
 from collections.abc import Callable
-from pathlib import Path
+
+from cloud_backend.spark.store import Store
 
 
 class Lease:
-    def __init__(self, path: Path, *, owner: str, duration_s: float, now: Callable[[], float]) -> None:
-        self._path = path
+    def __init__(self, store: Store, *, owner: str, duration_s: float, now: Callable[[], float]) -> None:
+        self._store = store
         self._owner = owner
         self._duration_s = duration_s
         self._now = now
 
     def holder(self) -> tuple[str, float] | None:
         """Who holds it and how many seconds are left; None when nobody does or it ran out."""
+        value = self._store.note("lease")
         try:
-            value = json.loads(self._path.read_bytes())
             left = float(value["until"]) - self._now()
             return (str(value["owner"]), left) if left > 0 else None
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError):
             return None
 
     def acquire(self) -> bool:
@@ -34,13 +33,11 @@ class Lease:
         holder = self.holder()
         if holder is not None and holder[0] != self._owner:
             return False
-        temporary = self._path.with_name(f".lease.{uuid.uuid4().hex[:12]}")
-        temporary.write_text(json.dumps({"owner": self._owner, "until": self._now() + self._duration_s}))
-        temporary.replace(self._path)
+        self._store.put_note("lease", {"owner": self._owner, "until": self._now() + self._duration_s})
         return True
 
     def release(self) -> None:
         """Give it up at a clean stop, so that the next driver need not wait."""
         holder = self.holder()
         if holder is not None and holder[0] == self._owner:
-            self._path.unlink(missing_ok=True)
+            self._store.remove_note("lease")

@@ -7,10 +7,7 @@ publishes again, which changes nothing.
 from __future__ import annotations
 
 import json
-import os
-import uuid
 from collections import Counter
-from typing import Any
 
 from cloud_backend.results.rows import ResultRow
 from cloud_backend.results.store import Results
@@ -31,8 +28,7 @@ class Publication:
         self._graph = graph
         self._results = results
         self._sessions = {sink.name for vertex in graph.vertices.values() for sink in vertex.sinks if sink.sessions}
-        self._path = store.root / "published.json"
-        place = self._load()
+        place: Entry = {"n": 0, "held": []} | store.note("published")
         self._n: int = place["n"]
         self._held: list[Said] = [(vertex, text, epoch) for vertex, text, epoch in place["held"]]
         # Runs that were rolled back before they were published: when the second run says the same, it is news.
@@ -111,22 +107,9 @@ class Publication:
             lineage is not None and epoch in lineage.commits and stable_sink and not _stable(snapshots, vertex, epoch)
         )
 
-    def _load(self) -> dict[str, Any]:
-        try:
-            place: dict[str, Any] = json.loads(self._path.read_bytes())
-            return place
-        except (FileNotFoundError, ValueError):
-            return {"n": 0, "held": []}
-
     def _save(self) -> None:
-        temporary = self._path.with_name(f".published.{uuid.uuid4().hex[:12]}")
-        temporary.write_text(json.dumps({"n": self._n, "held": self._held, "unsaid": sorted(self._unsaid)}))
-        handle = os.open(temporary, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        temporary.replace(self._path)
+        place = {"n": self._n, "held": self._held, "unsaid": sorted(self._unsaid)}
+        self._store.put_note("published", place, durable=True)
 
 
 def _runs_again(said: Said, manifest: Manifest) -> bool:

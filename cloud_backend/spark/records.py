@@ -16,18 +16,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cloud_backend.spark.files import Read
 from cloud_backend.spark.slots import Range
+from cloud_backend.spark.store import Store
 from shared.errors import DamagedData
 from shared.stream.schema import Schema
 
@@ -38,7 +39,6 @@ _TAIL = struct.Struct("<II4s")
 _FIXED = {"time": np.dtype("<i8"), "seq": np.dtype("<i8"), "slot": np.dtype("<u2")}
 FOOTER_BYTES_MAX = 1 << 24
 
-Read = Callable[[int, int], bytes]  # (length, offset) -> bytes, fewer only at the end
 Stored = np.ndarray | tuple[np.ndarray, bytes]  # a column as it is written; text is (offsets, bytes)
 
 
@@ -142,30 +142,25 @@ def encode(rows: Rows, progress: Mapping[str, Any] | None = None) -> tuple[bytes
     return b"".join(parts), footer
 
 
-def read_footer(path: Path) -> Footer:
+def read_footer(store: Store, name: str) -> Footer:
     """The footer alone; DamagedData when the file is missing, torn or not a record."""
-    try:
-        handle = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        raise DamagedData(f"record {path.name} is gone; its producer must run again", code="record-missing") from None
-    try:
-        size = os.fstat(handle).st_size
-        return _footer(lambda length, offset: os.pread(handle, length, offset), size, path.name)
-    finally:
-        os.close(handle)
+    with _opened(store, name) as (read, size):
+        return _footer(read, size, name)
 
 
-def read_slice(path: Path, range_: Range) -> tuple[Rows, Footer, int]:
+def read_slice(store: Store, name: str, range_: Range) -> tuple[Rows, Footer, int]:
     """The rows of a range, checked against their digests, the footer, and how many bytes were read."""
+    with _opened(store, name) as (read, size):
+        return _slice(read, size, name, range_)
+
+
+@contextmanager
+def _opened(store: Store, name: str) -> Iterator[tuple[Read, int]]:
     try:
-        handle = os.open(path, os.O_RDONLY)
+        with store.opened_file(name) as opened:
+            yield opened
     except FileNotFoundError:
-        raise DamagedData(f"record {path.name} is gone; its producer must run again", code="record-missing") from None
-    try:
-        size = os.fstat(handle).st_size
-        return _slice(lambda length, offset: os.pread(handle, length, offset), size, path.name, range_)
-    finally:
-        os.close(handle)
+        raise DamagedData(f"record {name} is gone; its producer must run again", code="record-missing") from None
 
 
 def decode(data: bytes, name: str, range_: Range) -> tuple[Rows, Footer, int]:

@@ -147,7 +147,7 @@ def _run_again(store: Store, manifest: Manifest, undone: Entry, *, dry_run: bool
         )
     ranges = [Range.parse(text) for vertex, text in undone["rollback"] if vertex == undone["vertex"]]
     answer = roll_back(
-        store.root, undone["vertex"], undone["to"], ranges=ranges, dry_run=dry_run,
+        store.location, undone["vertex"], undone["to"], ranges=ranges, dry_run=dry_run,
         fixed=stored_plan(store, undone["plan"]), undoes=undone["n"],
     )  # fmt: skip
     return Reverted(undone["n"], "run again", (), tuple(sorted(answer.plan.rollback)), answer.entry)

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloud_backend.spark import shipping
+from cloud_backend.spark.files import is_uri
+from cloud_backend.spark.hadoop import settings_of_session
 from shared.errors import UsageError
 
 if TYPE_CHECKING:
@@ -79,10 +81,17 @@ class SparkRunner:
         """The outcomes in the order of the specifications. Raises TimeoutError once `timeout_s` has passed."""
         if not specs:
             return []
-        texts = [json.dumps(spec | {"modules": self._modules}) for spec in specs]
+        texts = [json.dumps(self._shipped(spec)) for spec in specs]
         collected = self._collect(self._one_task_each(len(texts)).mapInArrow(_running(texts), OUTCOME), timeout_s)
         outcomes = {row["task"]: json.loads(row["outcome"]) for row in collected}
         return [outcomes[index] for index in range(len(specs))]
+
+    def _shipped(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """The specification with what a worker must know before it can open the store and the plan."""
+        more: dict[str, Any] = {"modules": self._modules}
+        if is_uri(spec["store"]):
+            more["hadoop"] = settings_of_session()
+        return spec | more
 
     def _one_task_each(self, count: int) -> DataFrame:
         """`count` partitions, number i holding only i: one stage, no shuffle."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloud_backend.spark.session import OUTCOME, SparkRunner
@@ -34,15 +33,15 @@ class ShufflingRunner(SparkRunner):
             return super().run(specs, timeout_s=timeout_s)
         from pyspark.sql.functions import col
 
-        jobs = [(str(Path(specs[0]["store"]) / "files" / file), wanted) for file, wanted in readers.items()]
-        texts = [json.dumps(spec | {"modules": self._modules, "shuffled": True}) for spec in specs]
-        pieces = self._one_task_each(len(jobs) + len(texts)).mapInArrow(_cutting(jobs, len(texts)), PIECE)
+        jobs = list(readers.items())
+        texts = [json.dumps(self._shipped(spec) | {"shuffled": True}) for spec in specs]
+        pieces = self._one_task_each(len(jobs) + len(texts)).mapInArrow(_cutting(specs[0]["store"], jobs), PIECE)
         frame = pieces.repartitionById(len(texts), col("task")).mapInArrow(_running(texts), OUTCOME)
         outcomes = {row["task"]: json.loads(row["outcome"]) for row in self._collect(frame, timeout_s)}
         return [outcomes[number] for number in range(len(specs))]
 
 
-def _cutting(jobs: Sequence[tuple[str, list[tuple[int, str]]]], tasks: int) -> Any:
+def _cutting(location: str, jobs: Sequence[tuple[str, list[tuple[int, str]]]]) -> Any:
     """Read one record and cut it by reader. Numbers beyond the records give every task one empty piece, so that tasks
     without any input run as well."""
 
@@ -51,19 +50,21 @@ def _cutting(jobs: Sequence[tuple[str, list[tuple[int, str]]]], tasks: int) -> A
 
         from cloud_backend.spark import records
         from cloud_backend.spark.slots import Range
+        from cloud_backend.spark.store import Store
         from shared.errors import DamagedData
 
+        store = Store(location)
         schema = pa.schema([("task", pa.int32()), ("file", pa.string()), ("piece", pa.binary())])
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 if number >= len(jobs):
                     rows = [(number - len(jobs), "", b"")]
                 else:
-                    path, wanted = jobs[number]
-                    name, rows = Path(path).name, []
+                    name, wanted = jobs[number]
+                    rows = []
                     for task, text in wanted:
                         try:
-                            part, footer, _ = records.read_slice(Path(path), Range.parse(text))
+                            part, footer, _ = records.read_slice(store, name, Range.parse(text))
                         except DamagedData:
                             continue  # the reader finds it missing and says so
                         rows.append((task, name, records.encode(part, footer.progress)[0]))
@@ -72,7 +73,6 @@ def _cutting(jobs: Sequence[tuple[str, list[tuple[int, str]]]], tasks: int) -> A
                     [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
                 )
 
-    assert tasks > 0
     return cut
 
 

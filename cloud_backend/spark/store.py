@@ -2,140 +2,151 @@
 
 Files under `files/` are written whole under a name no other attempt can have, and synced before the task returns.
 Nobody looks for files: the manifest names them. So a zombie, a speculative copy or a half-written attempt is garbage,
-never a wrong answer. Manifest entries are numbered and put if absent (`os.link` refuses an existing name; a
-rename would let two drivers overwrite each other), so of two drivers exactly one commits.
+never a wrong answer. Manifest entries are numbered and put if absent, so of two drivers exactly one commits. Notes are
+small JSON files beside them that one writer replaces: they may be lost, and then something is done twice.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
+import json
 import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from shared.errors import DamagedData
+from cloud_backend.spark.files import Read, files_at, is_uri
+from shared.errors import DamagedData, UsageError
 
 
 class Store:
-    """A directory that driver and executors share."""
+    """A place that driver and executors share, and that survives both."""
 
-    def __init__(self, root: Path | str) -> None:
-        self.root = Path(root)
-        self.files = self.root / "files"
-        self.manifest = self.root / "manifest"
+    def __init__(self, location: Path | str) -> None:
+        self.location = str(location)
+        self._at = files_at(location)
+
+    @property
+    def root(self) -> Path:
+        """The store's directory; only where it is one of this machine."""
+        if is_uri(self.location):
+            raise UsageError(f"store {self.location!r} is no directory of this machine", code="store-remote")
+        return Path(self.location)
+
+    @property
+    def files(self) -> Path:
+        return self.root / "files"
+
+    @property
+    def name(self) -> str:
+        return self.location.rstrip("/").rpartition("/")[2]
 
     def create(self) -> None:
-        for directory in (self.root, self.files, self.manifest):
-            directory.mkdir(parents=True, exist_ok=True)
+        self._at.create(("files", "manifest", "plans"))
+
+    def exists(self) -> bool:
+        """True when a job's manifest is here."""
+        return bool(self._at.names("manifest"))
 
     def write_file(self, prefix: str, suffix: str, data: bytes, *, durable: bool = True) -> str:
         """Write a new file and return its name, which carries the digest of its content. After a crash the file is
         whole or nobody knows its name."""
         name = f"{prefix}.{uuid.uuid4().hex[:12]}.{_digest(data)}.{suffix}"
-        handle = os.open(self.files / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(handle, view) :]
-            if durable:
-                os.fdatasync(handle)
-        except BaseException:
-            os.close(handle)
-            (self.files / name).unlink(missing_ok=True)
-            raise
-        os.close(handle)
+        self._at.write(f"files/{name}", data, durable=durable)
         return name
 
     def sync_files(self) -> None:
         """Make the names of written files durable; the driver calls it once before it commits."""
-        _sync_directory(self.files)
+        self._at.sync("files")
 
     def read_file(self, name: str) -> bytes:
         """The whole file, checked against the digest in its name."""
         try:
-            data = (self.files / name).read_bytes()
+            data = self._at.read(f"files/{name}")
         except FileNotFoundError:
             raise DamagedData(f"file {name} is gone from the store", code="store-missing") from None
         if name.split(".")[-2] != _digest(data):
             raise DamagedData(f"file {name} does not hold what was written", code="store-damaged")
         return data
 
+    @contextmanager
+    def opened_file(self, name: str) -> Iterator[tuple[Read, int]]:
+        """A way to read parts of a file, and its size; FileNotFoundError when it is gone."""
+        with self._at.opened(f"files/{name}") as opened:
+            yield opened
+
     def file_names(self) -> list[str]:
-        return sorted(entry.name for entry in self.files.iterdir())
+        return self._at.names("files")
 
     def remove_file(self, name: str) -> None:
-        (self.files / name).unlink(missing_ok=True)
+        self._at.remove(f"files/{name}")
 
     # -- the manifest ---------------------------------------------------------------------------------------------
 
     def put_entry(self, number: int, data: bytes) -> bool:
         """Put manifest entry `number` durably unless it exists; False when somebody else was first."""
-        temporary = self.manifest / f".{number:012d}.{uuid.uuid4().hex[:12]}"
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(handle, view) :]
-            os.fdatasync(handle)
-        except BaseException:
-            os.close(handle)
-            temporary.unlink(missing_ok=True)
-            raise
-        os.close(handle)
-        try:
-            os.link(temporary, self.manifest / f"{number:012d}.json")
-        except FileExistsError:
-            return False
-        finally:
-            temporary.unlink(missing_ok=True)
-        _sync_directory(self.manifest)
-        return True
+        return self._at.put(f"manifest/{number:012d}.json", data)
 
     def entry(self, number: int) -> bytes | None:
         try:
-            return (self.manifest / f"{number:012d}.json").read_bytes()
+            return self._at.read(f"manifest/{number:012d}.json")
         except FileNotFoundError:
             return None
 
     def entry_numbers(self) -> list[int]:
-        if not self.manifest.exists():
-            return []
-        return sorted(int(entry.stem) for entry in self.manifest.glob("????????????.json"))
+        return self._numbers("manifest", ".json")
 
     def put_summary(self, number: int, data: bytes) -> None:
         """Keep the folded state after entry `number`, so that opening does not read all of history."""
-        temporary = self.manifest / f".summary.{uuid.uuid4().hex[:12]}"
-        temporary.write_bytes(data)
-        handle = os.open(temporary, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        temporary.replace(self.manifest / f"{number:012d}.summary")
-        _sync_directory(self.manifest)
+        self._at.replace(f"manifest/{number:012d}.summary", data, durable=True)
 
     def summaries(self) -> list[int]:
-        if not self.manifest.exists():
-            return []
-        return sorted(int(entry.stem) for entry in self.manifest.glob("????????????.summary"))
+        return self._numbers("manifest", ".summary")
 
     def summary(self, number: int) -> bytes:
-        return (self.manifest / f"{number:012d}.summary").read_bytes()
+        return self._at.read(f"manifest/{number:012d}.summary")
 
     def remove_history(self, before: int) -> None:
         """Forget entries and summaries that a newer summary covers."""
-        for entry in [*self.manifest.glob("????????????.json"), *self.manifest.glob("????????????.summary")]:
-            if int(entry.stem) < before:
-                entry.unlink(missing_ok=True)
+        for suffix in (".json", ".summary"):
+            for number in self._numbers("manifest", suffix):
+                if number < before:
+                    self._at.remove(f"manifest/{number:012d}{suffix}")
+
+    # -- plans and notes ------------------------------------------------------------------------------------------
+
+    def put_plan(self, data: bytes) -> int:
+        """Keep an encoded plan under the next free number, which it returns."""
+        number = max(self._numbers("plans", ".plan"), default=0) + 1
+        while not self._at.put(f"plans/{number}.plan", data):
+            number += 1
+        return number
+
+    def plan(self, number: int) -> bytes | None:
+        try:
+            return self._at.read(f"plans/{number}.plan")
+        except FileNotFoundError:
+            return None
+
+    def note(self, name: str) -> dict[str, Any]:
+        """What a note says; nothing when it is not there or not whole."""
+        try:
+            value: dict[str, Any] = json.loads(self._at.read(f"{name}.json"))
+        except (FileNotFoundError, ValueError):
+            return {}
+        return value if isinstance(value, dict) else {}
+
+    def put_note(self, name: str, value: Mapping[str, Any], *, durable: bool = False) -> None:
+        self._at.replace(f"{name}.json", json.dumps(value).encode(), durable=durable)
+
+    def remove_note(self, name: str) -> None:
+        self._at.remove(f"{name}.json")
+
+    def _numbers(self, directory: str, suffix: str) -> list[int]:
+        stems = [name.removesuffix(suffix) for name in self._at.names(directory) if name.endswith(suffix)]
+        return sorted(int(stem) for stem in stems if stem.isdigit())
 
 
 def _digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
-
-
-def _sync_directory(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

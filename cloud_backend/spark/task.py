@@ -16,14 +16,14 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cloud_backend.spark import records, state
+from cloud_backend.spark import hadoop, records, state
 from cloud_backend.spark.graph import JobGraph, JobVertex, job_graph
 from cloud_backend.spark.lineage import RecordFile, StatePart
+from cloud_backend.spark.plans import stored_plan
 from cloud_backend.spark.poison import Keeps, Key, keeping, keys_that_raise
 from cloud_backend.spark.slots import WHOLE, Range, slots_of
 from cloud_backend.spark.store import Store
@@ -32,7 +32,6 @@ from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
 from shared.engine.pipeline import Pipeline
 from shared.engine.rows import Progress
 from shared.errors import DamagedData, ResurgeError
-from shared.plan.encoding import decode_plan
 from shared.plan.operators import DEVICE
 from shared.plan.vertices import vertices
 from shared.stream.schema import Schema
@@ -62,7 +61,9 @@ def run(spec: Spec, *, pieces: Mapping[str, bytes] | None = None) -> dict[str, A
     try:
         for name in spec.get("modules", ()):
             import_module(name)
-        graph = _graph(Path(spec["store"]), spec["plan"], given=spec.get("given", False))
+        if spec.get("hadoop"):
+            hadoop.configure(spec["hadoop"])
+        graph = _graph(Store(spec["store"]), spec["plan"], given=spec.get("given", False))
         outcome = _Task(spec, graph, pieces).run()
     except Lost as lost:
         return {"failed": lost.kind, "file": lost.file, "message": str(lost), "code": lost.code}
@@ -219,7 +220,7 @@ class _Task:
         return outputs, tuple(saved)
 
     def _load(self, part: StatePart) -> tuple[Pipeline, state.CacheKey]:
-        key = (str(self.store.root), f"{self.spec['plan']} {self.spec['code']} {self.vertex.name}", str(part.range))
+        key = (self.store.location, f"{self.spec['plan']} {self.spec['code']} {self.vertex.name}", str(part.range))
         vertex = next(each for each in vertices(self.graph.plan) if each.name == self.vertex.name)
         try:
             loaded = state.load(self.store, key, part.chain, lambda: Pipeline(vertex))
@@ -304,10 +305,10 @@ class _Task:
         return written
 
 
-def _graph(store: Path, plan: int, *, given: bool) -> JobGraph:
-    key = (str(store), plan)
+def _graph(store: Store, plan: int, *, given: bool) -> JobGraph:
+    key = (store.location, plan)
     if key not in _graphs:
-        _graphs[key] = job_graph(decode_plan((store / "plans" / f"{plan}.plan").read_bytes()), given=given)
+        _graphs[key] = job_graph(stored_plan(store, plan), given=given)
     return _graphs[key]
 
 

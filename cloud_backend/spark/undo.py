@@ -59,7 +59,7 @@ def roll_back(
     for _ in range(OTHER_WRITERS_MAX):
         log.catch_up()
         if not log.state.plan:
-            raise UsageError(f"no job has run in {store.root.name!r} yet", code="job-no-plan")
+            raise UsageError(f"no job has run in {store.name!r} yet", code="job-no-plan")
         graph = job_graph(stored_plan(store, log.state.plan))
         _check(graph, vertex, to, log, fixed)
         answer = undo(log.state, graph, vertex, to, ranges=ranges, rule=rule)

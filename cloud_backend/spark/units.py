@@ -143,7 +143,7 @@ class Inputs:
 
     def _slice(self, name: str) -> tuple[records.Rows, records.Footer, int]:
         if self.pieces is None:
-            return records.read_slice(self.store.files / name, self.range)
+            return records.read_slice(self.store, name, self.range)
         if name not in self.pieces:
             raise DamagedData(f"record {name} is gone; its producer must run again", code="record-missing")
         return records.decode(self.pieces[name], name, self.range)

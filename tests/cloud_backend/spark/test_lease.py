@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from cloud_backend.spark.lease import Lease
+from cloud_backend.spark.store import Store
 
 
 @pytest.mark.covers("SO-32")
 def test_a_lease_runs_out_and_passes_on(tmp_path: Path) -> None:
     clock = [100.0]
-    path = tmp_path / "lease.json"
-    first = Lease(path, owner="first", duration_s=10, now=lambda: clock[0])
-    second = Lease(path, owner="second", duration_s=10, now=lambda: clock[0])
+    store = Store(tmp_path)
+    first = Lease(store, owner="first", duration_s=10, now=lambda: clock[0])
+    second = Lease(store, owner="second", duration_s=10, now=lambda: clock[0])
     assert first.acquire()
     assert not second.acquire()
     clock[0] += 9
@@ -28,9 +29,9 @@ def test_a_lease_runs_out_and_passes_on(tmp_path: Path) -> None:
 
 
 def test_a_clean_stop_gives_the_lease_up_but_never_another_s(tmp_path: Path) -> None:
-    path = tmp_path / "lease.json"
-    first = Lease(path, owner="first", duration_s=10, now=lambda: 0.0)
-    second = Lease(path, owner="second", duration_s=10, now=lambda: 0.0)
+    store = Store(tmp_path)
+    first = Lease(store, owner="first", duration_s=10, now=lambda: 0.0)
+    second = Lease(store, owner="second", duration_s=10, now=lambda: 0.0)
     first.acquire()
     second.release()
     assert first.holder() is not None
@@ -39,6 +40,5 @@ def test_a_clean_stop_gives_the_lease_up_but_never_another_s(tmp_path: Path) -> 
 
 
 def test_a_garbled_lease_counts_as_none(tmp_path: Path) -> None:
-    path = tmp_path / "lease.json"
-    path.write_text("{")
-    assert Lease(path, owner="any", duration_s=10, now=lambda: 0.0).acquire()
+    (tmp_path / "lease.json").write_text("{")
+    assert Lease(Store(tmp_path), owner="any", duration_s=10, now=lambda: 0.0).acquire()

@@ -126,7 +126,7 @@ def test_a_split_takes_over_at_an_epoch_boundary(store: Store) -> None:
 
 def test_a_torn_entry_is_reported_not_guessed(store: Store) -> None:
     log, _ = start(store, "a")
-    (store.manifest / f"{log.state.n + 1:012d}.json").write_bytes(b'{"n": 3, "te')
+    (store.root / "manifest" / f"{log.state.n + 1:012d}.json").write_bytes(b'{"n": 3, "te')
     with pytest.raises(DamagedData, match=r"entry 3 is not whole.*\[manifest-damaged\]"):
         ManifestLog(store)
 
@@ -144,5 +144,5 @@ def test_a_full_disk_leaves_no_entry_and_no_leftover(store: Store, monkeypatch: 
         with pytest.raises(OSError, match="no space left"):
             store.write_file("a", "base", b"x")
     assert store.file_names() == []
-    assert [path.name for path in store.manifest.iterdir() if path.name.startswith(".")] == []
+    assert [path.name for path in (store.root / "manifest").iterdir() if path.name.startswith(".")] == []
     assert log.try_append("cut", term=term, epoch=1, starts={}, ends={}, frontiers={})

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cloud_backend.spark import records
 from cloud_backend.spark.records import Rows
 from cloud_backend.spark.slots import SLOTS, Range
+from cloud_backend.spark.store import Store
 from shared.errors import DamagedData
 from shared.stream.schema import Schema
 
@@ -38,12 +39,14 @@ def make(slots: list[int], *, texts: list[str] | None = None) -> Rows:
 def test_two_readers_get_every_row_once_and_in_order(
     tmp_path_factory: pytest.TempPathFactory, slots: list[int], cut: int
 ) -> None:
-    path = tmp_path_factory.mktemp("records") / "r"
+    store = Store(tmp_path_factory.mktemp("records"))
+    store.create()
+    path = store.files / "r"
     rows = make(slots)
     path.write_bytes(records.encode(rows)[0])
     seen = []
     for range_ in (Range(0, cut), Range(cut, SLOTS)):
-        part, _, _ = records.read_slice(path, range_)
+        part, _, _ = records.read_slice(store, "r", range_)
         inside = [index for index, slot in enumerate(slots) if range_.lo <= slot < range_.hi]
         wanted = rows.take(np.array(sorted(inside, key=lambda index: slots[index]), np.intp))
         assert part.seq.tolist() == wanted.seq.tolist()
@@ -65,13 +68,15 @@ def test_digests_compare_content_not_numbering() -> None:
 
 def test_every_flipped_byte_is_found(tmp_path: Path) -> None:
     data = records.encode(make([1, 2, 700]))[0]
-    path = tmp_path / "r"
+    store = Store(tmp_path)
+    store.create()
+    path = store.files / "r"
     for position in range(8, len(data)):
         damaged = bytearray(data)
         damaged[position] ^= 0x10
         path.write_bytes(damaged)
         try:
-            rows, _, _ = records.read_slice(path, Range(0, SLOTS))
+            rows, _, _ = records.read_slice(store, "r", Range(0, SLOTS))
         except DamagedData:
             continue
         # Only `seq` is outside the digest: it numbers rows and says nothing.
@@ -79,10 +84,12 @@ def test_every_flipped_byte_is_found(tmp_path: Path) -> None:
 
 
 def test_a_missing_or_torn_file_says_so(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.create()
     with pytest.raises(DamagedData, match=r"\[record-missing\]"):
-        records.read_footer(tmp_path / "gone")
+        records.read_footer(store, "gone")
     data = records.encode(make([1]))[0]
     for length in (0, 5, len(data) // 2, len(data) - 1):
-        (tmp_path / "torn").write_bytes(data[:length])
+        (store.files / "torn").write_bytes(data[:length])
         with pytest.raises(DamagedData, match=r"\[record-torn\]"):
-            records.read_slice(tmp_path / "torn", Range(0, SLOTS))
+            records.read_slice(store, "torn", Range(0, SLOTS))
