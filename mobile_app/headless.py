@@ -55,6 +55,7 @@ class RunOptions:
     speed: float = 1.0
     plan: Plan | None = None
     on_output: Callable[[str, Batch], None] | None = None  # rows of the plan's local subscriptions
+    on_view: Callable[[dict[str, Any]], None] | None = None  # the view state, whenever it is published
     for_s: float | None = None  # None: until stopped
     stop: threading.Event | None = None  # set by whoever runs this beside something else
     signals: bool = True  # end on SIGTERM and SIGINT; False where another thread than the first runs this
@@ -137,6 +138,11 @@ class _Running:
     stop: threading.Event
     enrolled: threading.Event | None
 
+    def _published(self, view: dict[str, Any]) -> None:
+        self.commands.published(view)
+        if self.options.on_view is not None:
+            self.options.on_view(view)
+
     def run(self) -> dict[str, Any]:
         options = self.options
         finish_erasure(options.home)
@@ -157,7 +163,7 @@ class _Running:
             plan=options.plan,
             on_output=options.on_output,
             attend=self.commands.attend,
-            on_view=self.commands.published,
+            on_view=self._published,
         )
         try:
             node = Node(options.home, surroundings)
