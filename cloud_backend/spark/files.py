@@ -20,6 +20,10 @@ Read = Callable[[int, int], bytes]  # (length, offset) -> bytes, fewer only at t
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:")
 
 
+class Unreadable(OSError):
+    """The file is there, and the file system itself says that its content is damaged or gone."""
+
+
 class Files(Protocol):
     """Paths are relative to the store, with '/'. Nothing is ever written in place."""
 

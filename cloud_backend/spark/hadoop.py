@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cloud_backend.spark.files import Read
+from cloud_backend.spark.files import Read, Unreadable
 from shared.errors import UsageError
 
 CONDITIONAL = "fs.option.create.conditional.overwrite"
@@ -177,8 +177,9 @@ class HadoopFiles:
         def read(length: int, offset: int) -> bytes:
             if offset >= size:
                 return b""
-            stream.seek(offset)
-            return bytes(stream.readNBytes(length))
+            with _told_apart():
+                stream.seek(offset)
+                return bytes(stream.readNBytes(length))
 
         try:
             yield read, size
@@ -230,11 +231,12 @@ class HadoopFiles:
 
 _ABSENT = ("FileNotFoundException", "NoSuchFileException")
 _PRESENT = ("FileAlreadyExistsException", "RemoteFileChangedException")
+_DAMAGED = ("ChecksumException", "BlockMissingException", "EOFException")
 
 
 @contextmanager
 def _told_apart() -> Iterator[None]:
-    """Java's exceptions for a file that is there, or is not, as Python's."""
+    """Java's exceptions for a file that is there, is not, or is damaged, as Python's."""
     from py4j.protocol import Py4JJavaError
 
     try:
@@ -245,4 +247,6 @@ def _told_apart() -> Iterator[None]:
             raise FileNotFoundError(str(error.java_exception.getMessage())) from error
         if name in _PRESENT:
             raise FileExistsError(str(error.java_exception.getMessage())) from error
+        if name in _DAMAGED:
+            raise Unreadable(str(error.java_exception.getMessage())) from error
         raise

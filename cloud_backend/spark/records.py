@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from cloud_backend.spark.files import Read
+from cloud_backend.spark.files import Read, Unreadable
 from cloud_backend.spark.slots import Range
 from cloud_backend.spark.store import Store
 from shared.errors import DamagedData
@@ -161,6 +161,8 @@ def _opened(store: Store, name: str) -> Iterator[tuple[Read, int]]:
             yield opened
     except FileNotFoundError:
         raise DamagedData(f"record {name} is gone; its producer must run again", code="record-missing") from None
+    except Unreadable:
+        raise DamagedData(f"record {name} cannot be read; its producer must run again", code="record-digest") from None
 
 
 def decode(data: bytes, name: str, range_: Range) -> tuple[Rows, Footer, int]:

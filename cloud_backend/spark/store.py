@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cloud_backend.spark.files import Read, files_at, is_uri
+from cloud_backend.spark.files import Read, Unreadable, files_at, is_uri
 from shared.errors import DamagedData, UsageError
 
 
@@ -66,6 +66,8 @@ class Store:
             data = self._at.read(f"files/{name}")
         except FileNotFoundError:
             raise DamagedData(f"file {name} is gone from the store", code="store-missing") from None
+        except Unreadable:
+            raise DamagedData(f"file {name} cannot be read whole", code="store-damaged") from None
         if name.split(".")[-2] != _digest(data):
             raise DamagedData(f"file {name} does not hold what was written", code="store-damaged")
         return data
