@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
 import random
 import socket
-import threading
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from cloud_backend.log.verify import verify
 from resurge.bench._bombs import REFUSED, bombs, throw
+from shared.spool.disk import PosixDisk
 from shared.wire.envelope import EXCHANGE_BYTES_MAX
-from shared.wire.frame import Frame, FrameType, encode
+from shared.wire.frame import Frame, FrameType, decode_all, decode_one, encode
 from tests.cloud_backend.gateway.phone import Phone
+from tests.processes.digests import logged, sent
 from tests.processes.gateway_process import GatewayProcess
 
 pytestmark = pytest.mark.processes
 
 MEDIA = "application/vnd.resurge.exchange"
+_REQUEST = (
+    b"POST /v1/exchange HTTP/1.1\r\nhost: x\r\ncontent-type: " + MEDIA.encode() + b"\r\ncontent-length: %d\r\n\r\n"
+)
 DOCUMENTED = {200, 400, 401, 403, 404, 405, 408, 409, 413, 415, 422, 429}
 COUNTS = [10_000, pytest.param(100_000, marks=pytest.mark.soak)]
 
@@ -197,42 +202,47 @@ def test_a_fleet_that_reconnects_all_at_once_is_served_to_the_last_batch(
     phones = [gateway.phone(f"phone {number}") for number in range(devices)]
     gateway.kill()
     gateway.start()  # every session is gone, every phone comes back at once
-    failures: list[str] = []
-    started = threading.Barrier(20)
+    answers: Counter[int] = Counter()
 
-    def serve(some: list[Phone]) -> None:
-        started.wait()
-        for phone in some:
-            try:
-                _catch_up(phone, batches)
-            except Exception as error:
-                failures.append(repr(error))
+    async def storm() -> None:
+        await asyncio.gather(*(_catch_up(phone, gateway.port, batches, answers) for phone in phones))
 
-    threads = [threading.Thread(target=serve, args=(phones[number::20],)) for number in range(20)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
-    from cloud_backend.log.verify import verify
-    from shared.spool.disk import PosixDisk
-
+    asyncio.run(storm())
     assert gateway.stop() == 0
     found = verify(PosixDisk(gateway.home / "log"))
+    expected = sent([phone.device for phone in phones], batches * 50, 50, bytes(200))
+    actual = logged(gateway.home / "log")
     with capsys.disabled():
-        print(f" [{devices} devices, {found.delivered} elements]", end="")
+        lost = ", ".join(f"{count} answers {status}" for status, count in sorted(answers.items()))
+        print(f" [{devices} devices at once, {lost}, {actual[0]} elements, digests {expected[1]} {actual[1]}]", end="")
+    assert answers[401] >= devices  # each one met a gateway that had forgotten its session
+    assert actual == expected
     assert (found.delivered, found.duplicates, found.gaps) == (devices * batches * 50, 0, 0)
 
 
-def _catch_up(phone: Phone, batches: int) -> None:
+async def _catch_up(phone: Phone, port: int, batches: int, answers: Counter[int]) -> None:
+    """A phone on a connection of its own, open from the first exchange to the last."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+    async def ask(body: bytes) -> tuple[int, bytes]:
+        writer.write(_REQUEST % len(body) + body)
+        status = int((await reader.readline()).split()[1])
+        headers = (await reader.readuntil(b"\r\n\r\n")).lower()
+        answer = await reader.readexactly(int(headers.split(b"content-length:")[1].split(b"\r\n")[0]))
+        answers[status] += 1
+        return status, answer
+
     while phone.next < batches * 50:
-        try:
-            status, frames = phone.exchange(phone.declare(), phone.batch(phone.next, phone.next + 50, bytes(200)))
-        except (OSError, http.client.HTTPException):
-            continue
+        batch = phone.batch(phone.next, phone.next + 50, bytes(200))
+        status, answer = await ask(phone.session.seal([phone.declare(), batch]))
         if status == 200:
-            phone.next = max(frame.seq for frame in frames)
+            phone.next = max(frame.seq for frame in decode_all(phone.session.open(answer)))
         elif status == 429:
-            time.sleep(0.05)
+            await asyncio.sleep(0.05)
         else:
-            assert phone.hello()[0] == 200
+            assert status == 401
+            status, answer = await ask(phone.session.hello())
+            assert status == 200
+            phone.session.welcome(decode_one(answer)[0], 0.0)
+    writer.close()
+    await writer.wait_closed()

@@ -12,6 +12,7 @@ import pytest
 from cloud_backend.log.verify import verify
 from shared.spool.disk import PosixDisk
 from tests.cloud_backend.gateway.phone import Phone
+from tests.processes.digests import logged, sent
 from tests.processes.gateway_process import GatewayProcess
 
 pytestmark = pytest.mark.processes
@@ -43,9 +44,16 @@ def test_every_element_is_in_the_log_exactly_once_after_the_gateway_was_killed(t
             thread.join()
         assert gateway.stop() == 0
     found = verify(PosixDisk(tmp_path / "home" / "log"))
+    expected = sent([phone.device for phone in phones], share, batch, bytes(200))
+    actual = logged(tmp_path / "home" / "log")
     with capsys.disabled():
-        print(f" [{kills} kills, {sum(resent)} exchanges failed and were repeated, {found.delivered} elements]", end="")
+        print(
+            f" [{kills} kills, {sum(resent)} exchanges failed and were repeated, {actual[0]} elements, "
+            f"digests {expected[1]} {actual[1]}]",
+            end="",
+        )
     assert sum(resent) >= kills
+    assert actual == expected
     assert (found.delivered, found.duplicates, found.gaps, found.ledgered) == (elements, 0, 0, 0)
     assert {edge.through for edge in found.edges.values()} == {share}
 
