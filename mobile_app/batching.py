@@ -31,8 +31,8 @@ class EdgeBatcher:
         )
         self._parts: list[Batch] = []
         self._rows = 0
-        self._bytes = 0
-        self._since_us = 0
+        self.bytes = 0  # of the rows held
+        self.since_us = 0  # when the oldest of them came, in real, monotonic time
 
     def __len__(self) -> int:
         return self._rows
@@ -69,19 +69,19 @@ class EdgeBatcher:
                 code="batching-gap",
             )
         if not self._parts:
-            self._since_us = now_us
+            self.since_us = now_us
         self._parts.append(batch)
         self.next = batch.hi
         self._rows += len(batch)
-        self._bytes += _size(batch)
+        self.bytes += _size(batch)
 
     def due(self, now_us: int) -> bool:
         """Whether the batch should be closed: by rows, bytes or age. Numbers without rows go by age only."""
         if not self._parts:
             return False
-        age_us = now_us - self._since_us
+        age_us = now_us - self.since_us
         return age_us >= self._rules.within_us or self._rules.full(
-            rows=self._rows, size_bytes=self._bytes, age_us=age_us
+            rows=self._rows, size_bytes=self.bytes, age_us=age_us
         )
 
     def peek(self) -> Batch | None:
@@ -115,13 +115,13 @@ class EdgeBatcher:
             raise BrokenInvariant(f"nothing to spool on edge {self.edge.name!r}", code="batching-gap")
         limit = self._rules.rows
         if len(merged) <= limit:
-            self._parts, self._rows, self._bytes = [], 0, 0
+            self._parts, self._rows, self.bytes = [], 0, 0
             self._closed_frontier_us = self.frontier_us
             return merged
         cut = int(merged.seq[limit])
         self._parts = [_rows(merged, slice(limit, None), lo=cut, hi=merged.hi)]
         self._rows -= limit
-        self._bytes = _size(self._parts[0])
+        self.bytes = _size(self._parts[0])
         return replace(_rows(merged, slice(0, limit), lo=merged.lo, hi=cut), frontier_us=self._closed_frontier_us)
 
 

@@ -137,6 +137,12 @@ class Commands:
         return job.answer()
 
     def _shown(self) -> dict[str, Any]:
+        node = self._node
+        if node is not None:
+            if not node.watched:  # what was published may be some seconds old
+                node.watch()
+                self._in_loop(Node.publish)
+            node.watch()
         return self._view | {"pairing": self.pairing.state()}
 
     def _samples(self, sensor: str, after: int = 0) -> dict[str, Any]:
@@ -144,6 +150,7 @@ class Commands:
         if node is None:
             raise UsageError("no sensor is read just now; see health", code="service-busy")
         node.capture.look(sensor)
+        node.watch()
         return node.readings.newest(sensor, after)
 
     def _results(self, after: int = 0) -> list[dict[str, Any]]:

@@ -8,10 +8,11 @@ from typing import Any
 from mobile_app.node import STATUS_FILE
 from mobile_app.plans import Edges
 from mobile_app.results import RESULTS_FILE, KeptResult, Results
+from mobile_app.service_link import ServiceClient
 from mobile_app.spools import SPOOL, spool_cipher
 from mobile_app.storage import HomeLock, read_json
 from mobile_app.view_state import account, edge_states
-from shared.errors import UsageError
+from shared.errors import ResurgeError, UsageError
 from shared.spool.disk import PosixDisk
 from shared.spool.ring import Spool
 
@@ -24,7 +25,7 @@ def inspect(home: Path) -> dict[str, Any]:
     try:
         lock = HomeLock(home)
     except UsageError:
-        return view | {"running": True}
+        return (_ask(home) or view) | {"running": True}
     try:
         spool = Spool.open(PosixDisk(home / SPOOL), spool_cipher(home))
         try:
@@ -36,6 +37,20 @@ def inspect(home: Path) -> dict[str, Any]:
     finally:
         lock.release()
     return view | {"running": False, "connected": False}
+
+
+def _ask(home: Path) -> dict[str, Any] | None:
+    """The running node's view of now; None when it does not answer."""
+    try:
+        client = ServiceClient.open(home)
+    except ResurgeError:
+        return None
+    try:
+        return client.view()
+    except ResurgeError:
+        return None
+    finally:
+        client.close()
 
 
 def kept_results(home: Path, sink: str | None, limit: int) -> list[KeptResult]:

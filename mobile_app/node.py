@@ -60,8 +60,14 @@ from shared.sync.sender import Sender
 from shared.sync.session import DeviceSession
 
 STATUS_FILE = "status.json"
-TURN_S = 0.25  # how often sensors are read
-PUBLISH_S = 1.0
+# Each wake of the processor costs more than the readings it finds, so sensors are read in batches; a compressed run
+# has the same number of turns per hour of event time until it meets the lower bounds.
+TURN_S = 1.0
+TURN_S_MIN = 0.25  # also while somebody watches
+KEEP_UP_S = 5.0
+PUBLISH_S = 15.0  # whoever asks the running service gets a new view at once
+PUBLISH_S_MIN = 1.0
+WATCHED_S = 5.0
 HINT_LASTS_S = 60.0  # a gateway repeats a hint while it is meant
 TRY_MISSING_S = 10.0
 POLL_S = 30.0
@@ -81,6 +87,7 @@ class Surroundings:
     plan: Plan | None = None  # from a program file; a newer one from the gateway replaces it
     on_event: Callable[[object], None] | None = None  # disconnection and the like, for the program
     on_output: Callable[[str, Batch], None] | None = None  # rows of local subscriptions
+    open_source: Callable[..., Source] | None = None  # instead of the device's own sensors
     attend: Callable[[Node], None] | None = None  # called every turn: what screens ask for
     on_view: Callable[[dict[str, Any]], None] | None = None  # the view state, whenever it is published
 
@@ -104,6 +111,7 @@ class Node:
         self._plans = Plans(home)
         self._snapshots = Snapshots(PosixDisk(home / STATE), cipher)
         newest = self._snapshots.newest()
+        self._begun = newest is not None
         self.clock: EventClock = open_clock(
             home, speed=around.speed, not_before_us=None if newest is None else newest.read_until_us
         )
@@ -150,7 +158,9 @@ class Node:
         self._hint_ends: float | None = None
         self._shares: dict[str, float] = {}
         self._next_publish = 0.0
+        self._next_keep_up = 0.0
         self._next_try = 0.0
+        self._watched_until = 0.0
         self.disconnections = 0
         self._left = False
 
@@ -213,10 +223,10 @@ class Node:
 
     def _from_us(self) -> int:
         """Where sensors are read from: now, or at the very first start where a recording's beginning was put."""
-        return self.clock.anchor.origin_us if self._snapshots.newest() is None else self.clock.now_us()
+        return self.clock.now_us() if self._begun else self.clock.anchor.origin_us
 
     def _open_sensor(self, sensor: str, every_us: int) -> Source:
-        return open_source(
+        return (self._around.open_source or open_source)(
             sensor, self._around.sensors, every_us=every_us,
             origin_us=self.clock.anchor.origin_us, from_us=self._from_us(), event_time=self.clock.at,
         )  # fmt: skip
@@ -258,10 +268,25 @@ class Node:
         if self._hint_ends is not None and now >= self._hint_ends:
             self._hint_ends, self._hints = None, {}
             self._slow_down()
-        if now >= self._next_publish:
-            self._next_publish = now + PUBLISH_S
+        if now >= self._next_keep_up:
+            self._next_keep_up = now + self._pace(KEEP_UP_S, PUBLISH_S_MIN)
             self._keep_up(now)
+        if now >= self._next_publish:
+            self._next_publish = now + self._pace(PUBLISH_S, PUBLISH_S_MIN)
             self.publish()
+
+    def _pace(self, seconds: float, least_s: float) -> float:
+        return least_s if self.watched else max(least_s, seconds / self._around.speed)
+
+    @property
+    def watched(self) -> bool:
+        return time.monotonic() < self._watched_until
+
+    def watch(self) -> None:
+        """Somebody looks: turn and publish more often for a while. From any thread."""
+        if not self.watched:
+            self._next_publish = self._next_keep_up = 0.0
+        self._watched_until = time.monotonic() + WATCHED_S
 
     def _read(self, now: float) -> None:
         until_us = self.clock.now_us()
@@ -275,6 +300,7 @@ class Node:
                         if computation.kinds.get(name) == "subscribe" and len(batch):
                             self._around.on_output(name, batch)
             recorder.commit(now, until_us)
+            self._begun = True  # the first commit saves, whatever there is
         wanted = self.capture.looked_at(now)
         if self.recordings.running is not None:
             wanted |= self.recordings.running.about.sensors
@@ -283,7 +309,7 @@ class Node:
             self.capture.read(until_us, now)
 
     def _keep_up(self, now: float) -> None:
-        """Once a second: the device's condition and policies, and what follows from them."""
+        """Every few seconds: the device's condition and policies, and what follows from them."""
         recorder, computation = self._recorder, self.computation
         if recorder is not None:
             recorder.expire(self.clock.now_us())
@@ -299,10 +325,11 @@ class Node:
         if computation is None:
             return
         if self.decision.pause and not before.pause:
+            self._next_publish = 0.0  # the gateway should hear of it while it can
             self._spool_everything()
             computation.close()
             self.capture.close()
-            self.sender.hurry(now)  # say so while it can
+            self.sender.hurry(now)
         elif before.pause and not self.decision.pause:
             self.readopt()
         if computation.missing and now >= self._next_try and not self.decision.pause:
@@ -380,7 +407,8 @@ class Node:
         while not stop():
             now = time.monotonic()
             self.turn(now)
-            self.uplink.wait(min(TURN_S, max(0.0, self.uplink.next_wake() - time.monotonic())))
+            pause = min(self._pace(TURN_S, TURN_S_MIN), self.uplink.next_wake() - time.monotonic())
+            self.uplink.wait(max(0.0, pause))
 
     def drain(self, seconds: float, stop: Callable[[], bool]) -> None:
         """Spool everything, then go on exchanging until nothing waits, at most this long."""
@@ -391,7 +419,7 @@ class Node:
             now = time.monotonic()
             for event in self.uplink.step(now):
                 self._note(event, now)
-            self.uplink.wait(min(TURN_S, max(0.0, self.uplink.next_wake() - time.monotonic())))
+            self.uplink.wait(min(TURN_S_MIN, max(0.0, self.uplink.next_wake() - time.monotonic())))
 
     def _spool_everything(self) -> None:
         if self._recorder is not None:

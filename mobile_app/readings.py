@@ -36,15 +36,21 @@ class Observed:
         self._recent_gaps: deque[tuple[int, int]] = deque(maxlen=GAPS_KEPT)
         self._chunks: deque[Samples] = deque()
         self._rows = 0
+        self._marks: deque[tuple[int, int]] = deque()  # (event time of a reading, readings up to it)
 
     def note(self, samples: Samples) -> None:
         times = samples.time_us
         if not len(times):
             return
+        if not self._marks:
+            self._marks.append((int(times[0]), self.readings + 1))
         self.readings += len(times)
         if self.asked_every_us:
             self._find_gaps(times)
         self._last_us = int(times[-1])
+        self._marks.append((self._last_us, self.readings))
+        while len(self._marks) > 2 and self._marks[1][0] <= self._last_us - RATE_OVER_US:
+            self._marks.popleft()
         self._chunks.append(samples)
         self._rows += len(times)
         while self._rows - len(self._chunks[0]) >= RING_ROWS:
@@ -54,9 +60,11 @@ class Observed:
         limit = GAP_FACTOR * self.asked_every_us
         if self._last_us is not None and times[0] - self._last_us > limit:
             self._gap(self._last_us, int(times[0]))
-        if len(times) > 1 and times[-1] - times[0] > limit:
-            for at in np.flatnonzero(np.diff(times) > limit).tolist():
-                self._gap(int(times[at]), int(times[at + 1]))
+        if len(times) > 1:
+            steps = times[1:] - times[:-1]
+            if steps.max() > limit:
+                for at in (steps > limit).nonzero()[0].tolist():
+                    self._gap(int(times[at]), int(times[at + 1]))
 
     def _gap(self, start_us: int, end_us: int) -> None:
         self.gaps += 1
@@ -64,18 +72,11 @@ class Observed:
         self._recent_gaps.append((start_us, end_us))
 
     def rate_hz(self) -> float | None:
-        """Readings a second over the last ten seconds; None until there are two."""
-        if self._last_us is None:
+        """Readings a second over the last ten seconds or a little more; None until there are two."""
+        if len(self._marks) < 2:
             return None
-        start_us, count, first_us = self._last_us - RATE_OVER_US, 0, self._last_us
-        for chunk in reversed(self._chunks):
-            inside = len(chunk) - int(np.searchsorted(chunk.time_us, start_us))
-            count += inside
-            if inside:
-                first_us = int(chunk.time_us[len(chunk) - inside])
-            if inside < len(chunk):
-                break
-        return (count - 1) * 1e6 / (self._last_us - first_us) if self._last_us > first_us else None
+        (start_us, before), (end_us, after) = self._marks[0], self._marks[-1]
+        return (after - before) * 1e6 / (end_us - start_us) if end_us > start_us else None
 
     def state(self) -> dict[str, Any]:
         rate = self.rate_hz()

@@ -20,6 +20,9 @@ from shared.wire import columns
 
 MICROSECONDS = 1_000_000
 GATHER_S = 0.5
+# A snapshot repeats the rows of open batches. Beyond this many bytes it is cheaper to close such a batch early: its
+# rows are written once, compressed, and it still waits for its exchange as long as it would have waited here.
+REPEATED_BYTES_MAX = 32 * 1024
 
 
 class Recorder:
@@ -52,11 +55,13 @@ class Recorder:
         self._first_append: float | None = None
         self._caches: dict[str, columns.Cache] = {}
         self.batchers: dict[str, EdgeBatcher] = {}
-        within_s = min((edge.within_us for edge in computation.plan.edges), default=0) / MICROSECONDS / speed
-        self._quiet_window_us = max(self._loss_window_us, round(within_s * MICROSECONDS))
+        self._within_s = {edge.name: edge.within_us / MICROSECONDS / speed for edge in computation.plan.edges}
+        least_s = min(self._within_s.values(), default=0.0)
+        self._quiet_window_us = max(self._loss_window_us, round(least_s * MICROSECONDS))
         for edge in computation.plan.edges:
-            # A batch has waited as long as it may when it is spooled; a moment more lets others join the exchange.
-            policy = EdgePolicy(within_s=min(GATHER_S, within_s), priority=edge.priority)
+            # Rows wait from when they were held here; a moment more lets other edges join the exchange.
+            within_s = self._within_s[edge.name]
+            policy = EdgePolicy(within_s + min(GATHER_S, within_s), rows=edge.batch_rows, priority=edge.priority)
             self._sender.declare(edge.name, edge.schema, policy)
             self.batchers[edge.name] = EdgeBatcher(edge, head=spool.head(edge_id(edge.name)), speed=speed)
 
@@ -94,25 +99,42 @@ class Recorder:
             return
         for name, batcher in self.batchers.items():
             while batcher.due(now_us) or (everything and batcher.holds):
-                batch = batcher.take()
-                spooled = self._spooled(batcher.edge, batch, spooled_us)
-                self._save({name: batch.hi}, now)
-                if not self._append(spooled, now):
+                if not self._close(name, now, spooled_us):
                     return
         changed = self._changed_at_us is not None and now_us - self._changed_at_us >= self._loss_window_us
         if everything or changed or now_us - self._saved_at_us >= self._quiet_window_us:
+            self._keep_window(now, spooled_us)
+
+    def _keep_window(self, now: float, spooled_us: int) -> None:
+        large = [name for name, batcher in self.batchers.items() if batcher.bytes >= REPEATED_BYTES_MAX]
+        for name in large:
+            if not self._close(name, now, spooled_us):
+                return
+        if large:
+            self._spool.sync()
+        else:
             self._save({}, now)
 
-    def _append(self, batch: SpooledBatch, now: float) -> bool:
+    def _close(self, name: str, now: float, spooled_us: int) -> bool:
+        """Spool what an edge holds; False when the spool is full and blocks."""
+        batcher = self.batchers[name]
+        since = min(now, batcher.since_us / MICROSECONDS)
+        batch = batcher.take()
+        spooled = self._spooled(batcher.edge, batch, spooled_us)
+        self._save({name: batch.hi}, now)
+        return self._append(spooled, since)
+
+    def _append(self, batch: SpooledBatch, since: float) -> bool:
+        """Spool a batch whose oldest row is held since then."""
         try:
-            self._sender.append(batch, now)
+            self._sender.append(batch, since)
         except SpoolFull:
             self._refused = batch
             return False
         self._refused = None
         self._spooled_bytes += len(batch.payload) + CONTROL_BYTES
         if self._first_append is None:
-            self._first_append = now
+            self._first_append = since
         return True
 
     def expire(self, now_us: int) -> None:
@@ -146,7 +168,7 @@ class Recorder:
         self._saved_at_us = round(now * MICROSECONDS)
         for name, batcher in self.batchers.items():
             if not batcher.holds and name not in coming:
-                self._sender.frontier(edge_id(name), batcher.frontier_us, now)
+                self._sender.frontier(edge_id(name), batcher.frontier_us, now - self._within_s[name])
 
     def _spooled(self, edge: SyncEdge, batch: Batch, spooled_us: int) -> SpooledBatch:
         return encode_batch(

@@ -20,8 +20,13 @@ state restored from before it might still put out earlier rows.
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
 
 from shared.batch import Batch
 from shared.engine.snapshots import decode_state, encode_state
@@ -30,7 +35,7 @@ from shared.spool.cipher import Cipher
 from shared.spool.disk import Disk
 from shared.stream.schema import Schema
 
-FORMAT = 1
+FORMAT = 2  # 1 wrote every row's number, also where they are simply lo, lo + 1, ..., and schemas as values, not text
 FILES = ("snapshot-0", "snapshot-1")
 ASSOCIATED = b"device snapshot"  # a sealed batch of the spool is not taken for one
 
@@ -117,7 +122,12 @@ class Snapshots:
 
 def _encode(snapshot: Snapshot) -> bytes:
     edges = {
-        name: (edge.schema.to_json(), edge.shift, edge.frontier_us, None if edge.rows is None else _parts(edge.rows))
+        name: (
+            _schema_text(edge.schema),
+            edge.shift,
+            edge.frontier_us,
+            None if edge.rows is None else _parts(edge.rows),
+        )
         for name, edge in snapshot.edges.items()
     }
     return encode_state(
@@ -128,15 +138,21 @@ def _encode(snapshot: Snapshot) -> bytes:
     )  # fmt: skip
 
 
+@functools.cache
+def _schema_text(schema: Schema) -> str:
+    return json.dumps(schema.to_json())
+
+
 def _parts(rows: Batch) -> tuple[object, ...]:
-    return dict(rows.columns), rows.time_us, rows.seq, rows.lo, rows.hi, rows.frontier_us, rows.applied
+    seq = None if len(rows) == rows.hi - rows.lo else rows.seq  # ascending within [lo, hi): all of them
+    return dict(rows.columns), rows.time_us, seq, rows.lo, rows.hi, rows.frontier_us, rows.applied
 
 
 def _decode(data: bytes) -> Snapshot:
     form, generation, plan, read_until_us, origins, heads, edges, state = decode_state(data)
-    if form != FORMAT:
+    if form not in (1, FORMAT):
         raise DamagedData(
-            f"a device snapshot of form {form}; this version reads {FORMAT}, run the one that wrote it",
+            f"a device snapshot of form {form}; this version reads 1 and {FORMAT}, run the one that wrote it",
             code="device-snapshot-form",
         )
     return Snapshot(
@@ -150,6 +166,10 @@ def _decode(data: bytes) -> Snapshot:
     )
 
 
-def _open_edge(schema_json: object, shift: int | None, frontier_us: int, parts: tuple[object, ...] | None) -> OpenEdge:
-    schema = Schema.from_json(schema_json)
-    return OpenEdge(schema, shift, frontier_us, None if parts is None else Batch(schema, *parts))  # type: ignore[arg-type]
+def _open_edge(schema_json: object, shift: int | None, frontier_us: int, parts: tuple[Any, ...] | None) -> OpenEdge:
+    schema = Schema.from_json(json.loads(schema_json) if isinstance(schema_json, str) else schema_json)
+    if parts is None:
+        return OpenEdge(schema, shift, frontier_us, None)
+    columns, time_us, seq, lo, hi, *rest = parts
+    seq = np.arange(lo, hi, dtype=np.int64) if seq is None else seq
+    return OpenEdge(schema, shift, frontier_us, Batch(schema, columns, time_us, seq, lo, hi, *rest))

@@ -1,4 +1,4 @@
-"""Once a second, beside the reading: how is the device, what does its policy allow, what should its person know?
+"""Every few seconds, beside the reading: how is the device, what does its policy allow, what should its person know?
 
 It watches battery and network through their sensors, sees from the readings whether the device moves and has a view of
 the sky, notices a wall clock that jumped, and turns all of it into a decision for the loop and entries for the health
@@ -85,7 +85,9 @@ class Upkeep:
     def look(self, now: float, now_us: int, settings: Settings, facts: Facts) -> Decision:
         self._watch(now, now_us)
         self._watch_clock()
-        condition = self._condition = replace(self._condition, moving=self._moving(), indoors=self._indoors())
+        condition = self._condition
+        if settings.adaptive:  # nothing else needs to know
+            condition = self._condition = replace(condition, moving=self._moving(), indoors=self._indoors())
         pause = why_not_sample(settings, condition)
         hold = why_not_exchange(settings, condition)
         if hold == "battery-floor" and self._may_report(now, facts):

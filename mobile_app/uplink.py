@@ -42,6 +42,7 @@ class Uplink:
         self._contact = contact
         self._answer: bytes | LinkDown | None = None
         self._body_bytes = 0
+        self.outstanding = False  # a body is with the courier
         self.exchanges = 0  # answered
         self.failures = 0
         self.bytes_sent = 0  # of answered exchanges
@@ -56,6 +57,7 @@ class Uplink:
                 self._store(item)
             for body in step.send:
                 self._body_bytes = len(body)
+                self.outstanding = True
                 self._courier.send(body)
         return self.sender.events()
 
@@ -79,6 +81,7 @@ class Uplink:
         answer, self._answer = self._answer, None
         if answer is None:
             return
+        self.outstanding = False
         if isinstance(answer, LinkDown):
             self.failures += 1
             self.last_failure = str(answer)

@@ -5,6 +5,7 @@ Plain data made from the spool and the counters; a screen holds no other objects
 
 from __future__ import annotations
 
+import functools
 import platform
 from collections.abc import Iterable
 from importlib import metadata
@@ -169,6 +170,7 @@ def status_for_fleet(view: dict[str, Any], refusal: str) -> dict[str, Any]:
     return status
 
 
+@functools.cache  # it reads the package's whole metadata
 def _version() -> str:
     try:
         return metadata.version("resurge")

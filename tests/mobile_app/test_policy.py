@@ -190,10 +190,10 @@ def test_motion_and_shelter_are_seen_in_the_readings(world):
 
     gps = world.readings.watch("gps", Once(speed=0.0, accuracy=80.0), 1_000_000)
     gps.read(100)
-    condition = world.look().condition
+    condition = world.look(Settings(adaptive=True)).condition
     assert (condition.moving, condition.indoors) == (False, True)
     world.readings.watch("gps", Once(speed=2.0, accuracy=5.0), 1_000_000).read(200)
-    condition = world.look().condition
+    condition = world.look(Settings(adaptive=True)).condition
     assert (condition.moving, condition.indoors) == (True, False)
 
 
