@@ -14,6 +14,7 @@ from cloud_backend.dashboard.arrivals import HISTORY_S, SECOND_US
 from cloud_backend.dashboard.fleet import logged
 from cloud_backend.dashboard.history import History
 from cloud_backend.dashboard.overview import Contact, Phone, account, headline, phones
+from cloud_backend.dashboard.views.results import row_shown
 from cloud_backend.log.log import Log
 from cloud_backend.results.store import ResultRow, Results
 
@@ -34,16 +35,19 @@ class Feed:
         clock_us: Callable[[], int],
         quarantined: Callable[[], int] = lambda: 0,
         history: History | None = None,
+        hidden: Callable[[str], frozenset[str]] = lambda _: frozenset(),
     ) -> None:
         self._log = log
         self._results = results
         self._contacts = contacts
         self._clock_us = clock_us
         self._quarantined = quarantined
+        self._hidden = hidden  # columns of a sink that give a place away, for those who may not know places
         self.history = history or History(log)
 
-    def overview(self, *, after_second: int = 0, after_change: int = 0) -> dict[str, Any]:
-        """The page as data. Arrivals and results are only those after the given second and change."""
+    def overview(self, *, after_second: int = 0, after_change: int = 0, exact: bool = True) -> dict[str, Any]:
+        """The page as data. Arrivals and results are only those after the given second and change; `exact`: places as
+        they are, else on a kilometre's grid."""
         now_us = self._clock_us()
         self.history.follow(seconds_max=LOOK_S_MAX)
         contacts = self._contacts()
@@ -68,29 +72,19 @@ class Feed:
             "phones_connected": sum(phone.connected for phone in devices),
             "arrivals": {"from": start, "until": end, "counts": counts},
             "sinks": self._results.sinks(),
-            "results": [_result(row) for row in rows],
+            "results": self._shown(rows, exact=exact),
             "change": change,
         }
+
+    def _shown(self, rows: Sequence[ResultRow], *, exact: bool) -> list[dict[str, Any]]:
+        hidden = {} if exact else {sink: self._hidden(sink) for sink in {row.sink for row in rows}}
+        return [
+            row_shown(row, exact=exact, hidden=hidden.get(row.sink, frozenset()))
+            | {"sink": row.sink, "retract": row.retract}
+            for row in rows
+        ]
 
 
 def _concern(phone: Phone) -> tuple[bool, int, int, str]:
     """Of many devices those come first that somebody may have to do something about."""
     return phone.connected, -phone.ledgered, -phone.buffered, phone.name
-
-
-def _result(row: ResultRow) -> dict[str, Any]:
-    return {
-        "sink": row.sink,
-        "key": list(row.key),
-        "device": row.device,
-        "window_start_us": row.window_start_us,
-        "window_end_us": row.window_end_us,
-        "complete": row.complete,
-        "retract": row.retract,
-        "values": {name: _shown(value) for name, value in row.values.items()},
-    }
-
-
-def _shown(value: object) -> object:
-    """JSON has no NaN and no infinity; a browser would refuse the whole event."""
-    return None if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))) else value  # noqa: PLR0124

@@ -19,7 +19,6 @@ from cloud_backend.dashboard.trails import Point
 from cloud_backend.log.log import Log
 
 FRESH_S = 0.8
-BLUR_DIGITS = 2  # about a kilometre: viewers see where a fleet is, not where a person lives
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +112,6 @@ def logged(log: Log) -> Logged:
             ledgered + state.ledgered,
         )
     return totals
-
-
-def blurred(point: Point, *, exact: bool) -> Point:
-    """A position as this reader may see it."""
-    return point if exact else Point(point.time_us, round(point.lat, BLUR_DIGITS), round(point.lon, BLUR_DIGITS))
 
 
 def _battery(said: Mapping[str, object]) -> tuple[float | None, bool | None]:

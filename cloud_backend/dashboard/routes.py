@@ -38,7 +38,7 @@ def dashboard_router(feed: Feed, *, issues: Callable[[], Sequence[Issue]] | None
 
     @router.get("/", response_class=HTMLResponse, include_in_schema=False)
     async def overview_page(request: Request, person: Viewer) -> HTMLResponse:
-        view = await asyncio.to_thread(feed.overview)
+        view = await asyncio.to_thread(feed.overview, exact=person.sees_places)
         found = await asyncio.to_thread(issues) if issues else None
         return page(request, "overview.html", person=person, view=view, issues=found)
 
@@ -49,19 +49,19 @@ def dashboard_router(feed: Feed, *, issues: Callable[[], Sequence[Issue]] | None
 
     @router.get(
         "/v1/overview", summary="What the overview page shows", tags=["dashboard"], responses=declare(401, 403, 422),
-        dependencies=[Depends(require("viewer"))],
     )  # fmt: skip
-    async def overview(after_second: Position = 0, after_change: Position = 0) -> dict[str, Any]:
+    async def overview(person: Viewer, after_second: Position = 0, after_change: Position = 0) -> dict[str, Any]:
         """Phones, the account, arrivals after a second and results after a change number."""
-        return await asyncio.to_thread(feed.overview, after_second=after_second, after_change=after_change)
+        return await asyncio.to_thread(
+            feed.overview, after_second=after_second, after_change=after_change, exact=person.sees_places
+        )
 
     @router.get(
         "/v1/overview/stream", response_class=StreamingResponse, include_in_schema=False,
-        dependencies=[Depends(require("viewer"))],
     )  # fmt: skip
-    async def overview_stream(request: Request) -> StreamingResponse:
+    async def overview_stream(request: Request, person: Viewer) -> StreamingResponse:
         after_second, after_change = _resume_point(request.headers.get("last-event-id", ""))
-        events = _events(feed, request, after_second, after_change)
+        events = _events(feed, request, after_second, after_change, exact=person.sees_places)
         return StreamingResponse(events, media_type="text/event-stream", headers=SECURITY_HEADERS)
 
     @router.get("/static/{name:path}", include_in_schema=False, dependencies=[Depends(anybody)])
@@ -77,10 +77,12 @@ def dashboard_router(feed: Feed, *, issues: Callable[[], Sequence[Issue]] | None
     return router
 
 
-async def _events(feed: Feed, request: Request, after_second: int, after_change: int) -> AsyncIterator[str]:
+async def _events(
+    feed: Feed, request: Request, after_second: int, after_change: int, *, exact: bool = True
+) -> AsyncIterator[str]:
     yield "retry: 1500\n\n"
     while not await request.is_disconnected() and await asyncio.to_thread(_may_still_look, request):
-        view = await asyncio.to_thread(feed.overview, after_second=after_second, after_change=after_change)
+        view = await asyncio.to_thread(feed.overview, after_second=after_second, after_change=after_change, exact=exact)
         after_second, after_change = view["arrivals"]["until"], view["change"]
         data = json.dumps(view, separators=(",", ":"), allow_nan=False)
         yield f"event: overview\nid: {after_second}:{after_change}\ndata: {data}\n\n"

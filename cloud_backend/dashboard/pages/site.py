@@ -6,11 +6,12 @@ that is looked up here, never repeated from there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from cloud_backend.coordinator.roster import RosterEntry
@@ -19,9 +20,11 @@ from cloud_backend.dashboard.attention import Issue, issues
 from cloud_backend.dashboard.feed import Feed
 from cloud_backend.dashboard.fleet import Device, Fleet
 from cloud_backend.dashboard.history import History
+from cloud_backend.dashboard.job_facts import JobFacts
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.templating import page
 from cloud_backend.gateway.problems import Problem
+from shared.errors import UsageError
 
 Viewer = Annotated[Person, Depends(require("viewer"))]
 Operator = Annotated[Person, Depends(require("operator"))]
@@ -38,6 +41,8 @@ SAID = {
     "deleted": "The device's data is deleted.",
     "submitted": "The query was submitted; its job starts within seconds.",
     "stopped": "The query stops; what it published stays.",
+    "resumed": "The query goes on where it stopped.",
+    "dropped": "The query is forgotten, with its job and its results.",
     "rolled-back": "Rolled back. The vertices of the rollback set run again from there; everything else goes on.",
     "undone": "The rollback was undone.",
     "nothing": "There was nothing to roll back.",
@@ -63,11 +68,12 @@ class Site:
     history: History
     fleet: Fleet
     feed: Feed
+    jobs: JobFacts
     quarantined: Callable[[], int] = lambda: 0
 
     def issues(self) -> list[Issue]:
         """What needs attention, from what the other pages show."""
-        return issues(self.devices(), {}, self.quarantined())
+        return issues(self.devices(), self.jobs.all(self.sources.stores()), self.quarantined())
 
     def now_us(self) -> int:
         return self.sources.clock_us()
@@ -89,18 +95,47 @@ class Site:
             return {f"{edge:016x}": name for edge, name in self.history.names.items()}
 
 
-def answer(request: Request, template: str, person: Person, section: str, **values: Any) -> HTMLResponse:
+def answer(
+    request: Request, template: str, person: Person, section: str, *, status: int = 200, **values: Any
+) -> HTMLResponse:
     """A page of this section of the navigation."""
     said = SAID.get(request.query_params.get("said", ""), "")
-    return page(request, template, person=person, section=section, said=said, **values)
+    return page(request, template, person=person, status=status, section=section, said=said, **values)
 
 
 def back(address: str, said: str) -> RedirectResponse:
     return RedirectResponse(f"{address}{'&' if '?' in address else '?'}said={said}", status_code=303)
 
 
-def missing(what: str) -> Problem:
-    return Problem("not-found", f"there is no such {what}", status=404)
+class Refused(Problem):
+    """A refusal as the one who asked can read it: a page for a person, a problem document for a script."""
+
+    def __init__(self, request: Request, code: str, detail: str, *, status: int) -> None:
+        super().__init__(code, detail, status=status)
+        self._request = request
+
+    def response(self) -> Response:
+        headers = self._request.headers
+        if "text/html" not in headers.get("accept", "") or headers.get("hx-request") == "true":
+            return super().response()
+        person = getattr(self._request.state, "person", None)
+        return page(
+            self._request, "refused.html", person=person, status=self.status, code=self.code, detail=self.detail
+        )
+
+
+@contextmanager
+def refusing(request: Request) -> Iterator[None]:
+    """Answer a UsageError of an act as a refusal that says what to do, not as our fault."""
+    try:
+        yield
+    except UsageError as error:
+        unknown = error.code.endswith(("-not-found", "-unknown", "-no-sink", "-no-plan", "-no-store"))
+        raise Refused(request, error.code, error.message, status=404 if unknown else 422) from None
+
+
+def missing(request: Request, what: str) -> Problem:
+    return Refused(request, "not-found", f"there is no such {what}", status=404)
 
 
 def paged(items: Sequence[Item], number: int, rows: int = PAGE_ROWS) -> tuple[Sequence[Item], Pages]:

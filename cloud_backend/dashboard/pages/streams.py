@@ -10,9 +10,10 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from cloud_backend.dashboard.completeness import Cell, by_device, cells_of, hours_until
-from cloud_backend.dashboard.fleet import BLUR_DIGITS
 from cloud_backend.dashboard.heat_map import heat_map, strip
 from cloud_backend.dashboard.pages.site import Site, Viewer, answer, missing, whole_number
+from cloud_backend.dashboard.views import queries
+from cloud_backend.dashboard.views.places import coarse, is_place
 from cloud_backend.log.format import Record
 from shared.errors import DamagedData, PeerError
 from shared.stream.schema import Schema
@@ -50,14 +51,14 @@ def streams_router(site: Site) -> APIRouter:
 
     @router.get("/streams/{stream}", response_class=HTMLResponse)
     async def stream_page(stream: str, request: Request, person: Viewer) -> HTMLResponse:
-        view = await asyncio.to_thread(_one, site, stream)
+        view = await asyncio.to_thread(_one, site, stream, request)
         template = "stream_now.html" if request.headers.get("hx-request") == "true" else "stream.html"
         return answer(request, template, person, "Streams", **view)
 
     @router.get("/streams/{stream}/batches/{offset}", response_class=HTMLResponse)
     async def batch_fragment(stream: str, offset: str, request: Request, person: Viewer) -> HTMLResponse:
         place = whole_number(offset, highest=OFFSET_MAX)
-        view = await asyncio.to_thread(_batch, site, stream, place, exact=person.sees_places)
+        view = await asyncio.to_thread(_batch, site, stream, place, request, exact=person.sees_places)
         return answer(request, "batch.html", person, "Streams", **view)
 
     return router
@@ -101,21 +102,21 @@ def _listing(site: Site) -> dict[str, Any]:
     return {
         "now_us": site.now_us(), "streams": found, "strip": strip, "behind_bytes": site.history.behind_bytes,
         "ledger": site.history.ledger(limit=LEDGER_ROWS), "device_names": site.device_names(),
-        "edge_names": site.edge_names(),
+        "edge_names": site.edge_names(), "queries": queries.queries(site.sources),
     }  # fmt: skip
 
 
-def _number(site: Site, stream: str) -> int:
+def _number(site: Site, stream: str, request: Request) -> int:
     with site.history.lock:
         found = next((number for number, name in site.history.names.items() if name == stream), None)
     if found is None:
-        raise missing("stream")
+        raise missing(request, "stream")
     return found
 
 
-def _one(site: Site, name: str) -> dict[str, Any]:
+def _one(site: Site, name: str, request: Request) -> dict[str, Any]:
     site.history.follow(seconds_max=0.2)
-    number = _number(site, name)
+    number = _number(site, name, request)
     now_us = site.now_us()
     names = site.device_names()
     current = {entry.device.hex(): entry.incarnation for entry in site.entries() if entry.revoked_us is None}
@@ -134,16 +135,16 @@ def _one(site: Site, name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _batch(site: Site, stream: str, offset: int, *, exact: bool) -> dict[str, Any]:
-    number = _number(site, stream)
+def _batch(site: Site, stream: str, offset: int, request: Request, *, exact: bool) -> dict[str, Any]:
+    number = _number(site, stream, request)
     record = _record(site, offset)
     if record is None:
-        raise missing("batch")
+        raise missing(request, "batch")
     frame, _ = decode_one(record.frame)
     with site.history.lock:
         schemas = dict(site.history.schemas)
     if frame.type is not FrameType.DATA or frame.edge != number:
-        raise missing("batch")
+        raise missing(request, "batch")
     data = Data.of(frame)
     schema = schemas.get(data.schema_id)
     problem, names, rows = _decoded(data, schema, exact=exact)
@@ -176,5 +177,5 @@ def _decoded(data: Data, schema: Schema | None, *, exact: bool) -> tuple[str, li
     values: list[list[object]] = [batch.seq.tolist(), batch.time_us.tolist()]
     for name in names[2:]:
         column = batch.columns[name].tolist()
-        values.append(column if exact or name not in ("lat", "lon") else [round(each, BLUR_DIGITS) for each in column])
+        values.append(column if exact or not is_place(name) else [coarse(each) for each in column])
     return "", names, [list(row) for row in zip(*values, strict=True)]

@@ -1,0 +1,331 @@
+"""A gateway's morning after a day of work, for every page to show: seven phones, a program, a query, a few mishaps.
+
+Written through the real roster, log, results, job manager (its tasks in this process), queries, alerts and accounts.
+Everything is a function of the clock that is handed in: the same pictures every time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import random
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+import resurge as rs
+from cloud_backend.coordinator import alerts, queries
+from cloud_backend.coordinator.alerts import Condition
+from cloud_backend.coordinator.queries import Query
+from cloud_backend.coordinator.roster import Roster
+from cloud_backend.dashboard.access import Access, install
+from cloud_backend.dashboard.api.asked import install_errors
+from cloud_backend.dashboard.history import History
+from cloud_backend.dashboard.pages.routes import pages_router, site_of
+from cloud_backend.dashboard.signin import signin_router
+from cloud_backend.dashboard.sources import Sources
+from cloud_backend.gateway import problems
+from cloud_backend.gateway.address import write_address
+from cloud_backend.log.format import Record
+from cloud_backend.log.log import Log
+from cloud_backend.results.store import Results
+from cloud_backend.spark.driver import JobManager, JobSettings
+from cloud_backend.spark.jobs import JobDirectory
+from cloud_backend.spark.session import LocalRunner
+from cloud_backend.spark.undo import roll_back
+from resurge import col
+from shared.batch import Batch
+from shared.identity import DeviceId, device_id, edge_id
+from shared.plan.encoding import encode_plan
+from shared.plan.graph import Plan
+from shared.spool.disk import PosixDisk
+from shared.wire import columns
+from shared.wire.frame import encode
+from shared.wire.messages import Data, Declare, Lost
+
+SECOND_US = 1_000_000
+NOW_US = 1_794_816_000 * SECOND_US  # a fixed morning, 08:00 UTC
+DAY_S = 24 * 3600
+STEP_S = 600  # between two batches of a phone
+NEAR_S = 300  # the last minutes have a batch every few seconds
+NEAR_STEP_S = 5
+TOKEN = "token-of-the-tests"
+SETTINGS = JobSettings(epoch_s=0.0, balance=False)
+
+
+def program() -> Plan:
+    """Kilometres of each phone, the cells of the town by how busy they are, and where everybody was last."""
+    up = rs.sensor("gps", every="5s").where(col.accuracy < 50).sync("gps", batch=60, within="60s")
+    km = up.key_by("device").tumbling("5m").aggregate(km=rs.path_km("lat", "lon"), points=rs.count())
+    last = up.key_by("device").tumbling("10m").aggregate(lat=rs.last("lat"), lon=rs.last("lon"), speed=rs.mean("speed"))
+    cell = up.extend(cell=(rs.floor(col.lat * 100) * 1000 + rs.floor(col.lon * 100)).cast("int64"))
+    busy = cell.key_by("cell").tumbling("10m").aggregate(readings=rs.count(), speed=rs.mean("speed"))
+    return rs.plan_of(
+        km.sync_back("my_trips"), last.sync_back("last_place"), busy.subscribe("busy_cells"), name="morning", version=7
+    )
+
+
+@dataclass
+class Phone:
+    name: str
+    lane: str
+    battery: float
+    charging: bool = False
+    away_s: int = 0  # out of contact since this long before now
+    outages: tuple[tuple[float, float], ...] = ()  # hours before now: from, to; what was recorded came later
+    ledgered: tuple[tuple[float, int], ...] = ()  # hours before now, elements
+    revoked: bool = False
+    next_seq: int = 0
+    memory: columns.Cache = field(default_factory=columns.Cache)
+
+    @property
+    def key(self) -> bytes:
+        return self.name.encode().ljust(32, b".")
+
+    @property
+    def device(self) -> DeviceId:
+        return device_id(self.key)
+
+
+def fleet() -> list[Phone]:
+    return [
+        Phone("tram-07", "cellular", 0.81, outages=((9.2, 8.1),)),
+        Phone("tram-11", "cellular", 0.64),
+        Phone("bus-12", "wifi", 0.92, charging=True, outages=((20.5, 19.2), (3.4, 3.1))),
+        Phone("bus-30", "cellular", 0.12, ledgered=((5.5, 240),)),
+        Phone("bicycle-3", "cellular", 0.47, away_s=2400, outages=((14.6, 13.9),)),
+        Phone("ferry-2", "wifi", 0.73, outages=((12.0, 6.5),), ledgered=((6.4, 1180),)),
+        Phone("old-tablet", "wifi", 0.55, away_s=9 * 3600, revoked=True),
+    ]
+
+
+@dataclass
+class Morning:
+    sources: Sources
+    app: FastAPI
+    phones: list[Phone]
+    manager: JobManager | None = None
+
+    def close(self) -> None:
+        self.sources.close()
+        self.sources.log.close()
+        self.sources.roster.close()
+        self.sources.results.close()
+
+
+def build(directory: Path, *, now_us: int = NOW_US, hours: float = 24.0) -> Morning:
+    log = Log.open(PosixDisk(directory / "log"))
+    results = Results(directory / "results.sqlite")
+    phones = fleet()
+    roster = _roster(directory / "home" / "roster.sqlite", phones, now_us)
+    plan = program()
+    (directory / "plan.bin").write_bytes(encode_plan(plan))
+    store = directory / "spark"
+    manager = JobManager(
+        directory / "log", store, plan, results=results, runner=LocalRunner(), settings=SETTINGS,
+        clock=lambda: now_us / 1e6,
+    )  # fmt: skip
+    _write_day(log, phones, plan, now_us, hours, manager)
+    sources = _sources(directory, log, results, roster, now_us)
+    _mishaps(sources, store, manager, now_us)
+    for phone in phones:
+        _tell(roster, phone, now_us)
+    return Morning(sources, app_of(sources), phones, manager)
+
+
+def build_empty(directory: Path, *, now_us: int = NOW_US) -> Morning:
+    """A gateway nobody has paired with yet, and beside which nothing runs."""
+    (directory / "home").mkdir(parents=True)
+    sources = _sources(
+        directory, Log.open(PosixDisk(directory / "log")), Results(directory / "results.sqlite"),
+        Roster(directory / "home" / "roster.sqlite"), now_us, jobs=False,
+    )  # fmt: skip
+    return Morning(sources, app_of(sources), [])
+
+
+def app_of(sources: Sources) -> FastAPI:
+    app = FastAPI()
+    problems.install(app)
+    install(app, sources.access)
+    install_errors(app)
+    app.include_router(signin_router())
+    app.include_router(pages_router(site_of(sources)))
+    return app
+
+
+@contextlib.contextmanager
+def served(app: FastAPI, *, port: int = 0, signed_in: bool = True) -> Iterator[str]:
+    """The app at the address that is handed out; a browser is let in by the operator's token, unless told otherwise."""
+    listener = socket.create_server(("127.0.0.1", port))
+    shown = _SignedIn(app) if signed_in else app
+    server = uvicorn.Server(uvicorn.Config(shown, log_level="warning", timeout_graceful_shutdown=1, lifespan="off"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(timeout=10)
+        listener.close()
+
+
+class _SignedIn:
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+
+    async def __call__(self, scope, receive, send) -> None:
+        if scope["type"] == "http":
+            scope = {**scope, "headers": [*scope["headers"], (b"authorization", f"Bearer {TOKEN}".encode())]}
+        await self._app(scope, receive, send)
+
+
+# -- what is behind it --------------------------------------------------------------------------------------------
+
+
+def _sources(directory: Path, log: Log, results: Results, roster: Roster, now_us: int, *, jobs: bool = True) -> Sources:
+    home = directory / "home"
+    write_address(home, host="127.0.0.1", port=8750, pin=b"", key=bytes(range(32)), pid=1)
+    further = JobDirectory(directory / "jobs")
+
+    def clock_us() -> int:
+        return now_us
+
+    stores = {"main": directory / "spark"} if jobs else {}
+    return Sources(
+        home=home, log=log, roster=roster, results=results, access=Access(home, token=TOKEN, clock_us=clock_us),
+        history=History(log), plan=directory / "plan.bin" if jobs else None,
+        stores=lambda: stores | {name: further.store(name) for name in further.names()},
+        queries=queries.Queries(home / queries.FILE), alerts=alerts.Alerts(home / alerts.FILE),
+        jobs=further if jobs else None, clock_us=clock_us, version="0.1.0",
+    )  # fmt: skip
+
+
+def _roster(path: Path, phones: list[Phone], now_us: int) -> Roster:
+    roster = Roster(path)
+    for phone in phones:
+        enrolled_us = now_us - DAY_S * SECOND_US - 3_000_000_000
+        roster.enrol(roster.new_code(enrolled_us), phone.key, phone.name, enrolled_us)
+    return roster
+
+
+def _tell(roster: Roster, phone: Phone, now_us: int) -> None:
+    """What the phone said of itself with its last exchange."""
+    waiting = 380 if phone.away_s else random.Random(phone.name).randrange(4)
+    status = {
+        "name": phone.name, "lane": phone.lane, "produced": phone.next_seq + waiting, "incarnation": 1,
+        "spool_bytes": 180_000 + 2_400 * waiting, "spool_capacity_bytes": 8_000_000, "plan": 7, "version": "0.1.0",
+        "battery": {"level": phone.battery, "charging": phone.charging},
+        "full_in_s": 5400.0 if phone.name == "bicycle-3" else None, "missing_sensors": [], "refusal": "",
+    }  # fmt: skip
+    roster.seen([(phone.device, now_us - max(phone.away_s, 1) * SECOND_US, status)])
+    if phone.revoked:
+        roster.revoke(phone.device, now_us - 8 * 3600 * SECOND_US)
+
+
+def _write_day(log: Log, phones: list[Phone], plan: Plan, now_us: int, hours: float, manager: JobManager) -> None:
+    """A batch every ten minutes of each phone, more often at the end; a backlog comes when an outage ends."""
+    (edge,) = plan.edges
+    declared = [encode(Declare(p.device, 1, edge_id(edge.name), edge.name, edge.schema).frame()) for p in phones]
+    start = -int(hours * 3600)
+    log.append([Record(now_us + start * SECOND_US, frame) for frame in declared])
+    done = start
+    for second in [*range(start + STEP_S, -NEAR_S, STEP_S), *range(-NEAR_S, 1, NEAR_STEP_S)]:
+        records = [record for phone in phones for record in _arrivals(phone, edge, done, second, now_us)]
+        log.append(records)
+        done = second
+        if second % 7200 == 0 or (second >= -NEAR_S and second % 60 == 0):
+            log.sync()
+            manager.drain()
+    log.sync()
+    manager.drain()
+
+
+def _arrivals(phone: Phone, edge, done: int, second: int, now_us: int) -> list[Record]:
+    """What arrives at this second: everything recorded since the phone was last heard."""
+    if _is_away(phone, second):
+        return []
+    since = done
+    while _is_away(phone, since) and since > -DAY_S:
+        since -= STEP_S
+    received_us = now_us + second * SECOND_US + 250_000
+    frames = [
+        encode(Lost(phone.device, 1, edge_id(edge.name), *_numbered(phone, count), "evicted").frame())
+        for ago, count in phone.ledgered
+        if since < -ago * 3600 <= second
+    ]
+    frames += [
+        encode(_batch(phone, edge, at, min(at + STEP_S, second), now_us).frame()) for at in range(since, second, STEP_S)
+    ]
+    return [Record(received_us, frame) for frame in frames]
+
+
+def _is_away(phone: Phone, second: int) -> bool:
+    return -second < phone.away_s or any(start * 3600 > -second > end * 3600 for start, end in phone.outages)
+
+
+def _numbered(phone: Phone, count: int) -> tuple[int, int]:
+    lo = phone.next_seq
+    phone.next_seq += count
+    return lo, phone.next_seq
+
+
+def _batch(phone: Phone, edge, start: int, end: int, now_us: int) -> Data:
+    times = list(range(start, end, 5)) or [start]
+    chance = random.Random(f"{phone.name} {start}")
+    places = [_place(phone, second) for second in times]
+    content = {
+        "lat": [round(lat, 6) for lat, _ in places], "lon": [round(lon, 6) for _, lon in places],
+        "altitude": [round(8 + chance.random(), 1) for _ in times], "accuracy": [round(4 + 9 * chance.random(), 1) for _ in times],
+        "speed": [round(6 + 5 * math.sin(second / 700), 2) for second in times], "bearing": [90.0 for _ in times],
+    }  # fmt: skip
+    lo, hi = _numbered(phone, len(times))
+    frontier_us = now_us + end * SECOND_US
+    batch = Batch.of(
+        edge.schema, content, [now_us + second * SECOND_US for second in times], lo=lo, frontier_us=frontier_us
+    )
+    codec, payload = columns.encode(batch, cache=phone.memory)
+    return Data(
+        phone.device, 1, edge_id(edge.name), lo, hi, len(times), edge.schema.id, 1, codec, payload, frontier_us
+    )  # fmt: skip
+
+
+def _place(phone: Phone, second: int) -> tuple[float, float]:
+    """Somewhere around Trondheim, going round a line of its own."""
+    chance = random.Random(phone.name)
+    middle = 63.4305 + 0.03 * (chance.random() - 0.5), 10.3951 + 0.09 * (chance.random() - 0.5)
+    around = second / (420 + 260 * chance.random()) + chance.random() * 6
+    return (
+        middle[0] + 0.011 * math.sin(around) + 0.003 * math.sin(3 * around),
+        middle[1] + 0.028 * math.cos(around) + 0.005 * math.cos(2 * around),
+    )
+
+
+def _mishaps(sources: Sources, store: Path, manager: JobManager, now_us: int) -> None:
+    """A rollback that has run again, a query, alerts, people who did things."""
+    roll_back(store, "my_trips", manager.manifest.last_cut - 3)
+    manager.drain()
+    manager.write_status()
+    # Who holds the lease is a matter of the real clock; in a picture somebody always does.
+    (store / "lease.json").write_text(json.dumps({"owner": manager.owner, "until": 4e9}))
+    sources.queries.put(
+        Query("slow-buses", "sql", "SELECT device, avg(speed) AS speed FROM gps GROUP BY device", "ingrid", now_us - 5_400_000_000, ("slow_buses",))
+    )  # fmt: skip
+    sources.alerts.update(
+        [Condition("gap", "bicycle-3", "bicycle-3 was not heard for more than 900 s")], now_us - 1_500_000_000
+    )
+    said = sources.access.audit_log
+    for ago_s, person, role, action, subject, detail in [
+        (86_000, "gateway", "admin", "signed-in-by-link", "", ""),
+        (85_200, "ingrid", "operator", "pairing-code-made", "", ""),
+        (28_800, "ingrid", "operator", "revoked", "old-tablet", ""),
+        (5_400, "ingrid", "operator", "query-submitted", "slow-buses", ""),
+        (1_260, "ingrid", "operator", "rolled-back", "main my_trips", f"to epoch {manager.manifest.last_cut - 3}"),
+        (300, "olav", "viewer", "exported", "my_trips", "csv"),
+    ]:
+        said.append(now_us - ago_s * SECOND_US, person=person, role=role, action=action, subject=subject, detail=detail)
