@@ -51,7 +51,7 @@ def my_trips(*, recorded: bool = False, at_least: int = 5) -> list[Stream | Sink
     here = gps.apply("track").significant("lat", "lon", metres=10)
     here = here.with_latest(shakes, defaults={"shake": math.nan, "gait": math.nan})
     here = here.apply("transport_mode")
-    here = here.sync("fixes", batch=120, within="2m")  # <- the phone ends here; one line up, and the cloud tells modes
+    here = here.sync("fixes", batch=120, within="5m")  # the phone ends here; one line up, and the cloud tells modes
 
     # --- in the cloud: trips, the unit of the report, then days and weeks ---------------------------------------------
     trips = here.where(col.mode != "still").session(gap="5m").apply("trip").where(col.km >= TRIP_KM_MIN)

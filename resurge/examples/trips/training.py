@@ -8,8 +8,8 @@ significant-change filter, the look-back), and each feature of each mode becomes
 * GeoLife journeys whose owner wrote down the mode. They have no accelerometer, so they say nothing about shaking.
 
 Either counts as at most so many rows per mode (PSEUDO), recorded ones as fewer: they are three people's, labelled by
-hand, and a mode with thousands of fixes (one person's train rides) must not shout. Deviations have a floor. Nothing else is fitted: how
-long one stays in a mode and what follows it are written down in this file.
+hand, and a mode with thousands of fixes (one person's train rides) must not shout. Deviations have a floor. Nothing
+else is fitted: how long one stays in a mode and what follows it are written down in this file.
 
 Without a directory only made-up journeys are used. `scoring.py` leaves each recorded trajectory out in turn.
 """
@@ -134,12 +134,13 @@ SHAKING = {
 }  # fmt: skip
 
 
-def made_up(mode: str, seed: int) -> Journey:
+def made_up(mode: str, seed: int, *, every_s: int | None = None) -> Journey:
     draw = np.random.default_rng((seed, MODES.index(mode)))
     seconds = int(draw.integers(600, 2400))
     speed = _speeds(draw, mode, seconds)
     heading = np.cumsum(draw.normal(0, 0.02, seconds)) + draw.uniform(0, 2 * np.pi)
-    every = int(draw.choice((1, 2, 5, 10, 15, 30, 60)))
+    drawn = int(draw.choice((1, 2, 5, 10, 15, 30, 60)))
+    every = every_s or drawn
     wander = draw.uniform(2.0, 8.0)
     blocks = seconds // 10 + 2
     at = np.arange(seconds)

@@ -1,0 +1,121 @@
+"""`resurge bench trips`: location points per second through the whole cloud pipeline of the trips example, on one core.
+
+People drive, ride and walk around a made-up town; their phones' part of the program runs beforehand. What is timed is
+the cloud's: reading and decoding the log, modes (in one variant), trips, days and weeks, places and who may be told of
+them, recorded outputs and states on disk, publishing. Spark has one core. Sonora's cluster did 70,000 points a second
+on 40 machines of 8 cores for its version of the same service (section 5.2), 1,750 per machine.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cloud_backend.spark.driver import JobManager
+from cloud_backend.spark.session import SparkRunner, open_session
+from resurge.bench._rounds import at_least, interleave, versions
+from resurge.examples.trips import operators
+from resurge.examples.trips.cloud import Cloud
+from resurge.examples.trips.moving import plan_with_modes_in_the_cloud
+from resurge.examples.trips.people import SECOND, UNDATED_WEEK, Person
+from resurge.examples.trips.report import trips_plan
+from resurge.examples.trips.training import made_up
+
+SONORA_POINTS_PER_MACHINE = 70_000 / 40
+SONORA_CORES = 8  # two Xeon X5550 of four cores each
+EVERY_S = 5
+PEOPLE, HOURS = 60, 8
+MODES = ("walk", "bike", "bus", "car", "train")
+
+
+def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
+    rounds = 1 if quick else rounds
+    people = _people(6 if quick else PEOPLE, 1.0 if quick else HOURS, rounds)
+    session = open_session("local[1]")
+    with tempfile.TemporaryDirectory(prefix="resurge-bench-") as directory:
+        root = Path(directory)
+        runner = SparkRunner(session, root / "code", [operators.__name__])
+        plans = {
+            "modes on the phone": trips_plan(recorded=True),
+            "modes in the cloud": plan_with_modes_in_the_cloud(recorded=True),
+        }
+        lanes = {name: _Lane(root / name.replace(" ", "-"), plan, people, runner) for name, plan in plans.items()}
+        step_us = round((1.0 if quick else HOURS) * 3_600 * SECOND)
+        rates = interleave({name: lambda lane=lane: lane.epoch(step_us) for name, lane in lanes.items()}, rounds)
+        figures = {
+            name: {
+                "points_per_s": round(statistics.median(rates[name])),
+                "rounds": [round(rate) for rate in rates[name]],
+                "points": lanes[name].cloud.points,
+                "users_at_a_point_per_5_s": round(statistics.median(rates[name]) * EVERY_S),
+                "results": sum(lanes[name].cloud.results.sinks().values()),
+            }
+            for name in lanes
+        }
+        for lane in lanes.values():
+            lane.cloud.close()
+    session.stop()
+    slowest = min(float(figure["points_per_s"]) for figure in figures.values())
+    checks = [
+        at_least(
+            "points/s on one core, Sonora's per machine of 8 as the measure", slowest / SONORA_POINTS_PER_MACHINE, 1.0
+        )
+    ]
+    if quick:
+        checks[0] |= {"goal": "none in a quick run", "ok": True}
+    return {
+        "bench": "trips", "checks": checks, "figures": figures, "rounds": rounds,
+        "sonora": {"points_per_s_per_machine": SONORA_POINTS_PER_MACHINE, "cores_per_machine": SONORA_CORES,
+                   "users_per_machine": SONORA_POINTS_PER_MACHINE * EVERY_S},
+        "people": len(people), "spark": "local[1]", "versions": versions("pyspark", "numpy", "pyarrow"),
+    }  # fmt: skip
+
+
+class _Lane:
+    """One variant of the program with its own log, store and driver."""
+
+    def __init__(self, root: Path, plan: Any, people: list[Person], runner: SparkRunner) -> None:
+        self.cloud = Cloud(root, plan, people)
+        self.driver: JobManager = self.cloud.driver(runner, ranges=1)
+        self.reached_us = UNDATED_WEEK
+
+    def epoch(self, step_us: int) -> float:
+        """Let everyone's phones make another stretch of the day, then time the cloud over it."""
+        before = self.cloud.points
+        self.reached_us += step_us
+        self.cloud.advance(self.reached_us)
+        begun = time.perf_counter()
+        self.driver.drain()
+        return (self.cloud.points - before) / (time.perf_counter() - begun)
+
+
+def _people(count: int, hours: float, rounds: int) -> list[Person]:
+    """Rides of all modes one after the other, a fix every five seconds, a rest between them."""
+    people = []
+    for number in range(count):
+        times, lats, lons = [], [], []
+        at_us = UNDATED_WEEK
+        end_us = UNDATED_WEEK + round((rounds + 1) * hours * 3_600 * SECOND)
+        draw = np.random.default_rng(number)
+        seed = 10_000 * number
+        while at_us < end_us:
+            ride = made_up(MODES[int(draw.integers(len(MODES)))], seed, every_s=EVERY_S)
+            times.append(ride.time_us + at_us)
+            lats.append(ride.lat)
+            lons.append(ride.lon + 0.02 * (number % 20))
+            at_us = int(times[-1][-1]) + 600 * SECOND
+            seed += 1
+        columns = {"time": np.concatenate(times), "lat": np.concatenate(lats), "lon": np.concatenate(lons)}
+        unknown = np.full(len(columns["time"]), np.nan)
+        people.append(
+            Person(
+                f"rider-{number}",
+                {"gps": columns | dict.fromkeys(("altitude", "accuracy", "speed", "bearing"), unknown)},
+            )
+        )
+    return people
