@@ -59,7 +59,7 @@ class ResurgeApp(App):
 
     def build(self) -> Widget:
         Window.softinput_mode = "below_target"
-        Window.bind(on_keyboard=self._key, size=lambda *_: self._read_insets())
+        Window.bind(on_keyboard=self._key, size=self._read_insets)
         self._dress()
         root = self._compose()
         self.start_service()
@@ -79,6 +79,7 @@ class ResurgeApp(App):
         self._poll()
 
     def on_stop(self) -> None:
+        Window.unbind(on_keyboard=self._key, size=self._read_insets)
         self.calls.close()
         self.around.close()
 
@@ -116,7 +117,7 @@ class ResurgeApp(App):
         elif self.shell is not None:
             self._went(self.shell.current)
 
-    def _read_insets(self) -> None:
+    def _read_insets(self, *_: object) -> None:
         insets = self.around.insets()
         if insets != look.insets:
             look.insets = insets
@@ -146,7 +147,7 @@ class ResurgeApp(App):
     ) -> None:  # fmt: skip
         self.calls.ask(question, then, otherwise or self._lost, key=key)
 
-    def do(self, name: str, then: Callable[[Any], None] | None = None, **arguments: Any) -> None:
+    def do(self, name: str, then: Callable[[Any], None] | None = None, /, **arguments: Any) -> None:
         """Have the service do something, tell `then`, and look at once what changed."""
 
         def done(answer: Any) -> None:

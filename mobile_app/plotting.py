@@ -1,8 +1,8 @@
 """The arithmetic of plots: numpy in, vertices out. Knows nothing of windows, so it is tested without one.
 
-A line becomes a ribbon of triangles with a soft edge: GL's own lines are one pixel wide on phones, and a plot must
-cost the same whether a sensor gives ten readings or ten thousand. So at most two points per pixel column are kept, the
-lowest and the highest: no spike is lost.
+GL's own lines are one pixel wide on phones, so a line is made of triangles, with a soft edge. A plot must cost the same
+whether a sensor gives ten readings or ten thousand: where there are more than two points to a pixel column, the band
+between the lowest and the highest of each column is drawn instead. No spike is lost, and every pixel is filled once.
 """
 
 from __future__ import annotations
@@ -16,21 +16,18 @@ Floats = NDArray[np.float64]
 OVERLAP = 0.35  # how far a piece of a line reaches into its neighbours, in half line widths
 
 
-def thinned(x: Floats, y: Floats, columns: int) -> tuple[Floats, Floats]:
-    """The lowest and highest point of every pixel column, in order; x ascends."""
-    if len(x) <= 2 * columns:
-        return x, y
+def envelope(x: Floats, y: Floats, columns: int) -> tuple[Floats, Floats, Floats]:
+    """Middle, lowest and highest of every pixel column that holds a point; x ascends.
+
+    A column reaches to where the one before it ended, as the line between them does.
+    """
     width = (x[-1] - x[0]) / columns or 1.0
     column = ((x - x[0]) / width).astype(np.int64)
     starts = np.flatnonzero(np.diff(column, prepend=-1))
     low, high = np.minimum.reduceat(y, starts), np.maximum.reduceat(y, starts)
-    ends = np.append(starts[1:], len(x)) - 1
-    rising = y[ends] >= y[starts]
-    pairs = np.empty(2 * len(starts))
-    pairs[0::2], pairs[1::2] = np.where(rising, low, high), np.where(rising, high, low)
-    times = np.empty(2 * len(starts))
-    times[0::2], times[1::2] = x[starts], x[ends]
-    return times, pairs
+    before = y[starts[1:] - 1]
+    low[1:], high[1:] = np.minimum(low[1:], before), np.maximum(high[1:], before)
+    return x[0] + (column[starts] + 0.5) * width, low, high
 
 
 def ribbon(x: Floats, y: Floats, half_width: float) -> NDArray[np.float32]:
@@ -56,16 +53,17 @@ def ribbon(x: Floats, y: Floats, half_width: float) -> NDArray[np.float32]:
     return vertices.reshape(-1)
 
 
-def area(x: Floats, y: Floats, bottom: float) -> NDArray[np.float32]:
-    """Two vertices per point: on the line and below it, for a surface under the line."""
-    vertices = np.zeros((len(x), 2, 4), np.float32)
+def band(x: Floats, low: Floats | float, high: Floats) -> NDArray[np.float32]:
+    """Two vertices per point, above and below; v in the middle of the line's profile, where it is solid."""
+    vertices = np.empty((len(x), 2, 4), np.float32)
     vertices[:, :, 0] = x[:, None]
-    vertices[:, 0, 1], vertices[:, 1, 1] = y, bottom
+    vertices[:, 0, 1], vertices[:, 1, 1] = high, low
+    vertices[:, :, 2:] = (0.0, 0.5)
     return vertices.reshape(-1)
 
 
 def triangles(points: int, breaks: NDArray[np.bool_] | None = None, *, vertices: int = 4) -> NDArray[np.uint16]:
-    """Indices of the triangles between points: `vertices` apart, 4 for a ribbon and 2 for an area.
+    """Indices of the triangles between points: `vertices` apart, 4 for a ribbon and 2 for a band.
 
     `breaks[i]` leaves out the piece from point i to i + 1.
     """

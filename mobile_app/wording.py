@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 
 
@@ -60,7 +61,7 @@ def rate(hertz: float | None) -> str:
 
 def number(value: float) -> str:
     """A reading, with as many digits as mean something on a phone."""
-    if value != value or value in (float("inf"), float("-inf")):
+    if not math.isfinite(value):
         return "\u2013"
     magnitude = abs(value)
     if magnitude and (magnitude >= 1e6 or magnitude < 1e-3):

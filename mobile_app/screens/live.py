@@ -35,8 +35,8 @@ class SensorCard(Card):
         self._values = Wrap(gap=12)
         unit = f"  {UNITS[sensor]}" if sensor in UNITS else ""
         super().__init__(
-            Row(Icon(sensor_icon(sensor), side=22, colour="accent"), Text(sensor + unit, size="title", bold=True, one_line=True),
-                self._rate, gap=10),
+            Row(Icon(sensor_icon(sensor), side=22, colour="accent"),
+                Text(sensor + unit, size="title", bold=True, one_line=True), self._rate, gap=10),
             self._plot_place, self._values, self._gaps, gap=8, padding=(18, 14, 18, 14),
         )  # fmt: skip
         self._times = np.empty(0, np.int64)

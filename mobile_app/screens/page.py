@@ -39,7 +39,7 @@ class Desk(Protocol):
         otherwise: Callable[[ResurgeError], None] | None = None,
     ) -> None: ...  # fmt: skip
 
-    def do(self, name: str, then: Callable[[Any], None] | None = None, **arguments: Any) -> None: ...
+    def do(self, name: str, then: Callable[[Any], None] | None = None, /, **arguments: Any) -> None: ...
 
     def go(self, screen: str) -> None: ...
 
@@ -190,7 +190,9 @@ def apart(widgets: Iterable[Widget]) -> list[Widget]:
 
 def sentence(text: str) -> str:
     """The words of an error or a remedy, as they stand alone."""
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) or not text else ".")
+    first = text.split(" ", 1)[0]
+    raised = text if "." in first or "/" in first else text[:1].upper() + text[1:]  # names of hosts stay as they are
+    return raised if not text or text.endswith((".", "!", "?")) else f"{raised}."
 
 
 def age(view: View, time_us: int | None) -> str:

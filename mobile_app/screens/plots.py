@@ -12,10 +12,12 @@ from kivy.graphics.texture import Texture
 from kivy.metrics import dp
 from kivy.uix.widget import Widget
 
-from mobile_app.plotting import Floats, area, axis, metres, ribbon, round_step, thinned, tick_text, triangles
+from mobile_app.plotting import Floats, axis, band, envelope, metres, ribbon, round_step, tick_text, triangles
 from mobile_app.screens.look import look, text_size
 
+COLUMN = 2  # density-independent pixels: narrower triangles cost more than they show
 PROFILE_PIXELS = 32
+Breaks = np.ndarray | None  # between which points the line is left out
 
 
 def soft_edge(half_width: float) -> Texture:
@@ -27,7 +29,7 @@ def soft_edge(half_width: float) -> Texture:
     texture = Texture.create(size=(1, PROFILE_PIXELS), colorfmt="rgba")
     texture.blit_buffer(pixels.tobytes(), colorfmt="rgba", bufferfmt="ubyte")
     texture.wrap = "clamp_to_edge"
-    texture.min_filter = texture.mag_filter = "linear"
+    texture.min_filter = texture.mag_filter = "nearest"
     return texture
 
 
@@ -40,9 +42,13 @@ class Ribbon:
         self._mesh = Mesh(mode="triangles", texture=soft_edge(self._half))
         group.add(self._mesh)
 
-    def show(self, x: Floats, y: Floats, breaks: np.ndarray | None = None) -> None:
+    def show(self, x: Floats, y: Floats, breaks: Breaks = None) -> None:
         self._mesh.vertices = ribbon(x, y, self._half + 1)
         self._mesh.indices = triangles(len(x), breaks)
+
+    def show_band(self, x: Floats, low: Floats, high: Floats, breaks: Breaks = None) -> None:
+        self._mesh.vertices = band(x, low - self._half, high + self._half)
+        self._mesh.indices = triangles(len(x), breaks, vertices=2)
 
 
 class Area:
@@ -53,8 +59,8 @@ class Area:
         self._mesh = Mesh(mode="triangles")
         group.add(self._mesh)
 
-    def show(self, x: Floats, y: Floats, bottom: float, breaks: np.ndarray | None = None) -> None:
-        self._mesh.vertices = area(x, y, bottom)
+    def show(self, x: Floats, y: Floats, bottom: float, breaks: Breaks = None) -> None:
+        self._mesh.vertices = band(x, bottom, y)
         self._mesh.indices = triangles(len(x), breaks, vertices=2)
 
 
@@ -138,15 +144,23 @@ class LinePlot(Plot):
         self._frame(bottom, top, ticks, below)
         left, base, width, height = self._inside()
         scale_x, scale_y = width / max(span[1] - span[0], 1e-9), height / (top - bottom)
+        columns = max(1, int(width / dp(COLUMN)))
+        # A gap narrower than a few columns cannot be seen, and must not tear the line.
+        gap = max(gap, 3 * (span[1] - span[0]) / columns)
+        x = times
         for index, values in enumerate(series[: len(self._ribbons)]):
-            columns = max(1, int(width / 2))
-            x, y = thinned(times, values, columns)
-            # A gap narrower than the thinned spacing cannot be seen, and must not tear the line.
-            breaks = np.diff(x) > max(gap, 3 * (span[1] - span[0]) / columns) if math.isfinite(gap) else None
-            across, up = left + (x - span[0]) * scale_x, base + (y - bottom) * scale_y
-            self._ribbons[index].show(across, up, breaks)
+            if len(times) > 2 * columns:
+                x, low, high = envelope(times, values, columns)
+            else:
+                low = high = values
+            breaks = np.diff(x) > gap if math.isfinite(gap) else None
+            across, top_line = left + (x - span[0]) * scale_x, base + (high - bottom) * scale_y
+            if low is high:
+                self._ribbons[index].show(across, top_line, breaks)
+            else:
+                self._ribbons[index].show_band(across, base + (low - bottom) * scale_y, top_line, breaks)
             if self._areas and index == 0:
-                self._areas[0].show(across, up, base, breaks)
+                self._areas[0].show(across, top_line, base, breaks)
 
 
 class BarPlot(Plot):

@@ -111,7 +111,7 @@ class RecordPage(Page):
             )  # fmt: skip
             return
         allowed = sorted(sensor for sensor, yes in view.get("consents", {}).items() if yes)
-        told = "Tap to start. It stays on this phone: no account, no server."
+        told = "Stays on this phone. No account, no server."
         replace(self._hero, button, Text(told, colour="soft", align="center"), Space(2), self._field)
         if allowed:
             self._hero.add_widget(Text("Will be recorded", size="caption", colour="faint", align="center"))
@@ -170,7 +170,7 @@ class RecordPage(Page):
         replace(self._kept, section("Recordings"), Space(6))
         if not ended:
             self._kept.add_widget(
-                Text("None yet. Each one you make is kept here, ready to export as CSV, GPX or zip, until you delete it.",
+                Text("None yet. Each one is kept here, ready to export as CSV, GPX or zip, until you delete it.",
                      colour="soft")
             )  # fmt: skip
             self._kept.add_widget(Space(8))
@@ -193,8 +193,8 @@ class RecordPage(Page):
         if one["ended_by"]:
             words.add_widget(Chip("ended early", fill="warn_tint", colour="warn", icon="alert"))
         return Pressed(
-            words, Icon("more", side=22, colour="soft"), act=lambda: self.desk.open_sheet(RecordingSheet(self.desk, one)),
-            padding=(0, 12, 6, 12), gap=10,
+            words, Icon("more", side=22, colour="soft"),
+            act=lambda: self.desk.open_sheet(RecordingSheet(self.desk, one)), padding=(0, 12, 6, 12), gap=10,
         )  # fmt: skip
 
     # --- what a person does ---------------------------------------------------------------------------------------

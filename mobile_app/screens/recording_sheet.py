@@ -23,8 +23,8 @@ class RecordingSheet(Sheet):
         super().__init__(
             recording["name"], counts or "No reading was kept.",
             Text("Export and share", size="label", colour="faint", bold=True),
-            buttons(*(PushButton(kind.upper() if kind != "zip" else "zip", lambda kind=kind: self._export(kind), kind="tonal")
-                      for kind in MIMES)),
+            buttons(*(PushButton(word, lambda kind=kind: self._export(kind), kind="tonal")
+                      for kind, word in (("csv", "CSV"), ("gpx", "GPX"), ("zip", "zip")))),
             buttons(PushButton("Rename", self._rename, kind="outlined", icon="edit"),
                     PushButton("Delete", self._ask_delete, kind="danger", icon="trash")),
         )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ class ResultsPage(Page):
             self._through = max(self._through, row["number"])
         self._draw()
 
-    def show(self, view: View) -> None:
+    def show(self, _view: View) -> None:
         self._draw()
 
     # --- what there is --------------------------------------------------------------------------------------------
@@ -85,8 +86,8 @@ class ResultsPage(Page):
         if view.get("gateway") is None:
             return Empty(
                 "results", "Results come from a gateway",
-                "Pair this phone and its readings are worked on there. What comes out returns here, and stays here when "
-                "you are offline.",
+                "Pair this phone and its readings are worked on there. What comes out returns here, and stays here "
+                "when you are offline.",
                 PushButton("Pair this phone", lambda: self.desk.go("setup"), kind="tonal", icon="link", fit=True),
             )  # fmt: skip
         return Empty(
@@ -112,7 +113,7 @@ class ResultsPage(Page):
         plot = BarPlot(height=200)
         below = [(0.0, _when(shown[0])), (1.0, _when(shown[-1]))] if len(shown) > 1 else [(0.5, _when(shown[0]))]
         plot.show(values, [bool(row["complete"]) for row in shown], below)
-        finite = [value for value in values if value == value]
+        finite = [value for value in values if math.isfinite(value)]
         figures = Row(
             Figure("latest", wording.number(values[-1])),
             Figure("highest", wording.number(max(finite, default=float("nan")))),

@@ -24,7 +24,7 @@ LANES = (
     ("roaming", "While roaming too", "Send also in foreign networks."),
     ("adaptive", "Spare the battery", "Read less often when the phone lies still, is indoors or runs low."),
 )
-FLOORS = {"0": "Never", "0.1": "10 %", "0.2": "20 %", "0.3": "30 %"}
+FLOORS = {"0": "Never", "0.05": "5 %", "0.15": "15 %", "0.3": "30 %"}
 ROOMS = {"250": "250 MB", "1000": "1 GB", "4000": "4 GB"}
 
 
@@ -68,6 +68,9 @@ class SetupPage(Page):
         if paired == self._paired:
             return
         self._paired = paired
+        if view.get("pairing"):
+            self._ask_to_compare(view["pairing"])
+            return
         if view.get("gateway") is None:
             replace(
                 self._gateway, section("Pair with a gateway", "Not needed to record. With one, readings go there by "
@@ -90,8 +93,8 @@ class SetupPage(Page):
         self.desk.open_sheet(
             Sheet(
                 "Scan with the camera",
-                "Open the phone's camera and point it at the QR code that `resurge device pair` or the dashboard shows. "
-                "Tap the link it finds: this app opens and asks you to compare a number.",
+                "Open the phone's camera and point it at the QR code that `resurge device pair` or the dashboard "
+                "shows. Tap the link it finds: this app opens and asks you to compare a number.",
                 buttons(PushButton("Paste the link instead", self._paste, kind="tonal", icon="link")),
             )
         )  # fmt: skip
@@ -110,21 +113,22 @@ class SetupPage(Page):
         self.desk.say("Asking the gateway")
         self.desk.do("pair", self.confirm_pairing, link=link)
 
-    def confirm_pairing(self, answer: dict[str, Any]) -> None:
-        """Show the number that both screens must agree on; nothing is sent before the person says yes."""
-        digits = answer["confirmation"]
-        self.desk.open_sheet(
-            Sheet(
-                "Is this the number on the other screen?",
-                f"Compare it with what {answer.get('gateway') or 'the gateway'} shows. If it differs, somebody is in between.",
-                Text(f"{digits[:3]} {digits[3:]}", size="display", bold=True, align="center"),
-                buttons(PushButton("It differs", lambda: self._confirm(False), kind="danger"),
-                        PushButton("It is the same", lambda: self._confirm(True))),
-            )
+    def confirm_pairing(self, _answer: dict[str, Any] | None = None) -> None:
+        """The service holds the pairing until the person has compared; the card at the top asks."""
+        self.scroll.scroll_y = 1
+
+    def _ask_to_compare(self, pairing: dict[str, Any]) -> None:
+        digits = str(pairing["confirmation"])
+        replace(
+            self._gateway,
+            section("Is this the number on the other screen?", f"Compare it with what {pairing['gateway']} shows. If "
+                    "it differs, somebody is in between. Nothing is sent before you say yes."),
+            Text(f"{digits[:3]} {digits[3:]}", size="display", bold=True, align="center"),
+            buttons(PushButton("It differs", lambda: self._confirm(False), kind="danger"),
+                    PushButton("It is the same", lambda: self._confirm(True))),
         )  # fmt: skip
 
     def _confirm(self, yes: bool) -> None:
-        self.desk.close_sheet()
         told = "Paired" if yes else "Not paired; nothing was sent"
         self.desk.do("confirm_pair", lambda _done: self.desk.say(told), yes=yes)
 
@@ -250,7 +254,8 @@ class SetupPage(Page):
         delivered = sum((cloud.get("delivered") or {}).values())
         text = "Nothing of yours is left on this phone."
         if delivered:
-            text += f" The gateway {cloud.get('gateway', '')} holds {wording.plural(delivered, 'reading')}. {answer.get('remedy', '')}"
+            readings = wording.plural(delivered, "reading")
+            text += f" The gateway {cloud.get('gateway', '')} holds {readings}. {answer.get('remedy', '')}"
         self.desk.open_sheet(Sheet("Deleted", text, PushButton("Close", self.desk.close_sheet, kind="tonal")))
 
     def _show_about(self, view: View) -> None:
@@ -262,8 +267,16 @@ class SetupPage(Page):
             self._about, section("This device"), fact("Name", str(view.get("name", ""))),
             fact("Device", view["device"][:16]), fact("Incarnation", str(view.get("incarnation", ""))),
             fact("At rest", "encrypted" if view.get("encrypted_at_rest") else "not encrypted"), Divider(),
+            PushButton("Rename this device", self._rename, kind="outlined", icon="edit"),
             Notice("info", "Where the key lies", str(view.get("key_protection", "")), icon="key"),
         )  # fmt: skip
+
+    def _rename(self) -> None:
+        name = str((self.desk.view or {}).get("name", ""))
+        told = "This is what the operator of a gateway sees."
+        self.desk.open_sheet(
+            Entry("Name of this device", "Name", "Rename", lambda new: self._policy("name", new), value=name, text=told)
+        )
 
 
 def _nearest(value: float | None, words: dict[str, str]) -> str:

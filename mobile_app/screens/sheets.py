@@ -34,6 +34,9 @@ class Sheet(AnchorLayout):
             self.card.add_widget(child)
         self.add_widget(self.card)
 
+    def dismiss(self) -> None:
+        self.close()  # known only once the sheet is open
+
     def _cover(self, *_: object) -> None:
         self._shade.pos, self._shade.size = self.pos, self.size
         self.card.size_hint_x, self.card.width = None, min(self.width - dp(16), dp(560))
@@ -60,7 +63,7 @@ class Question(Sheet):
 
         super().__init__(
             title, text, Space(4),
-            buttons(PushButton("Cancel", lambda: self.close(), kind="outlined"),
+            buttons(PushButton("Cancel", self.dismiss, kind="outlined"),
                     PushButton(yes, accepted, kind="danger" if danger else "filled")),
         )  # fmt: skip
 
@@ -76,7 +79,7 @@ class Entry(Sheet):
         self._act = act
         super().__init__(
             title, text, self.field,
-            buttons(PushButton("Cancel", lambda: self.close(), kind="outlined"), PushButton(yes, self._accept)),
+            buttons(PushButton("Cancel", self.dismiss, kind="outlined"), PushButton(yes, self._accept)),
         )  # fmt: skip
 
     def _accept(self) -> None:

@@ -1,4 +1,4 @@
-"""The frame around the screens: the bar that changes between them, sheets above them, and a line that says what was done."""
+"""The frame around the screens: the bar that changes between them, sheets above, a line that says what was done."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class Shell(FloatLayout):
             self._said = None
 
     def back(self) -> bool:
-        """Close a sheet, leave a part of a screen, go to the first screen; False when there is nothing to go back from."""
+        """Close a sheet, leave a part of a screen, go to the first screen; False when there is no way back."""
         if self.close_sheet() or self.current.leave():
             return True
         first = next(iter(self._pages))

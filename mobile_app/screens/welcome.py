@@ -21,10 +21,11 @@ STEPS = (
     ("record", "Record what your phone senses",
      "Motion, place, light, sound level. Start and stop with one button, mark moments as they happen. No account and "
      "no server are needed; everything stays on this phone.",
-     (("lock", "Encrypted on this phone"), ("flag", "Named recordings with markers"), ("share", "Export as CSV, GPX or zip"))),
+     (("lock", "Encrypted on this phone"), ("flag", "Named recordings with markers"),
+      ("share", "Export as CSV, GPX or zip"))),
     ("offline", "Offline is normal here",
-     "Pair with a gateway if you want, and readings flow there by themselves. Without a network they wait on this phone "
-     "and catch up later, each one exactly once.",
+     "Pair with a gateway if you want, and readings flow there by themselves. Without a network they wait on this "
+     "phone and catch up later, each one exactly once.",
      (("buffer", "See how much waits, and for how long it fits"), ("list", "Whatever must be given up is written down"),
       ("return", "Results come back to this phone"))),
     ("setup", "You decide what is read",
