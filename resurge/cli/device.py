@@ -1,15 +1,22 @@
-"""`resurge device`: pair a phone with a gateway, see who is enrolled, revoke a lost one."""
+"""`resurge device`: pair a phone with a gateway, see how devices do, configure, revoke a lost one, delete its data.
+
+Pairing, listing and revoking work on the gateway's home, whether it runs or not; the rest asks the gateway.
+"""
 
 from __future__ import annotations
 
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from resurge.cli.asking import Api, Device, Watch, ago, done, present, table
+
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from cloud_backend.coordinator.roster import Roster
     from shared.wire.enrolment import EnrolmentLink
 
@@ -96,6 +103,87 @@ def revoke(
         print(json.dumps({"revoked": found[0].device.hex(), "name": found[0].name}))
     else:
         print(f"revoked {found[0].name} ({found[0].device.hex()}); it is refused from now on")
+
+
+@app.command()
+def show(device: Device, home: Home = DEFAULT_HOME, watch: Watch = False, as_json: AsJson = False) -> None:
+    """One device: its state, its edges, what it says of itself."""
+    api = Api(home)
+
+    def picture(value: dict[str, Any]) -> RenderableType:
+        about = {name: value[name] for name in ("device", "state", "delivered", "ledgered", "buffered")}
+        about |= {"last seen": ago(value["seen_us"]), **value["settings"], **value["status"]}
+        for edge in value["edges"]:
+            given_up = f", {edge['ledgered']:,} of them given up" if edge["ledgered"] else ""
+            about[f"edge {edge['name']} ({edge['incarnation']})"] = f"{edge['high_water']:,} elements{given_up}"
+        return table((value["name"], ""), about.items())
+
+    present(lambda: api.get(f"/devices/{api.device(device)['device']}"), picture, as_json=as_json, watch=watch)
+
+
+@app.command()
+def trail(device: Device, home: Home = DEFAULT_HOME, as_json: AsJson = False) -> None:
+    """Where it was: a few positions, oldest first."""
+    api = Api(home)
+
+    def picture(value: dict[str, Any]) -> RenderableType:
+        return table(("when", "latitude", "longitude"), ((ago(at), lat, lon) for at, lat, lon in value["trail"]))
+
+    present(lambda: api.get(f"/devices/{api.device(device)['device']}/trail"), picture, as_json=as_json)
+
+
+@app.command()
+def rename(
+    device: Device,
+    name: Annotated[str, typer.Argument(help="its new name")],
+    home: Home = DEFAULT_HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Change what people see."""
+    api = Api(home)
+    found = api.device(device)
+    done(
+        f"{found['name']} is {name} now",
+        api.post(f"/devices/{found['device']}/rename", {"name": name}),
+        as_json=as_json,
+    )
+
+
+@app.command()
+def configure(
+    device: Device,
+    rate: Annotated[float, typer.Option(min=0.1, max=1.0, help="share of the plan's sampling rate")] = 1.0,
+    note: Annotated[str, typer.Option(help="a note about it")] = "",
+    home: Home = DEFAULT_HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Ask it for a share of its sampling rate, and keep a note."""
+    api = Api(home)
+    found = api.device(device)
+    settings = api.post(f"/devices/{found['device']}/configure", {"sampling_rate": rate, "note": note})
+    done(f"{found['name']} is asked for {rate:.0%} of its rate with its next exchange", settings, as_json=as_json)
+
+
+@app.command("delete-data")
+def delete_data(
+    device: Device,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+    home: Home = DEFAULT_HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Revoke it and delete what it delivered; docs/operations.md says what goes when, and what stays."""
+    api = Api(home)
+    found = api.device(device)
+    if not yes:
+        typer.confirm(
+            f"Revoke {found['name']} and delete {found['delivered']:,} delivered elements for good?", abort=True
+        )
+    report = api.post(f"/devices/{found['device']}/delete-data", {"name": found["name"]})
+    done(
+        f"{found['name']} is revoked; its data goes within seconds, `resurge device show` tells when",
+        report,
+        as_json=as_json,
+    )
 
 
 def _address(home: Path) -> dict[str, object]:

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from resurge.cli.asking import DEFAULT_HOME, Api, Home, Watch, present, table
+
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="See and roll back Spark vertices."
 )
@@ -119,6 +121,47 @@ def undo(
     for name in answer["returned"]:
         print(f"  runs again    {name}")
     print("nothing was changed (--dry-run)" if dry_run else f"done: manifest entry {answer['entry']}")
+
+
+@app.command()
+def names(home: Home = DEFAULT_HOME, watch: Watch = False, as_json: JsonOption = False) -> None:
+    """Every job of a running gateway: the program's and the queries'."""
+    api = Api(home)
+
+    def picture(value: dict[str, Any]) -> Any:
+        return table(
+            ("job", "kind", "state", "error"),
+            ((each["name"], each["kind"], each.get("state", ""), each.get("error", "")) for each in value["jobs"]),
+        )
+
+    present(lambda: api.get("/jobs"), picture, as_json=as_json, watch=watch)
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="a job's name; `resurge job names` shows them")] = "main",
+    home: Home = DEFAULT_HOME,
+    watch: Watch = False,
+    as_json: JsonOption = False,
+) -> None:
+    """One job of a running gateway: every vertex by range, how far it is and how loaded."""
+    api = Api(home)
+
+    def picture(value: dict[str, Any]) -> Any:
+        return table(
+            ("vertex", "range", "epoch", "behind", "load", "rows", "state"),
+            (
+                (
+                    vertex["name"], each["range"], each["position"], each["epochs_behind"],
+                    "" if each["load"] is None else f"{each['load']:.0%}", each["rows_in"],
+                    f"{each['state_bytes'] / 1e6:.2f} MB",
+                )
+                for vertex in value["vertices"]
+                for each in vertex["ranges"]
+            ),
+        )  # fmt: skip
+
+    present(lambda: api.get(f"/jobs/{name}"), picture, as_json=as_json, watch=watch)
 
 
 def _vertices(store: Path) -> list[dict[str, Any]]:
