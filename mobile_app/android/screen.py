@@ -59,6 +59,18 @@ def pairing_link() -> str:
     return link if link.startswith("resurge://") else ""
 
 
+def on_pairing_link(then: Callable[[str], None]) -> None:
+    """Call back when a link opens the app while it is open already: Android then brings a new intent."""
+    from android import activity
+
+    def came(intent: Any) -> None:
+        data = intent.getData()
+        if data is not None and str(data.toString()).startswith("resurge://"):
+            then(str(data.toString()))
+
+    activity.bind(on_new_intent=came)
+
+
 def share(path: str, mime: str) -> None:
     """Offer a file to other apps. A copy is shared, so that the export may be deleted while it is read."""
     folder = Path(os.environ["ANDROID_PRIVATE"]) / SHARED

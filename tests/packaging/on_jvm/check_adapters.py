@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +27,7 @@ LIGHT, ACCELEROMETER, STEPS = 5, 1, 19
 
 
 @pytest.fixture(autouse=True)
-def phone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def phone(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (ACTIVITY, LOCATION, "android.permission.RECORD_AUDIO"):
         Context.revoke(name)
     PythonService.mService = autoclass("org.resurge.phone.ServiceNode")()
@@ -37,7 +37,6 @@ def phone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     Version.SDK_INT = 36
     monkeypatch.setattr(android, "RETRY_S", 0.0)
     monkeypatch.setattr(plyer_values, "RETRY_S", 0.0)
-    yield
 
 
 def sensors():

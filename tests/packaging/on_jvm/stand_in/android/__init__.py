@@ -1,5 +1,5 @@
 """In the place of python-for-android's own module, which only a phone has."""
 
 
-class config:  # noqa: N801 - its name there
+class config:
     JAVA_NAMESPACE = "org.kivy.android"
