@@ -109,10 +109,9 @@ def rewritten(backup, path, change) -> None:
     """The same backup with one thing changed by somebody."""
     with tarfile.open(backup, "r:*") as old, tarfile.open(path, "w") as new:
         for member in old:
-            data = old.extractfile(member).read()
-            member, data = change(member, data)
-            member.size = len(data)
-            new.addfile(member, io.BytesIO(data))
+            changed, data = change(member, old.extractfile(member).read())
+            changed.size = len(data)
+            new.addfile(changed, io.BytesIO(data))
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/outside", "gateway/../../outside", "unnamed"])
