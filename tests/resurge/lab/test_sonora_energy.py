@@ -1,0 +1,42 @@
+"""The energy model reproduces Sonora's watts from its parameters, and says that it is one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mobile_app.energy import Phone, adaptive_w, radio_share, sensing_w, syncing_w
+from resurge.lab import sonora_energy
+
+PHONE = Phone()
+
+
+@pytest.mark.covers("SO-42", "SO-43")
+def test_the_papers_tables_follow_from_the_parameters() -> None:
+    report = sonora_energy.run()
+    assert [shape["name"] for shape in report["shapes"] if not shape["holds"]] == []
+    assert report["modelled"] is True
+    json.dumps(report)
+
+
+def test_reading_less_often_than_the_paper_costs_less_and_more_often_no_more() -> None:
+    assert sensing_w(PHONE, {"gps": 50.0}) == pytest.approx(0.071)
+    assert sensing_w(PHONE, {"gps": 1.0}) == sensing_w(PHONE, {"gps": 5.0}) == pytest.approx(0.71)
+    assert sensing_w(PHONE, {"gyroscope": 5.0}) == PHONE.other_sensor_w
+    assert sensing_w(PHONE, {}) == 0.0
+
+
+def test_longer_batches_let_the_radio_sleep_until_their_bytes_take_over() -> None:
+    shares = [radio_share(PHONE, 1000.0 * every, every) for every in (1.0, 15.0, 60.0, 600.0)]
+    assert shares[0] == 1.0
+    assert shares == sorted(shares, reverse=True)
+    assert shares[-1] > 1000 / PHONE.uplink_bytes_per_s
+    assert syncing_w(PHONE, 0.0, 1.0) == PHONE.radio_w
+
+
+def test_adapting_never_costs_more_than_its_two_parts() -> None:
+    outdoors, indoors = {"gps": 5.0, "cell": 5.0}, {"cell": 5.0}
+    watts = [adaptive_w(PHONE, outdoors, indoors, share / 10) for share in range(11)]
+    assert watts == sorted(watts, reverse=True)
+    assert watts[-1] == pytest.approx(PHONE.base_w + 0.11)
