@@ -87,8 +87,9 @@ class Pane:
         before = np.zeros(len(now), np.int64)
         before[: len(self.mark)] = self.mark
         slots = np.flatnonzero(now != before)
-        keys = slots if self.table is None else np.array(self.keys, np.int64)[slots]
-        return np.unique(np.concatenate([keys, *self.cleared]))
+        if self.table is not None:  # not all keys as an array: the cost is that of the change
+            slots = np.array([self.keys[slot] for slot in slots.tolist()], np.int64)
+        return np.unique(np.concatenate([slots, *self.cleared]))
 
     def fold(self, keys: np.ndarray, known: int, rows: Rows) -> None:
         self.touched = True

@@ -38,7 +38,7 @@ def test_so_does_a_mount_table(tmp_path: Path, jvm: None) -> None:
 
 def test_of_two_drivers_one_wins_each_entry(tmp_path: Path, jvm: None) -> None:
     files = files_at(f"file:{tmp_path}/store")
-    demand_one_winner(files, files, 100)
+    demand_one_winner(files, files, 25)
 
 
 @pytest.mark.covers("SO-28", "SO-32")
