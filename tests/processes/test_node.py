@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -28,7 +29,16 @@ from tests.processes.node_processes import (
 pytestmark = pytest.mark.processes
 
 
-def check_rows(gateway: GatewayProcess, phone: Phone, *, gaps: int) -> tuple[int, str]:
+class Compared(NamedTuple):
+    rows: int
+    read: str  # digest of what the sensor read at these times
+    logged: str  # and of what the log holds
+
+    def __str__(self) -> str:
+        return f"{self.rows} rows, digests {self.read} {self.logged}"
+
+
+def check_rows(gateway: GatewayProcess, phone: Phone, *, gaps: int) -> Compared:
     """Each row once, in order, exactly what the sensor read; readings may be missing only in `gaps` places."""
     raw = log_rows(gateway.home / "log", phone.device, "raw")
     times = [time_us for _, time_us, _ in raw]
@@ -42,7 +52,10 @@ def check_rows(gateway: GatewayProcess, phone: Phone, *, gaps: int) -> tuple[int
     windows = log_rows(gateway.home / "log", phone.device, "windows")
     starts = [time_us for _, time_us, _ in windows]
     assert starts == sorted(set(starts)), "a window was put out twice"
-    return len(raw), digest([values for _, _, values in raw])
+    read, logged = digest([expected[time_us] for time_us in times]), digest([values for _, _, values in raw])
+    assert raw
+    assert read == logged
+    return Compared(len(raw), read, logged)
 
 
 @pytest.fixture
@@ -77,7 +90,7 @@ def test_outages_are_masked_on_the_way_to_the_gateway_and_behind_a_relay(tmp_pat
     assert total.delivered == sum(one["delivered"] for one in accounts)
     assert carried["carried"] > 0
     with capsys.disabled():
-        print(f"\n  outages 3, rows compared {sum(rows for rows, _ in checked)}, digests {[d for _, d in checked]}")
+        print(f"\n  outages 3, compared {'; '.join(map(str, checked))}")
 
 
 @pytest.mark.covers("SO-9", "NB-8")
@@ -133,10 +146,7 @@ def test_kills_of_phone_relay_and_gateway_lose_nothing_durable_and_repeat_nothin
     assert after.spooled == 0
     assert after.produced == sum(one["produced"] for one in finished)
     with capsys.disabled():
-        print(
-            f"\n  faults fired {faults}, rows compared {sum(rows for rows, _ in checked)}, "
-            f"digests {[d for _, d in checked]}, {after}"
-        )
+        print(f"\n  faults fired {faults}, compared {'; '.join(map(str, checked))}, {after}")
 
 
 @pytest.mark.covers("SO-10", "NB-4")
