@@ -169,7 +169,11 @@ class Commands:
     def _start_recording(self, name: str = "", sensors: list[str] | None = None) -> dict[str, Any]:
         def start(node: Node) -> dict[str, Any]:
             asked = sensors or recorded_sensors(node.settings) or node.recordable()
-            missing = {sensor: why for sensor, why in offered().items() if why and sensor in asked}
+            missing = {
+                sensor: why
+                for sensor, why in offered().items()
+                if why and sensor in asked and sensor not in node.named_sensors
+            }
             wanted = {sensor: every_us(sensor) for sensor in asked if sensor not in missing}
             if why := node.recordings.room(node.settings.recordings_mb, node.settings.free_mb):
                 raise UsageError(f"{why}; make room first", code="recording-room")
@@ -257,7 +261,10 @@ class Commands:
         return self._in_loop(write)
 
     def _sensors(self) -> dict[str, dict[str, Any]]:
-        return {sensor: {"available": not why, "why": why} for sensor, why in offered().items()}
+        found = {sensor: {"available": not why, "why": why} for sensor, why in offered().items()}
+        node = self._node
+        named = () if node is None else node.named_sensors
+        return found | {sensor: {"available": True, "why": ""} for sensor in named}
 
     def _stop(self) -> None:
         self._stop_asked.set()

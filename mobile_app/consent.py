@@ -34,5 +34,5 @@ class Consents:
         write_durably(self._path, json.dumps(self._decided).encode())
 
     def states(self, wanted: Iterable[str]) -> dict[str, bool | None]:
-        """Of every sensor that is wanted now or was decided about before."""
-        return {sensor: self.of(sensor) for sensor in sorted({*wanted, *self._decided})}
+        """Of every sensor that is wanted now, was named by hand or was decided about before."""
+        return {sensor: self.of(sensor) for sensor in sorted({*wanted, *self._named, *self._decided})}

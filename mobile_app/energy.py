@@ -38,6 +38,7 @@ class Phone:
     radio_w: float = 1.18
     tail_s: float = 13.65
     uplink_bytes_per_s: float = 22_270.0
+    core_w: float = 0.5  # a busy core; not in the paper, an assumption
 
 
 def sensing_w(phone: Phone, every_s: Mapping[str, float]) -> float:
@@ -62,3 +63,25 @@ def syncing_w(phone: Phone, exchange_bytes: float, every_s: float) -> float:
 def adaptive_w(phone: Phone, outdoors: Mapping[str, float], indoors: Mapping[str, float], share: float) -> float:
     """Base and sensing of a program that reads one set outdoors and another for this share of time, indoors."""
     return phone.base_w + (1.0 - share) * sensing_w(phone, outdoors) + share * sensing_w(phone, indoors)
+
+
+def joules(
+    *,
+    seconds: float,
+    readings: Mapping[str, int],
+    exchanges: int,
+    bytes_sent: int,
+    cpu_s: float = 0.0,
+    phone: Phone | None = None,
+) -> dict[str, float]:
+    """What a run of so many seconds cost by this model, by where it went; `total` is the sum of the others."""
+    phone = Phone() if phone is None else phone
+    every_s = {sensor: seconds / count for sensor, count in readings.items() if count > 0}
+    awake_s = min(seconds, bytes_sent / phone.uplink_bytes_per_s + exchanges * phone.tail_s)
+    parts = {
+        "base": phone.base_w * seconds,
+        "sensors": sensing_w(phone, every_s) * seconds,
+        "radio": phone.radio_w * awake_s,
+        "cpu": phone.core_w * cpu_s,
+    }
+    return {**parts, "total": sum(parts.values())}

@@ -461,11 +461,11 @@ class Node:
         return self.counts(self.spool.statistics())
 
     def counts(self, statistics: SpoolStatistics) -> dict[str, Any]:
-        uplink = self.uplink
+        uplink, paired = self.uplink, self._around.gateway is not None
         return {
             "device": self.device, **account(statistics), "results": self._results.count(),
-            "exchanges": uplink.exchanges, "failures": uplink.failures, "bytes_sent": uplink.bytes_sent,
-            "disconnections": self.disconnections,
+            "exchanges": uplink.exchanges, "failures": uplink.failures if paired else 0, "bytes_sent": uplink.bytes_sent,
+            "disconnections": self.disconnections if paired else 0,
         }  # fmt: skip
 
     def view(self) -> dict[str, Any]:
@@ -494,6 +494,11 @@ class Node:
     def recordable(self) -> list[str]:
         """Sensors that a recording takes when nobody names them: what was chosen by hand, or all there are."""
         return sorted(self._around.sensors) or [sensor for sensor, why in offered().items() if not why]
+
+    @property
+    def named_sensors(self) -> list[str]:
+        """Those that a person chose a source for by hand."""
+        return sorted(self._around.sensors)
 
     @property
     def encrypted(self) -> bool:

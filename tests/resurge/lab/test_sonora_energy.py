@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mobile_app.energy import Phone, adaptive_w, radio_share, sensing_w, syncing_w
+from mobile_app.energy import Phone, adaptive_w, joules, radio_share, sensing_w, syncing_w
 from resurge.lab import sonora_energy
 
 PHONE = Phone()
@@ -40,3 +40,13 @@ def test_adapting_never_costs_more_than_its_two_parts() -> None:
     watts = [adaptive_w(PHONE, outdoors, indoors, share / 10) for share in range(11)]
     assert watts == sorted(watts, reverse=True)
     assert watts[-1] == pytest.approx(PHONE.base_w + 0.11)
+
+
+def test_a_runs_joules_are_the_tables_watts_times_its_seconds() -> None:
+    half_hour = joules(
+        seconds=1800.0, readings={"gps": 360, "accelerometer": 360, "battery": 360}, exchanges=0, bytes_sent=0
+    )
+    assert half_hour["total"] / 1800 == pytest.approx(1.00)
+    batched = joules(seconds=1800.0, readings={}, exchanges=30, bytes_sent=2_087_000)
+    assert batched["total"] / 1800 == pytest.approx(0.50, abs=0.01)
+    assert joules(seconds=10.0, readings={}, exchanges=100, bytes_sent=0)["radio"] == pytest.approx(11.8)
