@@ -2,7 +2,7 @@
 #
 #   make run [ARGS="--for 60 --json"]   the whole product here: gateway, Spark, simulated phones, dashboard
 #   make test                           install everything, run every suite (also what CI runs)
-#   make setup check sim bench shots soak clean
+#   make setup check sim bench shots soak apk-gate clean
 
 SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(if $(shell $(p) -c 'import sys; print(sys.version_info >= (3,11) or "")' 2>/dev/null),$(p))))
@@ -12,7 +12,7 @@ SEEDS ?= 500
 NAME ?= engine
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
-.PHONY: setup run test check sim bench shots soak coverage clean java venv
+.PHONY: setup run test check sim bench shots soak apk-gate coverage clean java venv
 .DEFAULT_GOAL := help
 
 help:
@@ -63,6 +63,9 @@ shots: setup
 
 soak: setup
 	@$(BIN)/python tests/stages.py soak
+
+apk-gate: setup
+	@$(BIN)/python -m tests.packaging.gate $(ARGS)
 
 coverage: setup
 	@$(BIN)/python -m tests.coverage

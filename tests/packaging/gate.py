@@ -1,0 +1,193 @@
+"""`make apk-gate`: everything about the APK that can be shown without Android's SDK, stage by stage.
+
+    python -m tests.packaging.gate [--soak] [STAGE...]
+
+Each stage prints what it saw and its seconds. A stage that cannot run here says why and counts as not run, which fails
+the gate only with --all-must-run. Nothing is built for a phone: docs/android.md says what that leaves open.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.packaging import java, manifest, pythons, requirements, spec
+
+BUILT = java.BUILT
+
+
+class Failed(Exception):
+    pass
+
+
+class NotRun(Exception):
+    pass
+
+
+def _fail_with(wrong: list[str]) -> None:
+    if wrong:
+        raise Failed("\n".join(wrong))
+
+
+def spec_tokens() -> str:
+    _fail_with(spec.check())
+    return f"{len(dict(spec.load().items('app')))} keys, all known to buildozer, every rule kept"
+
+
+def requirement_graph() -> str:
+    required = requirements.required()
+    imported = requirements.modules_imported()
+    _fail_with(requirements.missing_from_spec(imported, required))
+    answer = requirements.graph(required)
+    outside = sorted(set(imported) - set(sys.stdlib_module_names) - requirements.OURS)
+    if set(answer["local"]) != {"pyzmq", "cryptography"}:
+        raise Failed(f"recipes of our own in use: {answer['local']}")
+    return (
+        f"the phone imports {', '.join(outside)}; python-for-android builds {len(answer['order'])} recipes for "
+        f"Python {answer['python']} ({', '.join(answer['local'])} ours) and takes {len(answer['modules'])} wheels"
+    )
+
+
+def wheels() -> str:
+    required = requirements.required()
+    answer = requirements.graph(required)
+    asked = [*requirements.pinned(answer["modules"], required), "pyzmq==27.3.0"]
+    missing = requirements.without_wheel(asked, answer["python"])
+    if len(missing) == len(asked):
+        raise NotRun("no package index can be reached")
+    _fail_with([f"{name} has no wheel for android_24_arm64_v8a" for name in missing])
+    return f"{len(asked)} wheels for Python {answer['python']} on android_24_arm64_v8a"
+
+
+def rendered_manifest() -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        built = manifest.build(Path(folder))
+        _fail_with(manifest.check(built.manifest.read_text()))
+        files = sorted(path.relative_to(built.app).as_posix() for path in built.app.rglob("*") if path.is_file())
+        strangers = [name for name in files if name.split("/")[0] not in (
+            "main.py", "service.py", "mobile_app", "shared", "LICENSE", "sitecustomize.py")]  # fmt: skip
+        _fail_with([f"{name} would be in the APK" for name in strangers])
+        said = f"{len(files)} files go into the APK; the manifest keeps every rule"
+        if why := _compiler():
+            return f"{said}; not compiled: {why}"
+        if refused := manifest.compile_manifest(built, Path(folder) / "compiled"):
+            raise Failed(f"aapt2 refuses the manifest: {refused}")
+        newer = ", ".join(manifest.NEWER_THAN_29)
+        return f"{said} and compiles with aapt2 against API 29 ({newer!r} is newer and was checked by rule)"
+
+
+def _compiler() -> str | None:
+    """Why the manifest cannot be compiled. As root on Debian the compiler is installed first."""
+    why = manifest.compiler()
+    if why is None or os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return why
+    subprocess.run(
+        ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "aapt", "android-framework-res"],
+        capture_output=True, check=False, env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"},
+    )  # fmt: skip
+    return manifest.compiler()
+
+
+def java_and_adapters() -> str:
+    if shutil.which("javac") is None:
+        raise NotRun("javac is not installed (Debian: openjdk-17-jdk-headless)")
+    java.compile_classes()
+    done = _pytest([sys.executable], ["tests/packaging/test_on_jvm.py"])
+    return f"{len(java.sources())} classes compiled; the phone's adapters ran against the stubs: {done}"
+
+
+def optimised() -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        app = manifest.build(Path(folder)).app
+        return _device_run(pythons.Interpreter([sys.executable], "", {}), app)
+
+
+def phones_python() -> str:
+    try:
+        interpreter, note = pythons.phones_version(BUILT), "the phone's version"
+    except pythons.NotToBeHad as why:
+        try:
+            interpreter, note = pythons.newest_here(BUILT), f"the newest here: {why}"
+        except pythons.NotToBeHad as neither:
+            raise NotRun(f"{why}; {neither}") from neither
+    with tempfile.TemporaryDirectory() as folder:
+        said = _device_run(interpreter, manifest.build(Path(folder)).app)
+    # pytest turns the asserts of tests into plain code before -OO could take them away.
+    done = _pytest([*interpreter.command, "-OO"], ["tests/mobile_app", "-W", "ignore::pytest.PytestConfigWarning"])
+    return f"Python {interpreter.version} ({note}), under -OO: {said}; device tests: {done}"
+
+
+def arm() -> str:
+    try:
+        interpreter = pythons.on_arm(BUILT)
+    except pythons.NotToBeHad as why:
+        raise NotRun(str(why)) from why
+    with tempfile.TemporaryDirectory() as folder:
+        return f"Python {interpreter.version}: " + _device_run(interpreter, manifest.build(Path(folder)).app, "--small")
+
+
+def _device_run(interpreter: pythons.Interpreter, app: Path, *options: str) -> str:
+    done = pythons.device_run(interpreter, app, *options)
+    if done.returncode or "all parts passed" not in done.stdout:
+        raise Failed(done.stdout[-2000:] + done.stderr[-2000:])
+    lines = done.stdout.splitlines()
+    return f"{lines[0]}; {len(lines) - 2} parts of the device run passed"
+
+
+def _pytest(python: list[str], arguments: list[str]) -> str:
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONHOME", "PYTHONSAFEPATH")}
+    done = subprocess.run(
+        [*python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not (ui or soak or processes)", *arguments],
+        cwd=java.ROOT, env=environment | {"PYTHONPATH": str(java.ROOT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise Failed(done.stdout[-4000:] + done.stderr[-1000:])
+    return done.stdout.strip().splitlines()[-1]
+
+
+STAGES: dict[str, Callable[[], str]] = {
+    "spec": spec_tokens,
+    "graph": requirement_graph,
+    "wheels": wheels,
+    "manifest": rendered_manifest,
+    "java": java_and_adapters,
+    "optimised": optimised,
+    "python": phones_python,
+}
+SOAK: dict[str, Callable[[], str]] = {"arm": arm}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Check everything about the APK that needs no SDK.")
+    parser.add_argument("stages", nargs="*", help=f"some of: {', '.join([*STAGES, *SOAK])}")
+    parser.add_argument("--soak", action="store_true", help="also under aarch64 emulation")
+    parser.add_argument("--all-must-run", action="store_true", help="a stage that cannot run here is a failure")
+    options = parser.parse_args()
+    everything = STAGES | SOAK
+    chosen = options.stages or [*STAGES, *(SOAK if options.soak else ())]
+    BUILT.mkdir(parents=True, exist_ok=True)
+    failed, not_run = [], []
+    for name in chosen:
+        began = time.monotonic()
+        try:
+            said, verdict = everything[name](), "passed"
+        except NotRun as why:
+            said, verdict = str(why), "not run"
+            not_run.append(name)
+        except Failed as why:
+            said, verdict = str(why), "FAILED"
+            failed.append(name)
+        print(f"{name:<10} {verdict:<8} {time.monotonic() - began:6.1f} s  {said}", flush=True)
+    print(f"apk-gate: {len(chosen) - len(failed) - len(not_run)} passed, {len(failed)} failed, {len(not_run)} not run")
+    return 1 if failed or (not_run and options.all_must_run) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
