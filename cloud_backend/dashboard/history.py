@@ -222,9 +222,10 @@ class History:
             first = record.received_us if frontier_us == NO_FRONTIER else min(frontier_us, record.received_us)
             known = self.edges[key] = EdgeHistory(first, first, record.received_us)
         known.received_us = record.received_us
-        # A phone's clock may be wrong: a frontier is capped at its arrival. Without one the arrival has to do.
-        reached_us = record.received_us if frontier_us == NO_FRONTIER else min(frontier_us, record.received_us)
-        known.frontier_us = max(known.frontier_us, reached_us)
+        if frontier_us != NO_FRONTIER or kind == FrameType.DATA:
+            # A phone's clock may be wrong: a frontier is capped at its arrival. Without one the arrival has to do.
+            reached_us = record.received_us if frontier_us == NO_FRONTIER else min(frontier_us, record.received_us)
+            known.frontier_us = max(known.frontier_us, reached_us)
         self._dirty.add(key)
         if kind == FrameType.FRONTIER:
             return

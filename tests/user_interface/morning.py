@@ -47,12 +47,14 @@ from shared.plan.graph import Plan
 from shared.spool.disk import PosixDisk
 from shared.wire import columns
 from shared.wire.frame import encode
-from shared.wire.messages import Data, Declare, Lost
+from shared.wire.messages import Data, Declare, Frontier, Lost
 
 SECOND_US = 1_000_000
 NOW_US = 1_794_816_000 * SECOND_US  # a fixed morning, 08:00 UTC
 DAY_S = 24 * 3600
 STEP_S = 600  # between two batches of a phone
+POLL_S = 60  # between two exchanges
+TRAIL_S = 2400  # the map's trails have a batch a minute
 NEAR_S = 300  # the last minutes have a batch every few seconds
 NEAR_STEP_S = 5
 TOKEN = "token-of-the-tests"
@@ -100,7 +102,7 @@ def fleet() -> list[Phone]:
         Phone("bus-12", "wifi", 0.92, charging=True, outages=((20.5, 19.2), (3.4, 3.1))),
         Phone("bus-30", "cellular", 0.12, ledgered=((5.5, 240),)),
         Phone("bicycle-3", "cellular", 0.47, away_s=2400, outages=((14.6, 13.9),)),
-        Phone("ferry-2", "wifi", 0.73, outages=((12.0, 6.5),), ledgered=((6.4, 1180),)),
+        Phone("van-2", "wifi", 0.73, outages=((12.0, 6.5),), ledgered=((6.4, 1180),)),
         Phone("old-tablet", "wifi", 0.55, away_s=9 * 3600, revoked=True),
     ]
 
@@ -235,7 +237,10 @@ def _write_day(log: Log, phones: list[Phone], plan: Plan, now_us: int, hours: fl
     start = -int(hours * 3600)
     log.append([Record(now_us + start * SECOND_US, frame) for frame in declared])
     done = start
-    for second in [*range(start + STEP_S, -NEAR_S, STEP_S), *range(-NEAR_S, 1, NEAR_STEP_S)]:
+    for second in [*range(start + POLL_S, -NEAR_S, POLL_S), *range(-NEAR_S, 1, NEAR_STEP_S)]:
+        if second < -TRAIL_S and (second - start) % STEP_S:
+            log.append([record for phone in phones for record in _poll(phone, edge, second, now_us)])
+            continue
         records = [record for phone in phones for record in _arrivals(phone, edge, done, second, now_us)]
         log.append(records)
         done = second
@@ -244,6 +249,15 @@ def _write_day(log: Log, phones: list[Phone], plan: Plan, now_us: int, hours: fl
             manager.drain()
     log.sync()
     manager.drain()
+
+
+def _poll(phone: Phone, edge, second: int, now_us: int) -> list[Record]:
+    """An exchange without a batch: a frontier says that the phone is there."""
+    if _is_away(phone, second) or not phone.next_seq:
+        return []
+    at_us = now_us + second * SECOND_US
+    said = Frontier(phone.device, 1, edge_id(edge.name), phone.next_seq, at_us - STEP_S * SECOND_US)
+    return [Record(at_us + 250_000, encode(said.frame()))]
 
 
 def _arrivals(phone: Phone, edge, done: int, second: int, now_us: int) -> list[Record]:
@@ -296,9 +310,9 @@ def _batch(phone: Phone, edge, start: int, end: int, now_us: int) -> Data:
 
 
 def _place(phone: Phone, second: int) -> tuple[float, float]:
-    """Somewhere around Trondheim, going round a line of its own."""
+    """Somewhere around Leipzig, going round a line of its own."""
     chance = random.Random(phone.name)
-    middle = 63.4305 + 0.03 * (chance.random() - 0.5), 10.3951 + 0.09 * (chance.random() - 0.5)
+    middle = 51.3397 + 0.03 * (chance.random() - 0.5), 12.3731 + 0.09 * (chance.random() - 0.5)
     around = second / (420 + 260 * chance.random()) + chance.random() * 6
     return (
         middle[0] + 0.011 * math.sin(around) + 0.003 * math.sin(3 * around),

@@ -38,6 +38,7 @@ SHOWN = {
     "ledgered": "With ledger entries",
     "revoked": "Revoked",
 }
+TRAIL_US = 3600 * 1_000_000  # of a device's way, up to where it was last
 TRAILS_MAX = 60  # devices; beyond it a map shows positions, and a device's own page its trail
 QUERY_CHARACTERS_MAX = 80
 LEDGER_ROWS = 20
@@ -204,6 +205,7 @@ def _features(site: Site, device: Device, person: Person, *, trail: bool) -> lis
     if trail:
         with site.history.lock:
             points = site.history.trails.of(device.phone.id)
+        points = [each for each in points if each.time_us > device.position.time_us - TRAIL_US]
         line = [[each[2], each[1]] for each in trail_shown(points, exact=person.sees_places)]
         if len(line) > 1:
             found.append(_feature("LineString", line, about))

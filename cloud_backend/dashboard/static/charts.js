@@ -3,6 +3,7 @@
 const HISTORY_S = 300;
 const HISTORY_S_MIN = 60;
 const LANE_HEIGHT = 92;
+const LANE_HEIGHT_MANY = 58; // more than three lanes must fit beside the results
 const SERIES = 6;
 
 const root = document.documentElement;
@@ -79,7 +80,7 @@ export class Arrivals {
         lane = undefined;
       }
       if (!lane) {
-        lane = this.addLane(phone, index, last);
+        lane = this.addLane(phone, index, last, phones.length > 3 ? LANE_HEIGHT_MANY : LANE_HEIGHT);
         this.lanes.set(phone.id, lane);
       }
       lane.phone = phone;
@@ -97,7 +98,7 @@ export class Arrivals {
     });
   }
 
-  addLane(phone, index, last) {
+  addLane(phone, index, last, height) {
     const box = document.createElement("div");
     box.className = "lane";
     const label = document.createElement("div");
@@ -111,7 +112,7 @@ export class Arrivals {
     const paths = uPlot.paths.stepped({ align: 1 });
     lane.plot = new uPlot({
       width: Math.max(this.element.clientWidth, 200),
-      height: last ? LANE_HEIGHT + 22 : LANE_HEIGHT,
+      height: last ? height + 22 : height,
       legend: { show: false },
       cursor: { sync: { key: "arrivals" }, y: false, points: { size: 6 } },
       padding: [6, 6, last ? 0 : 7, 0],

@@ -111,8 +111,14 @@ function lineLabel(row) {
   return [phone?.name, ...rest].filter((part) => part !== undefined).join(", ") || row.sink;
 }
 
+// What goes back to phones comes first: it is what the program is for.
+function byInterest(a, b) {
+  const goesDown = (sink) => (answers.get(sink).values().next().value?.device ? 0 : 1);
+  return goesDown(a) - goesDown(b) || b.localeCompare(a);
+}
+
 function showResults() {
-  const sinks = [...answers.keys()].filter((sink) => answers.get(sink).size).sort();
+  const sinks = [...answers.keys()].filter((sink) => answers.get(sink).size).sort(byInterest);
   byId("results-empty").hidden = sinks.length > 0;
   byId("results-choice").hidden = sinks.length === 0;
   if (!sinks.length) return;
