@@ -23,7 +23,7 @@ from cloud_backend.gateway.ingest import Ingest
 from cloud_backend.gateway.keys import Keys, load_keys
 from cloud_backend.gateway.metrics import Metrics
 from cloud_backend.gateway.settings import Settings
-from cloud_backend.log.account import Conservation
+from cloud_backend.log.account import Conservation, Reported
 from cloud_backend.log.copies import open_disk
 from cloud_backend.log.log import Log
 from cloud_backend.results.store import Results
@@ -69,6 +69,7 @@ class Gateway:
         self._roster_changes = -1  # so that the first tick reads what was configured before
         self._trimmed_at = time.monotonic()
         self._conservation = Conservation(self.log)
+        self._reported = Reported()
         self._quiet_at, self._quiet_ticks = self.log.durable_end, 0
 
     async def run(self) -> None:
@@ -122,10 +123,14 @@ class Gateway:
         """When nothing was logged for a while: does everything add up? If not, somebody must know at once."""
         quiet, self._quiet_at = self._quiet_at == self.log.durable_end, self.log.durable_end
         self._quiet_ticks = self._quiet_ticks + 1 if quiet else 0
-        if self._quiet_ticks < QUIET_TICKS or self._conservation.is_done:
+        if self._quiet_ticks < QUIET_TICKS or (self._conservation.is_done and not self._reported.news):
             return
         found: list[str] = []
-        await self.appender.run_when_idle(lambda: found.extend(self._conservation.check()))
+        if not self._conservation.is_done:
+            await self.appender.run_when_idle(lambda: found.extend(self._conservation.check()))
+        if self._conservation.is_done:
+            found += self._reported.contradictions(self.log)
+            self.metrics.spooled.set(self._reported.spooled(self.log))
         for text in found:
             logging.getLogger("resurge.gateway").error("the account does not add up: %s", text)
             self.roster.audit(now_us(), "account-violated", detail=text)
@@ -145,9 +150,11 @@ class Gateway:
         for event in events:
             if isinstance(event, ExchangeApplied):
                 self.metrics.applied(event)
+                self._reported.exchange(event.device, event.incarnation, event.elements)
                 if event.device not in self._seen:
                     self._seen[event.device] = (at_us, None)
             elif isinstance(event, StatusReceived):
+                self._reported.status(event.device, event.incarnation, event.values)
                 self._seen[event.device] = (at_us, event.values)
             elif isinstance(event, ResultsAcknowledged):
                 self.downlink.acknowledged(event.device, event.through)

@@ -28,6 +28,9 @@ class Metrics:
             buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5), registry=self.registry,
         )  # fmt: skip
         self.log_end = Gauge("resurge_log_end_bytes", "Offset after the last durable record", registry=self.registry)
+        self.spooled = Gauge(
+            "resurge_spooled_elements", "Elements in the spools of devices, as far as they said", registry=self.registry
+        )
         self.violations = Counter(
             "resurge_account_violations", "Times the account did not add up at quiescence", registry=self.registry
         )

@@ -1,12 +1,14 @@
 """The account of what the log covers, counted from its records alone, and the check that nothing is missing in it.
 
-produced = delivered + spooled + ledgered. The log knows two of the four; what a device reports of the others is older
-than its last batch. So what is checked here, whenever nothing is moving: the records say what the index says, no range
-is covered twice and none is skipped. Anything else would be a bug.
+produced = delivered + spooled + ledgered. The log knows two of the four. What is checked here, whenever nothing is
+moving: the records say what the index says, no range is covered twice and none is skipped; and the log holds no more of
+a device than the device says it has numbered. What it holds less is still in that device's spool. Anything else would
+be a bug, or a spool that lost its memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cloud_backend.log.index import NUMBERED
@@ -93,3 +95,58 @@ class Conservation:
                     f"{edge.gaps} skipped"
                 )
         return found
+
+
+class Reported:
+    """What devices say they have numbered in all, held against the log.
+
+    A status is sent with the first exchange after it was known. So one that comes in an exchange which brings nothing
+    new was taken after everything the log has of this device; one that comes along with batches may be older than
+    they are, and says nothing until the next.
+    """
+
+    def __init__(self) -> None:
+        self._coming: dict[tuple[DeviceId, int], int] = {}
+        self._produced: dict[tuple[DeviceId, int], int] = {}
+        self._told: set[tuple[DeviceId, int, int]] = set()
+        self.news = False  # something was said since it was last held against the log
+
+    def status(self, device: DeviceId, incarnation: int, values: Mapping[str, object]) -> None:
+        """A status, which an exchange brings; `exchange` says next what else it brought."""
+        produced = values.get("produced")
+        if isinstance(produced, int) and not isinstance(produced, bool):
+            self._coming[device, incarnation] = produced
+
+    def exchange(self, device: DeviceId, incarnation: int, elements: int) -> None:
+        produced = self._coming.pop((device, incarnation), None) if self._coming else None
+        if elements:
+            self._produced.pop((device, incarnation), None)
+        elif produced is not None:
+            self._produced[device, incarnation] = produced
+            self.news = True
+
+    def spooled(self, log: Log) -> int:
+        """Elements that wait in the spools of the devices whose number is known."""
+        held = self._held(log)
+        return sum(max(0, produced - held.get(owner, 0)) for owner, produced in self._produced.items())
+
+    def contradictions(self, log: Log) -> list[str]:
+        """Devices of which the log holds more than there can be, in words, each such number once."""
+        self.news = False
+        found: list[str] = []
+        held = self._held(log)
+        for (device, incarnation), produced in self._produced.items():
+            through = held.get((device, incarnation), 0)
+            if through > produced and (device, incarnation, through) not in self._told:
+                self._told.add((device, incarnation, through))
+                found.append(
+                    f"device {device.hex()}: the log covers {through} elements, the device has numbered {produced}"
+                )
+        return found
+
+    def _held(self, log: Log) -> dict[tuple[DeviceId, int], int]:
+        held: dict[tuple[DeviceId, int], int] = {}
+        for key, state in log.edges():
+            owner = (key.device, key.incarnation)
+            held[owner] = held.get(owner, 0) + state.high_water
+        return held

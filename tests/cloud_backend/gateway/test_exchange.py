@@ -4,11 +4,12 @@ import errno
 
 import pytest
 
+from cloud_backend.gateway.gateway import QUIET_TICKS
 from cloud_backend.log.log import Log
 from cloud_backend.log.reader import Reader
 from shared.spool.disk import PosixDisk
-from shared.wire.frame import FrameType, decode_one
-from shared.wire.messages import Refusal
+from shared.wire.frame import FrameType, decode_one, encode
+from shared.wire.messages import Refusal, Status
 from tests.cloud_backend.gateway.phone import Phone, through
 
 
@@ -177,3 +178,21 @@ def test_after_a_failed_sync_nothing_more_is_acknowledged_and_the_process_is_tol
     assert service.gateway.broken is not None
     reread = Log.open(PosixDisk(service.gateway.settings.log_directory))
     assert [state.high_water for _, state in reread.edges()] in ([10], [20])
+
+
+def test_a_device_that_numbered_less_than_the_log_holds_is_reported_at_quiescence(service):
+    """Its spool was replaced by an older copy, for one; the operator must hear of it."""
+    phone = service.phone()
+    phone.send(10)
+    status, _ = phone.exchange(encode(Status(phone.device, {"produced": 12}).frame()))
+    assert status == 200
+
+    def settled(metric: str) -> float | None:
+        for _ in range(QUIET_TICKS + 1):
+            service.client.portal.call(service.gateway.tick)
+        return service.gateway.metrics.registry.get_sample_value(metric)
+
+    assert settled("resurge_spooled_elements") == 2.0
+    assert settled("resurge_account_violations_total") == 0.0
+    phone.exchange(encode(Status(phone.device, {"produced": 7}).frame()))
+    assert settled("resurge_account_violations_total") == 1.0
