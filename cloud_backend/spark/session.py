@@ -1,7 +1,9 @@
 """The Spark session, and running tasks on it: one Spark job for a set of tasks, one Spark task for each.
 
-Task i is partition i of a range of numbers; its specification travels with the function (`mapInArrow`) and its outcome
-comes back as text. That is one stage without a shuffle: rows are shuffled by the record files, not by Spark.
+Task i is partition i; its specification is the partition's only element and its outcome comes back as text. That is one
+stage without a shuffle: rows are shuffled by the record files, not by Spark. It is an RDD and not a DataFrame because
+there is nothing to plan: the same job through `mapInArrow` costs a third to a half more before any task runs
+(docs/decisions/0012).
 """
 
 from __future__ import annotations
@@ -9,7 +11,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +22,9 @@ from cloud_backend.spark.hadoop import settings_of_session
 from shared.errors import UsageError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-
-    ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    from pyspark.sql import SparkSession
 
 TASK_FAILURES_MAX = 4
-OUTCOME = "task int, outcome string"
 
 
 def open_session(
@@ -82,9 +81,7 @@ class SparkRunner:
         if not specs:
             return []
         texts = [json.dumps(self._shipped(spec)) for spec in specs]
-        collected = self._collect(self._one_task_each(len(texts)).mapInArrow(_running(texts), OUTCOME), timeout_s)
-        outcomes = {row["task"]: json.loads(row["outcome"]) for row in collected}
-        return [outcomes[index] for index in range(len(specs))]
+        return [json.loads(outcome) for outcome in self._one_task_each(texts, _run, timeout_s)]
 
     def _shipped(self, spec: dict[str, Any]) -> dict[str, Any]:
         """The specification with what a worker must know before it can open the store and the plan."""
@@ -93,18 +90,21 @@ class SparkRunner:
             more["hadoop"] = settings_of_session()
         return spec | more
 
-    def _one_task_each(self, count: int) -> DataFrame:
-        """`count` partitions, number i holding only i: one stage, no shuffle."""
-        return self.session.range(0, count, 1, count)
+    def _one_task_each(
+        self, elements: Sequence[str], answer: Callable[[str], str], timeout_s: float | None = None
+    ) -> list[str]:
+        tasks = self.session.sparkContext.parallelize(elements, len(elements))
+        return self._within(tasks.map(answer).collect, timeout_s)
 
-    def _collect(self, frame: DataFrame, timeout_s: float | None) -> list[Any]:
+    def _within(self, collect: Callable[[], list[Any]], timeout_s: float | None) -> list[Any]:
+        """What the job gives; cancelled, and TimeoutError, once the time has passed."""
         if timeout_s is None:
-            return frame.collect()
+            return collect()
         import threading
 
         context = self.session.sparkContext
         context.setLocalProperty("spark.scheduler.pool", threading.current_thread().name)
-        tag = f"resurge-{id(frame)}"
+        tag = f"resurge-{uuid.uuid4().hex[:12]}"
         expired = threading.Event()
 
         def cancel() -> None:
@@ -115,7 +115,7 @@ class SparkRunner:
         context.addJobTag(tag)
         timer.start()
         try:
-            return frame.collect()
+            return collect()
         except Exception as error:
             if expired.is_set():
                 raise TimeoutError(f"a Spark job took more than {timeout_s:g} s and was cancelled") from error
@@ -126,9 +126,8 @@ class SparkRunner:
 
     def _check_executors(self) -> None:
         count = max(2, self.session.sparkContext.defaultParallelism)
-        frame = self._one_task_each(count).mapInArrow(_reporting(self._modules), OUTCOME)
-        for row in frame.collect():
-            report = json.loads(row["outcome"])
+        for text in self._one_task_each([json.dumps(self._modules)] * count, _report):
+            report = json.loads(text)
             if report["code"] != self.code:
                 raise UsageError(
                     f"executor on {report['host']} runs code {report['code']}, the driver {self.code}; "
@@ -137,46 +136,35 @@ class SparkRunner:
                 )
 
 
-def _reporting(modules: Sequence[str]) -> ArrowFunction:
+# What runs in an executor's Python worker. Functions of this module travel by name: the worker takes them from the zip.
+
+
+def _report(modules: str) -> str:
     """What an executor is: asked once, before it gets work. Fails by itself where numpy or pyarrow is missing."""
+    import socket
 
-    def report() -> str:
-        import socket
+    import numpy
+    import pyarrow
 
-        import numpy
-
-        archive = next((part for part in Path(shipping.__file__).parents if part.suffix == ".zip"), None)
-        code = archive.stem.removeprefix("resurge-") if archive else shipping.code_hash(shipping.source_files(modules))
-        return json.dumps({"host": socket.gethostname(), "code": code, "numpy": numpy.__version__})
-
-    return _for_each_task(lambda _: report())
-
-
-def _running(texts: Sequence[str]) -> ArrowFunction:
-    """Inside an executor's Python worker: run the task of this partition."""
-
-    def outcome(number: int) -> str:
-        from pyspark import TaskContext
-
-        from cloud_backend.spark import task
-
-        context = TaskContext.get()
-        attempt = context.attemptNumber() if context else 0
-        return json.dumps(task.run(json.loads(texts[number]) | {"attempt": attempt}))
-
-    return _for_each_task(outcome)
+    archive = next((part for part in Path(shipping.__file__).parents if part.suffix == ".zip"), None)
+    code = (
+        archive.stem.removeprefix("resurge-")
+        if archive
+        else shipping.code_hash(shipping.source_files(json.loads(modules)))
+    )
+    return json.dumps(
+        {"host": socket.gethostname(), "code": code, "numpy": numpy.__version__, "pyarrow": pyarrow.__version__}
+    )
 
 
-def _for_each_task(answer: Callable[[int], str]) -> ArrowFunction:
-    def mapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
+def _run(text: str) -> str:
+    from pyspark import TaskContext
 
-        schema = pa.schema([("task", pa.int32()), ("outcome", pa.string())])
-        for batch in batches:
-            numbers = batch.column(0).to_pylist()
-            yield pa.RecordBatch.from_pydict({"task": numbers, "outcome": [answer(n) for n in numbers]}, schema=schema)
+    from cloud_backend.spark import task
 
-    return mapped
+    context = TaskContext.get()
+    attempt = context.attemptNumber() if context else 0
+    return json.dumps(task.run(json.loads(text) | {"attempt": attempt}))
 
 
 class LocalRunner:

@@ -12,12 +12,13 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cloud_backend.spark.session import OUTCOME, SparkRunner
+from cloud_backend.spark.session import SparkRunner
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 PIECE = "task int, file string, piece binary"
+OUTCOME = "task int, outcome string"
 
 
 class ShufflingRunner(SparkRunner):
@@ -35,9 +36,11 @@ class ShufflingRunner(SparkRunner):
 
         jobs = list(readers.items())
         texts = [json.dumps(self._shipped(spec) | {"shuffled": True}) for spec in specs]
-        pieces = self._one_task_each(len(jobs) + len(texts)).mapInArrow(_cutting(specs[0]["store"], jobs), PIECE)
+        count = len(jobs) + len(texts)
+        numbers = self.session.range(0, count, 1, count)
+        pieces = numbers.mapInArrow(_cutting(specs[0]["store"], jobs), PIECE)
         frame = pieces.repartitionById(len(texts), col("task")).mapInArrow(_running(texts), OUTCOME)
-        outcomes = {row["task"]: json.loads(row["outcome"]) for row in self._collect(frame, timeout_s)}
+        outcomes = {row["task"]: json.loads(row["outcome"]) for row in self._within(frame.collect, timeout_s)}
         return [outcomes[number] for number in range(len(specs))]
 
 
