@@ -81,6 +81,7 @@ class Roster:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
+        self._decided = 0  # what this process changed about access; SQLite tells only of other connections
         self._database = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
         self._database.execute("PRAGMA journal_mode = WAL")
         self._database.execute("PRAGMA synchronous = FULL")
@@ -156,6 +157,7 @@ class Roster:
             if not cursor.rowcount:
                 raise _not_enrolled(device)
             _audit(database, now_us, "revoked", device, "")
+        self._decided += 1
 
     def rename(self, device: DeviceId, name: str, now_us: int) -> None:
         """Change what people see; the device keeps its own idea until it pairs again."""
@@ -171,6 +173,7 @@ class Roster:
                 raise _not_enrolled(device)
             database.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (device, json.dumps(dict(settings))))
             _audit(database, now_us, "configured", device, "")
+        self._decided += 1
 
     def settings(self) -> dict[DeviceId, dict[str, object]]:
         """What was configured, by device; devices nobody configured are not in it."""
@@ -236,8 +239,8 @@ class Roster:
         ]
 
     def changes(self) -> int:
-        """A number that differs after another process has written."""
-        return int(self._read("PRAGMA data_version")[0][0])
+        """A number that grows when another process has written, or this one has changed who may do what."""
+        return int(self._read("PRAGMA data_version")[0][0]) + self._decided
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

@@ -75,7 +75,7 @@ class Conservation:
             self._begin()  # trimmed before there was a quiet moment to count it: go on from here
             return []
         end = self._log.durable_end
-        for offset, record in self._log.read(self._position, end):
+        for offset, record in self._log.read(self._position, end, erased=True):
             if offset - self._position > CHECK_BYTES_MAX:
                 self._position = offset
                 return []  # the rest at the next look

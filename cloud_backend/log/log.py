@@ -221,9 +221,9 @@ class Log:
         self._durable_end = end
         self._committing = False
 
-    def read(self, start: int, end: int) -> Iterator[tuple[int, Record]]:
+    def read(self, start: int, end: int, *, erased: bool = False) -> Iterator[tuple[int, Record]]:
         """Durable records that start in [start, end), with their offsets. Raises DamagedData where one is not whole."""
-        return read_records(self._disk, start, min(end, self._durable_end))
+        return read_records(self._disk, start, min(end, self._durable_end), erased=erased)
 
     def trim(self, before: int) -> int:
         """Remove whole segments that end at or before this offset; returns how many bytes. The index stays."""

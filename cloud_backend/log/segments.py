@@ -86,8 +86,9 @@ def sound_prefix(data: bytes, base: int) -> Prefix:
     return Prefix(header, index, chain, position, records, rest)
 
 
-def read_records(disk: Disk, start: int, end: int) -> Iterator[tuple[int, Record]]:
-    """Records that start in [start, end). Each is checked; what the range should hold and does not is DamagedData."""
+def read_records(disk: Disk, start: int, end: int, *, erased: bool = False) -> Iterator[tuple[int, Record]]:
+    """Records that start in [start, end). Each is checked; what the range should hold and does not is DamagedData.
+    `erased`: erased ones as they are, with their own headers, for whoever counts; else what stands in for them."""
     found = bases(disk)
     for base, following in zip(found, [*found[1:], None], strict=True):
         if base >= end or (following is not None and following <= start):
@@ -95,7 +96,7 @@ def read_records(disk: Disk, start: int, end: int) -> Iterator[tuple[int, Record
         stop = end if following is None else min(end, following)
         file = disk.open(segment_name(base))
         try:
-            yield from _read_segment(file, base, start, stop)
+            yield from _read_segment(file, base, start, stop, erased=erased)
         finally:
             file.close()
 
@@ -108,13 +109,13 @@ def first_record(file: File, base: int) -> int:
     return header_length(SEGMENT_HEADER.unpack(fixed)[-1])
 
 
-def _read_segment(file: File, base: int, start: int, stop: int) -> Iterator[tuple[int, Record]]:
+def _read_segment(file: File, base: int, start: int, stop: int, *, erased: bool) -> Iterator[tuple[int, Record]]:
     position = max(start - base, first_record(file, base))
     ahead = ReadAhead(file, base)
     while base + position < stop:
         header = ahead.load(position)
         frame = b"" if header is None else ahead.frame(position, header)
-        if header is not None and header.flags & ERASED:
+        if header is not None and header.flags & ERASED and not erased:
             frame = stand_in(frame)
         if header is None or not (header.flags & (SEAL | ERASED) or frame_is_sound(frame)):
             raise DamagedData(

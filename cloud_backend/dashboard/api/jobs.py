@@ -16,7 +16,9 @@ from cloud_backend.dashboard.views import jobs
 class Rollback(Body):
     vertex: str = Field(min_length=1, max_length=200, description="whose work is undone")
     to: int = Field(ge=0, le=POSITION_MAX, description="the last epoch to keep")
-    ranges: list[str] = Field(default_factory=list, max_length=64, description="only these hash ranges, as LO-HI")
+    ranges: list[Annotated[str, Field(pattern=r"^\d{1,9}-\d{1,9}(@\d{1,15})?$")]] = Field(
+        default_factory=list, max_length=64, description="only these hash ranges, as LO-HI"
+    )
     dry_run: bool = Field(True, description="only say what it would take")
 
 

@@ -89,3 +89,34 @@ def test_a_roster_of_another_format_is_refused(tmp_path: Path):
     database.close()
     with pytest.raises(DamagedData, match="roster-format"):
         Roster(path)
+
+
+def test_what_this_process_decides_is_noticed_like_what_another_one_does(tmp_path):
+    roster = Roster(tmp_path / "roster.sqlite")
+    roster.enrol(roster.new_code(1_000), b"k" * 32, "phone", 1_000)
+    before = roster.changes()
+    roster.seen([(device_id(b"k" * 32), 1_000, None)])
+    assert roster.changes() == before  # who was seen decides nothing
+    roster.configure(device_id(b"k" * 32), {"sampling_rate": 0.5}, 1_000)
+    roster.revoke(device_id(b"k" * 32), 1_000)
+    assert roster.changes() == before + 2
+    roster.close()
+
+
+def test_a_renamed_device_keeps_its_name_and_a_deletion_is_remembered(tmp_path):
+    roster = Roster(tmp_path / "roster.sqlite")
+    roster.enrol(roster.new_code(1_000), b"k" * 32, "phone", 1_000)
+    device = device_id(b"k" * 32)
+    roster.rename(device, "ferry", 1_000)
+    asked = roster.delete_data(device, 1_000)
+    assert (asked.incarnation, asked.done_us) == (1, None)
+    roster.deletion_done(asked, 1_000 + 5, {"batches": 3})
+    roster.close()
+    roster = Roster(tmp_path / "roster.sqlite")
+    [entry] = roster.entries()
+    assert (entry.name, entry.revoked_us, entry.status) == ("ferry", 1_000, {})
+    [done] = roster.deletions()
+    assert (done.done_us, done.report) == (1_000 + 5, {"batches": 3})
+    with pytest.raises(UsageError, match="device-not-found"):
+        roster.rename(device_id(b"other"), "x", 1_000)
+    roster.close()

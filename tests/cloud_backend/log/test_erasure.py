@@ -95,6 +95,16 @@ def test_the_log_goes_on_afterwards_and_a_second_time_finds_nothing(log, disk):
     assert verify(disk).gaps == 0
 
 
+def test_the_account_still_adds_up_at_quiescence(log):
+    from cloud_backend.log.account import Conservation
+
+    conservation = Conservation(log)
+    log.append([batch(GONE, 16), batch(STAYS, 16)])
+    log.sync()
+    erase_all(log)
+    assert conservation.check() == []
+
+
 def test_a_later_incarnation_is_not_touched(log):
     log.append([batch(GONE, 0, incarnation=2)])
     log.sync()
