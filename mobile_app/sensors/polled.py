@@ -47,7 +47,9 @@ class Polled:
     def read(self, until_us: int) -> Samples:
         answer = None
         if self._every_us and until_us > self._due_us:
-            self._due_us = max(self._due_us + self._every_us, until_us - self._every_us // 2)
+            self._due_us += self._every_us
+            if self._due_us <= until_us:
+                self._due_us = until_us + self._every_us
             answer = self._answer()
         if answer is None:
             return self._samples(np.empty(0, np.int64), {}, until_us)

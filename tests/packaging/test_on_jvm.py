@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from tests.packaging.java import ROOT, compile_classes
 
 HERE = Path(__file__).parent / "on_jvm"
 
 
+@pytest.mark.skipif(shutil.which("javac") is None, reason="no javac; as root `make setup` installs it")
+@pytest.mark.covers("SO-3")
 def test_the_phones_adapters_run_against_stub_classes():
     classes = compile_classes()
     environment = os.environ | {
