@@ -1,7 +1,8 @@
 """`resurge bench wire`: the columns codec against JSON + gzip, pcodec and Parquet, on real recordings.
 
 Goal 10. Every scheme is lossless; ours is checked bit for bit before it is timed. Speed is of raw column bytes, with
-the cache that every edge keeps; sizes are of whole recordings, and of batches of 2,000 rows.
+the cache that every edge keeps; sizes are of whole recordings, and of batches of 2,000 rows, and of recordings that
+the codec was not made on (`_held_out`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pcodec import ChunkConfig, standalone
 
+from resurge.bench._held_out import FULL_PRECISION, held_out
 from resurge.bench._recordings import Columns, batch_of, raw_bytes, recordings
 from resurge.bench._rounds import at_least, at_most, interleave, ratio, timed, versions
 from shared.batch import Batch
@@ -26,6 +28,7 @@ from shared.wire.columns import Cache, decode, encode
 PCODEC_LEVEL = 8
 BATCH_ROWS = 2000
 TIMED_ROWS = 6000
+HELD_OUT = 8  # recordings of each kind
 
 
 def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
@@ -56,6 +59,7 @@ def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
             at_least(f"{name}: size, JSON + gzip / ours", sizes["json+gzip"] / sizes["ours"], 2.2),
             at_least(f"{name}: size, tuned Parquet / ours", sizes["parquet"] / sizes["ours"], 1.25),
         ]
+    checks += _held_out(sets, 2 if quick else HELD_OUT, figures)
     checks += [
         at_least("encode speed, ours / JSON + gzip, median of recordings", statistics.median(speeds["encode"]), 5),
         at_least("decode speed, ours / JSON + gzip, median of recordings", statistics.median(speeds["decode"]), 8),
@@ -67,6 +71,37 @@ def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
         "rounds": 2 if quick else rounds,
         "versions": versions("numpy", "pcodec", "pyarrow"),
     }
+
+
+def _held_out(recordings: dict[str, Columns], of_each_kind: int, figures: dict[str, Any]) -> list[dict[str, Any]]:
+    """Sizes on what the codec was not made on: sensors drawn at random, and each recording's second half, coded with
+    what its first half taught."""
+    generated = {name: _size_ratio(columns) for name, columns in held_out(of_each_kind).items()}
+    noise = {name: value for name, value in generated.items() if name.startswith(FULL_PRECISION)}
+    sensors = {name: value for name, value in generated.items() if name not in noise}
+    halves = {name: _second_half(columns) for name, columns in recordings.items()}
+    figures["held out"] = {
+        "generated, ours / pcodec": {name: round(value, 4) for name, value in generated.items()},
+        "second halves, ours / pcodec": {name: round(value, 4) for name, value in halves.items()},
+    }
+    return [
+        at_most(f"held out, {len(sensors)} drawn sensors: largest size, ours / pcodec", max(sensors.values()), 1.0),
+        at_most(f"held out, second halves of {len(halves)} recordings: largest", max(halves.values()), 1.0),
+        at_most("held out, noise in full precision: median", statistics.median(noise.values()), 1.0),
+    ]
+
+
+def _size_ratio(columns: Columns) -> float:
+    return len(encode(batch_of(columns))[1]) / _pcodec_size(columns)
+
+
+def _second_half(columns: Columns) -> float:
+    middle = len(columns["time"]) // 2
+    end = min(2 * middle, middle + TIMED_ROWS)
+    cache = Cache()
+    encode(batch_of(columns, max(0, middle - TIMED_ROWS), middle), cache=cache)
+    _, payload = encode(batch_of(columns, middle, end), cache=cache)
+    return len(payload) / _pcodec_size({name: column[middle:end] for name, column in columns.items()})
 
 
 def _sizes(columns: Columns) -> dict[str, int]:

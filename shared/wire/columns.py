@@ -45,6 +45,7 @@ _GROUPED = 4  # columns after the first are gathered by its values: interleaved 
 _FLAGS = _JOINT | _DENSE | _GROUPED
 _HAS_ADJUST = 1
 _HAS_EXCEPTIONS = 2
+_GRID_KINDS = tuple(GridKind)  # in order of their numbers, 0 to 2
 _PARAMETER = struct.Struct("<d")
 # A remembered choice is questioned this often, and whenever it fits this share of values worse than it did.
 REMEMBER_BATCHES = 32
@@ -325,7 +326,7 @@ def _read_floats(reader: Reader, rows: int, kind: np.dtype) -> Floats:
         (first,) = _PARAMETER.unpack(reader.head.raw(_PARAMETER.size))
     if packed & 3 == GridKind.STEP:
         (offset,) = _PARAMETER.unpack(reader.head.raw(_PARAMETER.size))
-    grid = Grid(GridKind(packed & 3), bool(packed & 4), shift, first, offset)
+    grid = Grid(_GRID_KINDS[packed & 3], bool(packed & 4), shift, first, offset)
     integers = read_integers(reader, rows)
     adjust = read_integers(reader, rows) if packed >> 3 & _HAS_ADJUST else None
     values = take_from_grid(OnGrid(integers, adjust, None), grid, kind)

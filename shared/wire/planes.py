@@ -35,6 +35,12 @@ class Method(IntEnum):
     CONSTANT = 2
 
 
+# A member of an IntEnum is looked up an order of magnitude slower than a name.
+_STORED, _DEFLATED, _CONSTANT = int(Method.STORED), int(Method.DEFLATED), int(Method.CONSTANT)
+_UNSIGNED = {2: "<u2", 4: "<u4", 8: "<u8"}
+_ONE, _ONE_UNSIGNED = np.int64(1), np.uint64(1)
+
+
 class Form(IntEnum):
     PLANES = 0
     TABLE = 1
@@ -77,23 +83,29 @@ class Cursor:
     def __init__(self, data: bytes | memoryview) -> None:
         self._view = memoryview(data)
         self._at = 0
+        self._end = len(self._view)
 
     def raw(self, length: int) -> memoryview:
-        if length > len(self._view) - self._at:
+        at = self._at
+        end = at + length
+        if end > self._end:
             raise damaged("it ends early")
-        piece = self._view[self._at : self._at + length]
-        self._at += length
-        return piece
+        self._at = end
+        return self._view[at:end]
 
     def byte(self) -> int:
         at = self._at
-        if at >= len(self._view):
+        if at >= self._end:
             raise damaged("it ends early")
         self._at = at + 1
         return self._view[at]
 
     def varint(self) -> int:
-        value = shift = 0
+        value = self.byte()
+        if value < 0x80:  # most are
+            return value
+        value &= 0x7F
+        shift = 7
         while True:
             byte = self.byte()
             value |= (byte & 0x7F) << shift
@@ -111,10 +123,10 @@ class Cursor:
         return (value >> 1) ^ -(value & 1)
 
     def rest(self) -> memoryview:
-        return self.raw(len(self._view) - self._at)
+        return self.raw(self._end - self._at)
 
     def finish(self) -> None:
-        if self._at != len(self._view):
+        if self._at != self._end:
             raise damaged("bytes are left over")
 
 
@@ -144,14 +156,15 @@ class Reader:
         if length == 0:
             return np.empty(0, np.uint8)
         self.spend(length)
-        method = self._body.byte()
-        if method == Method.CONSTANT:
-            return np.full(length, self._body.byte(), np.uint8)
-        if method == Method.STORED:
-            return np.frombuffer(self._body.raw(length), np.uint8)
-        if method != Method.DEFLATED:
+        body = self._body
+        method = body.byte()
+        if method == _DEFLATED:
+            return np.frombuffer(_inflate(body.raw(body.varint()), length), np.uint8)
+        if method == _CONSTANT:
+            return np.full(length, body.byte(), np.uint8)
+        if method != _STORED:
             raise damaged(f"unknown plane method {method}")
-        return np.frombuffer(_inflate(self._body.raw(self._body.varint()), length), np.uint8)
+        return np.frombuffer(body.raw(length), np.uint8)
 
     def finish(self) -> None:
         self.head.finish()
@@ -298,11 +311,15 @@ def _read_planes(reader: Reader, rows: int, low_bits: int) -> NDArray[np.uint64]
         spread = np.zeros((rows, 8), np.uint8)
         spread[:, 8 - low_bits :] = bits.reshape(rows, low_bits)
         low = np.packbits(spread, axis=1).reshape(-1)
-    held = 1 if width <= 1 else 2 if width == 2 else 4 if width <= 4 else 8
-    octets = np.zeros((rows, held), np.uint8) if width != held else np.empty((rows, held), np.uint8)
-    for place in range(width):
-        octets[:, place] = reader.plane(rows)
-    folded: NDArray[np.uint64] = octets.view(f"<u{held}").reshape(-1).astype(np.uint64)
+    if width <= 1:
+        octets = reader.plane(rows) if width else np.zeros(rows, np.uint8)
+        folded: NDArray[np.uint64] = octets.astype(np.uint64)
+    else:
+        held = 2 if width == 2 else 4 if width <= 4 else 8
+        octets = np.zeros((rows, held), np.uint8) if width != held else np.empty((rows, held), np.uint8)
+        for place in range(width):
+            octets[:, place] = reader.plane(rows)
+        folded = octets.view(_UNSIGNED[held]).reshape(-1).astype(np.uint64)
     return folded if low is None else (folded << np.uint64(low_bits)) | low
 
 
@@ -335,7 +352,12 @@ def _zigzag(signed: Integers) -> NDArray[np.uint64]:
 
 
 def _unzigzag(folded: NDArray[np.uint64]) -> Integers:
-    return (folded >> np.uint64(1)).view(np.int64) ^ -(folded & np.uint64(1)).view(np.int64)
+    """Changes `folded`: it is ours, and a batch's columns are small enough for the copies to count."""
+    signs = folded.view(np.int64) & _ONE
+    np.negative(signs, out=signs)
+    folded >>= _ONE_UNSIGNED
+    signs ^= folded.view(np.int64)
+    return signs
 
 
 def _plane_bits(folded: NDArray[np.uint64]) -> float:
