@@ -123,11 +123,15 @@ def _range(vertex: str, each: Mapping[str, Any], back: Collection[str]) -> tuple
 
 
 def _sinks(vertices: Sequence[Mapping[str, Any]]) -> list[Box]:
+    """One box for all sinks of a vertex: a plan is as wide as its vertices."""
     return [
-        Box(f"sink {sink}", "sink", sink, [], [f"vertex {vertex['name']}"], link=f"/results/{sink}")
+        Box(
+            f"sinks of {vertex['name']}", "sink", ", ".join(vertex["sinks"]), [], [f"vertex {vertex['name']}"],
+            link=f"/results/{vertex['sinks'][0]}" if len(vertex["sinks"]) == 1 else "/results",
+        )
         for vertex in vertices
-        for sink in vertex["sinks"]
-    ]
+        if vertex["sinks"]
+    ]  # fmt: skip
 
 
 def anchor(vertex: str) -> str:

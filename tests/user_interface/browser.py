@@ -22,7 +22,8 @@ CHROMIUM = Path("/usr/bin/chromium")
 TOKEN = "token-of-the-tests"
 ARGUMENTS = [
     "--no-sandbox",
-    "--disable-gpu",
+    "--use-angle=swiftshader",  # maps are drawn with WebGL, here without a graphics card
+    "--enable-unsafe-swiftshader",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
@@ -50,7 +51,9 @@ def served(feed: Feed, *, port: int = 0) -> Iterator[str]:
     app.include_router(signin_router())
     app.include_router(dashboard_router(feed))
     listener = socket.create_server(("127.0.0.1", port))
-    server = uvicorn.Server(uvicorn.Config(SignedIn(app), log_level="warning", timeout_graceful_shutdown=1, lifespan="off"))
+    server = uvicorn.Server(
+        uvicorn.Config(SignedIn(app), log_level="warning", timeout_graceful_shutdown=1, lifespan="off")
+    )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:

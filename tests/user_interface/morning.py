@@ -50,7 +50,7 @@ from shared.wire.frame import encode
 from shared.wire.messages import Data, Declare, Frontier, Lost
 
 SECOND_US = 1_000_000
-NOW_US = 1_794_816_000 * SECOND_US  # a fixed morning, 08:00 UTC
+NOW_US = 1_794_817_500 * SECOND_US  # a fixed morning, 08:25 UTC
 DAY_S = 24 * 3600
 STEP_S = 600  # between two batches of a phone
 POLL_S = 60  # between two exchanges
@@ -58,7 +58,7 @@ TRAIL_S = 2400  # the map's trails have a batch a minute
 NEAR_S = 300  # the last minutes have a batch every few seconds
 NEAR_STEP_S = 5
 TOKEN = "token-of-the-tests"
-SETTINGS = JobSettings(epoch_s=0.0, balance=False)
+SETTINGS = JobSettings(epoch_s=1.0, balance=False)
 
 
 def program() -> Plan:

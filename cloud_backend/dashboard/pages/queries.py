@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from cloud_backend.dashboard.views import queries as view
 from shared.errors import ResurgeError, UsageError
 
 TEXT_CHARACTERS_MAX = 20_000
+_LINE = re.compile(r", at [^ ]+\.py:\d+.*", re.DOTALL)
 
 
 def queries_router(site: Site) -> APIRouter:
@@ -37,7 +39,7 @@ def queries_router(site: Site) -> APIRouter:
             asked = _asked(fields)
             found = await asyncio.to_thread(lambda: view.explain(site.sources, **asked))
         except ResurgeError as error:
-            return answer(request, "explained.html", person, "Streams", problem=error.message, explained=None)
+            return answer(request, "explained.html", person, "Streams", problem=_plain(error), explained=None)
         return answer(request, "explained.html", person, "Streams", problem="", explained=found)
 
     @router.post("/queries")
@@ -47,7 +49,7 @@ def queries_router(site: Site) -> APIRouter:
             asked = _asked(fields)
             await asyncio.to_thread(lambda: view.submit(site.sources, person, name, **asked))
         except ResurgeError as error:
-            return _form(request, person, site, fields, error.message)
+            return _form(request, person, site, fields, _plain(error))
         await audit(request, person, "query-submitted", name)
         return back(f"/jobs/{name}", "submitted")
 
@@ -85,6 +87,11 @@ def _asked(fields: dict[str, str]) -> dict[str, Any]:
         raise UsageError(
             "a plan is a JSON object, as `resurge plan FILE --json` prints it", code="query-plan"
         ) from None
+
+
+def _plain(error: ResurgeError) -> str:
+    """Without the line of a program: there is none here, and ours says nothing to whoever wrote the query."""
+    return _LINE.sub("", error.message)
 
 
 def _form(request: Request, person: Person, site: Site, fields: dict[str, str], problem: str = "") -> HTMLResponse:

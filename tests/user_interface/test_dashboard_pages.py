@@ -1,0 +1,127 @@
+"""Every page in a real browser, over a day of history: usable without a mouse, without eyes, on a phone, in the dark."""
+
+from __future__ import annotations
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from tests.user_interface.browser import CHROMIUM, chromium
+from tests.user_interface.morning import build, build_empty, served
+from tests.user_interface.shots import pages
+
+pytestmark = [
+    pytest.mark.ui,
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.skipif(not CHROMIUM.exists(), reason="Chromium is not installed; apt-get install chromium"),
+]
+NAMES = (
+    "overview", "devices", "device", "pair", "streams", "stream", "query", "jobs", "job", "rollback", "results", "sink",
+    "audit", "account",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def morning(tmp_path_factory):
+    built = build(tmp_path_factory.mktemp("morning"), hours=3.0)
+    yield built
+    built.close()
+
+
+@pytest.fixture(scope="module")
+def address(morning):
+    with served(morning.app) as url:
+        yield url
+
+
+@pytest.fixture
+def opened(browser, morning, address):
+    """Opens a page of a name, and collects what the console says."""
+    said: list[str] = []
+    kept = []
+
+    def open_page(name: str, **options):
+        page = browser.new_page(timezone_id="UTC", reduced_motion="reduce", **options)
+        kept.append(page)
+        page.set_default_timeout(60_000)
+        page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: said.append(str(error)))
+        place, prepare = pages(morning)[name]
+        page.goto(address + place)
+        prepare(page)
+        return page
+
+    yield open_page
+    for page in kept:
+        page.close()
+    # Software rendering is slow and says so; everything else is ours.
+    assert [line for line in said if "GPU stall" not in line and "swiftshader" not in line.lower()] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_axe_finds_nothing_serious_and_nothing_scrolls_sideways_on_a_phone(opened, name):
+    page = opened(name, viewport={"width": 360, "height": 780}, color_scheme="dark")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.emulate_media(color_scheme="light")
+    serious = [
+        (found["id"], [node["html"][:120] for node in found["nodes"]][:3])
+        for found in Axe().run(page).response["violations"]
+        if found["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+
+
+def test_the_main_pages_are_one_key_away_from_each_other(opened):
+    page = opened("jobs")
+    reached = []
+    for _ in range(10):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.textContent.trim()"))
+    for name in ("Skip to content", "Overview", "Devices", "Streams", "Jobs", "Results", "Audit"):
+        assert name in reached
+
+
+def test_a_dialog_opens_by_keyboard_and_closes_with_escape(opened):
+    page = opened("device")
+    page.get_by_role("button", name="Revoke").focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#revoke").is_visible()
+    page.keyboard.press("Escape")
+    assert not page.locator("#revoke").is_visible()
+
+
+def test_a_batch_opens_to_its_rows(opened):
+    page = opened("stream")
+    page.get_by_role("button", name="Rows").first.click()
+    page.locator("#batch table").wait_for()
+    assert "lat" in page.locator("#batch thead").inner_text()
+
+
+def test_devices_are_found_by_name_and_state(opened):
+    page = opened("devices")
+    page.locator("#show").select_option("offline")
+    page.wait_for_url("**show=offline**")
+    assert page.locator("#devices tbody tr").count() == 1
+    assert "bicycle-3" in page.locator("#devices").inner_text()
+    page.get_by_role("searchbox").fill("nobody")
+    page.get_by_role("button", name="Search").click()
+    page.locator("#devices .empty").wait_for()
+
+
+@pytest.mark.parametrize("place", ["/", "/devices", "/streams", "/jobs", "/results", "/audit"])
+def test_an_empty_gateway_says_what_to_do_first(browser, tmp_path, place):
+    empty = build_empty(tmp_path)
+    with served(empty.app) as url:
+        page = browser.new_page()
+        page.goto(url + place)
+        page.locator("#live[data-state=live]").wait_for()
+        assert page.locator(".empty:visible").count() >= 1
+        page.close()
+    empty.close()
