@@ -62,6 +62,7 @@ class ResurgeApp(App):
         Window.bind(on_keyboard=self._key, size=self._read_insets)
         self._dress()
         root = self._compose()
+        self.around.on_pairing_link(lambda link: Clock.schedule_once(lambda _dt: self._take_link(link), 0))
         self.start_service()
         Clock.schedule_interval(lambda _dt: self._poll(), VIEW_EVERY_S)
         Clock.schedule_interval(lambda _dt: self._poll_screen(), DRAW_EVERY_S)
@@ -75,7 +76,7 @@ class ResurgeApp(App):
     def on_resume(self) -> None:
         self._paused = False
         self.restyle()  # the person may have changed the phone's colours or text size meanwhile
-        self._take_link()
+        self._take_link(self.around.pairing_link())
         self._poll()
 
     def on_stop(self) -> None:
@@ -94,7 +95,7 @@ class ResurgeApp(App):
     def _compose(self) -> Widget:
         if not self.preferences.welcomed:
             return Welcome(self._welcomed)
-        self.shell = Shell([page(self) for page in PAGES], self._went)
+        self.shell = Shell(PAGES, lambda kind: kind(self), self._went)
         return self.shell
 
     def _welcomed(self) -> None:
@@ -132,11 +133,10 @@ class ResurgeApp(App):
         except ResurgeError as error:
             self._lost(error)
             return
-        self._take_link()
+        self._take_link(self.around.pairing_link())
 
-    def _take_link(self) -> None:
+    def _take_link(self, link: str) -> None:
         """A pairing link that opened the app, from the phone's own camera."""
-        link = self.around.pairing_link()
         if link and self.shell is not None:
             self.shell.go("setup")
             self.do("pair", self.shell.current.confirm_pairing, link=link)
@@ -213,6 +213,11 @@ class ResurgeApp(App):
     def prefer(self) -> None:
         self.preferences.save(self.home)
         Clock.schedule_once(lambda _dt: self.restyle(), 0)  # not under the finger that chose it
+
+    def open_settings(self, what: str) -> None:
+        told = self.around.open_settings(what)
+        if told:
+            self.say(told)
 
     def share(self, path: Path, mime: str) -> None:
         self.say(self.around.share(path, mime))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Protocol
 
@@ -29,17 +29,29 @@ class Platform(Protocol):
 
     def start_service(self) -> None: ...
 
-    def ask_permissions(self) -> None: ...
+    def ask_permissions(self, sensors: Collection[str] = ()) -> None:
+        """Have the system ask its person for what these sensors need; without any, for what every one needs."""
+        ...
+
+    def missing_permissions(self) -> list[dict[str, str]]:
+        """What the system does not allow now: name, why, and how to allow it (`ask` or `settings`)."""
+        ...
 
     def share(self, path: Path, mime: str) -> str:
         """Hand a file to another app; returns what to tell the person."""
         ...
 
-    def pairing_link(self) -> str: ...
+    def pairing_link(self) -> str:
+        """The link that opened the app, once; empty when it was opened otherwise."""
+        ...
 
-    def open_settings(self, what: str) -> str: ...
+    def on_pairing_link(self, then: Callable[[str], None]) -> None:
+        """Call back, on any thread, when a link opens the app while it is open already."""
+        ...
 
-    def has_camera(self) -> bool: ...
+    def open_settings(self, what: str) -> str:
+        """Open the system's settings for `battery` or `permissions`; returns what to tell the person, if anything."""
+        ...
 
     def close(self) -> None: ...
 
@@ -76,8 +88,11 @@ class Desktop:
         except ResurgeError as error:  # the health page tells why, at the next start
             self.said.append(str(error))
 
-    def ask_permissions(self) -> None:
+    def ask_permissions(self, sensors: Collection[str] = ()) -> None:
         """Nothing guards a desktop's simulated sensors."""
+
+    def missing_permissions(self) -> list[dict[str, str]]:
+        return []
 
     def share(self, path: Path, mime: str) -> str:  # noqa: ARG002
         return f"Written to {path}"
@@ -85,11 +100,11 @@ class Desktop:
     def pairing_link(self) -> str:
         return ""
 
+    def on_pairing_link(self, then: Callable[[str], None]) -> None:
+        """Nobody opens a desktop's app by a link."""
+
     def open_settings(self, what: str) -> str:
         return f"This desktop has no settings for {what}"
-
-    def has_camera(self) -> bool:
-        return False
 
     def close(self) -> None:
         self._stop.set()
@@ -115,8 +130,11 @@ class Phone:
     def start_service(self) -> None:
         self._screen.start_service(self.home)
 
-    def ask_permissions(self, then: Callable[[dict[str, bool]], None] = lambda _given: None) -> None:
-        self._screen.ask_permissions(then)
+    def ask_permissions(self, sensors: Collection[str] = ()) -> None:
+        self._screen.ask_permissions(lambda _given: None, *([sensors] if sensors else []))
+
+    def missing_permissions(self) -> list[dict[str, str]]:
+        return self._screen.missing_permissions()
 
     def share(self, path: Path, mime: str) -> str:
         self._screen.share(str(path), mime)
@@ -125,12 +143,12 @@ class Phone:
     def pairing_link(self) -> str:
         return self._screen.pairing_link()
 
+    def on_pairing_link(self, then: Callable[[str], None]) -> None:
+        self._screen.on_pairing_link(then)
+
     def open_settings(self, what: str) -> str:
         self._screen.open_settings(what)
         return ""
-
-    def has_camera(self) -> bool:
-        return True
 
     def close(self) -> None:
         """The service goes on."""

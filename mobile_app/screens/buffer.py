@@ -31,6 +31,7 @@ class BufferPage(Page):
         self.part = part
         self._choices.show(part)
         self._drawn = None
+        self.scroll.scroll_y = 1
         self.refresh()
         if self.desk.view is not None:
             self.show(self.desk.view)
@@ -62,8 +63,12 @@ class BufferPage(Page):
                 self._drawn = key
                 replace(self._content, *ledger_cards(view, self._ledger))
         else:
-            entries = view.get("health", [])
-            key = ("health", repr([(entry["code"], entry["what"], entry["since"]) for entry in entries]))
+            denied = [one["name"] for one in self.desk.around.missing_permissions()]
+            key = (
+                "health",
+                denied,
+                [(entry["code"], entry["what"], entry["since"]) for entry in view.get("health", [])],
+            )
             if key != self._drawn:
                 self._drawn = key
-                replace(self._content, *health_cards(view, entries, lambda code: self.desk.do("dismiss", code=code)))
+                replace(self._content, *health_cards(view, self.desk))

@@ -118,7 +118,8 @@ class OnOff(ButtonBehavior, Widget):
         side = dp(22)
         self._knob.size = (side, side)
         self._knob.pos = (left + (dp(24) if self.on else dp(4)), bottom + dp(4))
-        self._knob_colour.rgba = look.colour("on_accent" if self.on else "card")
+        off = "card" if look.palette.name == "light" else "soft"
+        self._knob_colour.rgba = look.colour("on_accent" if self.on else off)
 
 
 class SwitchRow(Pressed):

@@ -92,10 +92,12 @@ def notes(view: View, plan: dict[str, Any]) -> dict[int, str]:
     found: dict[int, str] = {}
     edges = {edge["node"]: edge for edge in plan.get("edges", [])}
     for operator in plan.get("operators", []):
-        words = operator["text"].split(" ")
-        if operator["kind"] == "sensor" and len(words) > 1:
-            state = view.get("sensors", {}).get(words[1])
-            if state is not None:
+        if operator["kind"] == "sensor":
+            sensor = operator["text"].split(" ")[1]
+            state = view.get("sensors", {}).get(sensor)
+            if sensor in view.get("missing_sensors", {}):
+                found[operator["id"]] = "missing"
+            elif state is not None:
                 readings = wording.plural(state["readings"], "reading")
                 found[operator["id"]] = f"{wording.rate(state['rate_hz'])}, {readings}"
         elif operator["id"] in edges:

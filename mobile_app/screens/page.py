@@ -14,13 +14,14 @@ from kivy.uix.scrollview import ScrollView
 from kivy.uix.widget import Widget
 
 from mobile_app import wording
+from mobile_app.platforms import Platform
 from mobile_app.preferences import Preferences
 from mobile_app.screens.controls import PushButton
 from mobile_app.screens.icons import Icon
 from mobile_app.screens.look import look
 from mobile_app.screens.surfaces import Card, Chip, Swatch, paint
 from mobile_app.screens.text import Column, Row, Space, Text, replace
-from mobile_app.service_link import ServiceClient
+from mobile_app.service_link import ServiceClient, ServiceGone
 from mobile_app.theme import GAP
 from shared.errors import ResurgeError
 
@@ -33,6 +34,7 @@ class Desk(Protocol):
 
     view: View | None  # the newest that the service told; None before the first
     preferences: Preferences
+    around: Platform
 
     def ask(
         self, question: Callable[[ServiceClient], Any], then: Callable[[Any], None], *, key: object = None,
@@ -50,6 +52,8 @@ class Desk(Protocol):
     def close_sheet(self) -> None: ...
 
     def start_service(self) -> None: ...
+
+    def open_settings(self, what: str) -> None: ...
 
     def prefer(self) -> None:
         """Keep the preferences and dress everything anew."""
@@ -125,9 +129,8 @@ class Page(BoxLayout):
                 "runs again.",
                 PushButton("Start the recorder", self.desk.start_service, icon="record", fit=True), colour="bad",
             )  # fmt: skip
-            self._gone.add_widget(
-                Text(f"{error.message} [{error.code}]", size="caption", colour="faint", align="center")
-            )
+            told = error.code if isinstance(error, ServiceGone) else f"{error.message} [{error.code}]"
+            self._gone.add_widget(Text(told, size="caption", colour="faint", align="center"))
             replace(self.body, self._gone)
 
     def leave(self) -> bool:
@@ -191,7 +194,7 @@ def apart(widgets: Iterable[Widget]) -> list[Widget]:
 def sentence(text: str) -> str:
     """The words of an error or a remedy, as they stand alone."""
     first = text.split(" ", 1)[0]
-    raised = text if "." in first or "/" in first else text[:1].upper() + text[1:]  # names of hosts stay as they are
+    raised = text if any(sign in first for sign in ".:/") else text[:1].upper() + text[1:]  # names stay as they are
     return raised if not text or text.endswith((".", "!", "?")) else f"{raised}."
 
 

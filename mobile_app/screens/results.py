@@ -30,7 +30,9 @@ class ResultsPage(Page):
         self._column = ""
         self._shape = "chart"
         self._drawn: object = None
-        self._content = Column(gap=12)
+        self._choices, self._content = Column(gap=12), Column(gap=12)
+        self._offered: object = None
+        body.add_widget(self._choices)
         body.add_widget(self._content)
 
     def refresh(self) -> None:
@@ -61,26 +63,34 @@ class ResultsPage(Page):
         if state == self._drawn:
             return
         self._drawn = state
+        if self._sink not in sinks:
+            self._sink = sinks[0] if sinks else ""
+        rows = self._of(self._sink)
+        self._offer(sinks, rows)
         if not sinks:
             replace(self._content, self._nothing(view))
-            return
-        if self._sink not in sinks:
-            self._sink = sinks[0]
-        rows = self._of(self._sink)
-        if not rows:
+        elif not rows:
             replace(self._content, Empty("results", "Taken back", "Every result of this kind was corrected away."))
-            return
-        parts: list[Widget] = []
-        if len(sinks) > 1:
-            parts.append(Choices({sink: sink.replace("_", " ") for sink in sinks}, self._sink, self._choose_sink))
+        else:
+            drawing = {"chart": self._chart, "trace": self._trace, "list": self._list}[self._shape]
+            replace(self._content, *drawing(rows))
+
+    def _offer(self, sinks: list[str], rows: list[dict[str, Any]]) -> None:
+        """The choices above; they stay under the finger while rows come in."""
         shapes = {"chart": "Chart", "trace": "Trace", "list": "List"}
         if not any(_placed(row) for row in rows):
             del shapes["trace"]
         if self._shape not in shapes:
             self._shape = "chart"
-        parts.append(Choices(shapes, self._shape, self._choose_shape))
-        drawing = {"chart": self._chart, "trace": self._trace, "list": self._list}[self._shape]
-        replace(self._content, *parts, *drawing(rows))
+        if (offered := (tuple(sinks), self._sink, tuple(shapes), bool(rows))) == self._offered:
+            return
+        self._offered = offered
+        parts: list[Widget] = []
+        if len(sinks) > 1:
+            parts.append(Choices({sink: sink.replace("_", " ") for sink in sinks}, self._sink, self._choose_sink))
+        if rows:
+            parts.append(Choices(shapes, self._shape, self._choose_shape))
+        replace(self._choices, *parts)
 
     def _nothing(self, view: View) -> Widget:
         if view.get("gateway") is None:
@@ -161,6 +171,7 @@ class ResultsPage(Page):
 
     def _choose_shape(self, shape: str) -> None:
         self._shape = shape
+        self.scroll.scroll_y = 1
         self._draw()
 
     def _choose_column(self, column: str) -> None:
@@ -169,7 +180,7 @@ class ResultsPage(Page):
 
 
 def _result_row(row: dict[str, Any]) -> Widget:
-    values = "  ·  ".join(f"{name} {_shown(value)}" for name, value in row["values"].items())
+    values = "  ·  ".join(f"{name}\u00a0{_shown(name, value)}" for name, value in row["values"].items())
     marks = Row(gap=6, size_hint_x=None)
     marks.bind(minimum_width=marks.setter("width"))
     if row["revision"] > 1:
@@ -204,5 +215,7 @@ def _number(value: object) -> float:
     return float(value) if _is_number(value) else float("nan")  # type: ignore[arg-type]
 
 
-def _shown(value: object) -> str:
+def _shown(name: str, value: object) -> str:
+    if name in ("lat", "lon") and isinstance(value, float):
+        return f"{value:.5f}°"
     return wording.number(value) if isinstance(value, float) else str(value)

@@ -166,7 +166,7 @@ class SetupPage(Page):
                 "A plan asks to read this" if sensor in view.get("consents", {}) and consents[sensor] is None else ""
             )
             row = SwitchRow(
-                sensor, detail, lambda allow, sensor=sensor: self.desk.do("consent", sensor=sensor, allow=allow),
+                sensor, detail, lambda allow, sensor=sensor: self._consent(sensor, allow),
                 on=consents[sensor] is True, icon=sensor_icon(sensor),
             )  # fmt: skip
             self._switches[sensor] = row
@@ -176,6 +176,11 @@ class SetupPage(Page):
                 self._sensors.add_widget(
                     Text(f"{sensor}: {state.get('why') or 'not on this device'}", size="caption", colour="faint")
                 )
+
+    def _consent(self, sensor: str, allow: bool) -> None:
+        self.desk.do("consent", sensor=sensor, allow=allow)
+        if allow:
+            self.desk.around.ask_permissions([sensor])
 
     # --- when it sends, how long it goes on ---------------------------------------------------------------------------
 

@@ -21,13 +21,14 @@ from mobile_app.screens.surfaces import Card, paint
 from mobile_app.screens.text import Column, Text, replace
 
 SAID_S = 4.0
+TAB_TEXT_MAX = 13.5  # six names fit beside each other; the icons say it too
 BAR = 72  # height of the bar below, width of the one at the side
 
 
 class Tab(ButtonBehavior, AnchorLayout):
     """A screen's icon and name in the bar."""
 
-    def __init__(self, page: Page, act: Callable[[], None]) -> None:
+    def __init__(self, page: type[Page], act: Callable[[], None]) -> None:
         super().__init__()
         self._act = act
         self.title = page.title
@@ -36,6 +37,7 @@ class Tab(ButtonBehavior, AnchorLayout):
         self._pill.add_widget(self._icon)
         self._fill, _ = paint(self._pill, "card", corner=16)
         self._words = Text(page.title, size="caption", colour="soft", align="center", one_line=True)
+        self._words.font_size = min(self._words.font_size, dp(TAB_TEXT_MAX))
         self.add_widget(Column(self._pill, self._words, gap=3))
 
     def choose(self, chosen: bool) -> None:
@@ -51,11 +53,15 @@ class Tab(ButtonBehavior, AnchorLayout):
 class Shell(FloatLayout):
     """Holds the screens, one of them visible. In landscape the bar stands at the side."""
 
-    def __init__(self, pages: Sequence[Page], went: Callable[[Page], None]) -> None:
+    def __init__(
+        self, kinds: Sequence[type[Page]], make: Callable[[type[Page]], Page], went: Callable[[Page], None]
+    ) -> None:
+        """`make` builds a screen when it is first gone to: the app is there before all of it is."""
         super().__init__()
-        self._went = went
-        self._pages = {page.name: page for page in pages}
-        self.current = pages[0]
+        self._went, self._make = went, make
+        self._kinds = {kind.name: kind for kind in kinds}
+        self._pages: dict[str, Page] = {}
+        self.current = self._page(kinds[0].name)
         with self.canvas.before:
             Color(*look.colour("page"))
             self._ground = Rectangle()
@@ -66,7 +72,7 @@ class Shell(FloatLayout):
             self._bar_edge = Rectangle()
             Color(*look.colour("card"))
             self._bar_ground = Rectangle()
-        self.tabs = {page.name: Tab(page, lambda name=page.name: self.go(name)) for page in pages}
+        self.tabs = {kind.name: Tab(kind, lambda name=kind.name: self.go(name)) for kind in kinds}
         for tab in self.tabs.values():
             self._bar.add_widget(tab)
         self._frame = BoxLayout()
@@ -106,8 +112,13 @@ class Shell(FloatLayout):
         else:
             self._bar_ground.pos, self._bar_ground.size = (x, y), (width, height - thick)
 
+    def _page(self, name: str) -> Page:
+        if name not in self._pages:
+            self._pages[name] = self._make(self._kinds[name])
+        return self._pages[name]
+
     def go(self, name: str) -> None:
-        page = self._pages[name]
+        page = self._page(name)
         self.close_sheet()
         if page is not self.current:
             self.tabs[self.current.name].choose(False)
@@ -155,7 +166,7 @@ class Shell(FloatLayout):
         """Close a sheet, leave a part of a screen, go to the first screen; False when there is no way back."""
         if self.close_sheet() or self.current.leave():
             return True
-        first = next(iter(self._pages))
+        first = next(iter(self._kinds))
         if self.current.name != first:
             self.go(first)
             return True

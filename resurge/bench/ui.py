@@ -2,9 +2,9 @@
 
 Both draw into the same window, in turns, with axes and labels, over the same range. Points are handed over in the form
 each wants, made before the clock starts. A frame is timed from handing over the points until GL has finished it, and
-apart from that until all of it was handed to GL: what comes after is the graphics card's on a phone, the processor's
-where there is none (the renderer is named). Two signals: a walk as an accelerometer sees it, and noise, where a line is all
-corners. Without a screen SDL's offscreen driver draws into memory.
+also until all of it was handed to GL: the rest is the graphics card's work on a phone, the processor's where there is
+none (the renderer is named). Two signals: a walk as an accelerometer sees it, and noise, where a line is all corners.
+Without a screen SDL's offscreen driver draws into memory.
 """
 
 from __future__ import annotations

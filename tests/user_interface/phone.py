@@ -3,12 +3,14 @@
 Importing this sets Kivy up, so it is imported before anything of Kivy. One process has one window; apps come and go.
 """
 
+# ruff: noqa: E402  Kivy reads its environment and its settings when it is imported
+
 from __future__ import annotations
 
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 DENSITY = float(os.environ.setdefault("KIVY_METRICS_DENSITY", "1"))
@@ -53,6 +55,9 @@ class Bench:
         self.started = 0
         self.shared: list[Path] = []
         self.link = ""
+        self.asked_for: list[tuple[str, ...]] = []
+        self.denied: list[dict[str, str]] = []
+        self.opened: list[str] = []
 
     def dark_mode(self) -> bool:
         return self.dark
@@ -63,7 +68,13 @@ class Bench:
     def start_service(self) -> None:
         self.started += 1
 
-    def ask_permissions(self) -> None: ...
+    def ask_permissions(self, sensors: Collection[str] = ()) -> None:
+        self.asked_for.append(tuple(sensors))
+
+    def missing_permissions(self) -> list[dict[str, str]]:
+        return self.denied
+
+    def on_pairing_link(self, then: Callable[[str], None]) -> None: ...
 
     def share(self, path: Path, mime: str) -> str:
         self.shared.append(path)
@@ -74,6 +85,7 @@ class Bench:
         return link
 
     def open_settings(self, what: str) -> str:
+        self.opened.append(what)
         return ""
 
     def close(self) -> None: ...
@@ -171,21 +183,17 @@ class Hand:
     def tap(self, target: str | Widget) -> None:
         widget = self.find(target) if isinstance(target, str) else target
         self._bring_into_sight(widget)
-        x, y = widget.to_window(*widget.center)
-        self.tap_at(x, y)
-
-    def tap_at(self, x: float, y: float) -> None:
-        touch = UnitTestTouch(x, y)
+        touch = UnitTestTouch(*widget.to_window(*widget.center))
         touch.touch_down()
         self.frames(2)
         touch.touch_up()
         self.frames(2)
-        self.settle(0.26)  # a scrolling list hands a tap on only when it was none of its own
+        if _scroller(widget) is not None:
+            self.settle(0.26)  # a scrolling list hands a tap on only when it was none of its own
 
     def type(self, hint: str, text: str) -> None:
-        field = next(
-            widget for widget, _ in self.widgets() if isinstance(widget, TextInput) and hint in widget.hint_text
-        )
+        fields = [widget for widget, _ in self.widgets() if isinstance(widget, TextInput) and hint in widget.hint_text]
+        field = min(fields, key=lambda one: len(one.hint_text))
         field.text = text
         self.frames(1)
 

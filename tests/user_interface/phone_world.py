@@ -173,14 +173,14 @@ def results() -> list[dict[str, Any]]:
     rows = []
     for number in range(1, 31):
         end = NOW_US - (30 - number) * SINK_WINDOW_S * SECOND
-        angle = number / 5.2
         rows.append({
             "number": number, "sink": "my_trips", "key": ["8f2a61c0"], "window_start_us": end - SINK_WINDOW_S * SECOND,
             "window_end_us": end, "revision": 2 if number == 27 else 1, "complete": number not in (12, 13, 30), "retract": False,
             "values": {
                 "km": round(0.26 + 0.11 * math.sin(number / 2.3) + 0.03 * math.sin(number * 1.7), 3),
                 "points": 58 - number % 4, "shake": round(2.2 + math.sin(number / 3), 2),
-                "lat": 47.3701 + 0.0045 * math.sin(angle) + number * 3.2e-4, "lon": 8.5402 + 0.006 * math.cos(angle / 1.6) + number * 4e-4,
+                "lat": 47.3701 + 3.4e-4 * number + 9e-4 * math.sin(number / 2.6),
+                "lon": 8.5402 + 4.4e-4 * number + 1.5e-3 * math.sin(number / 4.1 + 1),
             },
         })  # fmt: skip
     return rows

@@ -1,0 +1,293 @@
+"""A hand goes through every screen of the real app, offscreen, against recorded states of the service."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.user_interface.phone import BACK_KEY, Bench, Hand, Window  # isort: skip  before all else of Kivy
+from mobile_app.preferences import Preferences, load_preferences
+from mobile_app.screens import PAGES
+from mobile_app.screens.controls import Field, IconButton, OnOff, Pressed
+from mobile_app.screens.look import look
+from mobile_app.service_link import ServiceRefused
+from mobile_app.theme import TOUCH
+from tests.user_interface import phone_world as world
+
+pytestmark = pytest.mark.ui
+TABS = [page.name for page in PAGES]
+
+
+@pytest.fixture
+def home(tmp_path):
+    Preferences(welcomed=True, appearance="light").save(tmp_path)
+    return tmp_path
+
+
+def opened(home, view, *, full=True, **bench):
+    """(service, hand) with the app open and its first view shown."""
+    return world.serving(home, world.Recorded(view, full=full)), Bench(home, **bench)
+
+
+def test_first_start_explains_itself_in_three_screens(tmp_path):
+    serving, bench = opened(tmp_path, world.empty(), full=False)
+    with serving, Hand(bench) as hand:
+        hand.tap("Next")
+        hand.tap("Next")
+        hand.tap("Back")
+        assert hand.says("Offline is normal here")
+        hand.tap("Next")
+        hand.tap("Start")
+        hand.until_text("Stays on this phone")
+    assert load_preferences(tmp_path).welcomed
+
+
+def test_every_screen_can_be_reached_and_shows_its_data(home):
+    serving, bench = opened(home, world.ride())
+    with serving, Hand(bench) as hand:
+        hand.until_text("Ride to the river")
+        for tab, text in (("live", "100 Hz of 100 Hz"), ("flow", "In the cloud"), ("buffer", "readings wait for a receipt"),
+                          ("results", "km per window"), ("setup", "https://gateway.example.org:8443"), ("record", "Mark this moment")):  # fmt: skip
+            hand.go(tab)
+            hand.until_text(text)
+
+
+@pytest.mark.covers("SO-10")
+def test_recording_starts_and_stops_with_one_button_and_is_marked(home):
+    view = world.ride()
+    recording = view["recording"]
+    view["recording"] = None
+    serving, bench = opened(home, view)
+    with serving as service, Hand(bench) as hand:
+        hand.until_text("Will be recorded")
+        hand.type("Name this recording", "Ride to the river")
+        hand.tap(hand.app.shell.current._button)
+        hand.until(lambda: ("start_recording", {"name": "Ride to the river"}) in service.told)
+        view["recording"] = recording
+        hand.until_text("00:12:07")
+        hand.type("Label this moment", "ferry")
+        hand.tap("mark")
+        hand.until(lambda: ("marker", {"label": "ferry"}) in service.told)
+        hand.tap("turn")
+        hand.until(lambda: ("marker", {"label": "turn"}) in service.told)
+        hand.tap(hand.app.shell.current._button)
+        hand.until_text("Kept “Ride to the river”")
+
+
+def test_a_kept_recording_is_exported_renamed_and_deleted(home):
+    serving, bench = opened(home, world.ride() | {"recording": None})
+    with serving as service, Hand(bench) as hand:
+        hand.until_text("Tram 7 to the lake")
+        hand.tap("Tram 7 to the lake")
+        hand.tap("CSV")
+        hand.until(lambda: bench.shared)
+        assert service.told[-1] == ("export", {"kind": "csv", "recording": "id-Tram 7 to the lake"})
+        hand.tap("Tram 7 to the lake")
+        hand.tap("Rename")
+        hand.type("Name", "Tram 7, rain")
+        hand.tap(hand.app.shell.sheet.card.children[0].children[0])
+        hand.until(
+            lambda: ("rename_recording", {"recording": "id-Tram 7 to the lake", "name": "Tram 7, rain"}) in service.told
+        )
+        hand.tap("Tram 7 to the lake")
+        hand.tap("Delete")
+        hand.until_text("for good")
+        hand.tap("Delete")
+        hand.until(lambda: ("delete_recording", {"recording": "id-Tram 7 to the lake"}) in service.told)
+
+
+def test_the_buffer_says_what_was_given_up_and_why_it_stopped(home):
+    serving, bench = opened(home, world.trouble())
+    with serving as service, Hand(bench) as hand:
+        hand.until(lambda: hand.app.view)
+        hand.go("buffer")
+        hand.until_text("210\u2009798")
+        hand.tap("Ledger")
+        hand.until_text("no. 992\u2009400 – 998\u2009399")
+        hand.tap("Health")
+        hand.until_text("The storage is full; the recording was ended.")
+        hand.tap("Open the settings")
+        assert bench.opened == ["permissions"]
+        hand.tap("Dismiss")
+        hand.until(lambda: ("dismiss", {"code": "killed"}) in service.told)
+        hand.key(BACK_KEY)
+        assert hand.says("Held on this phone")
+
+
+def test_a_missing_permission_is_a_reason_with_a_button(home):
+    serving, bench = opened(home, world.ride())
+    bench.denied = [{"name": "location in the background", "why": "without it gps stops with the screen", "how": "ask"}]
+    with serving, Hand(bench) as hand:
+        hand.until(lambda: hand.app.view)
+        hand.go("buffer")
+        hand.tap("Health")
+        hand.until_text("Not allowed: location in the background")
+        hand.tap("Allow")
+        assert bench.asked_for == [()]
+
+
+def test_results_are_a_chart_a_trace_and_a_list(home):
+    serving, bench = opened(home, world.ride())
+    with serving, Hand(bench) as hand:
+        hand.until(lambda: hand.app.view)
+        hand.go("results")
+        hand.until_text("km per window")
+        hand.tap("shake")
+        hand.until_text("shake per window")
+        hand.tap("Trace")
+        hand.until_text("30 places")
+        hand.tap("List")
+        hand.until_text("corrected 1x")
+
+
+def test_pairing_waits_for_the_person_to_compare_the_number(home):
+    serving, bench = opened(home, world.empty(), full=False)
+    with serving as service, Hand(bench) as hand:
+        hand.until(lambda: hand.app.view)
+        hand.go("setup")
+        hand.until_text("Paste the link")
+        hand.tap("Scan the QR code")
+        hand.tap("Paste the link instead")
+        hand.type("resurge://", "resurge://gateway.example.org:8443/#code.key")
+        hand.tap(hand.app.shell.sheet.card.children[0].children[0])
+        hand.until_text("482 913")
+        hand.tap("It is the same")
+        hand.until(lambda: ("confirm_pair", {"yes": True}) in service.told)
+        hand.until_text("https://gateway.example.org:8443")
+
+
+def test_a_link_from_the_phones_own_camera_opens_pairing(home):
+    serving, bench = opened(home, world.empty(), full=False)
+    bench.link = "resurge://gateway.example.org:8443/#code.key"
+    with serving, Hand(bench) as hand:
+        hand.until_text("Is this the number on the other screen?")
+        hand.tap("It differs")
+        hand.until_text("Not paired; nothing was sent")
+
+
+def test_consent_and_policies_are_told_to_the_service(home):
+    serving, bench = opened(home, world.ride())
+    with serving as service, Hand(bench) as hand:
+        hand.until(lambda: hand.app.view)
+        hand.go("setup")
+        hand.until_text("microphone")
+        hand.tap("microphone")
+        hand.until(lambda: ("consent", {"sensor": "microphone", "allow": True}) in service.told)
+        assert bench.asked_for == [("microphone",)]
+        hand.tap("Only over Wi-Fi")
+        hand.until(lambda: ("policy", {"wifi_only": True}) in service.told)
+        hand.tap("30 %")
+        hand.until(lambda: ("policy", {"battery_floor": 0.3}) in service.told)
+        hand.tap("Delete my data")
+        hand.tap("Delete everything")
+        hand.until_text("Ask its operator to delete it there.")
+
+
+def test_a_refusal_is_said_with_its_code_and_the_switch_goes_back(home):
+    serving, bench = opened(home, world.ride())
+    with serving as service, Hand(bench) as hand:
+        service.refusals["consent"] = ServiceRefused("the permission is not given", code="sensor-permission")
+        hand.until(lambda: hand.app.view)
+        hand.go("setup")
+        hand.until_text("microphone")
+        hand.tap("microphone")
+        hand.until_text("[sensor-permission]")
+        switch = hand.app.shell.current._switches["microphone"].switch
+        hand.until(lambda: not switch.on, "the switch goes back")
+
+
+def test_without_a_service_every_screen_says_so_and_comes_back(home):
+    bench = Bench(home)
+    with Hand(bench) as hand:
+        hand.until_text("The recorder is not running")
+        for tab in TABS:
+            hand.go(tab)
+            hand.until_text("The recorder is not running")
+        hand.go("record")
+        hand.tap("Start the recorder")
+        assert bench.started == 2
+        with world.serving(home, world.Recorded(world.ride())):
+            hand.until_text("Ride to the river")
+
+
+def test_the_back_button_goes_home_before_it_leaves(home):
+    serving, bench = opened(home, world.ride())
+    with serving, Hand(bench) as hand:
+        hand.until(lambda: hand.app.view)
+        hand.go("results")
+        assert hand.app._key(None, BACK_KEY)
+        assert hand.app.shell.current.name == "record"
+        assert not hand.app._key(None, BACK_KEY)  # Android closes the app
+
+
+def test_a_paused_app_asks_nothing_until_it_is_back(home):
+    serving, bench = opened(home, world.ride())
+    with serving, Hand(bench) as hand:
+        hand.until(lambda: hand.app.view)
+        assert hand.app.on_pause()
+        asked = []
+        hand.app.calls.ask = lambda *_args, **_more: asked.append(1)
+        hand.app._poll()
+        hand.app._poll_screen()
+        assert not asked
+        bench.dark = True
+        hand.app.preferences.appearance = "system"
+        hand.app.on_resume()
+        assert asked
+        assert look.palette.name == "dark"
+
+
+def test_appearance_and_text_size_change_at_once_and_are_kept(home):
+    serving, bench = opened(home, world.ride())
+    with serving, Hand(bench) as hand:
+        hand.until(lambda: hand.app.view)
+        hand.go("setup")
+        hand.tap("Dark")
+        hand.until(lambda: look.palette.name == "dark")
+        assert hand.app.shell.current.name == "setup"
+        hand.until_text("Text size")
+        hand.tap("Largest")
+        hand.until(lambda: load_preferences(home).text_size == "largest")
+        hand.tap("Normal")
+        hand.until(lambda: load_preferences(home).text_size == "normal")
+    assert load_preferences(home).appearance == "dark"
+
+
+def test_in_landscape_the_bar_stands_at_the_side(home):
+    serving, bench = opened(home, world.ride())
+    size = Window.size
+    with serving, Hand(bench) as hand:
+        hand.until(lambda: hand.app.view)
+        try:
+            Window.size = (915, 412)
+            hand.until(lambda: hand.app.shell._bar.height > hand.app.shell._bar.width, "the bar stands")
+            for tab in TABS:
+                hand.go(tab)
+        finally:
+            Window.size = size
+            hand.until(lambda: hand.app.shell._bar.height < hand.app.shell._bar.width, "the bar lies")
+
+
+def test_system_bars_are_left_free(home):
+    serving, bench = opened(home, world.ride(), insets=(0.0, 30.0, 0.0, 20.0))
+    with serving, Hand(bench) as hand:
+        hand.until_text("Ride to the river")
+        title, tab = hand.find("Record"), hand.app.shell.tabs["setup"]
+        assert title.to_window(0, title.top)[1] <= Window.height - 30
+        assert tab.y >= 20
+
+
+@pytest.mark.parametrize("size", ["normal", "largest"])
+def test_no_text_overlaps_and_no_control_is_small(home, size):
+    Preferences(welcomed=True, appearance="light", text_size=size).save(home)
+    serving, bench = opened(home, world.offline())
+    with serving, Hand(bench) as hand:
+        hand.until(lambda: hand.app.view)
+        for tab in TABS:
+            hand.go(tab)
+            hand.frames(10)
+            assert not hand.overlaps(), tab
+            small = [
+                widget for widget, _ in hand.widgets()
+                if isinstance(widget, (Pressed, IconButton, OnOff, Field)) and widget.height < TOUCH - 0.5
+            ]  # fmt: skip
+            assert not small
