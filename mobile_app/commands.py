@@ -25,7 +25,7 @@ from mobile_app.pairing import Pairing
 from mobile_app.recordings import MARKERS
 from mobile_app.settings import change_policies, policies, recorded_sensors
 from mobile_app.view_state import plan_view
-from shared.errors import ResurgeError, UsageError
+from shared.errors import UsageError
 
 DONE_WITHIN_S = 20.0
 RESULTS_MAX = 500
@@ -52,10 +52,10 @@ class _Job(Generic[T]):
             return
         try:
             self._value = self._work(*arguments)
+        except OSError as error:  # the loop meets a failing disk by itself, in its own writes
+            self._error = UsageError(f"the disk refused: {error}; see health", code="service-disk")
         except Exception as error:  # it belongs to whoever asked
             self._error = error
-            if not isinstance(error, ResurgeError):
-                raise  # a failing disk is the loop's affair too
         finally:
             self._finished.set()
 
@@ -108,7 +108,7 @@ class Commands:
     def handle(self, call: str, arguments: Mapping[str, Any]) -> Any:
         known: dict[str, Callable[..., Any]] = {
             "view": self._shown, "samples": self._samples, "results": self._results, "plan": self._plan,
-            "ledger": self._ledger, "health": lambda: self._view["health"], "do": self._do,
+            "ledger": self._ledger, "health": lambda: self._shown()["health"], "do": self._do,
         }  # fmt: skip
         if call not in known:
             raise UsageError(f"no call {call!r}; there are {', '.join(known)}", code="service-call")

@@ -464,8 +464,8 @@ class Node:
         uplink, paired = self.uplink, self._around.gateway is not None
         return {
             "device": self.device, **account(statistics), "results": self._results.count(),
-            "exchanges": uplink.exchanges, "failures": uplink.failures if paired else 0, "bytes_sent": uplink.bytes_sent,
-            "disconnections": self.disconnections if paired else 0,
+            "exchanges": uplink.exchanges, "bytes_sent": uplink.bytes_sent,
+            "failures": uplink.failures if paired else 0, "disconnections": self.disconnections if paired else 0,
         }  # fmt: skip
 
     def view(self) -> dict[str, Any]:
