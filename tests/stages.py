@@ -21,6 +21,9 @@ UNIT = "not (sim or spark or processes or ui or soak)"
 RECORDINGS_ABSENT = "recordings absent"
 
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+# The whole product, which mostly waits for Spark, beside its parts, which mostly wait for each other.
+PRODUCT = ["tests/processes/test_up.py", "tests/processes/test_up_processes.py"]
+SIDE_BY_SIDE = {"processes"}
 STAGES: dict[str, tuple[int, list[list[str]]]] = {
     "install": (240, [["make", "--no-print-directory", "setup"]]),
     "check": (
@@ -56,7 +59,13 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
         ],
     ),
     "spark": (240, [[*PYTEST, "-m", "not soak", "tests/spark"]]),
-    "processes": (120, [[*PYTEST, "-m", "not soak", "tests/processes"]]),
+    "processes": (
+        120,
+        [
+            [*PYTEST, "-m", "not soak", *PRODUCT],
+            [*PYTEST, "-m", "not soak", "tests/processes", *(f"--ignore={path}" for path in PRODUCT)],
+        ],
+    ),
     "ui": (180, [[*PYTEST, "-m", "ui and not soak", "tests/user_interface"]]),
 }
 SOAK = [
@@ -68,17 +77,35 @@ SOAK = [
 def run_stage(name: str, commands: list[list[str]]) -> tuple[bool, list[str]]:
     """Run a stage's commands until one fails; return whether all passed, and the reasons of skipped tests."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "RESURGE_SOAK": "1" if name == "soak" else ""}
+    reports = [
+        REPORTS / f"{name}-{number}.xml" if "pytest" in command else None for number, command in enumerate(commands)
+    ]
+    commands = [[*c, f"--junitxml={report}"] if report else c for c, report in zip(commands, reports, strict=True)]
+    for report in filter(None, reports):
+        report.unlink(missing_ok=True)
+    if name in SIDE_BY_SIDE:
+        passed = run_side_by_side(name, commands, environment)
+    else:
+        passed = all(subprocess.run(c, cwd=ROOT, env=environment, check=False).returncode == 0 for c in commands)
     skips: list[str] = []
-    for number, command in enumerate(commands):
-        is_pytest = "pytest" in command
-        report = REPORTS / f"{name}-{number}.xml"
-        arguments = [*command, f"--junitxml={report}"] if is_pytest else command
-        passed = subprocess.run(arguments, cwd=ROOT, env=environment, check=False).returncode == 0
-        if is_pytest and report.exists():
+    for report in reports:
+        if report is not None and report.exists():
             skips += [element.get("message", "") for element in ElementTree.parse(report).iter("skipped")]
-        if not passed:
-            return False, skips
-    return True, skips
+    return passed, skips
+
+
+def run_side_by_side(name: str, commands: list[list[str]], environment: dict[str, str]) -> bool:
+    """All at once, each with its output in a file that is shown when it has ended; whether all passed."""
+    outputs = [REPORTS / f"{name}-{number}.txt" for number in range(len(commands))]
+    running = []
+    for command, output in zip(commands, outputs, strict=True):
+        with output.open("wb") as file:
+            running.append(subprocess.Popen(command, cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT))
+    statuses = []
+    for process, output in zip(running, outputs, strict=True):
+        statuses.append(process.wait())
+        print(output.read_text(errors="replace"), flush=True)
+    return not any(statuses)
 
 
 def main(names: list[str]) -> int:
