@@ -127,6 +127,56 @@ def results(
     Console().print(table)
 
 
+@app.command()
+def watch(
+    home: Home = DEFAULT_HOME,
+    every: Annotated[float, typer.Option(help="Seconds between two pictures.")] = 1.0,
+    once: Annotated[bool, typer.Option(help="One picture, then end.")] = False,
+    seconds: Annotated[float | None, typer.Option("--for", help="End after so many seconds.")] = None,
+) -> None:
+    """Watch a node: what it holds, for how long, what goes first, actual rates, and why it stopped."""
+    import time
+
+    from rich.console import Console
+    from rich.live import Live
+
+    from mobile_app.inspection import inspect
+    from resurge.watching import frame, frames
+
+    place = home.expanduser()
+    if once:
+        Console().print(frame(inspect(place), time.time_ns() // 1000))
+        return
+    end = None if seconds is None else time.monotonic() + seconds
+    with Live(auto_refresh=False) as live:
+        for picture in frames(lambda: inspect(place), every, lambda: end is not None and time.monotonic() >= end):
+            live.update(picture, refresh=True)
+
+
+@app.command("install-service")
+def install_service(
+    *,
+    home: Home = DEFAULT_HOME,
+    option: Annotated[
+        list[str] | None, typer.Option(help="Handed to `resurge node run`, like --option=--relay.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option(help="Show what would be written, and write nothing.")] = False,
+    remove: Annotated[bool, typer.Option(help="Take it away again.")] = False,
+) -> None:
+    """Start a node with the phone (Termux): wake lock, notification, restart. Prints what it wrote."""
+    from mobile_app.termux_service import boot_script, install
+    from mobile_app.termux_service import remove as remove_script
+
+    script = boot_script(home.expanduser(), option or [])
+    if remove:
+        print(f"{'removed' if remove_script(script) else 'there was no'} {script.path}")
+        return
+    steps = [] if dry_run else install(script)
+    print(f"{'would write' if dry_run else 'wrote'} {script.path}:\n\n{script.text}")
+    for step in steps:
+        print(f"next: {step}")
+
+
 def _say(line: str) -> None:
     print(line, flush=True)
 

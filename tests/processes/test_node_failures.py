@@ -332,7 +332,7 @@ def test_a_permission_taken_away_stops_that_sensor_and_its_return_starts_it(tmp_
 
         wait_until(lambda: readings("gps") > 0 and readings("battery") > 0, "the first fixes")
         fake.set("mode-termux-location", "denied")
-        service.ask(lambda client: True if "sensor-permission" in [e["code"] for e in client.health()] else None)
+        service.ask(lambda client: True if "sensor-permission" in [e["code"] for e in client.health()] else None, 180.0)
         silent, powered = readings("gps"), readings("battery")
         wait_until(lambda: readings("battery") > powered, "the rest to go on")
         fake.set("mode-termux-location", "ok")
