@@ -98,38 +98,53 @@ class Lookback:
         )
 
 
+Densities = Sequence[Sequence[tuple[float, float]]]  # of each mode, for each feature: mean, deviation
+
+
+def by_feature(densities: Densities) -> tuple[tuple[tuple[float, float, float], ...], ...]:
+    """The same turned round, for looking up all modes of one feature: mean, 1 / deviation, log of deviation."""
+    return tuple(
+        tuple((mean, 1.0 / deviation, math.log(deviation)) for mean, deviation in (mode[place] for mode in densities))
+        for place in range(len(FEATURES))
+    )
+
+
 class Believer:
     """What the model believes, given everything so far. Log probabilities, normalised."""
 
-    def __init__(self) -> None:
+    TABLE = by_feature(model.DENSITIES)
+
+    def __init__(self, densities: Densities | None = None) -> None:
         self.belief = list(model.PRIOR)
+        self._table = self.TABLE if densities is None else by_feature(densities)
 
     def observe(self, features: Sequence[float], seconds: float) -> None:
-        moved = [0.0] * len(MODES)
-        probabilities = [math.exp(value) for value in self.belief]
-        for state, probability in enumerate(probabilities):
+        moved = [1e-300] * len(MODES)
+        for state, value in enumerate(self.belief):
+            probability = math.exp(value)
             stay = math.exp(-seconds / model.DWELL_S[state])
             moved[state] += probability * stay
+            leave = probability * (1.0 - stay)
             for other, share in enumerate(model.CHANGE[state]):
-                moved[other] += probability * (1.0 - stay) * share
+                moved[other] += leave * share
         weight = min(1.0, seconds / EVIDENCE_S)
-        scores = [
-            math.log(max(moved[state], 1e-300)) + weight * log_likelihood(state, features)
-            for state in range(len(MODES))
-        ]
+        likelihoods = self.log_likelihoods(features)
+        scores = [math.log(moved[state]) + weight * likelihoods[state] for state in range(len(MODES))]
         most = max(scores)
-        total = most + math.log(sum(math.exp(score - most) for score in scores))
+        total = most + math.log(math.fsum(math.exp(score - most) for score in scores))
         self.belief = [score - total for score in scores]
 
-
-def log_likelihood(state: int, features: Sequence[float]) -> float:
-    """Of the features in this mode, up to what is the same for all; unknown features say nothing."""
-    total = 0.0
-    for value, (mean, deviation) in zip(features, model.DENSITIES[state], strict=True):
-        if not math.isnan(value):
-            off = (value - mean) / deviation
-            total += max(-0.5 * off * off, FLOOR) - math.log(deviation)
-    return total
+    def log_likelihoods(self, features: Sequence[float]) -> list[float]:
+        """Of the features in each mode, up to what is the same for all; unknown features say nothing."""
+        totals = [0.0] * len(MODES)
+        for value, table in zip(features, self._table, strict=True):
+            if math.isnan(value):
+                continue
+            for state, (mean, inverse, log_deviation) in enumerate(table):
+                off = (value - mean) * inverse
+                density = -0.5 * off * off
+                totals[state] += (density if density > FLOOR else FLOOR) - log_deviation
+        return totals
 
 
 class TransportMode:

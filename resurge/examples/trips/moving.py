@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import resurge as rs
+from mobile_app.energy import joules
 from resurge.examples.trips import program
 from resurge.examples.trips.cloud import Cloud
 from resurge.examples.trips.people import DAY, SECOND, Person
@@ -27,6 +28,7 @@ from shared.plan.graph import Plan
 
 SYNC = "    here = here.sync("
 MODE = '    here = here.apply("transport_mode")\n'
+PHONE_SLOWER = 5.0  # an assumption: a phone's core against one of this machine
 STEP_US = 300 * SECOND  # as long as the program lets a batch wait
 
 
@@ -59,8 +61,18 @@ class Sent:
     exchanges: int  # one per batch: what a radio wakes for
     cpu_s: float  # the phone's part of the program, on this machine
 
-    def as_json(self, raw_bytes: int) -> dict[str, Any]:
+    def as_json(self, raw_bytes: int, people: Sequence[Person]) -> dict[str, Any]:
+        """With the energy it takes by the model of `mobile_app/energy.py`: modelled, never measured."""
+        readings: dict[str, int] = {}
+        for person in people:
+            for sensor, columns in person.sensors.items():
+                readings[sensor] = readings.get(sensor, 0) + len(columns["time"])
+        energy = joules(
+            seconds=sum((person.end_us - person.start_us) / SECOND for person in people), readings=readings,
+            exchanges=self.exchanges, bytes_sent=self.bytes, cpu_s=self.cpu_s * PHONE_SLOWER,
+        )  # fmt: skip
         return {
+            "modelled_joules": {name: round(value, 1) for name, value in energy.items()},
             "rows": self.rows, "bytes": self.bytes, "exchanges": self.exchanges, "cpu_s": round(self.cpu_s, 2),
             "saved_percent": round(100 * (1 - self.bytes / raw_bytes), 2),
         }  # fmt: skip
@@ -102,7 +114,10 @@ def compare(root: Path, people: Sequence[Person], *, at_least: int = 2) -> dict[
     answers = {name: digest(failure_free(plan, people)) for name, plan in list(variants.items())[1:]}
     return {
         "raw_json_bytes": raw,
-        **{name: sent(root / name.replace(" ", "-"), plan, people).as_json(raw) for name, plan in variants.items()},
+        **{
+            name: sent(root / name.replace(" ", "-"), plan, people).as_json(raw, people)
+            for name, plan in variants.items()
+        },
         "same_answer": len(set(answers.values())) == 1,
         "digests": answers,
     }

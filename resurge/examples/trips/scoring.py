@@ -1,4 +1,4 @@
-"""How well modes are told: each recorded trajectory scored by a model that has not seen it.
+"""How well it does: modes (each recorded trajectory by a model that has not seen it), trips' ends, distances.
 
 python -m resurge.examples.trips.scoring GEOLIFE/modes
 """
@@ -6,24 +6,30 @@ python -m resurge.examples.trips.scoring GEOLIFE/modes
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
+from cloud_backend.results.rows import ResultRow
+from mobile_app.sensors.itinerary import Itinerary
 from resurge.examples.trips import model
+from resurge.examples.trips.fixes import Track
 from resurge.examples.trips.legs import smoothed
-from resurge.examples.trips.modes import GAP_S, MODES, SECOND, Believer
+from resurge.examples.trips.modes import GAP_S, MODES, SECOND, Believer, Densities
+from resurge.examples.trips.people import Person, made_up_people, read_people
+from resurge.examples.trips.report import failure_free, trips_plan
 from resurge.examples.trips.training import Journey, Seen, densities, journeys_made_up, made_up, recorded, seen
 
 Confusion = dict[tuple[str, str], float]  # (true, told) -> seconds
 
 
-def told(journey: Journey, table: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[str, str, float]]:
+def told(journey: Journey, table: Densities) -> list[tuple[str, str, float]]:
     """(true, told, seconds) of each kept fix of a journey, legs smoothed as a trip's are."""
-    model.DENSITIES = table  # type: ignore[assignment]
     rows = list(seen(journey))
     scores: list[tuple[str, str, float]] = []
     for trip in _trips(rows):
-        believer, found = Believer(), []
+        believer, found = Believer(table), []
         for row in trip:
             believer.observe(row.features, row.seconds)
             found.append(MODES[max(range(len(MODES)), key=believer.belief.__getitem__)])
@@ -63,11 +69,76 @@ def text(table: Confusion) -> str:
     return "\n".join(lines)
 
 
+# --- trips ------------------------------------------------------------------------------------------------------------
+
+
+def distance_errors(trips: Iterable[ResultRow], people: Iterable[Person]) -> list[float]:
+    """How far each trip's distance is from the raw trace's: every fix of the recording between its first and last
+    moment, only those out left that the outlier rule leaves out. Shares of the raw distance."""
+    gps = {person.name: person.sensors["gps"] for person in people}
+    errors = []
+    for row in trips:
+        raw = _raw_km(gps[row.device], row)
+        errors.append(abs(float(row.values["km"]) - raw) / raw)
+    return errors
+
+
+def _raw_km(gps: Mapping[str, np.ndarray], row: ResultRow) -> float:
+    end = row.window_end_us - round(GAP_S * SECOND)
+    start = end - round(float(row.values["minutes"]) * 60 * SECOND) - SECOND // 2
+    track, odometer = Track(), 0.0
+    for place in range(*np.searchsorted(gps["time"], (start, end + 1)).tolist()):
+        fix = {"time": int(gps["time"][place]), "lat": float(gps["lat"][place]), "lon": float(gps["lon"][place])}
+        for _ in track.process("in", fix | {"accuracy": float(gps["accuracy"][place])}):
+            pass
+        odometer = track.odometer
+    return odometer / 1000
+
+
+def boundaries(count: int, hours: float) -> dict[str, float]:
+    """Made-up people, whose trips are known: how many are found, how far off their ends are, how many modes right."""
+    people = made_up_people(count, hours)
+    rows = [row for row in failure_free(trips_plan(recorded=True), people) if row.sink == "my_trips"]
+    legs = found = right = 0
+    off: list[float] = []
+    for number, person in enumerate(people):
+        told_trips = [
+            ((row.window_start_us - person.start_us) / SECOND,
+             (row.window_end_us - person.start_us) / SECOND - GAP_S, str(row.values["mode"]))
+            for row in rows if row.device == person.name
+        ]  # fmt: skip
+        for start, end, mode in trips_of(101 + number, hours):
+            legs += 1
+            hits = [trip for trip in told_trips if min(trip[1], end) - max(trip[0], start) > 0.5 * (end - start)]
+            alone = [trip for trip in hits if trip[1] - trip[0] < 1.5 * (end - start)]
+            if alone:
+                found += 1
+                off += [abs(alone[0][0] - start), abs(alone[0][1] - end)]
+                right += alone[0][2] == mode
+    return {
+        "trips": legs, "told": len(rows), "found": found, "mode_right": right,
+        "ends_off_s_median": float(np.median(off)), "ends_off_s_90": float(np.quantile(off, 0.9)),
+    }  # fmt: skip
+
+
+def trips_of(seed: int, hours: float) -> list[tuple[float, float, str]]:
+    """Start, end and mode of the trips that a made-up person makes within so many hours."""
+    itinerary, second = Itinerary(seed), 0.0
+    trips = []
+    while second < hours * 3_600:
+        leg = itinerary.leg_at(second + 0.5)
+        if leg.mode != "still" and leg.end_s <= hours * 3_600:
+            trips.append((float(leg.start_s), float(leg.end_s), leg.mode))
+        second = leg.end_s
+    return trips
+
+
 def main() -> None:
     kept = model.DENSITIES
     fresh = [made_up(mode, 1000 + seed) for mode in MODES for seed in range(30)]
     table = confusion(score for journey in fresh for score in told(journey, kept))
     _say(f"made up, other seeds: {100 * share_right(table):.1f} % of the time right\n{text(table)}")
+    _say(f"made-up people's trips: {boundaries(6, 6.0)}")
     if len(sys.argv) < 2:
         return
     journeys = recorded(Path(sys.argv[1]))
@@ -82,6 +153,10 @@ def main() -> None:
         scores += mine
     table = confusion(scores)
     _say(f"recorded, left out in turn: {100 * share_right(table):.1f} % of the time right\n{text(table)}")
+    people = read_people(Path(sys.argv[1]).parent)
+    rows = [row for row in failure_free(trips_plan(recorded=True), people) if row.sink == "my_trips"]
+    errors = distance_errors(rows, people)
+    _say(f"distance of {len(errors)} trips off the raw trace's: at most {100 * max(errors):.2f} %")
     alone = densities(base)
     table = confusion(score for journey in journeys for score in told(journey, alone))
     _say(f"recorded, made-up training alone: {100 * share_right(table):.1f} %\n{text(table)}")

@@ -1,0 +1,91 @@
+"""What is said about places and from how many people on; what a kilometre costs; which sites are near."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from resurge.examples.trips import impact
+from resurge.examples.trips.neighbours import Neighbours, told
+from resurge.examples.trips.sites import NEAR_M, _site, near
+
+FACTORS = Path(__file__).parents[4].parent / "shared" / "data" / "emission_factors"
+
+
+def visit(device: str, metres: int = 10) -> dict:
+    return {"device": device, "metres": metres, "window_start": 0, "window_end": 86_400, "time": 0}
+
+
+def last_said(order) -> dict[str, int]:
+    machine = Neighbours(at_least=3)
+    return {row["device"]: row["people"] for name in order for row in machine.process("in", visit(name))}
+
+
+@pytest.mark.covers("SO-46")
+def test_nothing_is_said_below_k_people():
+    assert last_said("ab") == {}
+    assert last_said("abc") == {"a": 3, "b": 3, "c": 3}
+
+
+def test_what_each_is_told_does_not_depend_on_who_came_back_first():
+    answers = {tuple(sorted(last_said(order).items())) for order in itertools.permutations("abcdef")}
+    assert answers == {tuple((name, 6) for name in "abcdef")}
+
+
+def test_a_visit_that_is_told_again_counts_once():
+    assert last_said("abab") == {}
+
+
+def test_steps_grow_so_that_a_crowd_is_told_a_few_times():
+    assert [told(people, 5) for people in (4, 5, 9, 10, 19, 20, 49, 50, 99, 100, 500)] == [
+        0, 5, 5, 10, 10, 20, 20, 50, 50, 100, 500,
+    ]  # fmt: skip
+    machine = Neighbours(at_least=5)
+    said = sum(1 for n in range(1000) for _ in machine.process("in", visit(f"{n:04}")))
+    assert said < 4_000
+
+
+def test_a_restored_place_remembers_who_was_there():
+    first = Neighbours(at_least=2)
+    list(first.process("in", visit("a")))
+    second = Neighbours(at_least=2)
+    second.restore(first.snapshot())
+    assert [row["device"] for row in second.process("in", visit("b"))] == ["a", "b"]
+
+
+def test_a_site_is_near_itself_and_not_a_kilometre_on():
+    lat, lon = _site(np.array([4737]), np.array([854]))
+    assert near(lat, lon).all()
+    offsets = np.linspace(0, 2 * NEAR_M, 41) / 111_320.0
+    found = near(lat + offsets, np.repeat(lon, 41))
+    assert found[:20].all()
+    rng = np.random.default_rng(1)
+    share = near(47 + rng.random(20_000) * 0.5, 8 + rng.random(20_000) * 0.5).mean()
+    assert 0.05 < share < 0.15, "a disc of 150 m in every cell of about 0.85 square kilometres"
+
+
+def test_factors_are_the_published_ones():
+    if not FACTORS.is_dir():
+        pytest.skip("the published tables are not here")
+    with (FACTORS / "co2calculator_transport.csv").open() as text:
+        per_passenger = {row["name"] + row["size"] + row["fuel_type"]: row for row in csv.DictReader(text)}
+    assert all(row["unit"] == "P.km" for row in per_passenger.values())
+    published = {
+        "car": "Personenkraftwagenaverageaverage", "bus": "Stadtbus (13m)averagediesel", "bike": "Fahrrad",
+        "train": "Bahn Deutschland",
+    }  # fmt: skip
+    for mode, name in published.items():
+        assert impact.CO2E_G_PER_PASSENGER_KM[mode] == pytest.approx(1000 * float(per_passenger[name]["co2e"]))
+    with (FACTORS / "dutch_nonmotorway_gkm.csv").open() as text:
+        per_vehicle = {
+            (row["pollutant"], row["vehicle_class"]): float(row["g_per_km"])
+            for row in csv.DictReader(text)
+            if (row["year"], row["road_situation"]) == ("2016", "city_normal")
+        }
+    for mode, vehicle in (("car", "light"), ("bus", "bus")):
+        assert impact.PM25_MG_PER_VEHICLE_KM[mode] == pytest.approx(1000 * per_vehicle["PM2.5", vehicle])
+        assert impact.PM10_MG_PER_VEHICLE_KM[mode] == pytest.approx(1000 * per_vehicle["PM10", vehicle])
