@@ -17,6 +17,7 @@ from cloud_backend.dashboard.api.people import people_router
 from cloud_backend.dashboard.api.queries import queries_router
 from cloud_backend.dashboard.api.results import results_router
 from cloud_backend.dashboard.api.streams import streams_router
+from cloud_backend.dashboard.exposition import Exposition
 from cloud_backend.dashboard.history import History
 from cloud_backend.dashboard.pages.routes import pages_router, site_of
 from cloud_backend.dashboard.signin import signin_router
@@ -41,6 +42,8 @@ def include_dashboard(app: FastAPI, gateway: Gateway, results: Results, *, versi
         devices_router, streams_router, queries_router, jobs_router, results_router, people_router, alerts_router,
     ):  # fmt: skip
         app.include_router(router(sources))
+    exposition = Exposition(sources, gateway.metrics.registry)
+    gateway.metrics.before.append(exposition.look)
     return Upkeep(sources, gateway.appender.run_when_idle)
 
 

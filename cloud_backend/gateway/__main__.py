@@ -26,6 +26,7 @@ from cloud_backend.gateway.app import create_app
 from cloud_backend.gateway.certificate import load_certificate
 from cloud_backend.gateway.gateway import Gateway, now_us
 from cloud_backend.gateway.limits import Rate
+from cloud_backend.gateway.logs import write_logs
 from cloud_backend.gateway.settings import Settings
 from shared.errors import ResurgeError
 
@@ -54,11 +55,13 @@ def parse(arguments: list[str]) -> Settings:
         "--dashboard-host", action="append", default=[],
         help="name at which the dashboard answers over TLS beyond this machine; may be repeated",
     )  # fmt: skip
+    parser.add_argument("--log-json", action="store_true", help="one JSON object per line of output, for collectors")
     given = parser.parse_args(arguments)
     settings = Settings(
         home=given.home, host=given.host, port=given.port, plan=given.plan, results=given.results,
         stable=given.stable, hints=given.hints, copies=tuple(given.copy), tls=given.tls,
         jobs=given.jobs,
+        log_json=given.log_json,
         dashboard_hosts=tuple(given.dashboard_host),
     )  # fmt: skip
     if given.rate:
@@ -70,6 +73,7 @@ def parse(arguments: list[str]) -> Settings:
 
 def main(arguments: list[str]) -> int:
     settings = parse(arguments)
+    write_logs(as_json=settings.log_json)
     servers: list[uvicorn.Server] = []
 
     def stop(error: Exception) -> None:
@@ -92,7 +96,7 @@ def main(arguments: list[str]) -> int:
         )
         config = uvicorn.Config(
             create_app(settings, gateway=gateway), loop=_available("uvloop", "asyncio"), http=http_protocol(),
-            proxy_headers=False, log_level="warning", access_log=False, server_header=False,
+            proxy_headers=False, log_config=None, log_level="warning", access_log=False, server_header=False,
             date_header=False, timeout_keep_alive=KEEP_ALIVE_S, limit_concurrency=CONNECTIONS_MAX,
             timeout_graceful_shutdown=5, ssl_certfile=certificate, ssl_keyfile=certificate,
         )  # fmt: skip

@@ -6,6 +6,7 @@ only its owner can read: whoever may read the log there may also ask about it he
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
 from pathlib import Path
@@ -62,6 +63,8 @@ def operations_router(gateway: Gateway) -> APIRouter:
         response_class=Response, responses={**declare(401), 200: {"content": {"text/plain": {}}}},
     )  # fmt: skip
     async def metrics() -> Response:
+        for look in gateway.metrics.before:
+            await asyncio.to_thread(look)
         return Response(gateway.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @router.get(

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +18,8 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 DISK_BYTES_MIN = 2 * 1024**3
 JAVA_VERSION_MIN = 17
+FILES_MIN = 4096
+SPARK_TIMEOUT_S = 180
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,7 @@ class Finding:
     ok: bool
     found: str
     remedy: str = ""
+    needed: bool = True  # False: advice; the command still succeeds
 
 
 def java_version() -> int | None:
@@ -39,10 +43,11 @@ def java_version() -> int | None:
         return None
 
 
-def findings(port: int) -> list[Finding]:
+def findings(port: int, home: Path | None = None, *, start_spark: bool = False) -> list[Finding]:
     python = ".".join(map(str, sys.version_info[:3]))
     java = java_version()
-    free = shutil.disk_usage(Path.cwd()).free
+    place = home if home is not None and home.exists() else Path.cwd()
+    free = shutil.disk_usage(place).free
     found = [
         Finding("python", sys.version_info >= (3, 11), python, "install Python 3.11 or newer"),
         Finding(
@@ -52,15 +57,24 @@ def findings(port: int) -> list[Finding]:
             f"Spark needs Java {JAVA_VERSION_MIN} or newer: apt install openjdk-17-jre-headless",
         ),
         Finding("disk", free >= DISK_BYTES_MIN, f"{free / 1024**3:.1f} GiB free", "free at least 2 GiB"),
-        _port_finding(port),
+        _files_finding(),
+        _clock_finding(),
     ]
     for package, remedy in (
         ("pyspark", "pip install 'resurge[cloud]'"),
         ("fastapi", "pip install 'resurge[cloud]'"),
+        ("argon2-cffi", "pip install 'resurge[cloud]'"),
         ("zmq", "pip install pyzmq; HTTP alone is enough without a relay"),
         ("cryptography", "pip install cryptography"),
     ):
         found.append(_package_finding(package, remedy))
+    found.append(_curve_finding())
+    if home is not None and home.exists():
+        found += _home_findings(home)
+    else:
+        found.append(_port_finding(port))
+    if start_spark:
+        found.append(_spark_finding())
     return found
 
 
@@ -86,18 +100,127 @@ def _package_finding(package: str, remedy: str) -> Finding:
         return Finding(package, False, "not installed", remedy)
 
 
+def _curve_finding() -> Finding:
+    """Peers and relays encrypt with CURVE; a libzmq built without it would silently talk in the clear, so we refuse."""
+    try:
+        import zmq
+    except ImportError:
+        return Finding("curve", False, "no pyzmq", "pip install pyzmq; needed for relays only", needed=False)
+    has = bool(zmq.has("curve"))
+    remedy = "install pyzmq's own wheel: this libzmq was built without libsodium; relays will be refused"
+    return Finding("curve", has, f"libzmq {zmq.zmq_version()}", remedy, needed=False)
+
+
+def _files_finding() -> Finding:
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    remedy = f"raise it to {FILES_MIN} or more (ulimit -n, LimitNOFILE=): every phone that is connected is an open file"
+    return Finding("open files", limit < 0 or limit >= FILES_MIN, f"up to {limit}", remedy, needed=False)
+
+
+def _clock_finding() -> Finding:
+    """Whether the kernel says that somebody keeps its clock right; event times and certificates rest on it."""
+    if shutil.which("timedatectl") is None:
+        return Finding("clock", True, "nothing here says whether it is kept in step", needed=False)
+    asked = ["timedatectl", "show", "--property=NTPSynchronized", "--value"]
+    said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    if said not in ("yes", "no"):
+        return Finding("clock", True, "nothing here says whether it is kept in step", needed=False)
+    remedy = "switch time synchronisation on: timedatectl set-ntp true"
+    return Finding("clock", said == "yes", "in step" if said == "yes" else "not synchronised", remedy, needed=False)
+
+
+def _home_findings(home: Path) -> Iterator[Finding]:
+    """What can be wrong with a gateway's home and with the gateway that runs in it."""
+    mode = home.stat().st_mode & 0o777
+    yield Finding("home", not mode & 0o077, f"mode {mode:o}", f"others can look inside: chmod 700 {home}")
+    yield from _certificate_findings(home)
+    yield from _log_findings(home)
+    yield _gateway_finding(home)
+
+
+def _certificate_findings(home: Path) -> Iterator[Finding]:
+    import datetime
+
+    from cloud_backend.gateway.certificate import CERTIFICATE_FILE
+
+    path = home / CERTIFICATE_FILE
+    if not path.exists():
+        remedy = "start the gateway with --tls before phones or people reach it over a network"
+        yield Finding("certificate", False, "none: no TLS here", remedy, needed=False)
+        return
+    from cryptography import x509
+
+    certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    days = (certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC)).days
+    remedy = "put a renewed certificate for the same key into gateway.pem; phones stay paired"
+    yield Finding("certificate", days > 14, f"valid for {days} days", remedy)
+
+
+def _log_findings(home: Path) -> Iterator[Finding]:
+    """A clock that stands before the newest record has gone back since it was written."""
+    import time
+
+    from cloud_backend.log.reader import Reader
+    from cloud_backend.log.segments import bases
+    from shared.spool.disk import PosixDisk
+
+    if not (home / "log").is_dir():
+        return
+    reader = Reader(home / "log")
+    last = max(bases(PosixDisk(home / "log")), default=0)  # the last segment; one reads from a segment's start
+    newest = max((record.received_us for _, record in reader.read(last, reader.valid_end())), default=0)
+    ahead_s = newest / 1e6 - time.time()
+    remedy = "the clock went back since the log was last written; set it right before you start the gateway"
+    yield Finding("clock and log", ahead_s < 5, "in order" if ahead_s < 5 else f"{ahead_s:.0f} s apart", remedy)
+
+
+def _gateway_finding(home: Path) -> Finding:
+    from resurge.cli.asking import Api
+    from shared.errors import UsageError
+
+    try:
+        me = Api(home).get("/me")
+    except UsageError as error:
+        return Finding("gateway", False, error.message, "start it; nothing is lost while it is down", needed=False)
+    return Finding("gateway", True, f"answers, version {me['version']}")
+
+
+def _spark_finding() -> Finding:
+    """Start a session and count to ten, in a process of its own: the one check that shows that Java and Spark fit."""
+    program = (
+        "from pyspark.sql import SparkSession as S;"
+        "s = S.builder.master('local[1]').config('spark.ui.enabled', 'false').getOrCreate();"
+        "print('counted', s.range(10).count(), s.version)"
+    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=SPARK_TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired:
+        return Finding("spark", False, f"no answer in {SPARK_TIMEOUT_S} s", "look for what else uses this machine")
+    line = next((line for line in done.stdout.splitlines() if line.startswith("counted 10")), "")
+    last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+    return Finding("spark", bool(line), line or last[0], "check JAVA_HOME, and pip install 'resurge[cloud]' again")
+
+
 @app.command()
 def doctor(
     port: Annotated[int, typer.Option(help="the gateway's port")] = 8787,
+    home: Annotated[Path | None, typer.Option(help="also look at this gateway's home", envvar="RESURGE_HOME")] = None,
+    spark: Annotated[bool, typer.Option("--spark", help="also start Spark and count to ten; takes a while")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="last line is one JSON object")] = False,
 ) -> None:
     """Check this machine; exits 1 if something needed is missing."""
-    found = findings(port)
+    found = findings(port, home, start_spark=spark)
+    sound = all(finding.ok or not finding.needed for finding in found)
     if as_json:
-        print(json.dumps({"ok": all(f.ok for f in found), "findings": [asdict(f) for f in found]}))
+        print(json.dumps({"ok": sound, "findings": [asdict(finding) for finding in found]}))
     else:
         for finding in found:
             tail = "" if finding.ok else f"  -> {finding.remedy}"
-            print(f"{'ok ' if finding.ok else 'NO '} {finding.name:<13} {finding.found}{tail}")
-    if not all(finding.ok for finding in found):
+            word = "ok " if finding.ok else "NO " if finding.needed else "hm "
+            print(f"{word} {finding.name:<13} {finding.found}{tail}")
+    if not sound:
         raise typer.Exit(1)

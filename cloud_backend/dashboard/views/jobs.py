@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from cloud_backend.dashboard.sources import Sources
 from shared.errors import UsageError
+
+RANGE = re.compile(r"[0-9]{1,9}-[0-9]{1,9}(@[0-9]{1,15})?")
 
 
 def jobs(sources: Sources) -> list[dict[str, Any]]:
@@ -47,6 +50,8 @@ def roll_back(
     from cloud_backend.spark.slots import Range
     from cloud_backend.spark.undo import roll_back as undo
 
+    if not all(RANGE.fullmatch(text) for text in ranges):
+        raise UsageError("a range of slots is LO-HI, like 0-512", code="spark-range")
     chosen = [Range.parse(text) for text in ranges] or None
     return undo(_store(sources, name), vertex, to, ranges=chosen, dry_run=dry_run).to_json() | {"dry_run": dry_run}
 

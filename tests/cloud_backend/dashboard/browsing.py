@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import weakref
 
 import httpx
 from fastapi import FastAPI
@@ -14,8 +15,10 @@ from cloud_backend.dashboard.access import COOKIE
 
 class Browser:
     def __init__(self, app: FastAPI, *, peer: str = "127.0.0.1", host: str = "127.0.0.1:8750", scheme: str = "http"):
-        self._transport = httpx.ASGITransport(app, client=(peer, 50000), raise_app_exceptions=False)
-        self._base_url = f"{scheme}://{host}"
+        transport = httpx.ASGITransport(app, client=(peer, 50000), raise_app_exceptions=False)
+        self._client = httpx.AsyncClient(transport=transport, base_url=f"{scheme}://{host}", trust_env=False)
+        self._loop = asyncio.new_event_loop()
+        weakref.finalize(self, self._loop.close)
         self.cookies: dict[str, str] = {}
         self.bearer = ""
 
@@ -24,13 +27,8 @@ class Browser:
         if self.bearer:
             headers.setdefault("authorization", f"Bearer {self.bearer}")
 
-        async def asked() -> httpx.Response:
-            async with httpx.AsyncClient(
-                transport=self._transport, base_url=self._base_url, cookies=self.cookies
-            ) as client:
-                return await client.request(method, address, headers=headers, **arguments)
-
-        answer = asyncio.run(asked())
+        self._client.cookies = httpx.Cookies(self.cookies)
+        answer = self._loop.run_until_complete(self._client.request(method, address, headers=headers, **arguments))
         self.cookies |= dict(answer.cookies)
         for name in [name for name, value in answer.cookies.items() if not value]:
             del self.cookies[name]

@@ -110,7 +110,7 @@ def test_a_query_parameter_can_hold_anything(house, admin, text):
 @pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
 def test_a_field_of_a_body_can_hold_anything(house, admin, value):
     for route in routes(house):
-        fields = [field for field in route.dependant.body_params]
+        fields = list(route.dependant.body_params)
         if not fields or not route.path.startswith("/v1/"):
             continue
         for name in [*fields[0].field_info.annotation.model_fields, "more"]:
@@ -127,7 +127,7 @@ def test_a_body_can_be_anything(house, admin, body):
         for method in route.methods - {"GET", "HEAD"}:
             if route.path in ("/v1/enrol",) or "delete" in route.path or "revoke" in route.path:
                 continue
-            for kind in ("application/json", "application/x-www-form-urlencoded", "multipart/form-data", "text/xml"):
+            for kind in ("application/json", "application/x-www-form-urlencoded"):
                 answer = admin.ask(method, address_of(route, house), content=body, headers={"content-type": kind})
                 check(answer, f"{method} {route.path} {kind}")
 
