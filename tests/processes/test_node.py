@@ -237,7 +237,10 @@ import pytest
 options = ["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestConfigWarning"]
 sys.exit(pytest.main([*options, *(f"tests/mobile_app/{name}" for name in sys.argv[2:])]))
 """
-SUITE = ("test_home.py", "test_batching.py", "test_clock.py", "test_results.py", "sensors/test_synthetic.py")
+SUITE = (
+    "test_home.py", "test_batching.py", "test_clock.py", "test_results.py", "sensors/test_synthetic.py", "test_health.py",
+    "test_recordings.py", "test_service_link.py",
+)  # fmt: skip
 
 
 def test_device_code_runs_without_assertions_and_docstrings(tmp_path):
