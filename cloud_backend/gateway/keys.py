@@ -37,6 +37,15 @@ class SessionKey:
             raise PeerError("the device's half of the session key is degenerate", code="session-key") from None
 
 
+def is_signed_by(public_key: bytes, message: bytes, signature: bytes) -> bool:
+    """Whether this is an Ed25519 signature by this key; False, never an exception, for a malformed key."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
 class Keys:
     def __init__(self, private: bytes) -> None:
         self._private = Ed25519PrivateKey.from_private_bytes(private)
@@ -46,11 +55,7 @@ class Keys:
         return self._private.sign(message)
 
     def verify(self, public_key: bytes, message: bytes, signature: bytes) -> bool:
-        try:
-            Ed25519PublicKey.from_public_bytes(public_key).verify(signature, message)
-        except (InvalidSignature, ValueError):
-            return False
-        return True
+        return is_signed_by(public_key, message, signature)
 
     def ephemeral(self) -> SessionKey:
         return SessionKey()

@@ -2,7 +2,7 @@
 
 Opening the log checks its last segment; this walks all of them. The account is counted anew from the records, with
 nothing taken from the index: a range that data or a tombstone covers twice is a duplicate, one that is skipped is a
-gap, and either is a bug that the index should have made impossible.
+gap, and either is a bug that the index should have made impossible. `provenance.py` adds who signed what.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from cloud_backend.log.account import EdgeAccount, count
-from cloud_backend.log.format import SEAL, Record, segment_name
+from cloud_backend.log.format import ERASED, SEAL, Record, RecordHeader, segment_name
 from cloud_backend.log.index import Index
+from cloud_backend.log.provenance import IsSigned, SignedRuns
 from cloud_backend.log.segments import Prefix, ReadAhead, bases, sound_prefix
 from shared.errors import DamagedData
 from shared.identity import EdgeKey
@@ -28,6 +29,7 @@ class Verification:
     bytes: int = 0
     torn_bytes: int = 0  # a write that a crash cut short; opening the log cuts it off, nothing acknowledged is in it
     edges: dict[EdgeKey, EdgeAccount] = field(default_factory=dict)
+    signed: SignedRuns = field(default_factory=SignedRuns)
 
     @property
     def delivered(self) -> int:
@@ -46,9 +48,12 @@ class Verification:
         return sum(edge.gaps for edge in self.edges.values())
 
 
-def verify(disk: Disk) -> Verification:
-    """Walk the whole log. Raises DamagedData that names the first place where it is not sound."""
-    result = Verification()
+def verify(disk: Disk, *, is_signed: IsSigned | None = None) -> Verification:
+    """Walk the whole log. Raises DamagedData that names the first place where it is not sound.
+
+    With `is_signed` it also computes anew what devices have signed.
+    """
+    result = Verification(signed=SignedRuns(is_signed))
     found = bases(disk)
     previous: Prefix | None = None
     for base in found:
@@ -63,8 +68,10 @@ def verify(disk: Disk) -> Verification:
                 }
             else:
                 _check_link(previous, prefix, base)
-            for record in _records(ReadAhead(file, base), prefix):
-                count(result.edges, record)
+            for header, frame in _records(ReadAhead(file, base), prefix):
+                count(result.edges, frame)
+                if is_signed is not None:
+                    result.signed.take(frame, erased=bool(header.flags & ERASED))
         finally:
             file.close()
         result.segments += 1
@@ -114,9 +121,9 @@ def _check_link(previous: Prefix, prefix: Prefix, base: int) -> None:
         )
 
 
-def _records(ahead: ReadAhead, prefix: Prefix) -> Iterator[bytes]:
+def _records(ahead: ReadAhead, prefix: Prefix) -> Iterator[tuple[RecordHeader, bytes]]:
     position = prefix.header.length
     while position < prefix.length and (header := ahead.load(position)) is not None:
         if not header.flags & SEAL:
-            yield ahead.frame(position, header)
+            yield header, ahead.frame(position, header)
         position += header.length

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from cloud_backend.log.provenance import IsSigned
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
 
@@ -18,6 +21,26 @@ def _log() -> None:
     """Check the ingest log."""
 
 
+def signatures_of(home: Path) -> IsSigned:
+    """Checks a device's signature with the key it enrolled in this home; None for one that is not in its roster."""
+    from cloud_backend.coordinator.roster import Roster
+    from cloud_backend.gateway.keys import is_signed_by
+    from shared.identity import DeviceId
+
+    keys: dict[DeviceId, bytes | None] = {}
+    path = home / "roster.sqlite"
+    roster = Roster(path) if path.exists() else None
+
+    def is_signed(device: DeviceId, message: bytes, signature: bytes) -> bool | None:
+        if device not in keys:
+            enrolment = None if roster is None else roster.find(device)
+            keys[device] = None if enrolment is None else enrolment.public_key
+        key = keys[device]
+        return None if key is None else is_signed_by(key, message, signature)
+
+    return is_signed
+
+
 @app.command()
 def verify(
     home: Annotated[Path, typer.Option(help="the gateway's home")] = DEFAULT_HOME,
@@ -25,7 +48,8 @@ def verify(
     repair: Annotated[bool, typer.Option(help="first make every copy whole from the best; stop the gateway")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="last line is one JSON object")] = False,
 ) -> None:
-    """Walk every record of every segment: checksums, hash chain, numbering. Exits 1 if anything is damaged."""
+    """Walk every record of every segment: checksums, hash chain, numbering, and what devices have signed. Exits 1 if
+    anything is damaged."""
     from cloud_backend.log.copies import repair as repair_copies
     from cloud_backend.log.verify import verify as verify_log
     from shared.errors import DamagedData, UsageError
@@ -42,13 +66,13 @@ def verify(
     for directory, disk in zip(directories, disks, strict=True):
         report: dict[str, object] = {"directory": str(directory)}
         try:
-            found = verify_log(disk)
+            found = verify_log(disk, is_signed=signatures_of(home))
         except DamagedData as error:
             sound = False
             report |= {"sound": False, "error": error.message, "code": error.code}
         else:
             report |= {
-                "sound": not (found.duplicates or found.gaps),
+                "sound": not (found.duplicates or found.gaps or found.signed.wrong),
                 "segments": found.segments,
                 "records": found.records,
                 "bytes": found.bytes,
@@ -57,6 +81,10 @@ def verify(
                 "ledgered": found.ledgered,
                 "duplicates": found.duplicates,
                 "gaps": found.gaps,
+                "signed_batches": found.signed.batches,
+                "unsigned_batches": found.signed.unsigned,
+                "unchecked_runs": found.signed.unchecked,
+                "wrong_signatures": found.signed.wrong,
             }
             sound = sound and bool(report["sound"])
         reports.append(report)
