@@ -124,6 +124,7 @@ class Hand:
         while time.monotonic() < end:
             EventLoop.idle()
             time.sleep(FRAME_S)
+        self.frames(2)  # what became due in the last of them
 
     def until(self, condition: Callable[[], object], what: str = "") -> None:
         end = time.monotonic() + PATIENCE_S
@@ -215,13 +216,14 @@ class Hand:
         self.frames(2)
 
     def _bring_into_sight(self, widget: Widget) -> None:
-        parent = widget.parent
-        while parent is not None and parent is not Window:
-            if isinstance(parent, ScrollView):
-                parent.scroll_to(widget, padding=60, animate=False)
-                self.frames(3)
-                return
-            parent = parent.parent if parent.parent is not parent else None
+        scroll = _scroller(widget)
+        if scroll is None:
+            return
+        bottom, top = (scroll.to_window(0, edge)[1] for edge in (scroll.y, scroll.top))
+        if bottom <= widget.to_window(0, widget.y)[1] and widget.to_window(0, widget.top)[1] <= top:
+            return
+        scroll.scroll_to(widget, padding=60, animate=False)
+        self.frames(3)
 
 
 def _scroller(widget: Widget) -> Widget | None:

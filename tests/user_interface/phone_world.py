@@ -121,21 +121,22 @@ def trouble() -> dict[str, Any]:
 PLAN = {
     "name": "commute", "version": 7, "missing": {},
     "operators": [
-        {"id": 0, "inputs": [], "kind": "sensor", "text": "sensor gps every 1 s", "side": "device"},
+        {"id": 0, "inputs": [], "kind": "sensor", "text": "sensor gps every 1s", "side": "device"},
         {"id": 1, "inputs": [0], "kind": "where", "text": "where accuracy < 50", "side": "device"},
         {"id": 2, "inputs": [1], "kind": "significant", "text": "significant lat, lon by 15 m", "side": "device"},
-        {"id": 3, "inputs": [2], "kind": "sync", "text": "sync trips: batches of 60 rows or 60 s", "side": "device"},
-        {"id": 4, "inputs": [], "kind": "sensor", "text": "sensor accelerometer every 10 ms", "side": "device"},
-        {"id": 5, "inputs": [4], "kind": "window_aggregate", "text": "tumbling 1 s: rms=rms(z)", "side": "device"},
-        {"id": 6, "inputs": [5], "kind": "sync", "text": "sync motion: batches of 300 rows or 60 s", "side": "device"},
-        {"id": 7, "inputs": [3, 6], "kind": "join", "text": "join from 1 s before to 1 s after", "side": "cloud"},
+        {"id": 3, "inputs": [2], "kind": "sync", "text": "sync trips: batches of 60 rows or 60s", "side": "device"},
+        {"id": 4, "inputs": [], "kind": "sensor", "text": "sensor accelerometer every 10ms", "side": "device"},
+        {"id": 5, "inputs": [4], "kind": "window_aggregate", "text": "tumbling 1s: rms=rms(z)", "side": "device"},
+        {"id": 6, "inputs": [5], "kind": "sync", "text": "sync motion: batches of 300 rows or 60s", "side": "device"},
+        {"id": 7, "inputs": [3, 6], "kind": "join", "text": "join from 1s before to 1s after", "side": "cloud"},
         {"id": 8, "inputs": [7], "kind": "key_by", "text": "key by device (ordered)", "side": "cloud"},
-        {"id": 9, "inputs": [8], "kind": "window_aggregate", "text": "tumbling 1 min: km=path_km(lat, lon), shake=max(rms)", "side": "cloud"},
+        {"id": 9, "inputs": [8], "kind": "window_aggregate", "text": "tumbling 60s: km=path_km(lat, lon), shake=max(rms)", "side": "cloud"},
         {"id": 10, "inputs": [9], "kind": "sync_back", "text": "sync back my_trips (commit stable)", "side": "cloud"},
     ],
     "edges": [
-        {"name": "trips", "promise": "lossless within 10 min", "node": 3},
-        {"name": "motion", "promise": "keeps at least 90 %", "node": 6},
+        {"name": "trips", "node": 3, "promise": "lossless, within 10m", "batch": 60, "within_s": 60.0,
+         "columns": ["lat", "lon", "speed"]},
+        {"name": "motion", "node": 6, "promise": "at least 90.0% kept", "batch": 300, "within_s": 60.0, "columns": ["rms"]},
     ],
 }  # fmt: skip
 
@@ -162,6 +163,7 @@ def samples(sensor: str) -> dict[str, Any]:
         columns = {
             "lat": [47.3701 + at * 6.2e-5 + 2e-5 * math.sin(at / 2) for at in seconds],
             "lon": [8.5402 + at * 4.1e-5 for at in seconds],
+            "altitude": [408 + 0.2 * at for at in seconds], "bearing": [38 + 6 * math.sin(at / 6) for at in seconds],
             "accuracy": [6 + 2.5 * math.sin(at / 4) for at in seconds], "speed": [5.8 + math.sin(at / 5) for at in seconds],
         }  # fmt: skip
     else:

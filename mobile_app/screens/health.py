@@ -1,0 +1,83 @@
+"""Why did it stop? What is in the recorder's way, what happened to it, and what helps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kivy.uix.widget import Widget
+
+from mobile_app import wording
+from mobile_app.screens.controls import PushButton
+from mobile_app.screens.icons import Icon
+from mobile_app.screens.page import Desk, Empty, View, sentence
+from mobile_app.screens.surfaces import Card, Notice
+from mobile_app.screens.text import Column, Row, Text, Wrap
+
+# These lose nothing and pass by themselves; everything else wants a person.
+HARMLESS = {"not-paired", "no-network", "waiting-wifi", "waiting-unmetered", "waiting-home-network", "rebooted",
+            "clock-jump", "gateway-unreachable"}  # fmt: skip
+
+
+# Where a tap leads to what helps.
+SETTINGS = {"killed": "battery", "sensor-permission": "permissions"}
+
+
+def health_cards(view: View, desk: Desk) -> list[Widget]:
+    """What the service says is wrong, and what the system does not allow the app."""
+    entries, denied = view.get("health", []), desk.around.missing_permissions()
+    if not denied and all(entry["code"] == "not-paired" for entry in entries):
+        return [
+            Empty(
+                "check", "Nothing is in its way",
+                "Sensors are read, the disk takes what they give, and nobody stopped the recorder. If that changes, "
+                "the reason is written here, also when the app was closed.",
+            )
+        ]  # fmt: skip
+    serious = len(denied) + sum(entry["code"] not in HARMLESS for entry in entries)
+    if serious:
+        title = f"{wording.plural(serious, 'thing')} to look at"
+        head = Notice("bad", title, "Each says what happened and what helps.")
+    else:
+        head = Notice("info", "It runs; this is in its way", "Nothing is lost by it.")
+    return [head, *(_denied(one, desk) for one in denied), *(_card(view, entry, desk) for entry in entries)]
+
+
+def _denied(permission: dict[str, str], desk: Desk) -> Card:
+    """A permission that is missing, and the way to give it."""
+    ask, settings = desk.around.ask_permissions, lambda: desk.open_settings("permissions")
+    act = (
+        PushButton("Allow", ask)
+        if permission["how"] == "ask"
+        else PushButton("Open the settings", settings, kind="tonal")
+    )
+    words = Column(Text(f"Not allowed: {permission['name']}", bold=True), Text(sentence(permission["why"])), gap=4)
+    return Card(Row(Icon("lock", side=24, colour="bad"), words, gap=14), act)
+
+
+def _card(view: View, entry: dict[str, Any], desk: Desk) -> Card:
+    harmless = entry["code"] in HARMLESS
+    colour = "soft" if harmless else "warn" if entry["over"] else "bad"
+    seconds = max(0.0, (view["time_us"] - entry["since"]) / 1e6)
+    when = (
+        f"{wording.moment(entry['since'])}, {wording.ago(seconds)}"
+        if entry["over"]
+        else f"for {wording.duration(seconds)}"
+    )
+    what = Column(Text(sentence(entry["what"]), bold=True), Text(when, size="label", colour="soft"), gap=2)
+    remedy = Column(
+        Text("What to do", size="caption", colour="faint", bold=True), Text(sentence(entry["remedy"])), gap=2
+    )
+    card = Card(
+        Row(Icon("info" if harmless else "alert", side=24, colour=colour), what, gap=14), remedy,
+        Text(entry["code"], size="caption", colour="faint", mono=True),
+    )  # fmt: skip
+    acts: list[Widget] = []
+    if entry["code"] in SETTINGS:
+        act = lambda: desk.open_settings(SETTINGS[entry["code"]])  # noqa: E731
+        acts.append(PushButton("Open the settings", act, kind="tonal", fit=True))
+    if entry["over"]:
+        act = lambda: desk.do("dismiss", code=entry["code"])  # noqa: E731
+        acts.append(PushButton("Dismiss", act, kind="outlined", fit=True))
+    if acts:
+        card.add_widget(Wrap(*acts))
+    return card
