@@ -6,10 +6,11 @@ delivered and not given up. A stream's hour is the mean over the devices that ar
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from cloud_backend.dashboard.history import EdgeHistory, EdgeOf, Hour
+from cloud_backend.dashboard.history import HOUR_US, EdgeHistory, EdgeOf, Hour
 
 HOURS_SHOWN = 24
 _NONE = Hour()
@@ -35,7 +36,7 @@ class Row:
 
 
 def hours_until(now_us: int, count: int = HOURS_SHOWN) -> range:
-    last = now_us // 3_600_000_000
+    last = now_us // HOUR_US
     return range(last - count + 1, last + 1)
 
 
@@ -61,13 +62,31 @@ def cells_of(histories: Collection[tuple[bool, EdgeHistory]], hours: Iterable[in
 
 
 def by_device(
-    edges: Mapping[EdgeOf, EdgeHistory], edge: int, current: Mapping[str, int], names: Mapping[str, str], now_us: int
-) -> list[Row]:
-    """A row per enrolled device of this stream, the least complete first."""
+    edges: Mapping[EdgeOf, EdgeHistory],
+    edge: int,
+    current: Mapping[str, int],
+    names: Mapping[str, str],
+    now_us: int,
+    *,
+    count: int,
+) -> tuple[list[Row], int]:
+    """The rows of the `count` enrolled devices of this stream that are furthest behind or gave up most, and how many
+    devices there are. Cells are made for these only: a fleet has thousands."""
     hours = hours_until(now_us)
-    rows = [
-        Row(names.get(device, device[:8]), f"/devices/{device}", cells_of([(True, history)], hours, now_us))
+    mine = [
+        (device, history)
         for (device, incarnation, number), history in edges.items()
         if number == edge and current.get(device) == incarnation
     ]
-    return sorted(rows, key=lambda row: (row.worst, row.name))
+    worst = heapq.nsmallest(count, mine, key=lambda each: _standing(each[1], hours, names.get(each[0], each[0])))
+    rows = [
+        Row(names.get(device, device[:8]), f"/devices/{device}", cells_of([(True, history)], hours, now_us))
+        for device, history in worst
+    ]
+    return sorted(rows, key=lambda row: (row.worst, row.name)), len(mine)
+
+
+def _standing(history: EdgeHistory, hours: range, name: str) -> tuple[int, int, str]:
+    """Who is behind by whole hours, then who gave up most, then by name."""
+    ledgered = sum(sums.ledgered for hour, sums in history.hours.items() if hour in hours) if history.hours else 0
+    return history.frontier_us // HOUR_US, -ledgered, name

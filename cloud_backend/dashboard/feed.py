@@ -45,6 +45,10 @@ class Feed:
         self._hidden = hidden  # columns of a sink that give a place away, for those who may not know places
         self.history = history or History(log)
 
+    def recent_change(self) -> int:
+        """Where a page that was just opened begins with results: the newest are enough for it."""
+        return max(self._results.last_change() - RESULTS_MAX, 0)
+
     def overview(self, *, after_second: int = 0, after_change: int = 0, exact: bool = True) -> dict[str, Any]:
         """The page as data. Arrivals and results are only those after the given second and change; `exact`: places as
         they are, else on a kilometre's grid."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cloud_backend.spark.facts import job_facts
+from cloud_backend.spark.lease import Lease
 from shared.errors import ResurgeError
 
 FRESH_S = 1.0
@@ -30,12 +31,10 @@ class JobFacts:
             if known is not None and now - known[0] < FRESH_S:
                 return known[2]
             stamp = _stamp(store)
-            if known is not None and known[1] == stamp and stamp[0] and now - known[0] < 5 * FRESH_S:
-                return known[2]
-            try:
-                facts = job_facts(store, epochs=EPOCHS_SHOWN)
-            except ResurgeError as error:
-                facts = {"error": "" if error.code in ("job-no-store", "job-no-plan") else error.message}
+            if known is not None and known[1] == stamp:
+                facts = known[2] | ({"alive": _alive(store)} if "alive" in known[2] else {})
+            else:
+                facts = _facts(store)
             self._known[store] = (now, stamp, facts)
             return facts
 
@@ -46,6 +45,18 @@ class JobFacts:
         """Read anew at the next look: something was just changed."""
         with self._lock:
             self._known.clear()
+
+
+def _facts(store: Path) -> dict[str, Any]:
+    try:
+        return job_facts(store, epochs=EPOCHS_SHOWN)
+    except ResurgeError as error:
+        return {"error": "" if error.code in ("job-no-store", "job-no-plan") else error.message}
+
+
+def _alive(store: Path) -> bool:
+    """Whether a driver holds the lease: that ends without anybody writing anything."""
+    return Lease(store / "lease.json", owner="", duration_s=0, now=time.time).holder() is not None
 
 
 def _stamp(store: Path) -> tuple[int, int]:

@@ -38,7 +38,8 @@ def dashboard_router(feed: Feed, *, issues: Callable[[], Sequence[Issue]] | None
 
     @router.get("/", response_class=HTMLResponse, include_in_schema=False)
     async def overview_page(request: Request, person: Viewer) -> HTMLResponse:
-        view = await asyncio.to_thread(feed.overview, exact=person.sees_places)
+        # Charts and results come with the stream; the page itself has the words and the account.
+        view = await asyncio.to_thread(feed.overview, after_second=POSITION_MAX, after_change=POSITION_MAX)
         found = await asyncio.to_thread(issues) if issues else None
         return page(request, "overview.html", person=person, view=view, issues=found)
 
@@ -61,6 +62,8 @@ def dashboard_router(feed: Feed, *, issues: Callable[[], Sequence[Issue]] | None
     )  # fmt: skip
     async def overview_stream(request: Request, person: Viewer) -> StreamingResponse:
         after_second, after_change = _resume_point(request.headers.get("last-event-id", ""))
+        if not after_change:
+            after_change = await asyncio.to_thread(feed.recent_change)
         events = _events(feed, request, after_second, after_change, exact=person.sees_places)
         return StreamingResponse(events, media_type="text/event-stream", headers=SECURITY_HEADERS)
 

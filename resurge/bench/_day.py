@@ -32,8 +32,8 @@ STEP_S = 300  # between two batches of a device
 ROWS = 30
 WAYS = 4
 WINDOW_S = 1800
-JOB_EPOCHS = 200
-JOB_RANGES = 16
+JOB_EPOCHS = 60
+JOB_RANGES = 8
 
 
 def program() -> Plan:

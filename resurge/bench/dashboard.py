@@ -52,7 +52,7 @@ def pages() -> list[str]:
     return [
         "/", "/attention", "/v1/overview", "/devices", "/devices?show=offline", "/devices?q=phone-09&page=2",
         "/devices/map.json", f"/devices/{device}", f"/devices/{device}/map.json", f"/devices/{device}/arrivals.json",
-        "/streams", "/streams/gps", "/jobs", "/jobs/main", "/jobs/main/rollback?vertex=my_trips&to=195", "/results",
+        "/streams", "/streams/gps", "/jobs", "/jobs/main", "/jobs/main/rollback?vertex=my_trips&to=50", "/results",
         "/results/last_place", "/results/last_place/series.json", "/results/last_place/map.json", "/audit", "/account",
         "/healthz",
     ]  # fmt: skip

@@ -121,15 +121,15 @@ def _one(site: Site, name: str, request: Request) -> dict[str, Any]:
     names = site.device_names()
     current = {entry.device.hex(): entry.incarnation for entry in site.entries() if entry.revoked_us is None}
     with site.history.lock:
-        rows = by_device(site.history.edges, number, current, names, now_us)
+        rows, devices = by_device(site.history.edges, number, current, names, now_us, count=HEAT_ROWS)
         recent = list(site.history.recent.get(number, ()))[::-1][:BATCHES_SHOWN]
         schema = site.history.declared.get(number)
         rate = site.history.rate(number, now_us)
         seconds = site.history.seconds.get(number, {})
         counts = [seconds.get(second, 0) for second in range(now_us // 1_000_000 - 300, now_us // 1_000_000)]
     return {
-        "now_us": now_us, "name": name, "devices": len(rows), "rate": rate, "schema": schema,
-        "heat": heat_map(rows[:HEAT_ROWS]), "heat_hidden": max(len(rows) - HEAT_ROWS, 0), "batches": recent,
+        "now_us": now_us, "name": name, "devices": devices, "rate": rate, "schema": schema,
+        "heat": heat_map(rows), "heat_hidden": devices - len(rows), "batches": recent,
         "counts": counts, "ledger": site.history.ledger(edge=number, limit=LEDGER_ROWS), "device_names": names,
         "edge_names": site.edge_names(),
     }  # fmt: skip

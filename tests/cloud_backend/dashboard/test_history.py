@@ -142,7 +142,7 @@ def test_nothing_is_awaited_from_a_revoked_device(world):
     (cell,) = cells_of([(False, edge) for edge in history.edges.values()], [HOUR], NOW_US)
     assert cell.share is None
     assert cell.delivered == 10
-    assert by_device(history.edges, EDGE, {}, {}, NOW_US) == []
+    assert by_device(history.edges, EDGE, {}, {}, NOW_US, count=9) == ([], 0)
 
 
 def test_a_frontier_from_the_future_is_capped_at_its_arrival(world):
@@ -163,7 +163,8 @@ def test_a_heat_map_says_in_words_what_it_shows_and_escapes_names(world):
     world.batch(HOUR * HOUR_US + 1_800_000_000)
     world.lose(10, at_us=HOUR * HOUR_US + 1_800_000_000)
     history = world.history()
-    rows = by_device(history.edges, EDGE, {DEVICE.hex(): 1}, {DEVICE.hex(): "<b>"}, NOW_US)
+    rows, devices = by_device(history.edges, EDGE, {DEVICE.hex(): 1}, {DEVICE.hex(): "<b>"}, NOW_US, count=9)
+    assert devices == 1
     drawn = heat_map(rows)
     assert "&lt;b&gt;" in drawn
     assert "<b>" not in drawn
