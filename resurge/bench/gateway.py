@@ -40,7 +40,8 @@ WORDS = {
     "mosquitto": "mosquitto QoS 1 (no sync before its acknowledgement)",
 }
 KEEPS_BARE_SPEED = 0.95
-SLOW = {"fastapi_each", "fastapi_sqlite"}  # a quarter of the exchanges is long enough to know their rate
+# A part of the exchanges is long enough to know the rate of the slow ones.
+SHARE = {"fastapi_each": 4, "fastapi_sqlite": 4, "gateway_asgi": 2, "gateway_bare": 2}
 
 
 def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
@@ -111,7 +112,7 @@ def _measure(payload: bytes, exchanges: int, rounds: int) -> dict[str, list[tupl
         measured: dict[str, list[tuple[float, float]]] = {name: [] for name in fleets}
         for round_number in range(rounds + 1):
             for name, fleet in fleets.items():
-                result = drive(fleet, DEVICES, exchanges // 4 if name in SLOW else exchanges)
+                result = drive(fleet, DEVICES, max(1, exchanges // SHARE.get(name, 1)))
                 if round_number:
                     measured[name].append(result)
         return measured

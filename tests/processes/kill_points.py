@@ -48,6 +48,7 @@ SCHEMA = Schema.of({"value": "float64"})
 EDGE_NAME = "gps"
 EDGE = edge_id(EDGE_NAME)
 BATCH = 5  # elements
+BACKLOG = 60  # elements that are produced ahead of the log: they fit the spool, nothing has to be given up
 PROMISE = struct.Struct("<cQ")  # b"s": the spool holds everything below; b"r": a receipt said so of the log
 CHANGING = ("pwrite", "pwritev", "fdatasync", "fsync", "ftruncate", "write", "open")
 
@@ -117,12 +118,12 @@ def upload(home: Path, elements: int, promise: Callable[[bytes, int], None]) -> 
     pacing = Pacing(poll_s=0.0, exchange_bytes_max=2000)
     sender = Sender(spool, session, pacing=pacing, rng=Random(3), edges=[(EDGE_NAME, SCHEMA)])
     sender.declare(EDGE_NAME, SCHEMA, EdgePolicy(within_s=0.0))
-    now = 0.0
+    owner, now = EdgeKey(fixed.id, 1, EDGE), 0.0
     while True:
         now += 1.0
         for _ in range(4):
             lo = spool.head(EDGE)
-            if lo < elements:
+            if lo < min(elements, log.high_water(owner) + BACKLOG):
                 batch = SpooledBatch(EDGE, lo, lo + BATCH, BATCH, SCHEMA.id, 0, lo, 1, columns(lo))
                 sender.append(batch, now)
         step = sender.step(now)
@@ -135,9 +136,9 @@ def upload(home: Path, elements: int, promise: Callable[[bytes, int], None]) -> 
             answer = receiver.step(now)
             log.append([Record(int(now), record.frame, record.digest) for record in answer.persist])
             log.sync()
-            promise(b"r", log.high_water(EdgeKey(fixed.id, 1, EDGE)))
+            promise(b"r", log.high_water(owner))
             sender.receive(answer.send[0].body, now)
-        if log.high_water(EdgeKey(fixed.id, 1, EDGE)) >= elements and not any(True for _ in spool.pending(EDGE)):
+        if log.high_water(owner) >= elements and not any(True for _ in spool.pending(EDGE)):
             break
     spool.close()
     log.close()
@@ -235,7 +236,7 @@ def run(kills: int, elements: int, scratch: Path) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=40, help="about how many points; all there are if it is large")
+    parser.add_argument("--kills", type=int, default=40, help="at about how many points; at every one if it is large")
     parser.add_argument("--elements", type=int, default=300)
     arguments = parser.parse_args()
     memory = Path("/dev/shm")
