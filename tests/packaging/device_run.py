@@ -22,6 +22,7 @@ from pathlib import Path
 
 APP = Path(sys.argv[1]).resolve()
 SMALL = "--small" in sys.argv
+WITHIN_S = 900.0 if SMALL else 120.0  # an emulator is slow, a busy machine under it slower
 sys.path[:] = [str(APP), *(entry for entry in sys.path if entry and Path(entry).resolve() != Path.cwd())]
 FOR_A_SCREEN = {"kivy", "jnius", "plyer", "android"}  # only there when a phone, or a desktop's tests, has them
 
@@ -80,7 +81,7 @@ def records_and_survives_a_kill(folder: Path) -> str:
     home.mkdir()
     (home / "settings.toml").write_text("spool_mb = 4\nloss_window_s = 0.2\n")
     child = subprocess.Popen([*_python(), __file__, str(APP), "--record", str(home)], stdout=subprocess.DEVNULL)
-    status, end = home / "status.json", time.monotonic() + 120
+    status, end = home / "status.json", time.monotonic() + WITHIN_S
     spooled = 0
     while not spooled:
         need(time.monotonic() < end and child.poll() is None, "the child recorded nothing")
@@ -129,7 +130,7 @@ def a_screen_talks_to_the_service(folder: Path) -> str:
     home = folder / "link"
     home.mkdir()
     server = ServiceServer(home, lambda call, arguments: {"call": call, **arguments})
-    client = ServiceClient.open(home, timeout_s=30.0)
+    client = ServiceClient.open(home, timeout_s=WITHIN_S)
     need(client.view() == {"call": "view"}, "the service answered something else")
     client.close()
     server.close()
@@ -151,22 +152,24 @@ def the_service_serves(folder: Path) -> str:
 
     files, shown, stop = folder / "files", [], threading.Event()
     files.mkdir()
-    thread = threading.Thread(target=serve, args=(files, lambda *text: shown.append(text)), kwargs={"stop": stop})
+    thread = threading.Thread(
+        target=serve, args=(files, lambda *text: shown.append(text)), kwargs={"stop": stop, "say": lambda _: None}
+    )
     thread.start()
-    end = time.monotonic() + 120
+    end = time.monotonic() + WITHIN_S
     client = None
     while client is None or not shown:
         need(time.monotonic() < end and thread.is_alive(), "the service did not come up")
         time.sleep(0.05)
         try:
-            client = client or ServiceClient.open(files / "data", timeout_s=30.0)
+            client = client or ServiceClient.open(files / "data", timeout_s=WITHIN_S)
         except ServiceGone:
             continue
     need((files / RESUME_FILE).exists(), "a restart of the phone would not go on")
     need("running" in client.view() or "device" in client.view(), "no view")
     client.close()
     stop.set()
-    thread.join(60)
+    thread.join(WITHIN_S)
     need(not thread.is_alive() and not (files / RESUME_FILE).exists(), "the service did not end in order")
     return f"showed {shown[-1]}"
 

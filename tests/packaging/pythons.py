@@ -201,5 +201,5 @@ def device_run(interpreter: Interpreter, app: Path, *options: str) -> subprocess
         [*command, str(Path(__file__).with_name("device_run.py")), str(app), *options],
         cwd=tempfile.gettempdir(),
         env=environment | interpreter.environment | {"DEVICE_PYTHON": json.dumps(command)},
-        capture_output=True, text=True, timeout=900, check=False,
+        capture_output=True, text=True, timeout=3000, check=False,
     )  # fmt: skip
