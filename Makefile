@@ -60,6 +60,7 @@ bench: setup
 
 shots: setup
 	@$(BIN)/python -m tests.user_interface.shots
+	@$(BIN)/python -m tests.user_interface.phone_shots
 
 soak: setup
 	@$(BIN)/python tests/stages.py soak
