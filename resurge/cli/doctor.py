@@ -102,13 +102,11 @@ def _package_finding(package: str, remedy: str) -> Finding:
 
 def _curve_finding() -> Finding:
     """Peers and relays encrypt with CURVE; a libzmq built without it would silently talk in the clear, so we refuse."""
-    try:
-        import zmq
-    except ImportError:
-        return Finding("curve", False, "no pyzmq", "pip install pyzmq; needed for relays only", needed=False)
-    has = bool(zmq.has("curve"))
-    remedy = "install pyzmq's own wheel: this libzmq was built without libsodium; relays will be refused"
-    return Finding("curve", has, f"libzmq {zmq.zmq_version()}", remedy, needed=False)
+    asked = [sys.executable, "-c", "import zmq; print(zmq.has('curve'), 'libzmq', zmq.zmq_version())"]
+    said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    has, _, version = said.partition(" ")
+    remedy = "pip install pyzmq, its own wheel: without CURVE relays are refused"
+    return Finding("curve", has == "True", version or "no pyzmq", remedy, needed=False)
 
 
 def _files_finding() -> Finding:

@@ -21,7 +21,7 @@ from shared.errors import ResurgeError
 
 POSITION_MAX = (1 << 53) - 1  # beyond it a browser's numbers have no such integer
 NAME_PATTERN = r"^[^\x00-\x1f\x7f]{1,200}$"
-REFUSALS = declare(401, 403, 404, 409, 413, 422)
+REFUSALS = declare(400, 401, 403, 404, 409, 413, 422)
 
 Viewer = Annotated[Person, Depends(require("viewer"))]
 Operator = Annotated[Person, Depends(require("operator"))]

@@ -8,6 +8,7 @@ import socket
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from ipaddress import ip_address
+from typing import ClassVar
 
 import pytest
 
@@ -58,7 +59,7 @@ def test_one_private_address_among_public_ones_is_enough_to_refuse(monkeypatch):
 
 class Receiver(BaseHTTPRequestHandler):
     status = 204
-    seen: list[tuple[str, bytes, str]] = []
+    seen: ClassVar[list[tuple[str, bytes, str]]] = []
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
