@@ -130,7 +130,8 @@ class Upkeep:
             charging = bool(last["charging"]) if "charging" in last else None
             self._condition = replace(condition, battery=None if np.isnan(level) else level, charging=charging)
         else:
-            kind = str(last.get("kind", "")) or None
+            lane = str(last.get("lane", "unknown"))
+            kind = None if lane == "unknown" else lane
             metered = bool(last["metered"]) if "metered" in last else None
             roaming = bool(last["roaming"]) if "roaming" in last else None
             self._condition = replace(condition, network=kind, metered=metered, roaming=roaming)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,6 @@ from mobile_app.host import ANDROID_APP, ANDROID_SERVICE, TERMUX, host
 from mobile_app.sensors.source import SensorMissing
 
 COLUMNS = ("level", "charging")
-ASK_EVERY_S = 15.0
 SUPPLIES = Path("/sys/class/power_supply")
 
 
@@ -58,31 +56,8 @@ READERS: dict[str, Callable[[], Battery | None]] = {
 }
 
 
-class _Newest:
-    """What was read last, and when: policies ask each turn, the device is asked every quarter of a minute."""
-
-    def __init__(self) -> None:
-        self.at = -ASK_EVERY_S
-        self.battery: Battery | None = None
-
-
-_newest = _Newest()
-
-
-def read_battery() -> Battery | None:
-    """The battery as last read; None where there is none or it cannot be had. Never raises, never waits."""
-    now = time.monotonic()
-    if now - _newest.at >= ASK_EVERY_S:
-        _newest.at = now
-        try:
-            _newest.battery = READERS.get(host(), linux_battery)()
-        except SensorMissing:
-            _newest.battery = None
-    return _newest.battery
-
-
 def ask_battery() -> Mapping[str, Any] | None:
-    """The same as a reading of the sensor `battery`."""
+    """A reading of the sensor `battery`; policies watch it like any other."""
     battery = READERS.get(host(), linux_battery)()
     if battery is None:
         raise SensorMissing("this machine tells of no battery", code="sensor-absent")

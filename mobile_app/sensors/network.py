@@ -5,17 +5,14 @@ A reading says what the system believes, not whether the gateway can be reached:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from mobile_app.host import ANDROID_APP, ANDROID_SERVICE, TERMUX, host
-from mobile_app.sensors.source import SensorMissing
 
 COLUMNS = ("lane", "metered", "roaming")
-ASK_EVERY_S = 15.0
 ROUTES = Path("/proc/net/route")
 INTERFACES = Path("/sys/class/net")
 ROUTE_UP = 0x1
@@ -72,29 +69,6 @@ READERS: dict[str, Callable[[], Network]] = {
 }
 
 
-class _Newest:
-    """What was read last, and when."""
-
-    def __init__(self) -> None:
-        self.at = -ASK_EVERY_S
-        self.network = UNKNOWN
-
-
-_newest = _Newest()
-
-
-def read_network() -> Network:
-    """The network as last read, at most a quarter of a minute ago. Never raises, never waits."""
-    now = time.monotonic()
-    if now - _newest.at >= ASK_EVERY_S:
-        _newest.at = now
-        try:
-            _newest.network = READERS.get(host(), linux_network)()
-        except SensorMissing:
-            _newest.network = UNKNOWN
-    return _newest.network
-
-
 def ask_network() -> Mapping[str, Any] | None:
-    """The same as a reading of the sensor `network`."""
+    """A reading of the sensor `network`; policies watch it like any other."""
     return asdict(READERS.get(host(), linux_network)())

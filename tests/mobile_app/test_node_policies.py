@@ -151,7 +151,7 @@ def test_uploads_wait_for_wifi_while_readings_go_on(bench, tmp_path, monkeypatch
 
     class Network(NothingHeld):
         def read(self, until_us: int) -> Samples:
-            return Samples(np.array([until_us]), {"kind": np.array([kind["kind"]])}, until_us)
+            return Samples(np.array([until_us]), {"lane": np.array([kind["kind"]])}, until_us)
 
     monkeypatch.setattr(
         "mobile_app.node.open_source",

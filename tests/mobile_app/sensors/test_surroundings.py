@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mobile_app import host as host_module
-from mobile_app.sensors import battery, network
+from mobile_app.sensors import network
 from mobile_app.sensors.battery import Battery, linux_battery
 from mobile_app.sensors.choose import available, open_source, parse_choices
 from mobile_app.sensors.network import Network, linux_network
@@ -62,21 +62,6 @@ def test_the_first_battery_with_a_number_counts(tmp_path: Path):
         for file, text in files.items():
             (tmp_path / name / file).write_text(text)
     assert linux_battery(tmp_path) == Battery(0.81, True)
-
-
-def test_policies_may_ask_all_the_time_and_never_see_an_error(monkeypatch: pytest.MonkeyPatch):
-    asked: list[int] = []
-
-    def refuse() -> Battery:
-        asked.append(1)
-        raise SensorMissing("no", code="sensor-refused")
-
-    monkeypatch.setattr(battery, "_newest", battery._Newest())
-    monkeypatch.setitem(battery.READERS, host_module.DESKTOP, refuse)
-    assert [battery.read_battery() for _ in range(5)] == [None] * 5
-    assert len(asked) == 1
-    monkeypatch.setattr(network, "_newest", network._Newest())
-    assert network.read_network() == network.read_network()
 
 
 def open_on_desktop(sensor: str, *choices: str):
