@@ -9,6 +9,7 @@ from shared.recovery.retention import Retention, kept, trims
 from shared.recovery.snapshots import Snapshots
 
 BASES_MIN = 2
+HISTORY_ENTRIES_MAX = 10_000  # manifest entries kept for reading back; opening needs only those after a summary
 
 
 def collect(log: ManifestLog, term: int, graph: JobGraph, snapshots: Snapshots, retention: Retention) -> int:
@@ -26,7 +27,16 @@ def collect(log: ManifestLog, term: int, graph: JobGraph, snapshots: Snapshots, 
     for name, epochs in answer.snapshots.items():
         for epoch in epochs:
             snapshots.collect(name, epoch)
+    forget_history(log)
     return delete_unnamed(log.store, log.state, term)
+
+
+def forget_history(log: ManifestLog, entries_max: int = HISTORY_ENTRIES_MAX) -> None:
+    """Delete manifest entries that two summaries cover, that were published, and that are many entries old."""
+    summaries = log.store.summaries()
+    published = int(log.store.note("published").get("n", 0))
+    if len(summaries) >= BASES_MIN:
+        log.store.remove_history(min(summaries[-BASES_MIN], published, log.state.n - entries_max))
 
 
 def log_offsets(manifest: Manifest) -> dict[str, int]:

@@ -20,6 +20,7 @@ from cloud_backend.spark import state
 from cloud_backend.spark.driver import JobManager, JobSettings, Runner
 from cloud_backend.spark.manifest import ManifestLog
 from cloud_backend.spark.publication import Publication
+from cloud_backend.spark.revert import revert
 from cloud_backend.spark.slots import Range
 from cloud_backend.spark.store import Store
 from cloud_backend.spark.undo import roll_back
@@ -121,6 +122,7 @@ class Schedule:
 
     def _round(self, driver: JobManager) -> JobManager:
         kinds = [self._kill_driver, self._lose_file, self._damage_file, self._undo, self._redivide, self._race]
+        kinds.append(self._take_back)
         if self.worker_faults and "troubled" in str(self.world.plan):
             kinds += [self._break_worker] * 3
         return self.chance.choice(kinds)(driver)
@@ -185,6 +187,24 @@ class Schedule:
             except UsageError as error:
                 if error.code != "rollback-beyond-horizon":
                     raise
+        driver.drain()
+        return driver
+
+    def _take_back(self, driver: JobManager) -> JobManager:
+        """A rollback, taken back after it has got some way."""
+        driver.drain()
+        vertex = self.chance.choice(driver.graph.order)
+        position = driver.manifest.position(vertex)
+        try:
+            answer = roll_back(driver.store.root, vertex, self.chance.randrange(max(0, position - 2), position))
+            for _ in range(self.chance.randrange(6)):
+                driver.step()
+            if answer.entry is not None:
+                said = revert(driver.store.root, answer.entry)
+                self.fired.append(f"rollback of {vertex} taken back by {said.how}")
+        except UsageError as error:
+            if error.code not in ("rollback-beyond-horizon", "undo-nothing"):
+                raise
         driver.drain()
         return driver
 

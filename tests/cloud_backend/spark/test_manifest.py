@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cloud_backend.spark.manifest import Fenced, Manifest, ManifestLog
+from cloud_backend.spark.collection import forget_history
+from cloud_backend.spark.manifest import SUMMARY_EVERY, Fenced, Manifest, ManifestLog
 from cloud_backend.spark.slots import Range, even_ranges
 from cloud_backend.spark.store import Store
 from shared.errors import BrokenInvariant, DamagedData
@@ -129,6 +130,18 @@ def test_a_torn_entry_is_reported_not_guessed(store: Store) -> None:
     (store.root / "manifest" / f"{log.state.n + 1:012d}.json").write_bytes(b'{"n": 3, "te')
     with pytest.raises(DamagedData, match=r"entry 3 is not whole.*\[manifest-damaged\]"):
         ManifestLog(store)
+
+
+def test_history_that_two_summaries_cover_is_forgotten_once_it_is_old(store: Store) -> None:
+    log, term = start(store, "a")
+    while log.state.n < 3 * SUMMARY_EVERY:
+        log.try_append("cut", term=term, epoch=log.state.last_cut + 1, starts={}, ends={}, frontiers={})
+    forget_history(log, entries_max=50)
+    assert len(store.entry_numbers()) == log.state.n  # nothing of it was published yet
+    store.put_note("published", {"n": log.state.n})
+    forget_history(log, entries_max=50)
+    assert store.entry_numbers()[0] == 2 * SUMMARY_EVERY
+    assert ManifestLog(store).state.last_cut == log.state.last_cut
 
 
 def test_a_full_disk_leaves_no_entry_and_no_leftover(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
