@@ -182,6 +182,7 @@ class Hand:
     # --- doing -------------------------------------------------------------------------------------------------------
 
     def tap(self, target: str | Widget) -> None:
+        self.frames(2)  # whatever was just put there has its place
         widget = self.find(target) if isinstance(target, str) else target
         self._bring_into_sight(widget)
         touch = UnitTestTouch(*widget.to_window(*widget.center))

@@ -147,8 +147,9 @@ def take(shot: Shot, scheme: str) -> dict[str, Any]:
                 hand.until(lambda: hand.app.view is not None, "a view")
             if hand.app.shell is not None:
                 hand.app.shell.go(shot.screen)
-            for text in filter(None, (shot.waits_for,)):
-                hand.until_text(text)
+            if shot.waits_for:
+                hand.until_text(shot.waits_for)
+            hand.settle(0.2)  # what is to be tapped has its place
             for act, text in shot.steps:
                 if act == "scroll":
                     hand.show_top(text)

@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
+import ctypes.util
+from typing import TYPE_CHECKING
+
 import pytest
 
-from tests.user_interface.phone import BACK_KEY, Bench, Hand, Window  # isort: skip  before all else of Kivy
 from mobile_app.preferences import Preferences, load_preferences
-from mobile_app.screens import PAGES
-from mobile_app.screens.controls import Field, IconButton, OnOff, Pressed
-from mobile_app.screens.look import look
 from mobile_app.service_link import ServiceRefused
 from mobile_app.theme import TOUCH
 from tests.user_interface import phone_world as world
 
-pytestmark = pytest.mark.ui
-TABS = [page.name for page in PAGES]
+if TYPE_CHECKING:
+    from tests.user_interface.phone import Bench, Hand
+
+pytestmark = [
+    pytest.mark.ui,
+    pytest.mark.skipif(
+        not ctypes.util.find_library("EGL"), reason="no libEGL; apt-get install libegl1 libgl1-mesa-dri"
+    ),
+]
+TABS = ["record", "live", "flow", "buffer", "results", "setup"]
+BACK_KEY = 27
+
+
+def bench_for(home, **options) -> Bench:
+    from tests.user_interface import phone  # opens a window, so not before a test that needs one runs
+
+    return phone.Bench(home, **options)
+
+
+def held(bench) -> Hand:
+    from tests.user_interface import phone
+
+    return phone.Hand(bench)
+
+
+def palette() -> str:
+    from mobile_app.screens.look import look
+
+    return look.palette.name
 
 
 @pytest.fixture
@@ -25,12 +51,12 @@ def home(tmp_path):
 
 def opened(home, view, *, full=True, **bench):
     """(service, hand) with the app open and its first view shown."""
-    return world.serving(home, world.Recorded(view, full=full)), Bench(home, **bench)
+    return world.serving(home, world.Recorded(view, full=full)), bench_for(home, **bench)
 
 
 def test_first_start_explains_itself_in_three_screens(tmp_path):
     serving, bench = opened(tmp_path, world.empty(), full=False)
-    with serving, Hand(bench) as hand:
+    with serving, held(bench) as hand:
         hand.tap("Next")
         hand.tap("Next")
         hand.tap("Back")
@@ -43,7 +69,7 @@ def test_first_start_explains_itself_in_three_screens(tmp_path):
 
 def test_every_screen_can_be_reached_and_shows_its_data(home):
     serving, bench = opened(home, world.ride())
-    with serving, Hand(bench) as hand:
+    with serving, held(bench) as hand:
         hand.until_text("Ride to the river")
         for tab, text in (("live", "100 Hz of 100 Hz"), ("flow", "In the cloud"), ("buffer", "readings wait for a receipt"),
                           ("results", "km per window"), ("setup", "https://gateway.example.org:8443"), ("record", "Mark this moment")):  # fmt: skip
@@ -57,7 +83,7 @@ def test_recording_starts_and_stops_with_one_button_and_is_marked(home):
     recording = view["recording"]
     view["recording"] = None
     serving, bench = opened(home, view)
-    with serving as service, Hand(bench) as hand:
+    with serving as service, held(bench) as hand:
         hand.until_text("Will be recorded")
         hand.type("Name this recording", "Ride to the river")
         hand.tap(hand.app.shell.current._button)
@@ -75,7 +101,7 @@ def test_recording_starts_and_stops_with_one_button_and_is_marked(home):
 
 def test_a_kept_recording_is_exported_renamed_and_deleted(home):
     serving, bench = opened(home, world.ride() | {"recording": None})
-    with serving as service, Hand(bench) as hand:
+    with serving as service, held(bench) as hand:
         hand.until_text("Tram 7 to the lake")
         hand.tap("Tram 7 to the lake")
         hand.tap("CSV")
@@ -97,7 +123,7 @@ def test_a_kept_recording_is_exported_renamed_and_deleted(home):
 
 def test_the_buffer_says_what_was_given_up_and_why_it_stopped(home):
     serving, bench = opened(home, world.trouble())
-    with serving as service, Hand(bench) as hand:
+    with serving as service, held(bench) as hand:
         hand.until(lambda: hand.app.view)
         hand.go("buffer")
         hand.until_text("210\u2009798")
@@ -116,7 +142,7 @@ def test_the_buffer_says_what_was_given_up_and_why_it_stopped(home):
 def test_a_missing_permission_is_a_reason_with_a_button(home):
     serving, bench = opened(home, world.ride())
     bench.denied = [{"name": "location in the background", "why": "without it gps stops with the screen", "how": "ask"}]
-    with serving, Hand(bench) as hand:
+    with serving, held(bench) as hand:
         hand.until(lambda: hand.app.view)
         hand.go("buffer")
         hand.tap("Health")
@@ -127,7 +153,7 @@ def test_a_missing_permission_is_a_reason_with_a_button(home):
 
 def test_results_are_a_chart_a_trace_and_a_list(home):
     serving, bench = opened(home, world.ride())
-    with serving, Hand(bench) as hand:
+    with serving, held(bench) as hand:
         hand.until(lambda: hand.app.view)
         hand.go("results")
         hand.until_text("km per window")
@@ -141,7 +167,7 @@ def test_results_are_a_chart_a_trace_and_a_list(home):
 
 def test_pairing_waits_for_the_person_to_compare_the_number(home):
     serving, bench = opened(home, world.empty(), full=False)
-    with serving as service, Hand(bench) as hand:
+    with serving as service, held(bench) as hand:
         hand.until(lambda: hand.app.view)
         hand.go("setup")
         hand.until_text("Paste the link")
@@ -158,7 +184,7 @@ def test_pairing_waits_for_the_person_to_compare_the_number(home):
 def test_a_link_from_the_phones_own_camera_opens_pairing(home):
     serving, bench = opened(home, world.empty(), full=False)
     bench.link = "resurge://gateway.example.org:8443/#code.key"
-    with serving, Hand(bench) as hand:
+    with serving, held(bench) as hand:
         hand.until_text("Is this the number on the other screen?")
         hand.tap("It differs")
         hand.until_text("Not paired; nothing was sent")
@@ -166,7 +192,7 @@ def test_a_link_from_the_phones_own_camera_opens_pairing(home):
 
 def test_consent_and_policies_are_told_to_the_service(home):
     serving, bench = opened(home, world.ride())
-    with serving as service, Hand(bench) as hand:
+    with serving as service, held(bench) as hand:
         hand.until(lambda: hand.app.view)
         hand.go("setup")
         hand.until_text("microphone")
@@ -184,7 +210,7 @@ def test_consent_and_policies_are_told_to_the_service(home):
 
 def test_a_refusal_is_said_with_its_code_and_the_switch_goes_back(home):
     serving, bench = opened(home, world.ride())
-    with serving as service, Hand(bench) as hand:
+    with serving as service, held(bench) as hand:
         service.refusals["consent"] = ServiceRefused("the permission is not given", code="sensor-permission")
         hand.until(lambda: hand.app.view)
         hand.go("setup")
@@ -196,8 +222,8 @@ def test_a_refusal_is_said_with_its_code_and_the_switch_goes_back(home):
 
 
 def test_without_a_service_every_screen_says_so_and_comes_back(home):
-    bench = Bench(home)
-    with Hand(bench) as hand:
+    bench = bench_for(home)
+    with held(bench) as hand:
         hand.until_text("The recorder is not running")
         for tab in TABS:
             hand.go(tab)
@@ -211,7 +237,7 @@ def test_without_a_service_every_screen_says_so_and_comes_back(home):
 
 def test_the_back_button_goes_home_before_it_leaves(home):
     serving, bench = opened(home, world.ride())
-    with serving, Hand(bench) as hand:
+    with serving, held(bench) as hand:
         hand.until(lambda: hand.app.view)
         hand.go("results")
         assert hand.app._key(None, BACK_KEY)
@@ -221,7 +247,7 @@ def test_the_back_button_goes_home_before_it_leaves(home):
 
 def test_a_paused_app_asks_nothing_until_it_is_back(home):
     serving, bench = opened(home, world.ride())
-    with serving, Hand(bench) as hand:
+    with serving, held(bench) as hand:
         hand.until(lambda: hand.app.view)
         assert hand.app.on_pause()
         asked = []
@@ -233,16 +259,16 @@ def test_a_paused_app_asks_nothing_until_it_is_back(home):
         hand.app.preferences.appearance = "system"
         hand.app.on_resume()
         assert asked
-        assert look.palette.name == "dark"
+        assert palette() == "dark"
 
 
 def test_appearance_and_text_size_change_at_once_and_are_kept(home):
     serving, bench = opened(home, world.ride())
-    with serving, Hand(bench) as hand:
+    with serving, held(bench) as hand:
         hand.until(lambda: hand.app.view)
         hand.go("setup")
         hand.tap("Dark")
-        hand.until(lambda: look.palette.name == "dark")
+        hand.until(lambda: palette() == "dark")
         assert hand.app.shell.current.name == "setup"
         hand.until_text("Text size")
         hand.tap("Largest")
@@ -254,33 +280,36 @@ def test_appearance_and_text_size_change_at_once_and_are_kept(home):
 
 def test_in_landscape_the_bar_stands_at_the_side(home):
     serving, bench = opened(home, world.ride())
-    size = Window.size
-    with serving, Hand(bench) as hand:
+    with serving, held(bench) as hand:
         hand.until(lambda: hand.app.view)
+        window = hand.app.shell.get_root_window()
+        size = window.size
         try:
-            Window.size = (915, 412)
+            window.size = (915, 412)
             hand.until(lambda: hand.app.shell._bar.height > hand.app.shell._bar.width, "the bar stands")
             for tab in TABS:
                 hand.go(tab)
         finally:
-            Window.size = size
+            window.size = size
             hand.until(lambda: hand.app.shell._bar.height < hand.app.shell._bar.width, "the bar lies")
 
 
 def test_system_bars_are_left_free(home):
     serving, bench = opened(home, world.ride(), insets=(0.0, 30.0, 0.0, 20.0))
-    with serving, Hand(bench) as hand:
+    with serving, held(bench) as hand:
         hand.until_text("Ride to the river")
         title, tab = hand.find("Record"), hand.app.shell.tabs["setup"]
-        assert title.to_window(0, title.top)[1] <= Window.height - 30
+        assert title.to_window(0, title.top)[1] <= hand.app.shell.height - 30
         assert tab.y >= 20
 
 
 @pytest.mark.parametrize("size", ["normal", "largest"])
 def test_no_text_overlaps_and_no_control_is_small(home, size):
+    from mobile_app.screens.controls import Field, IconButton, OnOff, Pressed
+
     Preferences(welcomed=True, appearance="light", text_size=size).save(home)
     serving, bench = opened(home, world.offline())
-    with serving, Hand(bench) as hand:
+    with serving, held(bench) as hand:
         hand.until(lambda: hand.app.view)
         for tab in TABS:
             hand.go(tab)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes.util
 
 import pytest
 
-from tests.user_interface.phone import Hand  # isort: skip  before all else of Kivy
 import resurge as rs
 from mobile_app.plans import Plans
 from mobile_app.platforms import Desktop
@@ -15,7 +15,12 @@ from mobile_app.service_link import ServiceClient
 from shared.plan.encoding import encode_plan
 from tests.user_interface import phone_world as world
 
-pytestmark = pytest.mark.ui
+pytestmark = [
+    pytest.mark.ui,
+    pytest.mark.skipif(
+        not ctypes.util.find_library("EGL"), reason="no libEGL; apt-get install libegl1 libgl1-mesa-dri"
+    ),
+]
 
 PROGRAM = """
 import resurge as rs
@@ -25,6 +30,8 @@ rs.sensor("gps", every="1s").sync("raw", batch=20, within="5s", contract=rs.loss
 
 @pytest.fixture(scope="module")
 def hand(tmp_path_factory):
+    from tests.user_interface.phone import Hand  # opens a window
+
     home = tmp_path_factory.mktemp("app")
     Preferences(welcomed=True, appearance="light").save(home)
     program = home / "program.py"
