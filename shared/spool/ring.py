@@ -73,6 +73,7 @@ class Spool:
         self._repair_superblock = not recovered.superblocks_whole
         self._damage = recovered.damage
         self._unsynced: set[tuple[EdgeId, int]] = set()
+        self._unsynced_tombstones: set[tuple[EdgeId, int]] = set()  # those among them, and some that were joined
 
     @classmethod
     def create(
@@ -396,7 +397,7 @@ class Spool:
                 trim_item(edge.edge, edge.kept, stable=True),
             )
         ]
-        for edge_number, lo in self._unsynced:
+        for edge_number, lo in self._unsynced_tombstones:
             entry = self._contents.edges[edge_number].get(lo)
             if isinstance(entry, Tombstone):
                 items.append(tombstone_item(entry))
@@ -405,7 +406,9 @@ class Spool:
 
     def _note_tombstone(self, joined: Tombstone) -> None:
         self._release_removed()
-        self._unsynced.add((joined.edge, joined.lo))
+        place = (joined.edge, joined.lo)
+        self._unsynced.add(place)
+        self._unsynced_tombstones.add(place)
         self._journal.add(tombstone_item(joined))
 
     def _forget(self, edge: EdgeId, through: int) -> None:
@@ -431,6 +434,7 @@ class Spool:
     def _settle(self) -> None:
         self._free.settle()
         self._unsynced.clear()
+        self._unsynced_tombstones.clear()
 
     def _index(self, generation: int) -> bytes:
         contents: Contents = self._contents
