@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping
 
 from mobile_app.readings import ObservedSource, Readings
-from mobile_app.sensors import choose
 from mobile_app.sensors.source import SensorMissing, Source
 
 EYE_S = 5.0  # a screen asks several times a second; when it is gone, so is its wish
@@ -28,12 +27,6 @@ EVERY_US_ELSE = 1_000_000
 
 def every_us(sensor: str) -> int:
     return EVERY_US.get(sensor, EVERY_US_ELSE)
-
-
-def offered() -> dict[str, str]:
-    """{sensor: empty, or why it is not to be had} of this device."""
-    available = getattr(choose, "available", None)
-    return dict(available()) if available is not None else {}
 
 
 class Capture:

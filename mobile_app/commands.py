@@ -16,13 +16,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
-from mobile_app.capture import every_us, offered
+from mobile_app.capture import every_us
 from mobile_app.diagnostics import write_diagnostics
 from mobile_app.erasure import cloud_has, erase
 from mobile_app.export import export
 from mobile_app.node import Node
 from mobile_app.pairing import Pairing
 from mobile_app.recordings import MARKERS
+from mobile_app.sensors.live import available
 from mobile_app.settings import change_policies, policies, recorded_sensors
 from mobile_app.view_state import plan_view
 from shared.errors import UsageError
@@ -171,7 +172,7 @@ class Commands:
             asked = sensors or recorded_sensors(node.settings) or node.recordable()
             missing = {
                 sensor: why
-                for sensor, why in offered().items()
+                for sensor, why in available().items()
                 if why and sensor in asked and sensor not in node.named_sensors
             }
             wanted = {sensor: every_us(sensor) for sensor in asked if sensor not in missing}
@@ -261,7 +262,7 @@ class Commands:
         return self._in_loop(write)
 
     def _sensors(self) -> dict[str, dict[str, Any]]:
-        found = {sensor: {"available": not why, "why": why} for sensor, why in offered().items()}
+        found = {sensor: {"available": not why, "why": why} for sensor, why in available().items()}
         node = self._node
         named = () if node is None else node.named_sensors
         return found | {sensor: {"available": True, "why": ""} for sensor in named}

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mobile_app.capture import Capture, offered
+from mobile_app.capture import Capture
 from mobile_app.clock import EventClock, boot_id, boot_time_us, open_clock, wall_time_us
 from mobile_app.computation import Computation
 from mobile_app.consent import Consents
@@ -35,6 +35,7 @@ from mobile_app.recorder import Recorder, spool_leftovers
 from mobile_app.recordings import Recordings
 from mobile_app.results import Results
 from mobile_app.sensors.choose import Choice, open_source
+from mobile_app.sensors.live import available
 from mobile_app.sensors.source import SensorMissing, Source
 from mobile_app.settings import Gateway, Settings
 from mobile_app.snapshots import Snapshots
@@ -322,6 +323,9 @@ class Node:
         self.sender.conditions(pacing_conditions(self._around.lane, self.decision.condition))
         if before.hold and not self.decision.hold:
             self.sender.hurry(now)
+        if self.decision.rebuild and not self.uplink.outstanding:
+            self._around.link.reset()
+            self.sender.hurry(now)
         if computation is None:
             return
         if self.decision.pause and not before.pause:
@@ -493,7 +497,7 @@ class Node:
 
     def recordable(self) -> list[str]:
         """Sensors that a recording takes when nobody names them: what was chosen by hand, or all there are."""
-        return sorted(self._around.sensors) or [sensor for sensor, why in offered().items() if not why]
+        return sorted(self._around.sensors) or [sensor for sensor, why in available().items() if not why]
 
     @property
     def named_sensors(self) -> list[str]:

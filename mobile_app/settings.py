@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from mobile_app.presence import Area
 from mobile_app.storage import read_json, write_durably
 from shared.errors import DamagedData, UsageError
 
@@ -49,6 +50,8 @@ class Settings:
     adaptive: bool = False  # read less often on a low battery, at rest and indoors
     recordings_mb: int = 1000  # space for named recordings
     free_mb: int = 100  # stop a recording when less than this is left on the device
+    area: str = ""  # the region's area, "lat, lon, metres"; empty: the device belongs to none
+    dwell_s: float = 60.0  # how long it has to stay inside before it registers
     record: str = ""  # what a recording reads, "gps, accelerometer"; empty: every sensor there is
 
 
@@ -97,6 +100,21 @@ def policies(settings: Settings) -> dict[str, Any]:
     return values | {"record": recorded_sensors(settings)}
 
 
+def area_of(settings: Settings) -> Area | None:
+    """The region's area, or None."""
+    if not settings.area.strip():
+        return None
+    try:
+        lat, lon, radius_m = (float(part) for part in settings.area.split(","))
+    except ValueError:
+        raise UsageError(
+            f"area {settings.area!r} is not three numbers; write latitude, longitude and metres", code="settings-value"
+        ) from None
+    if not (-90 <= lat <= 90 and -180 <= lon <= 180 and radius_m > 0):
+        raise UsageError(f"area {settings.area!r} is no place on earth", code="settings-value")
+    return Area(lat, lon, radius_m)
+
+
 def recorded_sensors(settings: Settings) -> list[str]:
     return [name.strip() for name in settings.record.split(",") if name.strip()]
 
@@ -116,6 +134,7 @@ def _checked(given: Mapping[str, Any]) -> Settings:
     settings = Settings(**given)
     if settings.spool_mb < 1 or settings.loss_window_s <= 0:
         raise UsageError("spool_mb is at least 1 and loss_window_s more than 0", code="settings-value")
+    area_of(settings)
     if not 0 <= settings.battery_floor <= 1 or settings.recordings_mb < 0 or settings.free_mb < 0:
         raise UsageError("battery_floor lies between 0 and 1; sizes are not negative", code="settings-value")
     return settings

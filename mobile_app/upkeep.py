@@ -22,9 +22,10 @@ from mobile_app.policy import (
     why_not_exchange,
     why_not_sample,
 )
+from mobile_app.presence import Presence, Rebuild
 from mobile_app.readings import Readings
 from mobile_app.sensors.source import Samples, SensorMissing, Source
-from mobile_app.settings import Settings
+from mobile_app.settings import Settings, area_of
 
 CONDITION_EVERY_US = 30_000_000
 OPEN_AGAIN_S = 60.0
@@ -56,6 +57,8 @@ class Decision:
     hold: str = ""  # a health code: leave the network alone
     shares: dict[str, float] = field(default_factory=dict)
     condition: DeviceCondition = field(default_factory=DeviceCondition)
+    region: str = ""  # outside, inside, registered; empty: there is no area
+    rebuild: bool = False  # the link should be built anew
 
 
 class Upkeep:
@@ -81,6 +84,7 @@ class Upkeep:
         self._condition = DeviceCondition()
         self._seen = -SEEN_EVERY_S
         self._floor_since: tuple[float, int] | None = None  # when, and the exchanges answered by then
+        self._presence: Presence | None = None
 
     def look(self, now: float, now_us: int, settings: Settings, facts: Facts) -> Decision:
         self._watch(now, now_us)
@@ -99,7 +103,28 @@ class Upkeep:
             self._seen = now
             self._health.seen()
         shares = sampling_shares(condition) if settings.adaptive else {}
-        return Decision(pause, hold, shares, condition)
+        region, rebuild = self._place(now, settings, facts)
+        return Decision(pause, hold, shares, condition, region, rebuild)
+
+    def _place(self, now: float, settings: Settings, facts: Facts) -> tuple[str, bool]:
+        """Where the device stands with its region, and whether to build its link anew."""
+        area = area_of(settings)
+        if area is None:
+            return "", False
+        presence = self._presence
+        if presence is None:
+            presence = self._presence = Presence(area, dwell_s=settings.dwell_s)
+        acts = presence.wake(now)
+        lat, lon, accuracy = (self._readings.latest("gps", name, 1) for name in ("lat", "lon", "accuracy"))
+        if len(lat) and np.isfinite(lat[0]) and np.isfinite(lon[0]):
+            known = len(accuracy) and np.isfinite(accuracy[0])
+            acts += presence.position(now, float(lat[0]), float(lon[0]), float(accuracy[0]) if known else 0.0)
+        if facts.disconnected:
+            acts += presence.link_lost(now)
+        else:
+            presence.link_rebuilt()
+        region = "registered" if presence.registered else "inside" if presence.inside else "outside"
+        return region, any(isinstance(act, Rebuild) for act in acts)
 
     def _may_report(self, now: float, facts: Facts) -> bool:
         """One exchange to say that this device is about to stop; then the network is left alone."""

@@ -114,6 +114,7 @@ def node_view(node: Node, around: Surroundings) -> dict[str, Any]:
         "policies": policies(node.settings),
         "battery": {"level": condition.battery, "charging": condition.charging},
         "lane": condition.network or around.lane,
+        "region": node.decision.region,
         "moving": condition.moving,
         "indoors": condition.indoors,
         "paused": node.decision.pause,
@@ -165,6 +166,8 @@ def status_for_fleet(view: dict[str, Any], refusal: str) -> dict[str, Any]:
         status["battery"] = round(100 * battery["level"])
     if battery["charging"] is not None:
         status["charging"] = battery["charging"]
+    if view["region"]:
+        status["region"] = view["region"]
     if view["paused"]:
         status["leaving"] = view["paused"]
     return status

@@ -91,7 +91,7 @@ class Fixed(NothingHeld):
 class World:
     def __init__(self, home: Path) -> None:
         self.wall_us = self.boot_us = 1_000_000_000
-        self.sources = {"battery": Fixed(level=0.5, charging=False), "network": Fixed(kind="wifi", metered=False)}
+        self.sources = {"battery": Fixed(level=0.5, charging=False), "network": Fixed(lane="wifi", metered=False)}
         self.health = Health(home, wall_us=lambda: self.wall_us, boot="one")
         self.readings = Readings()
         self.upkeep = Upkeep(
@@ -201,3 +201,26 @@ def test_adapting_is_the_persons_choice(world):
     world.sources["battery"].columns["level"] = 0.1
     assert world.look().shares == {}
     assert world.look(Settings(adaptive=True)).shares == {"*": 0.25, "gps": 0.25}
+
+
+@pytest.mark.covers("MS-5", "MS-32")
+def test_the_area_is_watched_through_the_positions_and_the_link(world):
+    settings = Settings(area="47.37, 8.54, 300", dwell_s=2.0)
+    gps = world.readings.watch("gps", Fixed(lat=47.3701, lon=8.5401, accuracy=5.0), 1_000_000)
+    assert world.look(settings).region == "outside"
+    gps.read(1)
+    assert world.look(settings).region == "inside"
+    assert [world.look(settings).region for _ in range(2)] == ["inside", "registered"]
+    world.now += 10
+    assert world.look(settings, disconnected=True).rebuild
+    attempts = [world.look(settings, disconnected=True) for _ in range(25)]
+    assert sum(decision.rebuild for decision in attempts) >= 2
+    assert "inside" in [decision.region for decision in attempts]  # no longer registered: it counted as departed
+    assert world.look(Settings()).region == ""
+
+
+@pytest.mark.parametrize("area", ["47.37", "a, b, c", "95, 8, 10", "47, 8, 0"])
+def test_an_area_that_is_none_is_refused(tmp_path, area):
+    (tmp_path / "settings.toml").write_text(f'area = "{area}"\n')
+    with pytest.raises(UsageError, match="settings-value"):
+        load_settings(tmp_path)
