@@ -154,7 +154,7 @@ def recovery_manifests(
                 for epoch, committed in lineage.commits.items()
                 if not committed.stale and not committed.state_files() & unusable
             }
-            if manifest.snapshot((vertex, range_), lineage.first - 1) is not None and lineage.first in manifest.cuts:
+            if _readable(manifest, graph, Step(vertex, range_, lineage.first)):  # it may start from nothing again
                 snapshots.add(lineage.first - 1)
             ran = [each.code for epoch, each in lineage.commits.items() if epoch <= lineage.position]
             found[physical_name((vertex, range_))] = VertexManifest(
