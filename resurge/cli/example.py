@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,36 +23,40 @@ def list_examples(as_json: Json = False) -> None:
     print(json.dumps({"examples": EXAMPLES}) if as_json else "\n".join(f"{k}  {v}" for k, v in EXAMPLES.items()))
 
 
+Name = Annotated[str, typer.Argument(help="which one; `resurge example list` names them")]
+Recording = Annotated[
+    Path | None,
+    typer.Option(help="People's recordings: GeoLife, GPX, Sensor Logger, phyphox (default: made-up people)."),
+]
+People = Annotated[int, typer.Option(min=1, max=50, help="How many made-up people.")]
+Hours = Annotated[float, typer.Option(min=1, max=14, help="How long a made-up day is, from eight o'clock.")]
+AtLeast = Annotated[int, typer.Option(min=2, help="Say nothing about places with fewer people.")]
+
+
 @app.command("run")
 def run_example(
-    name: Annotated[str, typer.Argument(help="which one; `resurge example list` names them")],
+    name: Name,
     *,
     length_s: Annotated[float, typer.Option("--for", min=20, metavar="S", help="Play it in this many seconds.")] = 60.0,
-    recording: Annotated[
-        Path | None,
-        typer.Option(help="People's recordings: GeoLife, GPX, Sensor Logger, phyphox (default: made-up people)."),
-    ] = None,
+    recording: Recording = None,
     outages: Annotated[
         Path | None, typer.Option(help="Who loses the network when (default: everyone, 20 minutes mid-trip).")
     ] = None,
     without_outages: Annotated[bool, typer.Option("--without-outages", help="A run without failures.")] = False,
-    people: Annotated[int, typer.Option(min=1, max=50, help="How many made-up people.")] = 3,
-    hours: Annotated[float, typer.Option(min=1, max=14, help="How long a made-up day is, from eight o'clock.")] = 3.0,
-    at_least: Annotated[int, typer.Option(min=2, help="Say nothing about places with fewer people.")] = 5,
+    people: People = 3,
+    hours: Hours = 3.0,
+    at_least: AtLeast = 5,
     home: Annotated[Path | None, typer.Option(help="An empty directory for everything (default: temporary).")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Of gateway and dashboard; 0: a free one.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Play an example; exits 1 if anything was lost or any answer differs from that of a run without failures."""
-    from shared.errors import UsageError
-
-    if name not in EXAMPLES:
-        raise UsageError(f"no example {name!r}; known: {', '.join(EXAMPLES)}", code="example-unknown")
-    from resurge.examples.trips.people import made_up_people, read_people
+    _check(name)
+    from resurge.examples.trips.people import gathered
     from resurge.examples.trips.play import play
     from resurge.examples.trips.schedule import DEFAULT
 
-    everyone = made_up_people(people, hours) if recording is None else read_people(recording)
+    everyone = gathered(recording, people, hours)
     schedule = "" if without_outages else DEFAULT if outages is None else outages.read_text(encoding="utf-8")
     directory = home or Path(tempfile.mkdtemp(prefix="resurge-trips-"))
     failed = True
@@ -67,12 +71,65 @@ def run_example(
             shutil.rmtree(directory, ignore_errors=True)
         elif home is None:
             print(f"Everything is in {directory}", file=sys.stderr)
-    if as_json:
-        print(json.dumps(outcome.as_json()))
-    else:
-        for title, figure in outcome.as_json().items():
-            print(f"{title.replace('_', ' '):<22} {figure}")
+    _report(outcome.as_json(), as_json)
     for problem in outcome.problems():
         print(f"resurge example: {problem} [example-account]", file=sys.stderr)
     if failed:
         raise typer.Exit(1)
+
+
+@app.command("recover")
+def recover_example(
+    name: Name,
+    *,
+    recording: Recording = None,
+    people: People = 6,
+    hours: Hours = 6.0,
+    at_least: AtLeast = 5,
+    as_json: Json = False,
+) -> None:
+    """Lose one hash range of the trips vertex while epochs go on: R, E and bytes, against full rollback."""
+    _check(name)
+    from cloud_backend.spark.session import LocalRunner
+    from resurge.examples.trips.people import gathered
+    from resurge.examples.trips.recovery import lose_a_range
+    from resurge.examples.trips.report import trips_plan
+
+    plan = trips_plan(recorded=True, at_least=at_least)
+    with tempfile.TemporaryDirectory(prefix="resurge-trips-") as directory:
+        found = lose_a_range(Path(directory), plan, gathered(recording, people, hours), LocalRunner(), epochs=16)
+    _report(found.as_json(), as_json)
+
+
+@app.command("move")
+def move_example(
+    name: Name,
+    *,
+    recording: Recording = None,
+    people: People = 3,
+    hours: Hours = 6.0,
+    at_least: AtLeast = 5,
+    as_json: Json = False,
+) -> None:
+    """Tell modes on the phone, or in the cloud, by moving one line: answers, bytes and modelled energy of both."""
+    _check(name)
+    from resurge.examples.trips.moving import compare
+    from resurge.examples.trips.people import gathered
+
+    with tempfile.TemporaryDirectory(prefix="resurge-trips-") as directory:
+        _report(compare(Path(directory), gathered(recording, people, hours), at_least=at_least), as_json)
+
+
+def _check(name: str) -> None:
+    from shared.errors import UsageError
+
+    if name not in EXAMPLES:
+        raise UsageError(f"no example {name!r}; known: {', '.join(EXAMPLES)}", code="example-unknown")
+
+
+def _report(values: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(values))
+        return
+    for title, figure in values.items():
+        print(f"{title.replace('_', ' '):<22} {json.dumps(figure) if isinstance(figure, dict) else figure}")

@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 
 from mobile_app.sensors.formats import load
-from mobile_app.sensors.itinerary import Itinerary
 from mobile_app.sensors.synthetic import Synthetic
 from shared.errors import UsageError
 from shared.stream.sources import SENSORS
@@ -141,7 +140,6 @@ def made_up_people(count: int, hours: float, *, every_s: int = 5) -> list[Person
     return people
 
 
-def true_modes(seed: int, time_us: np.ndarray, origin_us: int) -> list[str]:
-    """What a made-up person really did at these times."""
-    itinerary = Itinerary(seed)
-    return [itinerary.leg_at((time - origin_us) / SECOND).mode for time in time_us.tolist()]
+def gathered(recording: Path | None, count: int, hours: float) -> list[Person]:
+    """The people of a directory of recordings, or made-up ones."""
+    return made_up_people(count, hours) if recording is None else read_people(recording)
