@@ -20,6 +20,7 @@ from cloud_backend.dashboard.views.alerts import conditions
 from cloud_backend.dashboard.views.deletion import forget_derived
 from cloud_backend.log.erasure import Erased, erase, prepare
 from shared.errors import PeerError
+from shared.identity import DeviceId
 
 BEAT_S = 5.0
 WhenIdle = Callable[[Callable[[], object]], Awaitable[None]]
@@ -31,6 +32,7 @@ class Upkeep:
     def __init__(self, sources: Sources, when_idle: WhenIdle) -> None:
         self._sources = sources
         self._when_idle = when_idle
+        self._looked: dict[DeviceId, int] = {}  # up to which change the results of a deleted device are gone
         self._logger = logging.getLogger("resurge.upkeep")
 
     async def run(self) -> None:
@@ -65,8 +67,11 @@ class Upkeep:
 
     async def delete(self) -> None:
         """Carry out deletions that were asked for, and keep derived data of deleted devices from coming back."""
+        change = self._sources.results.change()
         for deletion in self._sources.roster.deletions():
-            await asyncio.to_thread(forget_derived, self._sources, deletion)
+            after = self._looked.get(deletion.device, 0)
+            await asyncio.to_thread(forget_derived, self._sources, deletion, after=after)
+            self._looked[deletion.device] = change
             if deletion.done_us is None:
                 await self._erase(deletion)
 

@@ -48,6 +48,13 @@ CREATE TABLE IF NOT EXISTS downlink_heads (device TEXT PRIMARY KEY, head INTEGER
 PRAGMA user_version = {FORMAT};
 """
 
+# Added since format 1 was first written; a version that does not know it ignores it.
+_LATER = "CREATE TABLE IF NOT EXISTS marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID"
+_LAST_CHANGE = (
+    "SELECT max(coalesce((SELECT max(change) FROM answers), 0),"
+    " coalesce((SELECT value FROM marks WHERE name = 'change'), 0))"
+)
+
 
 class Results:
     """Open the store at a path, creating it when it is not there. Safe to share between threads."""
@@ -71,6 +78,7 @@ class Results:
         if version == 0:
             # BEGIN IMMEDIATE: the job and the gateway may both be first.
             self._database.executescript(f"BEGIN IMMEDIATE;{SCHEMA}COMMIT;")
+        self._database.execute(_LATER)
 
     def close(self) -> None:
         with self._lock:
@@ -106,15 +114,31 @@ class Results:
     def forget_sink(self, sink: str) -> int:
         """Remove everything a sink said, here and on its way down; returns how many answers went."""
         with self._transaction() as database:
+            self._keep_change()
             database.execute("DELETE FROM downlinks WHERE sink = ?", (sink,))
             return database.execute("DELETE FROM answers WHERE sink = ?", (sink,)).rowcount
 
-    def forget_device(self, device: str) -> int:
-        """Remove every answer for or about a device, whose id is then its own or a part of its key."""
+    def forget_device(self, device: str, *, after: int = 0) -> int:
+        """Remove every answer after a change number that is for or about a device, whose id is then its own or a part
+        of its key; returns how many went. Costs what was answered since, and writes only if there is something."""
+        about = "change > ? AND (device = ? OR instr(key, ?) > 0)"
+        parameters = (after, device, json.dumps("s" + device, ensure_ascii=False))
+        if not self._read(f"SELECT 1 FROM answers WHERE {about} LIMIT 1", parameters):  # noqa: S608 - ours
+            return 0
         with self._transaction() as database:
+            self._keep_change()
             database.execute("DELETE FROM downlinks WHERE device = ?", (device,))
-            key = json.dumps("s" + device, ensure_ascii=False)
-            return database.execute("DELETE FROM answers WHERE device = ? OR instr(key, ?) > 0", (device, key)).rowcount
+            return database.execute(f"DELETE FROM answers WHERE {about}", parameters).rowcount  # noqa: S608 - ours
+
+    def change(self) -> int:
+        """The number of the last answer given."""
+        return int(self._read(_LAST_CHANGE)[0][0])
+
+    def _keep_change(self) -> None:
+        """Change numbers are never reused, also when the answer that had the highest is removed: whoever follows them
+        would miss the next one."""
+        (last,) = self._database.execute(_LAST_CHANGE).fetchone()
+        self._database.execute("INSERT OR REPLACE INTO marks VALUES ('change', ?)", (last,))
 
     def _is_news(self, row: ResultRow) -> bool:
         known = self._database.execute(
@@ -142,10 +166,10 @@ class Results:
         return [replace(each, revision=row.revision, retract=True) for each in inside if each.identity != row.identity]
 
     def _answer(self, row: ResultRow) -> None:
-        (change,) = self._database.execute("SELECT coalesce(max(change), 0) + 1 FROM answers").fetchone()
+        (last,) = self._database.execute(_LAST_CHANGE).fetchone()
         self._database.execute(
             "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*_stored(row), change),
+            (*_stored(row), last + 1),
         )
 
     def _send_down(self, row: ResultRow) -> None:
@@ -194,12 +218,19 @@ class Results:
         return [_row(row) for row in reversed(found)]
 
     def page(self, sink: str, *, before_us: int | None = None, limit: int = 100) -> list[ResultRow]:
-        """What a sink says now about windows that end before a time, newest first."""
+        """What a sink says now about windows that end before a time, newest first. A few more than the limit where
+        several windows end together: the end of the last row is where the next page goes on, so none may be cut off."""
+        order = "ORDER BY window_end_us DESC, window_start_us DESC, key DESC"
         found = self._read(
-            "SELECT * FROM answers WHERE sink = ? AND window_end_us < ? AND NOT retract"
-            " ORDER BY window_end_us DESC, window_start_us DESC, key DESC LIMIT ?",
+            f"SELECT * FROM answers WHERE sink = ? AND window_end_us < ? AND NOT retract {order} LIMIT ?",  # noqa: S608
             (sink, (1 << 63) - 1 if before_us is None else before_us, limit),
         )
+        if len(found) == limit:
+            found += self._read(
+                "SELECT * FROM answers WHERE sink = ? AND window_end_us = ? AND NOT retract"
+                f" AND (window_start_us, key) < (?, ?) {order}",
+                (sink, found[-1][3], found[-1][2], found[-1][1]),
+            )
         return [_row(row) for row in found]
 
     def changes(self, after: int, limit: int = 1000) -> tuple[int, list[ResultRow]]:

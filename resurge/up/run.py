@@ -141,8 +141,7 @@ class _Show:
             self.links[story.name] = self.stage.pairing_link(time.time_ns() // 1000)
             self.phones[story.name] = self.fleet.start(self.stage.phone(story, self.links[story.name]))
         self.began = time.monotonic()
-        self.audience.say(f"Dashboard  {self.stage.address}/")
-        self.audience.say(f"Signs you in, once  {self.stage.dashboard_link(time.time_ns() // 1000)}")
+        self.audience.say(f"Dashboard  {self.stage.dashboard_link(time.time_ns() // 1000)}  (signs you in, once)")
 
     def run(self) -> None:
         """Until the time is over or somebody asks to end; kills and restarts on the way."""

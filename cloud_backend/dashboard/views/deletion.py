@@ -12,11 +12,12 @@ from cloud_backend.coordinator.roster import Deletion
 from cloud_backend.dashboard.sources import Sources
 
 
-def forget_derived(sources: Sources, deletion: Deletion) -> int:
-    """Remove results and trail of a device that is still deleted; one that paired again has new ones."""
+def forget_derived(sources: Sources, deletion: Deletion, *, after: int = 0) -> int:
+    """Remove results after a change number, and the trail, of a device that is still deleted; one that paired again
+    has new ones."""
     entry = next((each for each in sources.roster.entries() if each.device == deletion.device), None)
     if entry is None or entry.incarnation > deletion.incarnation:
         return 0
     with sources.history.lock:
         sources.history.trails.forget(deletion.device.hex())
-    return sources.results.forget_device(deletion.device.hex())
+    return sources.results.forget_device(deletion.device.hex(), after=after)

@@ -22,7 +22,7 @@ def rows(sources: Sources, sink: str, *, exact: bool, before_us: int | None = No
     check_sink(sources, sink)
     hidden = frozenset() if exact else hidden_columns(sources, sink)
     found = sources.results.page(sink, before_us=before_us, limit=limit)
-    more = len(found) == limit
+    more = len(found) >= limit
     return {
         "sink": sink,
         "rows": [row_shown(row, exact=exact, hidden=hidden) for row in found],

@@ -210,3 +210,37 @@ def test_a_session_retracts_those_it_has_grown_over_and_no_other(results):
     }
     assert results.publish(2, [grown], sessions={"my_trips"}) == 0
     assert results.publish(1, first, sessions={"my_trips"}) == 0
+
+
+def test_what_a_sink_or_a_device_said_can_be_removed_and_no_change_number_comes_twice(results):
+    results.publish(1, [row(0), row(1, device=OTHER)])
+    assert results.change() == 2
+    assert results.forget_device(OTHER) == 1
+    assert results.downlink(OTHER, 0) == []
+    assert results.change() == 2
+    results.publish(2, [row(2)])
+    assert results.changes(2)[0] == 3  # whoever had followed up to 2 gets it
+    assert results.forget_device(OTHER) == 0
+    assert results.forget_device(PHONE, after=2) == 1
+    assert results.forget_sink("my_trips") == 1
+    assert results.current() == []
+
+
+def test_a_page_of_a_sink_goes_on_where_the_last_one_ended(results):
+    results.publish(1, [row(window) for window in range(5)])
+    first = results.page("my_trips", limit=2)
+    assert [each.window_start_us for each in first] == [240, 180]
+    assert [each.window_start_us for each in results.page("my_trips", before_us=first[-1].window_end_us)] == [
+        120,
+        60,
+        0,
+    ]
+
+
+def test_windows_that_end_together_are_never_cut_apart(results):
+    results.publish(1, [row(window, device=f"{number:032x}") for window in range(3) for number in range(4)])
+    seen, before = [], None
+    while found := results.page("my_trips", before_us=before, limit=2):
+        seen += [(each.window_start_us, each.device) for each in found]
+        before = found[-1].window_end_us
+    assert len(seen) == len(set(seen)) == 12
