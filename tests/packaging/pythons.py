@@ -25,7 +25,7 @@ MIRROR = "https://deb.debian.org/debian/"
 SUITES = ("sid", "forky")
 # Dependencies that only configure a system, or hold no library.
 NOT_NEEDED = {"media-types", "netbase", "tzdata", "debconf", "readline-common", "libc-bin", "libc-gconv-modules-extra"}
-RUNNING = ("numpy", "requests", "cryptography", "pyzmq", "typer", "rich")
+RUNNING = ("numpy", "requests", "cryptography", "pyzmq", "plyer", "typer", "rich")
 TESTING = ("pytest", "pytest-timeout", "hypothesis", "trustme")
 TRIPLES = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 LOADERS = {"amd64": "ld-linux-x86-64.so.2", "arm64": "ld-linux-aarch64.so.1"}
@@ -102,6 +102,12 @@ def unpack_debian(folder: Path, architecture: str, version: str = PHONE) -> Path
     return root
 
 
+def _has(folder: Path, packages: tuple[str, ...]) -> bool:
+    """Whether an earlier run put exactly these there."""
+    kept = folder / "done"
+    return kept.is_file() and kept.read_text() == " ".join(packages)
+
+
 def _install(command: list[str], *packages: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pip", *command, "-q", "--disable-pip-version-check", *packages],
@@ -124,10 +130,10 @@ def phones_version(folder: Path) -> Interpreter:
     )
     started.chmod(0o755)
     made = folder / f"venv-{PHONE}"
-    if not (made / "done").is_file():
+    if not _has(made, RUNNING + TESTING):
         subprocess.run([str(started), "-m", "venv", "--clear", "--without-pip", str(made)], check=True)
         _install(["--python", str(made / "bin" / "python"), "install"], *RUNNING, *TESTING)
-        (made / "done").touch()
+        (made / "done").write_text(" ".join(RUNNING + TESTING))
     return Interpreter([str(made / "bin" / "python")], _version([str(made / "bin" / "python")]), {})
 
 
@@ -144,10 +150,10 @@ def newest_here(folder: Path) -> Interpreter:
         if done.stdout.strip() != "True":
             continue
         made = folder / f"venv-{_version([candidate])}"
-        if not (made / "done").is_file():
+        if not _has(made, RUNNING + TESTING):
             subprocess.run([candidate, "-m", "venv", "--clear", "--without-pip", str(made)], check=True)
             _install(["--python", str(made / "bin" / "python"), "install"], *RUNNING, *TESTING)
-            (made / "done").touch()
+            (made / "done").write_text(" ".join(RUNNING + TESTING))
         return Interpreter([str(made / "bin" / "python")], _version([candidate]), {})
     raise NotToBeHad("no Python 3.13 or newer is on the path or under pyenv")
 
@@ -159,14 +165,14 @@ def on_arm(folder: Path) -> Interpreter:
         raise NotToBeHad("qemu-aarch64-static is not installed (Debian: qemu-user-static)")
     root = unpack_debian(folder, "arm64")
     site = folder / f"site-arm64-{PHONE}"
-    if not (site / "done").is_file():
+    if not _has(site, RUNNING):
         platforms = [
             f"--platform=manylinux{tag}_aarch64" for tag in ("2014", "_2_17", "_2_26", "_2_27", "_2_28", "_2_34")
         ]
         _install(
             ["install", "--target", str(site), "--only-binary=:all:", "--python-version", PHONE, *platforms], *RUNNING
         )
-        (site / "done").touch()
+        (site / "done").write_text(" ".join(RUNNING))
     libraries = root / "usr" / "lib" / TRIPLES["arm64"]
     paths = ":".join(str(path) for path in (libraries, *site.glob("*.libs")))
     # Debian's root has usr/lib only; the loader is looked for under /lib.
