@@ -220,15 +220,15 @@ class Results:
     def page(self, sink: str, *, before_us: int | None = None, limit: int = 100) -> list[ResultRow]:
         """What a sink says now about windows that end before a time, newest first. A few more than the limit where
         several windows end together: the end of the last row is where the next page goes on, so none may be cut off."""
-        order = "ORDER BY window_end_us DESC, window_start_us DESC, key DESC"
         found = self._read(
-            f"SELECT * FROM answers WHERE sink = ? AND window_end_us < ? AND NOT retract {order} LIMIT ?",  # noqa: S608
+            "SELECT * FROM answers WHERE sink = ? AND window_end_us < ? AND NOT retract"
+            " ORDER BY window_end_us DESC, window_start_us DESC, key DESC LIMIT ?",
             (sink, (1 << 63) - 1 if before_us is None else before_us, limit),
         )
         if len(found) == limit:
             found += self._read(
                 "SELECT * FROM answers WHERE sink = ? AND window_end_us = ? AND NOT retract"
-                f" AND (window_start_us, key) < (?, ?) {order}",
+                " AND (window_start_us, key) < (?, ?) ORDER BY window_start_us DESC, key DESC",
                 (sink, found[-1][3], found[-1][2], found[-1][1]),
             )
         return [_row(row) for row in found]

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from cloud_backend.results.store import Results
+from resurge.cli.asking import Api
 from resurge.up.stage import free_port
 from tests.processes.node_processes import wait_until
 
@@ -135,3 +137,30 @@ def test_a_minute_without_kills_adds_up_too(tmp_path, phones):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     check(json.loads(done.stdout.splitlines()[-1]), outages=5)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+def test_a_query_submitted_while_it_runs_has_results_before_it_ends(tmp_path):
+    home = tmp_path / "home"
+    errors = (tmp_path / "stderr.txt").open("w")
+    player = subprocess.Popen(
+        command("--for", "90", "--json", "--home", str(home)),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        text=True,
+    )
+    wait_until(lambda: "Spark is ready" in (tmp_path / "stderr.txt").read_text() or player.poll() is not None, "Spark")
+    api = Api(home / "gateway")
+    sql = "SELECT device, count(*) AS n FROM gps GROUP BY TUMBLE(5 SECONDS), device"
+    assert api.post("/queries", {"name": "counted", "sql": sql})["wanted"] == "running"
+    printed, _ = player.communicate()
+    errors.close()
+    assert player.returncode == 0, (tmp_path / "stderr.txt").read_text()
+    assert json.loads(printed.splitlines()[-1])["results"] > 0
+    results = Results(home / "results.sqlite")
+    counted = results.latest("counted")
+    results.close()
+    assert counted
+    assert all(row.device == "" and row.values["n"] > 0 for row in counted)
