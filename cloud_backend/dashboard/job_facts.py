@@ -10,6 +10,7 @@ from typing import Any
 
 from cloud_backend.spark.facts import job_facts
 from cloud_backend.spark.lease import Lease
+from cloud_backend.spark.store import Store
 from shared.errors import ResurgeError
 
 FRESH_S = 1.0
@@ -56,7 +57,7 @@ def _facts(store: Path) -> dict[str, Any]:
 
 def _alive(store: Path) -> bool:
     """Whether a driver holds the lease: that ends without anybody writing anything."""
-    return Lease(store / "lease.json", owner="", duration_s=0, now=time.time).holder() is not None
+    return Lease(Store(store), owner="", duration_s=0, now=time.time).holder() is not None
 
 
 def _stamp(store: Path) -> tuple[int, int]:
