@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,14 +20,18 @@ from mobile_app.headless import RunOptions, run
 from mobile_app.sensors.choose import parse_choices
 from mobile_app.storage import write_durably
 
-STORY = "story.json"
+STORY, READY = "story.json", "ready"
 SECOND = 1_000_000
 
 
 def main() -> None:
     home = Path(sys.argv[1])
     story: dict[str, Any] = json.loads((home / STORY).read_bytes())
-    speed, begin_us = story["speed"], story["begin_boot_us"]
+    (home / READY).touch()
+    begin = Path(story["begin"])
+    while not begin.exists():  # until every phone is this far: starting takes long on a busy machine
+        time.sleep(0.05)
+    speed, begin_us = story["speed"], int(begin.read_text())
     if not (home / "clock.json").exists():
         anchor = Anchor(
             boot_id=boot_id(), at_boot_us=begin_us, at_wall_us=wall_time_us() + begin_us - boot_time_us(),
@@ -34,17 +39,28 @@ def main() -> None:
         )  # fmt: skip
         write_durably(home / "clock.json", json.dumps(asdict(anchor)).encode())
     began_s = (begin_us - boot_time_us()) / SECOND
-    spans = []
-    for start_us, end_us in story["outages"]:
-        start_s = began_s + (start_us - story["base_us"]) / SECOND / speed
-        spans.append(f"{max(0.0, start_s):.3f}+{(end_us - start_us) / SECOND / speed:.3f}")
     account = run(
         RunOptions(
-            home=home, link=story["link"], sensors=parse_choices(story["sensors"]), outages=",".join(spans),
+            home=home, link=story["link"], sensors=parse_choices(story["sensors"]), outages=spans_of(story, began_s, speed),
             speed=speed, say=_say,
         )
     )  # fmt: skip
     _say(json.dumps(account | {"ended_at": time.time()}))
+
+
+def spans_of(story: Mapping[str, Any], began_s: float, speed: float) -> str:
+    """The outages as `resurge node` takes them, in seconds from now on; event time begins in `began_s` seconds."""
+    spans: list[str] = []
+    reached_s = 0.0
+    for start_us, end_us in story["outages"]:
+        start_s, end_s = (
+            round(began_s + (at_us - story["base_us"]) / SECOND / speed, 3) for at_us in (start_us, end_us)
+        )
+        start_s = max(reached_s, start_s)
+        if end_s > start_s:
+            spans.append(f"{start_s:.3f}+{end_s - start_s:.3f}")
+            reached_s = end_s + 0.001  # so that rounding never makes two overlap
+    return ",".join(spans)
 
 
 def _say(line: str) -> None:

@@ -25,14 +25,15 @@ from mobile_app.results import Results as PhoneResults
 from mobile_app.spools import spool_cipher
 from resurge.examples.trips import operators, report
 from resurge.examples.trips.people import DAY, SECOND, Person
-from resurge.examples.trips.phone import STORY
+from resurge.examples.trips.phone import READY, STORY
 from resurge.examples.trips.schedule import DEFAULT, Outage, outages_of
 from resurge.up.account import Account, count, open_spool
 from resurge.up.processes import Fleet, Process, python, wait_until
 from resurge.up.stage import Stage, make_stage
 from shared.errors import UsageError
 
-LEAD_S = 4.0  # for processes to start before event time begins to pass, and 1 s more for each phone
+LEAD_S = 1.0  # from the moment every phone is ready to the moment event time begins to pass
+READY_S = 120.0
 AFTER_MIDNIGHT_US = 2 * 3_600 * SECOND
 RETURN_S = 60.0  # for Spark's last answers to come back to the phones
 DRAIN_S = 300.0
@@ -127,6 +128,7 @@ class _Run:
         self.phones: list[Process] = []
         self.begin_boot_us = self.base_us = 0
         self.late: list[str] = []
+        self._begin = stage.home / "begin"
 
     def start(self, people: Sequence[Person], outages: Mapping[str, list[Outage]], base_us: int) -> None:
         self.say(f"gateway and dashboard  {self.stage.address}/")
@@ -136,7 +138,6 @@ class _Run:
         self.fleet.start(self.spark)
         wait_until(lambda: '"ready": true' in self.spark.tail(), what="Spark", timeout_s=180.0, processes=[self.spark])
         self.base_us = base_us
-        self.begin_boot_us = boot_time_us() + round((LEAD_S + len(people)) * SECOND)
         for person in people:
             self._prepare(person, outages[person.name])
             home = self.stage.phone_home(person.name)
@@ -145,6 +146,13 @@ class _Run:
                 self.stage.home / "output" / f"{person.name}.txt",
             )  # fmt: skip
             self.phones.append(self.fleet.start(process))
+        ready = [self.stage.phone_home(person.name) / READY for person in people]
+        wait_until(lambda: all(path.exists() for path in ready), what="every phone", timeout_s=READY_S,
+                   processes=self.phones)  # fmt: skip
+        self.begin_boot_us = boot_time_us() + round(LEAD_S * SECOND)
+        begin = self._begin.with_suffix(".new")
+        begin.write_text(str(self.begin_boot_us))
+        begin.replace(self._begin)
         self.say(f"{len(people)} phones, {self.stage.speed:.0f} event seconds per second")
 
     def _prepare(self, person: Person, outages: Sequence[Outage]) -> None:
@@ -159,7 +167,7 @@ class _Run:
             sensors.append(f"{sensor}=recording:{path}")
         story = {
             "link": self.stage.pairing_link(time.time_ns() // 1000), "sensors": sensors, "speed": self.stage.speed,
-            "begin_boot_us": self.begin_boot_us, "base_us": self.base_us, "origin_us": person.start_us,
+            "begin": str(self._begin), "base_us": self.base_us, "origin_us": person.start_us,
             "outages": [[outage.start_us, outage.end_us] for outage in outages],
         }  # fmt: skip
         (home / STORY).write_text(json.dumps(story))

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from cloud_backend.results.rows import ResultRow
+from mobile_app.outages import parse_outages
 from resurge.examples.trips.people import DAY, WEEK, made_up_people, read_people
+from resurge.examples.trips.phone import spans_of
 from resurge.examples.trips.schedule import MINUTE, Outage, outages_of
 from shared.errors import UsageError
 
@@ -103,3 +105,11 @@ def test_a_line_that_is_no_outage_is_named():
     for line in ("ann", "ann yesterday 20", "ann mid-trip x"):
         with pytest.raises(UsageError, match="example-outages"):
             outages_of(line, "ann", [])
+
+
+def test_outages_of_a_phone_that_starts_late_never_overlap():
+    story = {"base_us": 0, "outages": [[0, 60 * MINUTE], [60 * MINUTE, 80 * MINUTE], [90 * MINUTE, 91 * MINUTE]]}
+    text = spans_of(story, began_s=-1.0, speed=1800.0)
+    parse_outages(text)
+    assert text.count("+") == 3
+    assert spans_of(story, began_s=-4.0, speed=1800.0) == ""
