@@ -41,8 +41,8 @@ def main() -> None:
     began_s = (begin_us - boot_time_us()) / SECOND
     account = run(
         RunOptions(
-            home=home, link=story["link"], sensors=parse_choices(story["sensors"]), outages=spans_of(story, began_s, speed),
-            speed=speed, say=_say,
+            home=home, link=story["link"], sensors=parse_choices(story["sensors"]),
+            outages=spans_of(story, began_s, speed), speed=speed, say=_say,
         )
     )  # fmt: skip
     _say(json.dumps(account | {"ended_at": time.time()}))
