@@ -184,7 +184,12 @@ class Commands:
         return self._in_loop(start)
 
     def _stop_recording(self) -> dict[str, Any]:
-        return self._in_loop(lambda node: node.recordings.stop(node.clock.now_us()))
+        def end(node: Node) -> dict[str, Any]:
+            if node.recordings.running is not None:
+                node.catch_up()  # the last moments belong to it
+            return node.recordings.stop(node.clock.now_us())
+
+        return self._in_loop(end)
 
     def _marker(self, label: str = "") -> dict[str, Any]:
         def mark(node: Node) -> dict[str, Any]:

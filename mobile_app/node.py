@@ -276,6 +276,11 @@ class Node:
             self._next_publish = now + self._pace(PUBLISH_S, PUBLISH_S_MIN)
             self.publish()
 
+    def catch_up(self) -> None:
+        """Read everything up to this moment, between two turns."""
+        if not self.decision.pause:
+            self._read(time.monotonic())
+
     def _pace(self, seconds: float, least_s: float) -> float:
         return least_s if self.watched else max(least_s, seconds / self._around.speed)
 
@@ -361,7 +366,9 @@ class Node:
 
     def _facts(self) -> Facts:
         undecided = self.undecided()
-        missing = dict(self.capture.missing)
+        running = self.recordings.running
+        recorded = () if running is None else running.about.sensors  # what is only looked at is nobody's trouble
+        missing = {sensor: why for sensor, why in self.capture.missing.items() if sensor in recorded}
         if self.computation is not None:
             troubles, plan = self.computation.troubles(), self.computation.plan
             missing |= {name: why for name, why in troubles.items() if self.may_read(plan, name)}
