@@ -21,7 +21,9 @@ def run(
     home: Home = DEFAULT_HOME,
     link: Annotated[str, typer.Option(help="Enrolment link from `resurge device pair`; used once.")] = "",
     program: Annotated[Path | None, typer.Option(help="A stream program, when no gateway sends a plan.")] = None,
-    sensor: Annotated[list[str] | None, typer.Option(help="NAME=live, NAME=synthetic:SEED or NAME=recording:FILE.")] = None,
+    sensor: Annotated[
+        list[str] | None, typer.Option(help="NAME=live, NAME=synthetic:SEED or NAME=recording:FILE.")
+    ] = None,
     outages: Annotated[str, typer.Option(help="10+8,30+12 (seconds), random:SEED, or a file of such spans.")] = "",
     relay: Annotated[str, typer.Option(help="tcp://HOST:PORT of a relay, if there is no way to the gateway.")] = "",
     speed: Annotated[float, typer.Option(help="Seconds of event time per second of the run.")] = 1.0,
