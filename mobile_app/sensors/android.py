@@ -111,7 +111,7 @@ class AndroidSensor:
         if self._ring is None:
             return
         arrived_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        events = np.frombuffer(bytes(self._ring.drain()), dtype=self._record)
+        events = np.frombuffer(self._ring.drain().tostring(), dtype=self._record)
         for stamp, values in zip(events["stamp"].tolist(), events["values"].tolist(), strict=True):
             self._arrivals.append(self._base.boot_us(stamp, arrived_ns), self._row(values))
 
