@@ -28,7 +28,7 @@ DAY = 86_400 * SECOND
 WEEK = 7 * DAY
 MONDAY = 4 * DAY  # 1970-01-05
 DATED = 365 * DAY  # what lies before that has no date
-UNDATED_WEEK = MONDAY + 2000 * WEEK  # for when nobody's recording has one
+UNDATED_WEEK = MONDAY + 2817 * WEEK  # from 2024-01-01, when nobody's recording has a date
 FILES = {"location": "gps", "gps": "gps", "accelerometer": "accelerometer", "accelerometeruncalibrated": ""}
 ACCELEROMETER_US = 100_000  # as often as the program reads it; a recording at 50 Hz is thinned to that
 
