@@ -64,7 +64,7 @@ class Outcome:
             "digest": self.digest, "failure_free_digest": self.failure_free_digest, **self.account.as_json(),
             "trips": self.trips, "people": self.people, "results": dict(self.rows), "results_on_phones": self.on_phones,
             "outages": sum(map(len, self.outages.values())), "outages_felt": self.outages_felt,
-            "outage_minutes": sum((o.end_us - o.start_us) / SECOND / 60 for one in self.outages.values() for o in one),
+            "outage_minutes": round(sum(o.end_us - o.start_us for one in self.outages.values() for o in one) / SECOND / 60),
             "bytes_sent": self.bytes_sent, "speed": round(self.speed, 1), "seconds": round(self.seconds, 1),
         }  # fmt: skip
 
