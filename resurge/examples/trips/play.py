@@ -60,11 +60,12 @@ class Outcome:
         return self.rows.get("my_trips", 0)
 
     def as_json(self) -> dict[str, Any]:
+        without_us = sum(outage.end_us - outage.start_us for one in self.outages.values() for outage in one)
         return {
             "digest": self.digest, "failure_free_digest": self.failure_free_digest, **self.account.as_json(),
             "trips": self.trips, "people": self.people, "results": dict(self.rows), "results_on_phones": self.on_phones,
             "outages": sum(map(len, self.outages.values())), "outages_felt": self.outages_felt,
-            "outage_minutes": round(sum(o.end_us - o.start_us for one in self.outages.values() for o in one) / SECOND / 60),
+            "outage_minutes": round(without_us / SECOND / 60),
             "bytes_sent": self.bytes_sent, "speed": round(self.speed, 1), "seconds": round(self.seconds, 1),
         }  # fmt: skip
 
