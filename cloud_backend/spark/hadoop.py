@@ -1,7 +1,7 @@
 """A store on any file system that Hadoop knows, through Hadoop's own client in a JVM.
 
 The jars are there wherever pyspark is, executors included. The driver's process has a JVM already; an executor's Python
-worker, or a tool such as `resurge job`, starts a small one of its own on first use (about a second, then it stays).
+worker, or a tool such as `resurge job`, starts a small one of its own on first use (2 s of CPU time, then it stays).
 
 Put-if-absent is what a store stands or falls with, and file systems differ in how they give it:
 
