@@ -190,16 +190,11 @@ class NatsFleet:
 class Device:
     """One enrolled device of ours, with its session kept over rounds."""
 
-    def __init__(self, port: int, home: Path) -> None:
-        from cloud_backend.coordinator.roster import Roster
-
-        key = bytes.fromhex(json.loads((home / "gateway.json").read_text())["key"])
+    def __init__(self, port: int, key: bytes, code: bytes) -> None:
         keys = Keys(os.urandom(32), key)
         self._port = port
         self.device = device_id(keys.public_key)
-        roster = Roster(home / "roster.sqlite")
-        request = EnrolmentRequest(roster.new_code(time.time_ns() // 1000), keys.public_key, "bench")
-        roster.close()
+        request = EnrolmentRequest(code, keys.public_key, "bench")
         request = replace(request, signature=keys.sign(request.signed(key)))
         answer = json.loads(_post(port, "/v1/enrol", request.encode(), "application/json"))
         self._session = DeviceSession(keys, self.device, answer["incarnation"])
@@ -238,16 +233,30 @@ class Device:
 
 
 class OurFleet:
-    def __init__(self, port: int, payload: bytes, home: Path) -> None:
-        self._port, self._payload, self._home = port, payload, home
+    """Enrolled once; `payload` may be changed between two rounds."""
+
+    def __init__(self, port: int, home: Path) -> None:
+        self._port, self._home = port, home
         self._devices: list[Device] = []
+        self.payload = b""
 
     async def connect(self, devices: int, exchanges: int) -> list[tuple[Send, Callable[[], None]]]:
-        while len(self._devices) < devices:
-            self._devices.append(Device(self._port, self._home))
+        if not self._devices:
+            self._devices = self._enrol(devices)
         for device in self._devices:
-            device.prepare(exchanges, self._payload)
+            device.prepare(exchanges, self.payload)
         return [await device.connect() for device in self._devices]
+
+    def _enrol(self, devices: int) -> list[Device]:
+        from cloud_backend.coordinator.roster import Roster
+
+        key = bytes.fromhex(json.loads((self._home / "gateway.json").read_text())["key"])
+        roster = Roster(self._home / "roster.sqlite")
+        try:
+            codes = [roster.new_code(time.time_ns() // 1000) for _ in range(devices)]
+        finally:
+            roster.close()
+        return [Device(self._port, key, code) for code in codes]
 
 
 def _post(port: int, path: str, body: bytes, content_type: str) -> bytes:

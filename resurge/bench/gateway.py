@@ -40,15 +40,33 @@ WORDS = {
     "mosquitto": "mosquitto QoS 1 (no sync before its acknowledgement)",
 }
 KEEPS_BARE_SPEED = 0.95
+OURS = ("gateway", "gateway_asgi", "gateway_bare")
 # A part of the exchanges is long enough to know the rate of the slow ones.
 SHARE = {"fastapi_each": 4, "fastapi_sqlite": 4, "gateway_asgi": 2, "gateway_bare": 2}
 
 
 def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
+    with ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="resurge-bench-", dir=_scratch())))
+        ours = {kind: OurFleet(_server(stack, kind, work), work / kind) for kind in OURS}
+        checks, figures = _compare(ours, rounds, quick)
+    checks.append(_bombs())
+    return {
+        "bench": "gateway",
+        "checks": checks,
+        "figures": figures,
+        "rounds": 2 if quick else rounds,
+        "absent": [name for name in ("nats", "mosquitto") if name not in figures["1 KB"]],
+        "versions": _versions(),
+    }
+
+
+def _compare(fleets: dict[str, OurFleet], rounds: int, quick: bool) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Ours, enrolled once, against the peers, started anew for each size."""
     checks: list[dict[str, Any]] = []
     figures: dict[str, Any] = {}
     for label, (size, exchanges) in SIZES.items():
-        measured = _measure(os.urandom(size), 10 if quick else exchanges, 2 if quick else rounds)
+        measured = _measure(fleets, os.urandom(size), 10 if quick else exchanges, 2 if quick else rounds)
         ours = measured["gateway"]
         figures[label] = {
             name: {
@@ -62,15 +80,7 @@ def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
                 checks.append(_check(f"{label} x {DEVICES}: ours / {WORDS[peer]}", ours, measured[peer], goal))
         name = f"{label} x {DEVICES}: the ASGI route inside FastAPI / the same route bare"
         checks.append(_check(name, measured["gateway_asgi"], measured["gateway_bare"], KEEPS_BARE_SPEED))
-    checks.append(_bombs())
-    return {
-        "bench": "gateway",
-        "checks": checks,
-        "figures": figures,
-        "rounds": 2 if quick else rounds,
-        "absent": [name for name in ("nats", "mosquitto") if name not in figures["1 KB"]],
-        "versions": _versions(),
-    }
+    return checks, figures
 
 
 def _bombs() -> dict[str, Any]:
@@ -94,14 +104,15 @@ def _check(name: str, ours: list[tuple[float, float]], peer: list[tuple[float, f
     return {"name": name, "value": round(ratio, 3), "goal": f">= {goal}", "ok": ratio >= goal}
 
 
-def _measure(payload: bytes, exchanges: int, rounds: int) -> dict[str, list[tuple[float, float]]]:
+def _measure(
+    ours: dict[str, OurFleet], payload: bytes, exchanges: int, rounds: int
+) -> dict[str, list[tuple[float, float]]]:
     """Every contender once per round, in turn; the first round warms up and is not counted."""
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="resurge-bench-", dir=_scratch())))
-        fleets: dict[str, Any] = {}
-        for kind in ("gateway", "gateway_asgi", "gateway_bare"):
-            port = _server(stack, kind, work)
-            fleets[kind] = OurFleet(port, payload, work / kind)
+        fleets: dict[str, Any] = dict(ours)
+        for fleet in ours.values():
+            fleet.payload = payload
         for kind in ("fastapi_each", "fastapi_sqlite"):
             fleets[kind] = HttpFleet(_server(stack, kind, work), payload)
         fleets["raw_group"] = RawFleet(_server(stack, "raw_group", work), payload)
