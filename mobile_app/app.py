@@ -81,6 +81,7 @@ class ResurgeApp(App):
 
     def on_stop(self) -> None:
         Window.unbind(on_keyboard=self._key, size=self._read_insets)
+        Metrics.fontscale = self._fontscale  # the next app in this process starts from the phone's own text size
         self.calls.close()
         self.around.close()
 
