@@ -138,6 +138,7 @@ def build(directory: Path, *, now_us: int = NOW_US, hours: float = 24.0) -> Morn
     _mishaps(sources, store, manager, now_us)
     for phone in phones:
         _tell(roster, phone, now_us)
+    sources.history.follow()
     return Morning(sources, app_of(sources), phones, manager)
 
 

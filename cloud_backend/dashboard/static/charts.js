@@ -5,6 +5,7 @@ const HISTORY_S_MIN = 60;
 const LANE_HEIGHT = 92;
 const LANE_HEIGHT_MANY = 58; // more than three lanes must fit beside the results
 const SERIES = 6;
+const WINDOWS_SHOWN = 60; // of a sink, the newest; more make a thicket of six lines
 
 const root = document.documentElement;
 const colour = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
@@ -174,7 +175,7 @@ export class ResultLines {
 
   // lines: [{label, points: Map(second -> value)}]
   show(lines, column) {
-    const ends = [...new Set(lines.flatMap((line) => [...line.points.keys()]))].sort((a, b) => a - b);
+    const ends = [...new Set(lines.flatMap((line) => [...line.points.keys()]))].sort((a, b) => a - b).slice(-WINDOWS_SHOWN);
     const data = [ends, ...lines.map((line) => ends.map((end) => line.points.get(end) ?? null))];
     const shape = JSON.stringify([column, lines.map((line) => line.label)]);
     if (shape !== this.shape) {
