@@ -52,9 +52,10 @@ class EdgeBatcher:
             return
         if self.shift is None:
             self.shift = self.next - batch.lo
-        self.hold(
-            replace(batch, seq=batch.seq + self.shift, lo=batch.lo + self.shift, hi=batch.hi + self.shift), now_us
-        )
+        if self.shift:
+            shift = self.shift
+            batch = replace(batch, seq=batch.seq + shift, lo=batch.lo + shift, hi=batch.hi + shift)
+        self.hold(batch, now_us)
 
     def resume(self, shift: int | None, frontier_us: int) -> None:
         """Go on where a snapshot left off, with the same pipeline state behind it."""

@@ -56,6 +56,7 @@ class Computation:
         self.plan = plan
         self.fragment: Fragment = device_fragment(plan)
         self.missing: dict[str, str] = {}
+        self.taken = 0  # readings and results since the start, in all
         self._open_source = open_source
         self._kept_origins: Mapping[str, int] = {}
         self._pipeline = Pipeline(self.fragment, device=device)
@@ -135,6 +136,7 @@ class Computation:
         outputs: list[tuple[str, Batch]] = []
         for name, results in self._returned.items():
             if (came := results.read(self._reached_us)) is not None:
+                self.taken += 1
                 outputs += self._serve(self._pipeline.push(name, came))
         frontier_us = until_us
         for name, rows in self._appended.items():
@@ -160,6 +162,7 @@ class Computation:
         batch = Batch.of(schema, columns, samples.time_us, lo=reading.next, frontier_us=frontier_us)
         reading.next = batch.hi
         reading.readings += len(samples)
+        self.taken += len(samples)
         return self._pipeline.push(name, batch)
 
     def _serve(self, outputs: list[tuple[str, Batch]]) -> list[tuple[str, Batch]]:

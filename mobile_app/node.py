@@ -213,7 +213,8 @@ class Node:
             raise
         recorder = Recorder(
             computation, self.spool, self.sender, self._snapshots,
-            loss_window_s=self._around.settings.loss_window_s, speed=self._around.speed,
+            loss_window_s=self._around.settings.loss_window_s,
+            turn_s=max(TURN_S_MIN, TURN_S / self._around.speed), speed=self._around.speed,
         )  # fmt: skip
         if snapshot is not None and resumed:
             recorder.resume(snapshot)

@@ -22,7 +22,7 @@ MICROSECONDS = 1_000_000
 GATHER_S = 0.5
 # A snapshot repeats the rows of open batches. Beyond this many bytes it is cheaper to close such a batch early: its
 # rows are written once, compressed, and it still waits for its exchange as long as it would have waited here.
-REPEATED_BYTES_MAX = 32 * 1024
+REPEATED_BYTES_MAX = 28 * 1024
 
 
 class Recorder:
@@ -36,14 +36,16 @@ class Recorder:
         snapshots: Snapshots,
         *,
         loss_window_s: float,
+        turn_s: float = 0.0,
         speed: float = 1.0,
     ) -> None:
+        """`turn_s`: how old a reading may be when it is taken; it is part of the window."""
         self._computation = computation
         self._digest = computation.digest()
         self._spool = spool
         self._sender = sender
         self._snapshots = snapshots
-        self._loss_window_us = round(loss_window_s * MICROSECONDS)
+        self._loss_window_us = round(max(loss_window_s / 2, loss_window_s - turn_s) * MICROSECONDS)
         self._read_until_us = 0
         self._readings = 0
         self._changed_at_us: int | None = None  # since when readings are in memory only
@@ -81,10 +83,9 @@ class Recorder:
     def take(self, outputs: Iterable[tuple[str, Batch]], *, read_until_us: int, now: float) -> None:
         """Take what came out of reading the sensors up to read_until_us."""
         now_us = round(now * MICROSECONDS)
-        readings = sum(self._computation.origins().values())
-        if readings != self._readings and self._changed_at_us is None:
+        if self._computation.taken != self._readings and self._changed_at_us is None:
             self._changed_at_us = now_us
-        self._readings = readings
+        self._readings = self._computation.taken
         for name, batch in outputs:
             if name in self.batchers:
                 self.batchers[name].add(batch, now_us)

@@ -73,7 +73,7 @@ def shaped(samples: Samples, schema: Schema) -> dict[str, np.ndarray]:
     columns: dict[str, np.ndarray] = {}
     for field in schema:
         if field.name in samples.columns:
-            columns[field.name] = np.asarray(samples.columns[field.name]).astype(dtype(field.kind))
+            columns[field.name] = np.asarray(samples.columns[field.name]).astype(dtype(field.kind), copy=False)
         elif field.kind in ("float32", "float64"):
             columns[field.name] = np.full(len(samples), np.nan, dtype=field.kind)
         else:

@@ -53,6 +53,10 @@ class Windows:
     def digest(self) -> str:
         return "windows of seven"
 
+    @property
+    def taken(self) -> int:
+        return self.reading
+
     def origins(self) -> dict[str, int]:
         return {"reading": self.reading}
 
