@@ -77,7 +77,6 @@ def test_every_screen_can_be_reached_and_shows_its_data(home):
             hand.until_text(text)
 
 
-@pytest.mark.covers("SO-10")
 def test_recording_starts_and_stops_with_one_button_and_is_marked(home):
     view = world.ride()
     recording = view["recording"]

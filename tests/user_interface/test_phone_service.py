@@ -43,7 +43,6 @@ def hand(tmp_path_factory):
         yield opened
 
 
-@pytest.mark.covers("SO-10")
 def test_a_recording_is_made_marked_kept_and_exported_with_no_server_at_all(hand):
     hand.go("record")
     hand.until_text("Stays on this phone")
