@@ -47,7 +47,7 @@ def _counts() -> object:
 
 
 def _await(condition: Callable[[], bool], jobs: JobsRunner) -> None:
-    for _ in range(6000):
+    for _ in range(15_000):  # five minutes: a busy machine must not fail it
         if condition():
             return
         time.sleep(0.02)

@@ -26,7 +26,7 @@ def counts_plan() -> Plan:
 
 
 def await_(condition: Callable[[], bool]) -> None:
-    for _ in range(3000):
+    for _ in range(18_000):  # three minutes: a busy machine must not fail it
         if condition():
             return
         time.sleep(0.01)
