@@ -125,7 +125,7 @@ class PosixFiles:
     def names(self, directory: str) -> list[str]:
         try:
             return sorted(entry.name for entry in (self.root / directory).iterdir() if entry.name[0] != ".")
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def remove(self, path: str) -> None:

@@ -35,7 +35,7 @@ from cloud_backend.spark.driver import JobManager, JobSettings, Runner
 from cloud_backend.spark.log_use import LogUse, Use
 from cloud_backend.spark.manifest import Fenced, ManifestLog
 from cloud_backend.spark.store import Store
-from shared.errors import UsageError
+from shared.errors import ResurgeError, UsageError
 from shared.plan.encoding import decode_plan, encode_plan
 from shared.plan.graph import Plan
 
@@ -238,7 +238,10 @@ class JobsRunner:
     def _use_of(self, name: str) -> Use:
         """What a job that is not running needs of the log: its place in it, or all of it before its first epoch."""
         store = Store(self.directory.store(name))
-        offsets = log_offsets(ManifestLog(store).state) if store.exists() else {}
+        try:
+            offsets = log_offsets(ManifestLog(store).state) if store.exists() else {}
+        except (OSError, ResurgeError):  # its own thread will say what is wrong; until then it holds the whole log
+            offsets = {}
         return Use(offsets.get("0", Reader(self._log_dir).start), None)
 
 

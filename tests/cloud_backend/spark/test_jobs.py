@@ -101,7 +101,7 @@ def test_a_job_that_fails_harms_no_other_and_is_tried_again(world: World) -> Non
     (jobs.directory.root / "broken" / "store").write_text("not a directory")
     jobs.follow()
     await_(lambda: jobs.status()["broken"]["state"] == "failed")
-    assert "FileExistsError" in jobs.status()["broken"]["error"]
+    assert "NotADirectoryError" in jobs.status()["broken"]["error"]
     await_(lambda: len(world.results.latest("trips")) == 18)
     (jobs.directory.root / "broken" / "store").unlink()
     jobs.follow()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloud_backend.spark.slots import SLOTS, Range, covers_all, demand_inside, even_ranges, slot_of_text, slots_of
@@ -24,6 +24,7 @@ FROZEN_TEXT = [753, 868, 307, 448, 195, 860]
 FROZEN_NUMBERS = [718, 966, 758, 674]
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(), max_size=30))
 def test_a_text_key_has_the_same_slot_alone_and_in_any_company(texts: list[str]) -> None:
     together = slots_of({"k": np.array(texts, TEXT)}, ("k",), len(texts)).tolist()
