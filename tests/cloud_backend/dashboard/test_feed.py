@@ -65,9 +65,7 @@ def test_a_large_fleet_is_shown_worst_first_and_bounded(world):
     names = [Contact(f"{number:032x}", f"phone-{number:03}") for number in range(100)]
     world.arrive(NOW_S - 1, 3)
     contacts = [*names, Contact(world.phone.device.hex(), "tram-07", NOW_S * 1_000_000)]
-    feed = Feed(
-        log=world.log, results=world.results, contacts=lambda: contacts, clock_us=lambda: NOW_S * 1_000_000
-    )
+    feed = Feed(log=world.log, results=world.results, contacts=lambda: contacts, clock_us=lambda: NOW_S * 1_000_000)
     view = feed.overview()
     assert view["phones_count"] == 101
     assert view["phones_connected"] == 1
