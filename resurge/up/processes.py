@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -43,7 +43,7 @@ class Process:
 
     def start(self) -> None:
         self.output.parent.mkdir(parents=True, exist_ok=True)
-        with self.output.open("ab") as output:
+        with self.output.open("ab") as output, _signals_held():
             self._running = _launch(self.command, output, os.environ | self.environment)
 
     def exit_code(self) -> int | None:
@@ -155,12 +155,25 @@ def _launch(command: Sequence[str], output: IO[bytes], environment: dict[str, st
         stderr=subprocess.STDOUT,
         env=environment,
         start_new_session=True,
-        preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - started before any thread
+        preexec_fn=_in_child,  # noqa: PLW1509 - started before any thread
     )
 
 
-def _end_with_parent() -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """Let a request to end wait until a process is started and known. Right after a fork Python runs callbacks whose
+    exceptions it ignores: a handler that raises there would have asked in vain."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _in_child() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _await_group(pid: int, timeout_s: float) -> None:
