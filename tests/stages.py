@@ -23,6 +23,7 @@ RECORDINGS_ABSENT = "recordings absent"
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 # The whole product, which mostly waits for Spark, beside its parts, which mostly wait for each other.
 PRODUCT = ["tests/processes/test_up.py", "tests/processes/test_up_processes.py"]
+NODES = ["tests/processes/test_node.py", "tests/processes/test_node_failures.py"]
 SIDE_BY_SIDE = {"processes"}
 STAGES: dict[str, tuple[int, list[list[str]]]] = {
     "install": (240, [["make", "--no-print-directory", "setup"]]),
@@ -41,7 +42,7 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
             [
                 *PYTEST,
                 "-n",
-                "2",
+                "4",  # many of them wait: for sockets, timers, child processes
                 "-m",
                 UNIT,
                 "--ignore=tests/architecture",
@@ -63,7 +64,8 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
         120,
         [
             [*PYTEST, "-m", "not soak", *PRODUCT],
-            [*PYTEST, "-m", "not soak", "tests/processes", *(f"--ignore={path}" for path in PRODUCT)],
+            [*PYTEST, "-m", "not soak", *NODES],
+            [*PYTEST, "-m", "not soak", "tests/processes", *(f"--ignore={path}" for path in (*PRODUCT, *NODES))],
         ],
     ),
     "ui": (180, [[*PYTEST, "-m", "ui and not soak", "tests/user_interface"]]),

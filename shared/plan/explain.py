@@ -31,7 +31,7 @@ def _node_line(node: Node) -> str:
     return (
         f"{node.id:>3}  {describe_operator(node.operator)}"
         + (f"  <- {reads}" if reads else "")
-        + f"   [{_place(node)}]"
+        + (f"   [{_place(node)}]" if node.line.line else "")
     )
 
 

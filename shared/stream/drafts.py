@@ -131,11 +131,12 @@ def located(verb: Callable[Given, Made]) -> Callable[Given, Made]:
 
 
 def user_line() -> SourceLine:
-    """The innermost line of the call stack that is not ours."""
+    """The innermost line of the call stack that is neither ours nor Python's own; "?" where a query came as text."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
-        if not module.startswith(_OURS) or module.startswith(_EXAMPLES):
+        ours = module.startswith(_OURS) and not module.startswith(_EXAMPLES)
+        if not ours and module.partition(".")[0] not in sys.stdlib_module_names:
             text = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).strip()
             return SourceLine(PurePath(frame.f_code.co_filename).name, frame.f_lineno, text[:200])
         frame = frame.f_back

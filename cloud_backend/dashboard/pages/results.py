@@ -78,6 +78,7 @@ def _one(site: Site, sink: str, before: int | None, person: Person) -> dict[str,
     names = list(dict.fromkeys(name for row in rows for name in row["values"]))
     windowed = any(row["window_start_us"] != row["window_end_us"] for row in rows)
     numeric = [name for name in names if any(_is_number(row["values"].get(name)) for row in rows)]
+    numeric.sort(key=lambda name: name.endswith(("lat", "lon")))  # places have the map; the chart opens on a value
     return {
         "sink": sink, "rows": rows, "names": names, "numeric": numeric, "windowed": windowed, "before": before,
         "older": found["before_us"], "has_places": _has_places(rows), "device_names": site.device_names(),

@@ -106,13 +106,14 @@ async function show() {
 
 function showLabels(library, map, labels, places) {
   for (const { properties, geometry } of places) {
-    let label = labels.get(properties.id);
+    const key = `${properties.id} ${properties.name}`; // a sink's places may share an id
+    let label = labels.get(key);
     if (!label) {
       const element = document.createElement("span");
       element.className = "map-label";
       element.textContent = properties.name;
       label = new library.Marker({ element, anchor: "left", offset: [12, 0] }).setLngLat(geometry.coordinates).addTo(map);
-      labels.set(properties.id, label);
+      labels.set(key, label);
     }
     label.getElement().classList.toggle("stale", properties.stale);
     label.setLngLat(geometry.coordinates);
