@@ -23,8 +23,9 @@ RECORDINGS_ABSENT = "recordings absent"
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 # The whole product, which mostly waits for Spark, beside its parts, which mostly wait for each other.
 PRODUCT = ["tests/processes/test_up.py", "tests/processes/test_up_processes.py"]
+PHONE = ["tests/user_interface/test_phone_screens.py", "tests/user_interface/test_phone_service.py"]
 NODES = ["tests/processes/test_node.py", "tests/processes/test_node_failures.py"]
-SIDE_BY_SIDE = {"processes"}
+SIDE_BY_SIDE = {"processes", "ui"}
 STAGES: dict[str, tuple[int, list[list[str]]]] = {
     "install": (240, [["make", "--no-print-directory", "setup"]]),
     "check": (
@@ -68,7 +69,13 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
             [*PYTEST, "-m", "not soak", "tests/processes", *(f"--ignore={path}" for path in (*PRODUCT, *NODES))],
         ],
     ),
-    "ui": (180, [[*PYTEST, "-m", "ui and not soak", "tests/user_interface"]]),
+    "ui": (
+        180,
+        [
+            [*PYTEST, "-m", "ui and not soak", *PHONE],
+            [*PYTEST, "-m", "ui and not soak", "tests/user_interface", *(f"--ignore={path}" for path in PHONE)],
+        ],
+    ),
 }
 SOAK = [
     [PYTHON, "-m", "tests.simulation.run", "--seeds", "2000", "--json"],

@@ -1,6 +1,6 @@
 """What a service tells in the states a picture shows, recorded; served through the real socket to the real app.
 
-The shapes are the node's own (tests/user_interface/test_phone_data.py compares them with a running node); the values
+The shapes are the node's own (tests/user_interface/test_phone_service.py compares them with a running node); the values
 are of a morning's bicycle ride, everything a function of a fixed clock.
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 
 from mobile_app.health import REMEDIES
 from mobile_app.service_link import ServiceRefused, ServiceServer
+from mobile_app.view_state import KEY_PROTECTION
 
 SECOND = 1_000_000
 NOW_US = 1_794_816_000 * SECOND + 431 * SECOND  # a fixed morning
@@ -30,7 +31,7 @@ def ride() -> dict[str, Any]:
         "motion": {"produced": 1_204_400, "delivered": 1_203_800, "spooled": 600, "ledgered": 0, "batches": 2, "bytes": 9_204},
     }  # fmt: skip
     return {
-        "name": "Ines' phone", "device": "8f2a61c09b7d4e35a1c0ffee5ca1ab1e", "running": True,
+        "name": "My phone", "device": "8f2a61c09b7d4e35a1c0ffee5ca1ab1e", "running": True,
         "produced": 1_252_712, "delivered": 1_251_860, "spooled": 852, "ledgered": 0, "results": 58,
         "exchanges": 1_406, "failures": 31, "bytes_sent": 18_734_112, "disconnections": 6, "incarnation": 1,
         "gateway": "https://gateway.example.org:8443", "connected": True, "why_not": "", "time_us": NOW_US,
@@ -44,7 +45,7 @@ def ride() -> dict[str, Any]:
         "spool": {"capacity_bytes": 52_428_800, "used_bytes": 13_114, "batches": 7, "oldest_s": 41.0,
                   "full_in_s": 93_600.0, "ledger": {}, "damage": 0},
         "loss_window_s": 5.0, "encrypted_at_rest": True,
-        "key_protection": "the device key is in the Android key store and never leaves it",
+        "key_protection": KEY_PROTECTION,
         "recording": {
             "id": "20261116-075300-1", "name": "Ride to the river", "started_us": NOW_US - 727 * SECOND,
             "sensors": ["accelerometer", "gps", "barometer"],
@@ -58,8 +59,8 @@ def ride() -> dict[str, Any]:
         "consents": {"accelerometer": True, "gps": True, "barometer": True, "microphone": False, "light": None},
         "last_receipt_us": NOW_US - 12 * SECOND, "goes_first": ["motion", "trips"],
         "policies": {"wifi_only": False, "metered": True, "roaming": False, "battery_floor": 0.15, "adaptive": True,
-                     "recordings_mb": 1000, "free_mb": 200, "name": "Ines' phone", "record": ["accelerometer", "gps", "barometer"]},
-        "battery": {"level": 0.71, "charging": False}, "lane": "cellular", "paused": "", "pairing": None, "moving": True, "indoors": False, "held": "", "health": [],
+                     "recordings_mb": 1000, "free_mb": 200, "name": "My phone", "record": ["accelerometer", "gps", "barometer"]},
+        "battery": {"level": 0.71, "charging": False}, "lane": "cellular", "region": "", "paused": "", "pairing": None, "moving": True, "indoors": False, "held": "", "health": [],
     }  # fmt: skip
 
 

@@ -117,7 +117,7 @@ def test_every_control_can_be_reached_by_keyboard(browser, address):
     page, _ = opened(browser, address)
     page.locator("#results canvas").wait_for()
     reached = set()
-    for _step in range(8):
+    for _step in range(20):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.id || document.activeElement.className"))
     assert {"skip", "brand", "results-sink", "results-column", "scroll"} <= reached
