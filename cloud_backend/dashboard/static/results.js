@@ -13,7 +13,7 @@ function show() {
     points: new Map(points.filter((point) => typeof point[column.value] === "number").map((point) => [point.at, point[column.value]])),
   }));
   lines.show(shown, column.value);
-  document.getElementById("chart-note").textContent = view.hidden ? `${view.hidden} more keys are in the table and the exports.` : "";
+  document.getElementById("chart-note").textContent = view.hidden ? `${view.hidden === 1 ? "1 more key is" : `${view.hidden} more keys are`} in the table and the exports.` : "";
 }
 
 async function refresh() {
