@@ -42,7 +42,7 @@ def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
         for rows, goal in sizes:
             checks.append(_epochs(root / str(rows), session, runner, rows, rounds, goal, figures))
         checks += _deltas(root / "deltas", rounds, 20_000 if quick else 1_100_000, figures)
-        checks += _rollbacks(root / "rollback", runner, rounds, 4_000 if quick else 60_000, figures)
+        checks += _rollbacks(root / "rollback", runner, rounds, 4_000 if quick else 100_000, figures)
     session.stop()
     return {
         "bench": "spark", "checks": checks, "figures": figures, "rounds": rounds,
