@@ -23,6 +23,9 @@ RECORDINGS_ABSENT = "recordings absent"
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 # The whole product, which mostly waits for Spark, beside its parts, which mostly wait for each other.
 PRODUCT = ["tests/processes/test_up.py", "tests/processes/test_up_processes.py"]
+# Units that belong to what another stage is about, and would make the units' own stage too long.
+JOBS = ["tests/cloud_backend/spark", "tests/conformance"]
+CRASHES = ["tests/cloud_backend/log/test_crashes.py", "tests/shared/spool/test_crash_images.py"]
 PHONE = ["tests/user_interface/test_phone_screens.py", "tests/user_interface/test_phone_service.py"]
 NODES = ["tests/processes/test_node.py", "tests/processes/test_node_failures.py"]
 SIDE_BY_SIDE = {"processes", "ui"}
@@ -50,6 +53,7 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
                 "--ignore=tests/simulation",
                 "--ignore=tests/spark",
                 "--ignore=tests/processes",
+                *(f"--ignore={path}" for path in (*JOBS, *CRASHES)),
             ]
         ],
     ),
@@ -57,10 +61,10 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
         120,
         [
             [PYTHON, "-m", "tests.simulation.run", "--seeds", "500", "--json"],
-            [*PYTEST, "-n", "2", "-m", "not soak", "tests/simulation"],
+            [*PYTEST, "-n", "2", "-m", "not soak", "tests/simulation", *CRASHES],
         ],
     ),
-    "spark": (240, [[*PYTEST, "-m", "not soak", "tests/spark"]]),
+    "spark": (240, [[*PYTEST, "-m", "not soak", "tests/spark"], [*PYTEST, "-n", "2", "-m", UNIT, *JOBS]]),
     "processes": (
         120,
         [
