@@ -183,8 +183,6 @@ def _result_row(row: dict[str, Any]) -> Widget:
     values = "  ·  ".join(f"{name}\u00a0{_shown(name, value)}" for name, value in row["values"].items())
     marks = Row(gap=6, size_hint_x=None)
     marks.bind(minimum_width=marks.setter("width"))
-    if row["revision"] > 1:
-        marks.add_widget(Chip(f"corrected {row['revision'] - 1}x", fill="tint", colour="on_tint"))
     if not row["complete"]:
         marks.add_widget(Chip("incomplete", fill="warn_tint", colour="warn"))
     head = Row(Text(_span(row), bold=True, one_line=True), marks, gap=8, height_min=26)

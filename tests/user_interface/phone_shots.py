@@ -74,7 +74,7 @@ SCREENS = (
     Shot("results-data", "results", "ride", ("km per window", "latest", "30 windows, 3 of them incomplete (lighter)"),
          waits_for="shake"),
     Shot("results-trace", "results", "ride", ("The way",), (("tap", "Trace"),), waits_for="shake"),
-    Shot("results-list", "results", "ride", ("corrected 1x", "incomplete"), (("tap", "List"),), waits_for="shake"),
+    Shot("results-list", "results", "ride", ("incomplete",), (("tap", "List"),), waits_for="shake"),
     Shot("results-empty", "results", "empty", ("Results come from a gateway",)),
     Shot("results-offline", "results", "offline", ("Offline", "km per window"), waits_for="shake"),
     Shot("results-error", "results", "gone", ("The recorder is not running",)),

@@ -161,7 +161,7 @@ def test_results_are_a_chart_a_trace_and_a_list(home):
         hand.tap("Trace")
         hand.until_text("30 places")
         hand.tap("List")
-        hand.until_text("corrected 1x")
+        hand.until_text("incomplete")
 
 
 def test_pairing_waits_for_the_person_to_compare_the_number(home):
