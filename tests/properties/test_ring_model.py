@@ -45,7 +45,7 @@ class PaperBuffer:
         self.batch_counter[query] = self.batch_counter.get(query, 0) + 1
 
 
-@pytest.mark.covers("NB-6", "NB-8")
+@pytest.mark.covers("NB-6", "NB-8", "T6")
 @settings(max_examples=120, deadline=None)
 @given(
     st.integers(4096, 12_000),
@@ -156,4 +156,4 @@ class RingAgainstList(RuleBasedStateMachine):
 
 
 RingAgainstList.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-TestRingAgainstList = pytest.mark.covers("NB-5", "NB-8")(RingAgainstList.TestCase)
+TestRingAgainstList = pytest.mark.covers("NB-5", "NB-8", "T6")(RingAgainstList.TestCase)

@@ -11,7 +11,7 @@ from resurge.lab import mss_buffer, mss_loss, sonora_bytes
 from resurge.lab._figure import line_chart
 
 
-@pytest.mark.covers("NB-17", "NB-18", "NB-19")
+@pytest.mark.covers("NB-17", "NB-18", "NB-19", "T7", "T8")
 def test_loss_against_time_offline_has_the_papers_shape() -> None:
     report = mss_loss.run()
     assert [shape["name"] for shape in report["shapes"] if not shape["holds"]] == []

@@ -129,6 +129,7 @@ def test_query_aware_keeps_the_rare_edge() -> None:
     assert kept(spool, GPS) == list(range(210, 300, 10))
 
 
+@pytest.mark.covers("T6")
 def test_query_aware_bytes_takes_from_the_edge_with_the_most_bytes() -> None:
     small, large = EdgeId(3), EdgeId(4)
     for evict, loser in ((Evict.QUERY_AWARE, small), (Evict.QUERY_AWARE_BYTES, large)):
