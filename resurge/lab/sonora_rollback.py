@@ -1,4 +1,4 @@
-"""Sonora, Fig 11 and the 63 %: one of nine first-stage vertices fails; three rules recover it.
+"""Sonora, section 5.2, the 63 %: one of nine first-stage vertices fails; three rules recover it.
 
 Sonora's rule takes the 23 vertices of the second stage with it, full rollback all 32; here the failed vertex repeats
 itself, so by the digests of its output nobody else goes back. All three must end with the same results.
@@ -38,7 +38,7 @@ def run() -> dict[str, Any]:
     series = {name: [(0.0, 0.0), (float(each.epochs), each.bytes_read / 1e6)] for name, each in found.items()}
     drawn = draw("sonora-rollback", "Recovery from one failed vertex", "vertex-epochs run again", "MB read", series)
     return report(
-        "sonora-rollback", "Sonora Fig 11 and section 5.2", shapes,
+        "sonora-rollback", "Sonora section 5.2", shapes,
         parameters=parameters(EPOCHS, epochs_lost=LOST, hardly_filtered_keeps=HARDLY_FILTERED),
         measured=_measured(found), measured_hardly_filtered=_measured(other), drawn=drawn,
     )  # fmt: skip
