@@ -26,6 +26,7 @@ PRODUCT = ["tests/processes/test_up.py", "tests/processes/test_up_processes.py"]
 # Units that belong to what another stage is about, and would make the units' own stage too long.
 JOBS = ["tests/cloud_backend/spark", "tests/conformance"]
 CRASHES = ["tests/cloud_backend/log/test_crashes.py", "tests/shared/spool/test_crash_images.py"]
+LABS = ["tests/resurge/lab"]
 PHONE = ["tests/user_interface/test_phone_screens.py", "tests/user_interface/test_phone_service.py"]
 NODES = ["tests/processes/test_node.py", "tests/processes/test_node_failures.py"]
 SIDE_BY_SIDE = {"processes", "ui"}
@@ -53,7 +54,7 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
                 "--ignore=tests/simulation",
                 "--ignore=tests/spark",
                 "--ignore=tests/processes",
-                *(f"--ignore={path}" for path in (*JOBS, *CRASHES)),
+                *(f"--ignore={path}" for path in (*JOBS, *CRASHES, *LABS)),
             ]
         ],
     ),
@@ -61,7 +62,7 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
         120,
         [
             [PYTHON, "-m", "tests.simulation.run", "--seeds", "500", "--json"],
-            [*PYTEST, "-n", "2", "-m", "not soak", "tests/simulation", *CRASHES],
+            [*PYTEST, "-n", "2", "-m", "not soak", "tests/simulation", *CRASHES, *LABS],
         ],
     ),
     "spark": (240, [[*PYTEST, "-m", "not soak", "tests/spark"], [*PYTEST, "-n", "2", "-m", UNIT, *JOBS]]),
