@@ -14,17 +14,14 @@ import hashlib
 import re
 import secrets
 import sqlite3
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from shared.errors import DamagedData, UsageError
+from cloud_backend.database import Database
+from shared.errors import UsageError
 
 FORMAT = 1
 FILE = "accounts.sqlite"
@@ -39,7 +36,7 @@ ROLES = ("viewer", "operator", "admin")
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 FIRST_ADMIN = "admin"
 
-_SCHEMA = f"""
+_SCHEMA = """
 CREATE TABLE IF NOT EXISTS accounts (
   name TEXT PRIMARY KEY, role TEXT NOT NULL, password TEXT, created_us INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -49,7 +46,6 @@ CREATE TABLE IF NOT EXISTS sessions (
 CREATE TABLE IF NOT EXISTS links (
   hash BLOB PRIMARY KEY, name TEXT NOT NULL, role TEXT NOT NULL, expires_us INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-PRAGMA user_version = {FORMAT};
 """
 _hasher = PasswordHasher()  # argon2id with the library's defaults, RFC 9106's low-memory choice: 64 MiB
 # Verified when there is no such account, so that a stranger cannot tell by the time an answer takes.
@@ -82,25 +78,11 @@ class Accounts:
     """Open the accounts of a gateway's home, creating them when they are not there. Safe between threads."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock = threading.Lock()
-        self._database = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
-        path.chmod(0o600)
-        self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = FULL")
-        (version,) = self._database.execute("PRAGMA user_version").fetchone()
-        if version not in (0, FORMAT):
-            self._database.close()
-            raise DamagedData(
-                f"{path.name} has format {version}, this version reads {FORMAT}; use the version that wrote it",
-                code="accounts-format",
-            )
-        if version == 0:
-            self._database.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
+        self._database = Database(path, private=True)
+        self._database.require(_SCHEMA, format=FORMAT, code="accounts-format")
 
     def close(self) -> None:
-        with self._lock:
-            self._database.close()
+        self._database.close()
 
     # -- accounts ------------------------------------------------------------------------------------------------
 
@@ -108,8 +90,8 @@ class Accounts:
         """Create an account, or change its role and, if one is given, its password. Ends its sessions."""
         _check(name, role)
         hashed = None if password is None else hash_password(password)
-        with self._transaction() as database:
-            self._keep_an_admin(name, role)
+        with self._database.transaction() as database:
+            _keep_an_admin(database, name, role)
             database.execute(
                 "INSERT INTO accounts VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET role = excluded.role,"
                 " password = coalesce(excluded.password, password)",
@@ -120,32 +102,32 @@ class Accounts:
     def set_password(self, name: str, password: str) -> None:
         """Change a password and end every session that was opened before."""
         hashed = hash_password(password)
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             if not database.execute("UPDATE accounts SET password = ? WHERE name = ?", (hashed, name)).rowcount:
                 raise _no_account()
             database.execute("DELETE FROM sessions WHERE name = ?", (name,))
 
     def remove(self, name: str) -> None:
-        with self._transaction() as database:
-            self._keep_an_admin(name, "")
+        with self._database.transaction() as database:
+            _keep_an_admin(database, name, "")
             if not database.execute("DELETE FROM accounts WHERE name = ?", (name,)).rowcount:
                 raise _no_account()
             database.execute("DELETE FROM sessions WHERE name = ?", (name,))
             database.execute("DELETE FROM links WHERE name = ?", (name,))
 
     def all(self) -> list[Account]:
-        rows = self._read("SELECT name, role, password IS NOT NULL, created_us FROM accounts ORDER BY name")
+        rows = self._database.read("SELECT name, role, password IS NOT NULL, created_us FROM accounts ORDER BY name")
         return [Account(name, role, bool(has), created) for name, role, has, created in rows]
 
     def needs_admin(self) -> bool:
         """Whether nobody could sign in as admin with a password."""
-        return not self._read("SELECT 1 FROM accounts WHERE role = 'admin' AND password IS NOT NULL LIMIT 1")
+        return not self._database.read("SELECT 1 FROM accounts WHERE role = 'admin' AND password IS NOT NULL LIMIT 1")
 
     # -- signing in ----------------------------------------------------------------------------------------------
 
     def check_password(self, name: str, password: str) -> Person | None:
         """Who this is; None for a wrong name or password, which take equally long. Costs tens of milliseconds."""
-        rows = self._read("SELECT role, password FROM accounts WHERE name = ?", (name,))
+        rows = self._database.read("SELECT role, password FROM accounts WHERE name = ?", (name,))
         hashed = rows[0][1] if rows and rows[0][1] else _NOBODY
         try:
             _hasher.verify(hashed, password[:PASSWORD_CHARACTERS_MAX])
@@ -157,14 +139,14 @@ class Accounts:
         """The secret of a link that signs in once; the account is made when it is used and is not there yet."""
         _check(name, role)
         secret = secrets.token_urlsafe(24)
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             database.execute("DELETE FROM links WHERE expires_us < ?", (now_us,))
             database.execute("INSERT INTO links VALUES (?, ?, ?, ?)", (_hash(secret), name, role, now_us + lifetime_us))
         return secret
 
     def use_link(self, secret: str, now_us: int) -> Person | None:
         """Who the link is for, once; None when it is unknown, used or too old."""
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             row = database.execute(
                 "DELETE FROM links WHERE hash = ? AND expires_us >= ? RETURNING name, role", (_hash(secret), now_us)
             ).fetchone()
@@ -177,7 +159,7 @@ class Accounts:
     def open_session(self, person: Person, now_us: int) -> str:
         """The secret of a new session, for the cookie."""
         secret = secrets.token_urlsafe(32)
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             database.execute(
                 "DELETE FROM sessions WHERE began_us < ? OR seen_us < ?", (now_us - SESSION_US, now_us - IDLE_US)
             )
@@ -186,7 +168,7 @@ class Accounts:
 
     def session(self, secret: str, now_us: int, *, touch: bool = True) -> Person | None:
         """Who this session is; None when it is unknown or over. `touch`: this counts as being used."""
-        rows = self._read(
+        rows = self._database.read(
             "SELECT name, role, began_us, seen_us FROM sessions JOIN accounts USING (name) WHERE hash = ?",
             (_hash(secret),),
         )
@@ -197,41 +179,13 @@ class Accounts:
             self.close_session(secret)
             return None
         if touch and now_us - seen_us > TOUCH_US:
-            with self._transaction() as database:
+            with self._database.transaction() as database:
                 database.execute("UPDATE sessions SET seen_us = ? WHERE hash = ?", (now_us, _hash(secret)))
         return Person(name, role)
 
     def close_session(self, secret: str) -> None:
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             database.execute("DELETE FROM sessions WHERE hash = ?", (_hash(secret),))
-
-    # -- inside --------------------------------------------------------------------------------------------------
-
-    def _keep_an_admin(self, name: str, role: str) -> None:
-        """Refuse to take away the last admin: nobody could make another from the dashboard."""
-        others = self._database.execute(
-            "SELECT count(*) FROM accounts WHERE role = 'admin' AND name != ?", (name,)
-        ).fetchone()[0]
-        was = self._database.execute("SELECT role FROM accounts WHERE name = ?", (name,)).fetchone()
-        if was == ("admin",) and role != "admin" and not others:
-            raise UsageError(
-                "this is the last admin; make another one first with resurge account add", code="account-last-admin"
-            )
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._database
-            except BaseException:
-                self._database.execute("ROLLBACK")
-                raise
-            self._database.execute("COMMIT")
-
-    def _read(self, query: str, parameters: tuple[object, ...] = ()) -> list[Any]:
-        with self._lock:
-            return self._database.execute(query, parameters).fetchall()
 
 
 def hash_password(password: str) -> str:
@@ -250,6 +204,16 @@ def _check(name: str, role: str) -> None:
         )
     if role not in ROLES:
         raise UsageError(f"a role is one of {', '.join(ROLES)}", code="account-role")
+
+
+def _keep_an_admin(database: sqlite3.Connection, name: str, role: str) -> None:
+    """Refuse to take away the last admin: nobody could make another from the dashboard."""
+    others = database.execute("SELECT count(*) FROM accounts WHERE role = 'admin' AND name != ?", (name,)).fetchone()[0]
+    was = database.execute("SELECT role FROM accounts WHERE name = ?", (name,)).fetchone()
+    if was == ("admin",) and role != "admin" and not others:
+        raise UsageError(
+            "this is the last admin; make another one first with resurge account add", code="account-last-admin"
+        )
 
 
 def _no_account() -> UsageError:

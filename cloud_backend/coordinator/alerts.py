@@ -11,15 +11,14 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cloud_backend.coordinator.webhooks import check_url
-from shared.errors import DamagedData, UsageError
+from cloud_backend.database import Database
+from shared.errors import UsageError
 
 FORMAT = 1
 FILE = "alerts.sqlite"
@@ -38,7 +37,7 @@ KINDS = {
     "disk": (1024.0, "MiB free on the log's disk"),
 }
 
-_SCHEMA = f"""
+_SCHEMA = """
 CREATE TABLE IF NOT EXISTS rules (kind TEXT PRIMARY KEY, threshold REAL NOT NULL, enabled INTEGER NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS alerts (
   number INTEGER PRIMARY KEY, kind TEXT NOT NULL, subject TEXT NOT NULL, detail TEXT NOT NULL,
@@ -54,8 +53,8 @@ CREATE TABLE IF NOT EXISTS queue (
   due_us INTEGER NOT NULL, problem TEXT NOT NULL
 ) STRICT;
 CREATE TABLE IF NOT EXISTS counts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-PRAGMA user_version = {FORMAT};
 """
+_ALERTS = "SELECT number, kind, subject, detail, began_us, ended_us FROM alerts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,29 +105,16 @@ class Alerts:
     """Open the alerts at a path, creating the file when it is not there. Safe to share between threads."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = threading.Lock()
-        self._database = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
-        path.chmod(0o600)  # webhooks' secrets are in it
-        self._database.execute("PRAGMA journal_mode = WAL")
-        (version,) = self._database.execute("PRAGMA user_version").fetchone()
-        if version not in (0, FORMAT):
-            self._database.close()
-            raise DamagedData(
-                f"{path.name} has format {version}, this version reads {FORMAT}; use the version that wrote it",
-                code="alerts-format",
-            )
-        if version == 0:
-            self._database.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
+        self._database = Database(path, private=True)  # webhooks' secrets are in it
+        self._database.require(_SCHEMA, format=FORMAT, code="alerts-format")
 
     def close(self) -> None:
-        with self._lock:
-            self._database.close()
+        self._database.close()
 
     # -- rules ---------------------------------------------------------------------------------------------------
 
     def rules(self) -> dict[str, Rule]:
-        kept = {row[0]: row[1:] for row in self._read("SELECT kind, threshold, enabled FROM rules")}
+        kept = {row[0]: row[1:] for row in self._database.read("SELECT kind, threshold, enabled FROM rules")}
         return {
             kind: Rule(kind, kept.get(kind, (threshold, 1))[0], bool(kept.get(kind, (0, 1))[1]), counts)
             for kind, (threshold, counts) in KINDS.items()
@@ -139,7 +125,7 @@ class Alerts:
             raise UsageError(f"an alert is one of {', '.join(KINDS)}", code="alert-kind")
         if not 0 <= threshold <= 1e12:
             raise UsageError("a threshold is a number from 0", code="alert-threshold")
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             database.execute("INSERT OR REPLACE INTO rules VALUES (?, ?, ?)", (kind, threshold, int(enabled)))
 
     # -- what holds ----------------------------------------------------------------------------------------------
@@ -148,21 +134,22 @@ class Alerts:
         """Open and close alerts so that exactly these conditions are open; returns those that changed."""
         holds = {(each.kind, each.subject): each for each in conditions}
         changed: list[Alert] = []
-        with self._transaction() as database:
-            for alert in self._alerts("WHERE ended_us IS NULL"):
+        with self._database.transaction() as database:
+            for row in database.execute(f"{_ALERTS} WHERE ended_us IS NULL").fetchall():
+                alert = Alert(*row)
                 if (alert.kind, alert.subject) in holds:
                     del holds[alert.kind, alert.subject]
                 else:
                     database.execute("UPDATE alerts SET ended_us = ? WHERE number = ?", (now_us, alert.number))
-                    changed += self._alerts("WHERE number = ?", (alert.number,))
+                    changed.append(replace(alert, ended_us=now_us))
             for each in holds.values():
-                cursor = database.execute(
-                    "INSERT INTO alerts (kind, subject, detail, began_us) VALUES (?, ?, ?, ?)",
+                (number,) = database.execute(
+                    "INSERT INTO alerts (kind, subject, detail, began_us) VALUES (?, ?, ?, ?) RETURNING number",
                     (each.kind, each.subject, each.detail, now_us),
-                )
-                changed += self._alerts("WHERE number = ?", (cursor.lastrowid,))
+                ).fetchone()
+                changed.append(Alert(number, each.kind, each.subject, each.detail, now_us, None))
             for alert in changed:
-                self._enqueue(alert, now_us)
+                _enqueue(database, alert, now_us)
             database.execute(
                 "DELETE FROM alerts WHERE ended_us IS NOT NULL AND number <= (SELECT max(number) FROM alerts) - ?",
                 (CLOSED_KEPT,),
@@ -172,15 +159,15 @@ class Alerts:
     def alerts(self, *, only_open: bool = False, limit: int = 100) -> list[Alert]:
         """Open ones first, then the newest that ended."""
         where = "WHERE ended_us IS NULL" if only_open else ""
-        with self._lock:
-            return self._alerts(f"{where} ORDER BY ended_us IS NOT NULL, number DESC LIMIT ?", (limit,))
+        rows = self._database.read(f"{_ALERTS} {where} ORDER BY ended_us IS NOT NULL, number DESC LIMIT ?", (limit,))
+        return [Alert(*row) for row in rows]
 
     # -- webhooks ------------------------------------------------------------------------------------------------
 
     def add_webhook(self, url: str, now_us: int, *, private: bool = False) -> Webhook:
         """Tell this address of every change from now on. Its secret is told to the caller, and nobody else again."""
         check_url(url)
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             if database.execute("SELECT count(*) FROM webhooks").fetchone()[0] >= WEBHOOKS_MAX:
                 raise UsageError(
                     f"there are {WEBHOOKS_MAX} webhooks already; remove one first", code="webhook-too-many"
@@ -193,26 +180,26 @@ class Alerts:
         return next(each for each in self.webhooks() if each.number == number)
 
     def remove_webhook(self, number: int) -> None:
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             database.execute("DELETE FROM queue WHERE webhook = ?", (number,))
             if not database.execute("DELETE FROM webhooks WHERE number = ?", (number,)).rowcount:
                 raise UsageError("there is no such webhook", code="webhook-not-found")
 
     def webhooks(self) -> list[Webhook]:
-        rows = self._read("SELECT number, url, secret, private, created_us FROM webhooks ORDER BY number")
+        rows = self._database.read("SELECT number, url, secret, private, created_us FROM webhooks ORDER BY number")
         return [Webhook(row[0], row[1], row[2], bool(row[3]), row[4]) for row in rows]
 
     def test_webhook(self, number: int, now_us: int) -> None:
         """Put a message that says it is a test into the queue."""
         if number not in {each.number for each in self.webhooks()}:
             raise UsageError("there is no such webhook", code="webhook-not-found")
-        with self._transaction():
-            self._put(number, {"event": "test", "at_us": now_us}, now_us)
+        with self._database.transaction() as database:
+            _put(database, number, {"event": "test", "at_us": now_us}, now_us)
 
     def due(self, now_us: int, limit: int = 5) -> list[Message]:
         """Messages whose time has come, oldest first."""
         webhooks = {each.number: each for each in self.webhooks()}
-        rows = self._read(
+        rows = self._database.read(
             "SELECT number, webhook, body, attempts FROM queue WHERE due_us <= ? AND attempts <= ?"
             " ORDER BY number LIMIT ?",
             (now_us, len(RETRIES_S), limit),
@@ -220,75 +207,56 @@ class Alerts:
         return [Message(row[0], webhooks[row[1]], row[2].encode(), row[3]) for row in rows if row[1] in webhooks]
 
     def delivered(self, message: Message) -> None:
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             database.execute("DELETE FROM queue WHERE number = ?", (message.number,))
-            self._count("delivered")
+            _count(database, "delivered")
 
     def failed(self, message: Message, problem: str, now_us: int) -> None:
         """Try again later, longer each time; a message that was tried often enough is kept as given up."""
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             wait_s = RETRIES_S[min(message.attempts, len(RETRIES_S) - 1)]
             database.execute(
                 "UPDATE queue SET attempts = attempts + 1, due_us = ?, problem = ? WHERE number = ?",
                 (now_us + wait_s * SECOND_US, problem[:200], message.number),
             )
-            self._count("failed")
+            _count(database, "failed")
 
     def queue(self) -> list[dict[str, Any]]:
         """What still waits for a webhook, and what was given up."""
-        rows = self._read("SELECT number, webhook, attempts, due_us, problem FROM queue ORDER BY number DESC LIMIT 100")
+        rows = self._database.read(
+            "SELECT number, webhook, attempts, due_us, problem FROM queue ORDER BY number DESC LIMIT 100"
+        )
         names = ("number", "webhook", "attempts", "due_us", "problem")
         return [dict(zip(names, row, strict=True)) | {"given_up": row[2] > len(RETRIES_S)} for row in rows]
 
     def counts(self) -> dict[str, int]:
-        return {"delivered": 0, "failed": 0, "dropped": 0} | dict(self._read("SELECT name, value FROM counts"))
+        return {"delivered": 0, "failed": 0, "dropped": 0} | dict(self._database.read("SELECT name, value FROM counts"))
 
-    # -- inside --------------------------------------------------------------------------------------------------
 
-    def _enqueue(self, alert: Alert, now_us: int) -> None:
-        body = {
-            "event": "alert-began" if alert.ended_us is None else "alert-ended", "number": alert.number,
-            "kind": alert.kind, "subject": alert.subject, "detail": alert.detail, "began_us": alert.began_us,
-            "ended_us": alert.ended_us,
-        }  # fmt: skip
-        for (number,) in self._database.execute("SELECT number FROM webhooks").fetchall():
-            self._put(number, body, now_us)
+def _enqueue(database: sqlite3.Connection, alert: Alert, now_us: int) -> None:
+    body = {
+        "event": "alert-began" if alert.ended_us is None else "alert-ended", "number": alert.number,
+        "kind": alert.kind, "subject": alert.subject, "detail": alert.detail, "began_us": alert.began_us,
+        "ended_us": alert.ended_us,
+    }  # fmt: skip
+    for (number,) in database.execute("SELECT number FROM webhooks").fetchall():
+        _put(database, number, body, now_us)
 
-    def _put(self, webhook: int, body: dict[str, Any], now_us: int) -> None:
-        self._database.execute(
-            "INSERT INTO queue (webhook, body, attempts, due_us, problem) VALUES (?, ?, 0, ?, '')",
-            (webhook, json.dumps(body), now_us),
-        )
-        gone = self._database.execute(
-            "DELETE FROM queue WHERE number <= (SELECT max(number) FROM queue) - ?", (QUEUE_MAX,)
-        ).rowcount
-        if gone:
-            self._count("dropped", gone)
 
-    def _count(self, name: str, by: int = 1) -> None:
-        self._database.execute(
-            "INSERT INTO counts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
-            (name, by),
-        )
+def _put(database: sqlite3.Connection, webhook: int, body: dict[str, Any], now_us: int) -> None:
+    database.execute(
+        "INSERT INTO queue (webhook, body, attempts, due_us, problem) VALUES (?, ?, 0, ?, '')",
+        (webhook, json.dumps(body), now_us),
+    )
+    gone = database.execute(
+        "DELETE FROM queue WHERE number <= (SELECT max(number) FROM queue) - ?", (QUEUE_MAX,)
+    ).rowcount
+    if gone:
+        _count(database, "dropped", gone)
 
-    def _alerts(self, rest: str, parameters: tuple[object, ...] = ()) -> list[Alert]:
-        rows = self._database.execute(
-            f"SELECT number, kind, subject, detail, began_us, ended_us FROM alerts {rest}",  # noqa: S608 - ours
-            parameters,
-        ).fetchall()
-        return [Alert(*row) for row in rows]
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._database
-            except BaseException:
-                self._database.execute("ROLLBACK")
-                raise
-            self._database.execute("COMMIT")
-
-    def _read(self, query: str, parameters: tuple[object, ...] = ()) -> list[Any]:
-        with self._lock:
-            return self._database.execute(query, parameters).fetchall()
+def _count(database: sqlite3.Connection, name: str, by: int = 1) -> None:
+    database.execute(
+        "INSERT INTO counts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
+        (name, by),
+    )

@@ -8,14 +8,14 @@ of its own name, so two queries never write to one sink.
 
 from __future__ import annotations
 
-import sqlite3
-import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cloud_backend.coordinator.sql import sql
-from shared.errors import DamagedData, UsageError
+from cloud_backend.database import Database
+from shared.errors import UsageError
 from shared.plan.encoding import decode_plan
 from shared.plan.graph import Plan
 from shared.plan.operators import Subscribe, SyncBack
@@ -26,13 +26,13 @@ from shared.stream.sources import stream
 FORMAT = 1
 FILE = "queries.sqlite"
 
-_SCHEMA = f"""
+_SCHEMA = """
 CREATE TABLE IF NOT EXISTS queries (
   name TEXT PRIMARY KEY, kind TEXT NOT NULL, text TEXT NOT NULL, person TEXT NOT NULL, submitted_us INTEGER NOT NULL,
   sinks TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-PRAGMA user_version = {FORMAT};
 """
+_ALL = "SELECT name, kind, text, person, submitted_us, sinks FROM queries ORDER BY submitted_us, name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,53 +49,37 @@ class Queries:
     """Open the queries at a path, creating the file when it is not there. Safe to share between threads."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = threading.Lock()
-        self._database = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
-        self._database.execute("PRAGMA journal_mode = WAL")
-        (version,) = self._database.execute("PRAGMA user_version").fetchone()
-        if version not in (0, FORMAT):
-            self._database.close()
-            raise DamagedData(
-                f"{path.name} has format {version}, this version reads {FORMAT}; use the version that wrote it",
-                code="queries-format",
-            )
-        if version == 0:
-            self._database.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
+        self._database = Database(path)
+        self._database.require(_SCHEMA, format=FORMAT, code="queries-format")
 
     def close(self) -> None:
-        with self._lock:
-            self._database.close()
+        self._database.close()
 
     def put(self, query: Query) -> None:
         """Keep a query; refuses a name or a sink that another one has."""
-        with self._lock:
-            taken = {sink for each in self._all() if each.name != query.name for sink in each.sinks}
-            if self.named(query.name) is not None or taken & set(query.sinks):
+        with self._database.transaction() as database:
+            others = [_query(row) for row in database.execute(_ALL)]
+            taken = {sink for other in others for sink in other.sinks}
+            if query.name in {other.name for other in others} or taken & set(query.sinks):
                 raise UsageError(
                     "a query of this name, or one that writes to the same sink, is there already; choose another "
                     "name, or drop that one",
                     code="query-name-taken",
                 )
-            self._database.execute(
+            database.execute(
                 "INSERT INTO queries VALUES (?, ?, ?, ?, ?, ?)",
                 (query.name, query.kind, query.text, query.person, query.submitted_us, "\n".join(query.sinks)),
             )
 
     def remove(self, name: str) -> None:
-        with self._lock:
-            self._database.execute("DELETE FROM queries WHERE name = ?", (name,))
+        with self._database.transaction() as database:
+            database.execute("DELETE FROM queries WHERE name = ?", (name,))
 
     def all(self) -> list[Query]:
-        with self._lock:
-            return self._all()
+        return [_query(row) for row in self._database.read(_ALL)]
 
     def named(self, name: str) -> Query | None:
-        return next((query for query in self._all() if query.name == name), None)
-
-    def _all(self) -> list[Query]:
-        rows = self._database.execute("SELECT * FROM queries ORDER BY submitted_us, name").fetchall()
-        return [Query(name, kind, text, who, at, tuple(sinks.split("\n"))) for name, kind, text, who, at, sinks in rows]
+        return next((query for query in self.all() if query.name == name), None)
 
 
 def compile_sql(text: str, name: str, edges: Mapping[str, Schema]) -> Plan:
@@ -136,6 +120,11 @@ def check_sinks(plan: Plan, taken: Iterable[str]) -> tuple[str, ...]:
             "one of its sinks belongs to the program or to another query; name it otherwise", code="query-name-taken"
         )
     return sinks
+
+
+def _query(stored: tuple[Any, ...]) -> Query:
+    name, kind, text, person, submitted_us, sinks = stored
+    return Query(name, kind, text, person, submitted_us, tuple(sinks.split("\n")))
 
 
 def _only_what_is_read(program: Program) -> Plan:

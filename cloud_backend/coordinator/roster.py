@@ -11,14 +11,12 @@ import hashlib
 import json
 import secrets
 import sqlite3
-import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from shared.errors import DamagedData, PeerError, UsageError
+from cloud_backend.database import Database
+from shared.errors import PeerError, UsageError
 from shared.identity import DeviceId, device_id
 from shared.sync.session import Enrolment
 from shared.wire.enrolment import CODE_BYTES
@@ -26,16 +24,15 @@ from shared.wire.enrolment import CODE_BYTES
 FORMAT = 1
 CODE_LIFETIME_US = 10 * 60 * 1_000_000
 
-_SCHEMA = f"""
+_SCHEMA = """
 CREATE TABLE IF NOT EXISTS devices (
   device BLOB PRIMARY KEY, public_key BLOB NOT NULL, name TEXT NOT NULL, incarnation INTEGER NOT NULL,
-  enrolled_us INTEGER NOT NULL, revoked_us INTEGER, seen_us INTEGER, status TEXT NOT NULL DEFAULT '{{}}'
+  enrolled_us INTEGER NOT NULL, revoked_us INTEGER, seen_us INTEGER, status TEXT NOT NULL DEFAULT '{}'
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS codes (
   hash BLOB PRIMARY KEY, expires_us INTEGER NOT NULL, device BLOB, incarnation INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS audit (at_us INTEGER NOT NULL, act TEXT NOT NULL, device BLOB, detail TEXT NOT NULL) STRICT;
-PRAGMA user_version = {FORMAT};
 """
 # Added since format 1 was first written; a version that does not know them ignores them.
 _LATER = """
@@ -79,31 +76,17 @@ class Roster:
     """Open the roster at a path, creating it when it is not there. Safe to share between threads."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = threading.Lock()
         self._decided = 0  # what this process changed about access; SQLite tells only of other connections
-        self._database = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
-        self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = FULL")
-        (version,) = self._database.execute("PRAGMA user_version").fetchone()
-        if version not in (0, FORMAT):
-            self._database.close()
-            raise DamagedData(
-                f"roster {path.name} has format {version}, this version reads {FORMAT}; use the version that wrote it",
-                code="roster-format",
-            )
-        if version == 0:
-            self._database.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
-        self._database.executescript(f"BEGIN IMMEDIATE;{_LATER}COMMIT;")
+        self._database = Database(path)
+        self._database.require(_SCHEMA, format=FORMAT, code="roster-format", later=_LATER, name="roster")
 
     def close(self) -> None:
-        with self._lock:
-            self._database.close()
+        self._database.close()
 
     def new_code(self, now_us: int, lifetime_us: int = CODE_LIFETIME_US) -> bytes:
         """A fresh enrolment code, good once and until it expires. Only its hash is kept."""
         code = secrets.token_bytes(CODE_BYTES)
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             database.execute("DELETE FROM codes WHERE expires_us < ?", (now_us - CODE_LIFETIME_US,))
             database.execute("INSERT INTO codes VALUES (?, ?, NULL, NULL)", (_hash(code), now_us + lifetime_us))
         return code
@@ -114,7 +97,7 @@ class Roster:
         Raises PeerError with one and the same text for an unknown, used or expired code: a guess learns nothing.
         """
         device = device_id(public_key)
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             row = database.execute(
                 "SELECT expires_us, device, incarnation FROM codes WHERE hash = ?", (_hash(code),)
             ).fetchone()
@@ -141,16 +124,20 @@ class Roster:
 
     def used_by(self, code: bytes) -> bytes | None:
         """The public key that was enrolled with this code; None while nobody used it."""
-        rows = self._read("SELECT public_key FROM codes JOIN devices USING (device) WHERE hash = ?", (_hash(code),))
+        rows = self._database.read(
+            "SELECT public_key FROM codes JOIN devices USING (device) WHERE hash = ?", (_hash(code),)
+        )
         return rows[0][0] if rows else None
 
     def find(self, device: DeviceId) -> Enrolment | None:
-        rows = self._read("SELECT public_key, incarnation, revoked_us FROM devices WHERE device = ?", (device,))
+        rows = self._database.read(
+            "SELECT public_key, incarnation, revoked_us FROM devices WHERE device = ?", (device,)
+        )
         return Enrolment(rows[0][0], rows[0][1], rows[0][2] is not None) if rows else None
 
     def revoke(self, device: DeviceId, now_us: int) -> None:
         """Refuse this device from now on. What it delivered stays; what it still holds stays on it."""
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             cursor = database.execute(
                 "UPDATE devices SET revoked_us = coalesce(revoked_us, ?) WHERE device = ?", (now_us, device)
             )
@@ -161,14 +148,14 @@ class Roster:
 
     def rename(self, device: DeviceId, name: str, now_us: int) -> None:
         """Change what people see; the device keeps its own idea until it pairs again."""
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             if not database.execute("UPDATE devices SET name = ? WHERE device = ?", (name, device)).rowcount:
                 raise _not_enrolled(device)
             _audit(database, now_us, "renamed", device, "")
 
     def configure(self, device: DeviceId, settings: Mapping[str, object], now_us: int) -> None:
         """Keep what the operator wants of this device, whole; the gateway tells it within seconds."""
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             if not database.execute("SELECT 1 FROM devices WHERE device = ?", (device,)).fetchone():
                 raise _not_enrolled(device)
             database.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (device, json.dumps(dict(settings))))
@@ -177,12 +164,14 @@ class Roster:
 
     def settings(self) -> dict[DeviceId, dict[str, object]]:
         """What was configured, by device; devices nobody configured are not in it."""
-        return {DeviceId(row[0]): json.loads(row[1]) for row in self._read("SELECT device, value FROM settings")}
+        return {
+            DeviceId(row[0]): json.loads(row[1]) for row in self._database.read("SELECT device, value FROM settings")
+        }
 
     def delete_data(self, device: DeviceId, now_us: int) -> Deletion:
         """Ask for everything this device delivered to be deleted, and refuse it from now on."""
         self.revoke(device, now_us)
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             database.execute(
                 "INSERT OR REPLACE INTO deletions SELECT device, incarnation, ?, NULL, '{}' FROM devices"
                 " WHERE device = ?",
@@ -194,7 +183,7 @@ class Roster:
         return next(each for each in self.deletions() if each.device == device)
 
     def deletion_done(self, deletion: Deletion, now_us: int, report: Mapping[str, object]) -> None:
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             database.execute(
                 "UPDATE deletions SET done_us = ?, report = ? WHERE device = ? AND asked_us = ?",
                 (now_us, json.dumps(dict(report)), deletion.device, deletion.asked_us),
@@ -203,15 +192,19 @@ class Roster:
 
     def deletions(self) -> list[Deletion]:
         """Every deletion that was asked for, done or not; kept, because derived data may still arrive later."""
-        rows = self._read("SELECT device, incarnation, asked_us, done_us, report FROM deletions ORDER BY asked_us")
+        rows = self._database.read(
+            "SELECT device, incarnation, asked_us, done_us, report FROM deletions ORDER BY asked_us"
+        )
         return [Deletion(DeviceId(row[0]), row[1], row[2], row[3], json.loads(row[4])) for row in rows]
 
     def revoked(self) -> set[DeviceId]:
-        return {DeviceId(row[0]) for row in self._read("SELECT device FROM devices WHERE revoked_us IS NOT NULL")}
+        return {
+            DeviceId(row[0]) for row in self._database.read("SELECT device FROM devices WHERE revoked_us IS NOT NULL")
+        }
 
     def seen(self, reports: Iterable[tuple[DeviceId, int, Mapping[str, object] | None]]) -> None:
         """Note when devices were last heard, and what they said of themselves (None: nothing new)."""
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             database.executemany(
                 "UPDATE devices SET seen_us = ?, status = coalesce(?, status) WHERE device = ?",
                 [(at_us, None if status is None else json.dumps(status), device) for device, at_us, status in reports],
@@ -219,17 +212,17 @@ class Roster:
 
     def audit(self, at_us: int, act: str, device: DeviceId | None = None, detail: str = "") -> None:
         """One line that says who tried what. Never holds input, only what we made of it."""
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             _audit(database, at_us, act, device, detail)
 
     def audit_lines(self, limit: int = 100) -> list[tuple[int, str, str, str]]:
         """(when, act, device in hex, detail), newest first."""
-        rows = self._read("SELECT at_us, act, device, detail FROM audit ORDER BY rowid DESC LIMIT ?", (limit,))
+        rows = self._database.read("SELECT at_us, act, device, detail FROM audit ORDER BY rowid DESC LIMIT ?", (limit,))
         return [(at_us, act, (device or b"").hex(), detail) for at_us, act, device, detail in rows]
 
     def entries(self) -> list[RosterEntry]:
         """Every device ever enrolled, by name."""
-        rows = self._read(
+        rows = self._database.read(
             "SELECT device, public_key, name, incarnation, enrolled_us, revoked_us, seen_us, status FROM devices"
             " ORDER BY name, device"
         )
@@ -240,22 +233,7 @@ class Roster:
 
     def changes(self) -> int:
         """A number that grows when another process has written, or this one has changed who may do what."""
-        return int(self._read("PRAGMA data_version")[0][0]) + self._decided
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._database
-            except BaseException:
-                self._database.execute("ROLLBACK")
-                raise
-            self._database.execute("COMMIT")
-
-    def _read(self, query: str, parameters: tuple[object, ...] = ()) -> list[Any]:
-        with self._lock:
-            return self._database.execute(query, parameters).fetchall()
+        return int(self._database.read("PRAGMA data_version")[0][0]) + self._decided
 
 
 def _not_enrolled(device: DeviceId) -> UsageError:

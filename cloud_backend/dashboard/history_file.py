@@ -7,17 +7,17 @@ moment. Losing the file costs reading the kept segments again, so it is not sync
 from __future__ import annotations
 
 import json
-import sqlite3
-import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cloud_backend.database import Database
+
 FORMAT = 1
 LEDGER_KEPT = 100_000
 
-_SCHEMA = f"""
+_SCHEMA = """
 CREATE TABLE IF NOT EXISTS place (only INTEGER PRIMARY KEY CHECK (only = 0), position INTEGER NOT NULL,
   recent INTEGER NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS edges (edge TEXT PRIMARY KEY, content TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -27,8 +27,9 @@ CREATE TABLE IF NOT EXISTS ledger (
   edge TEXT NOT NULL, lo INTEGER NOT NULL, hi INTEGER NOT NULL, reason TEXT NOT NULL) STRICT;
 CREATE INDEX IF NOT EXISTS ledger_by_edge ON ledger (edge, at);
 CREATE INDEX IF NOT EXISTS ledger_by_device ON ledger (device, at);
-PRAGMA user_version = {FORMAT};
 """
+# What another version summed is dropped: the kept segments are read again.
+_FRESH = "".join(f"DROP TABLE IF EXISTS {table};" for table in ("place", "edges", "trails", "ledger"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +58,15 @@ class HistoryFile:
     """At a path, or in memory only. Safe to share between threads."""
 
     def __init__(self, path: Path | None) -> None:
-        self._lock = threading.Lock()
-        self._database = sqlite3.connect(
-            ":memory:" if path is None else path, timeout=30, isolation_level=None, check_same_thread=False
-        )
-        if path is not None:
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = NORMAL")
-        (version,) = self._database.execute("PRAGMA user_version").fetchone()
-        if version != FORMAT:
-            for table in ("place", "edges", "trails", "ledger"):
-                self._database.execute(f"DROP TABLE IF EXISTS {table}")
-            self._database.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
+        self._database = Database(path, synchronous="NORMAL")
+        if self._database.format != FORMAT:
+            self._database.create(_FRESH + _SCHEMA, format=FORMAT)
 
     def load(self) -> Saved:
-        with self._lock:
-            place = self._database.execute("SELECT position, recent FROM place").fetchone()
-            edges = self._database.execute("SELECT edge, content FROM edges").fetchall()
-            trails = self._database.execute("SELECT device, content FROM trails").fetchall()
+        with self._database.transaction() as database:
+            place = database.execute("SELECT position, recent FROM place").fetchone()
+            edges = database.execute("SELECT edge, content FROM edges").fetchall()
+            trails = database.execute("SELECT device, content FROM trails").fetchall()
         return Saved(
             place[0] if place else None,
             place[1] if place else None,
@@ -90,34 +82,28 @@ class HistoryFile:
         trails: Mapping[str, Any],
         ledger: Iterable[LedgerEntry],
     ) -> None:
-        with self._lock:
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                self._database.executemany(
-                    "INSERT OR REPLACE INTO edges VALUES (?, ?)",
-                    [(edge, json.dumps(content, separators=(",", ":"))) for edge, content in edges.items()],
-                )
-                self._database.executemany(
-                    "INSERT OR REPLACE INTO trails VALUES (?, ?)",
-                    [(device, json.dumps(content, separators=(",", ":"))) for device, content in trails.items()],
-                )
-                self._database.executemany(
-                    "INSERT OR REPLACE INTO ledger VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    [
-                        (each.at, each.received_us, each.device, each.incarnation, each.edge, each.lo, each.hi,
-                         each.reason)
-                        for each in ledger
-                    ],
-                )  # fmt: skip
-                self._database.execute(
-                    "DELETE FROM ledger WHERE at < (SELECT at FROM ledger ORDER BY at DESC LIMIT 1 OFFSET ?)",
-                    (LEDGER_KEPT,),
-                )
-                self._database.execute("INSERT OR REPLACE INTO place VALUES (0, ?, ?)", (position, recent))
-            except BaseException:
-                self._database.execute("ROLLBACK")
-                raise
-            self._database.execute("COMMIT")
+        with self._database.transaction() as database:
+            database.executemany(
+                "INSERT OR REPLACE INTO edges VALUES (?, ?)",
+                [(edge, json.dumps(content, separators=(",", ":"))) for edge, content in edges.items()],
+            )
+            database.executemany(
+                "INSERT OR REPLACE INTO trails VALUES (?, ?)",
+                [(device, json.dumps(content, separators=(",", ":"))) for device, content in trails.items()],
+            )
+            database.executemany(
+                "INSERT OR REPLACE INTO ledger VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (each.at, each.received_us, each.device, each.incarnation, each.edge, each.lo, each.hi,
+                     each.reason)
+                    for each in ledger
+                ],
+            )  # fmt: skip
+            database.execute(
+                "DELETE FROM ledger WHERE at < (SELECT at FROM ledger ORDER BY at DESC LIMIT 1 OFFSET ?)",
+                (LEDGER_KEPT,),
+            )
+            database.execute("INSERT OR REPLACE INTO place VALUES (0, ?, ?)", (position, recent))
 
     def ledger(self, *, edge: str = "", device: str = "", before: int | None = None, limit: int) -> list[LedgerEntry]:
         """The newest entries first, of one edge or device if named, before an offset if given."""
@@ -126,10 +112,8 @@ class HistoryFile:
         wanted += [("at < ?", before)] if before is not None else []
         where = f"WHERE {' AND '.join(text for text, _ in wanted)}" if wanted else ""
         query = f"SELECT * FROM ledger {where} ORDER BY at DESC LIMIT ?"  # noqa: S608 - conditions are ours
-        with self._lock:
-            rows = self._database.execute(query, (*(value for _, value in wanted), limit)).fetchall()
+        rows = self._database.read(query, (*(value for _, value in wanted), limit))
         return [LedgerEntry(*row) for row in rows]
 
     def close(self) -> None:
-        with self._lock:
-            self._database.close()
+        self._database.close()

@@ -15,22 +15,21 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-import threading
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cloud_backend.database import Database
 from cloud_backend.results.rows import ResultRow, decode_key, decode_values, digest_of, encode_values
-from shared.errors import BrokenInvariant, DamagedData
+from shared.errors import BrokenInvariant
 
 __all__ = ["ResultRow", "Results", "digest_of"]
 
 FORMAT = 1
 
 # Both kinds of row open with the nine columns that `_stored` writes and `_row` reads.
-SCHEMA = f"""
+_SCHEMA = """
 CREATE TABLE IF NOT EXISTS epochs (epoch INTEGER PRIMARY KEY, rows INTEGER NOT NULL, digest TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS answers (
   sink TEXT NOT NULL, key TEXT NOT NULL, window_start_us INTEGER NOT NULL, window_end_us INTEGER NOT NULL,
@@ -45,7 +44,6 @@ CREATE TABLE IF NOT EXISTS downlinks (
   content TEXT NOT NULL, seq INTEGER NOT NULL,
   PRIMARY KEY (device, seq)) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS downlink_heads (device TEXT PRIMARY KEY, head INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-PRAGMA user_version = {FORMAT};
 """
 
 # Added since format 1 was first written; a version that does not know it ignores it.
@@ -60,29 +58,14 @@ class Results:
     """Open the store at a path, creating it when it is not there. Safe to share between threads."""
 
     def __init__(self, path: Path | str) -> None:
-        self._path = Path(path)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = threading.Lock()
-        self._database = sqlite3.connect(self._path, timeout=30, isolation_level=None, check_same_thread=False)
-        self._database.execute("PRAGMA journal_mode = WAL")
-        # FULL, not NORMAL: in WAL mode NORMAL may lose the last transactions in a power cut, after a receipt for them.
-        self._database.execute("PRAGMA synchronous = FULL")
-        (version,) = self._database.execute("PRAGMA user_version").fetchone()
-        if version not in (0, FORMAT):
-            self._database.close()
-            raise DamagedData(
-                f"results store {self._path.name} has format {version}, this version reads {FORMAT}; upgrade, or move "
-                "the file away and let the job publish again",
-                code="results-format",
-            )
-        if version == 0:
-            # BEGIN IMMEDIATE: the job and the gateway may both be first.
-            self._database.executescript(f"BEGIN IMMEDIATE;{SCHEMA}COMMIT;")
-        self._database.execute(_LATER)
+        self._database = Database(Path(path))
+        self._database.require(
+            _SCHEMA, format=FORMAT, code="results-format", later=_LATER, name="results store",
+            remedy="upgrade, or move the file away and let the job publish again",
+        )  # fmt: skip
 
     def close(self) -> None:
-        with self._lock:
-            self._database.close()
+        self._database.close()
 
     # -- writing -------------------------------------------------------------------------------------------------
 
@@ -92,29 +75,29 @@ class Results:
         In the sinks named by `sessions` a row also retracts what was said before about windows within its own."""
         rows = list(rows)
         digest = _publication_digest(rows)
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             known = database.execute("SELECT digest FROM epochs WHERE epoch = ?", (epoch,)).fetchone()
             if known and known[0] == digest:
                 return 0
-            news = [row for row in rows if self._is_news(row)]
+            news = [row for row in rows if _is_news(database, row)]
             for row in news:
-                for each in (*(self._inside(row) if row.sink in sessions and not row.retract else ()), row):
-                    self._answer(each)
-                    self._send_down(each)
+                for each in (*(_inside(database, row) if row.sink in sessions and not row.retract else ()), row):
+                    _answer(database, each)
+                    _send_down(database, each)
             # After a rollback an epoch comes again with corrections: its last publication is the one to recognise.
             database.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)", (epoch, len(rows), digest))
             return len(news)
 
     def trim(self, device: str, through_seq: int) -> int:
         """Forget a device's downlink up to a sequence it said it holds durably; returns how many rows went."""
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             cursor = database.execute("DELETE FROM downlinks WHERE device = ? AND seq <= ?", (device, through_seq))
             return cursor.rowcount
 
     def forget_sink(self, sink: str) -> int:
         """Remove everything a sink said, here and on its way down; returns how many answers went."""
-        with self._transaction() as database:
-            self._keep_change()
+        with self._database.transaction() as database:
+            _keep_change(database)
             database.execute("DELETE FROM downlinks WHERE sink = ?", (sink,))
             return database.execute("DELETE FROM answers WHERE sink = ?", (sink,)).rowcount
 
@@ -123,81 +106,22 @@ class Results:
         of its key; returns how many went. Costs what was answered since, and writes only if there is something."""
         about = "change > ? AND (device = ? OR instr(key, ?) > 0)"
         parameters = (after, device, json.dumps("s" + device, ensure_ascii=False))
-        if not self._read(f"SELECT 1 FROM answers WHERE {about} LIMIT 1", parameters):  # noqa: S608 - ours
+        if not self._database.read(f"SELECT 1 FROM answers WHERE {about} LIMIT 1", parameters):  # noqa: S608 - ours
             return 0
-        with self._transaction() as database:
-            self._keep_change()
+        with self._database.transaction() as database:
+            _keep_change(database)
             database.execute("DELETE FROM downlinks WHERE device = ?", (device,))
             return database.execute(f"DELETE FROM answers WHERE {about}", parameters).rowcount  # noqa: S608 - ours
 
     def change(self) -> int:
         """The number of the last answer given."""
-        return int(self._read(_LAST_CHANGE)[0][0])
-
-    def _keep_change(self) -> None:
-        """Change numbers are never reused, also when the answer that had the highest is removed: whoever follows them
-        would miss the next one."""
-        (last,) = self._database.execute(_LAST_CHANGE).fetchone()
-        self._database.execute("INSERT OR REPLACE INTO marks VALUES ('change', ?)", (last,))
-
-    def _is_news(self, row: ResultRow) -> bool:
-        known = self._database.execute(
-            "SELECT * FROM answers WHERE sink = ? AND key = ? AND window_start_us = ? AND window_end_us = ?",
-            row.identity,
-        ).fetchone()
-        if known is None or known[5] < row.revision:
-            return True
-        if known[5] == row.revision and (bool(known[6]), _row(known).content()) != (row.retract, row.content()):
-            raise BrokenInvariant(
-                f"sink {row.sink!r} gave two answers with revision {row.revision} for one key and window; "
-                "a changed answer needs a higher revision",
-                code="results-revision",
-            )
-        return False
-
-    def _inside(self, row: ResultRow) -> list[ResultRow]:
-        """Retractions of the sessions that a session has grown over."""
-        found = self._database.execute(
-            "SELECT * FROM answers WHERE sink = ? AND key = ? AND window_start_us >= ? AND window_end_us <= ?"
-            " AND revision < ? AND NOT retract",
-            (*row.identity, row.revision),
-        ).fetchall()
-        inside = [_row(stored) for stored in found]
-        return [replace(each, revision=row.revision, retract=True) for each in inside if each.identity != row.identity]
-
-    def _answer(self, row: ResultRow) -> None:
-        (last,) = self._database.execute(_LAST_CHANGE).fetchone()
-        self._database.execute(
-            "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (*_stored(row), last + 1),
-        )
-
-    def _send_down(self, row: ResultRow) -> None:
-        if not row.device:
-            return
-        (seq,) = self._database.execute(
-            "INSERT INTO downlink_heads VALUES (?, 1)"
-            " ON CONFLICT (device) DO UPDATE SET head = head + 1 RETURNING head",
-            (row.device,),
-        ).fetchone()
-        self._database.execute("INSERT INTO downlinks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*_stored(row), seq))
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._database
-            except BaseException:
-                self._database.execute("ROLLBACK")
-                raise
-            self._database.execute("COMMIT")
+        return int(self._database.read(_LAST_CHANGE)[0][0])
 
     # -- reading -------------------------------------------------------------------------------------------------
 
     def downlink(self, device: str, after_seq: int, limit: int = 256) -> list[tuple[int, ResultRow]]:
         """The rows for a device after a sequence number, in order: what it has not said it holds."""
-        found = self._read(
+        found = self._database.read(
             "SELECT * FROM downlinks WHERE device = ? AND seq > ? ORDER BY seq LIMIT ?",
             (device, after_seq, limit),
         )
@@ -205,12 +129,12 @@ class Results:
 
     def downlink_head(self, device: str) -> int:
         """The last sequence number given to a row for this device; 0 when there was none."""
-        found = self._read("SELECT head FROM downlink_heads WHERE device = ?", (device,))
+        found = self._database.read("SELECT head FROM downlink_heads WHERE device = ?", (device,))
         return found[0][0] if found else 0
 
     def latest(self, sink: str, limit: int | None = None) -> list[ResultRow]:
         """What a sink says now, by window and key; with a limit the newest windows only."""
-        found = self._read(
+        found = self._database.read(
             "SELECT * FROM answers WHERE sink = ? AND NOT retract"
             " ORDER BY window_end_us DESC, window_start_us DESC, key DESC LIMIT ?",
             (sink, -1 if limit is None else limit),
@@ -220,13 +144,13 @@ class Results:
     def page(self, sink: str, *, before_us: int | None = None, limit: int = 100) -> list[ResultRow]:
         """What a sink says now about windows that end before a time, newest first. A few more than the limit where
         several windows end together: the end of the last row is where the next page goes on, so none may be cut off."""
-        found = self._read(
+        found = self._database.read(
             "SELECT * FROM answers WHERE sink = ? AND window_end_us < ? AND NOT retract"
             " ORDER BY window_end_us DESC, window_start_us DESC, key DESC LIMIT ?",
             (sink, (1 << 63) - 1 if before_us is None else before_us, limit),
         )
         if len(found) == limit:
-            found += self._read(
+            found += self._database.read(
                 "SELECT * FROM answers WHERE sink = ? AND window_end_us = ? AND NOT retract"
                 " AND (window_start_us, key) < (?, ?) ORDER BY window_start_us DESC, key DESC",
                 (sink, found[-1][3], found[-1][2], found[-1][1]),
@@ -235,32 +159,80 @@ class Results:
 
     def changes(self, after: int, limit: int = 1000) -> tuple[int, list[ResultRow]]:
         """Answers given since a change number, retractions included, and the number to go on from."""
-        found = self._read("SELECT * FROM answers WHERE change > ? ORDER BY change LIMIT ?", (after, limit))
+        found = self._database.read("SELECT * FROM answers WHERE change > ? ORDER BY change LIMIT ?", (after, limit))
         return (found[-1][9] if found else after), [_row(row) for row in found]
 
     def last_change(self) -> int:
         """A number that grows with every answer; 0 before the first."""
-        return int(self._read("SELECT coalesce(max(change), 0) FROM answers")[0][0])
+        return int(self._database.read("SELECT coalesce(max(change), 0) FROM answers")[0][0])
 
     def sinks(self) -> dict[str, int]:
         """Every sink that ever answered, with how many rows it holds now."""
-        return dict(self._read("SELECT sink, sum(NOT retract) FROM answers GROUP BY sink ORDER BY sink"))
+        return dict(self._database.read("SELECT sink, sum(NOT retract) FROM answers GROUP BY sink ORDER BY sink"))
 
     def current(self) -> list[ResultRow]:
         """Every row of every sink."""
-        return [_row(row) for row in self._read("SELECT * FROM answers WHERE NOT retract")]
+        return [_row(row) for row in self._database.read("SELECT * FROM answers WHERE NOT retract")]
 
     def epoch(self) -> int | None:
         """The last epoch published; None before the first."""
-        [(epoch,)] = self._read("SELECT max(epoch) FROM epochs")
+        [(epoch,)] = self._database.read("SELECT max(epoch) FROM epochs")
         return None if epoch is None else int(epoch)
 
     def digest(self) -> str:
         return digest_of(self.current())
 
-    def _read(self, query: str, parameters: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
-        with self._lock:
-            return self._database.execute(query, parameters).fetchall()
+
+def _keep_change(database: sqlite3.Connection) -> None:
+    """Change numbers are never reused, also when the answer that had the highest is removed: whoever follows them
+    would miss the next one."""
+    (last,) = database.execute(_LAST_CHANGE).fetchone()
+    database.execute("INSERT OR REPLACE INTO marks VALUES ('change', ?)", (last,))
+
+
+def _is_news(database: sqlite3.Connection, row: ResultRow) -> bool:
+    known = database.execute(
+        "SELECT * FROM answers WHERE sink = ? AND key = ? AND window_start_us = ? AND window_end_us = ?",
+        row.identity,
+    ).fetchone()
+    if known is None or known[5] < row.revision:
+        return True
+    if known[5] == row.revision and (bool(known[6]), _row(known).content()) != (row.retract, row.content()):
+        raise BrokenInvariant(
+            f"sink {row.sink!r} gave two answers with revision {row.revision} for one key and window; "
+            "a changed answer needs a higher revision",
+            code="results-revision",
+        )
+    return False
+
+
+def _inside(database: sqlite3.Connection, row: ResultRow) -> list[ResultRow]:
+    """Retractions of the sessions that a session has grown over."""
+    found = database.execute(
+        "SELECT * FROM answers WHERE sink = ? AND key = ? AND window_start_us >= ? AND window_end_us <= ?"
+        " AND revision < ? AND NOT retract",
+        (*row.identity, row.revision),
+    ).fetchall()
+    inside = [_row(stored) for stored in found]
+    return [replace(each, revision=row.revision, retract=True) for each in inside if each.identity != row.identity]
+
+
+def _answer(database: sqlite3.Connection, row: ResultRow) -> None:
+    (last,) = database.execute(_LAST_CHANGE).fetchone()
+    database.execute(
+        "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*_stored(row), last + 1),
+    )
+
+
+def _send_down(database: sqlite3.Connection, row: ResultRow) -> None:
+    if not row.device:
+        return
+    (seq,) = database.execute(
+        "INSERT INTO downlink_heads VALUES (?, 1) ON CONFLICT (device) DO UPDATE SET head = head + 1 RETURNING head",
+        (row.device,),
+    ).fetchone()
+    database.execute("INSERT INTO downlinks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*_stored(row), seq))
 
 
 def _stored(row: ResultRow) -> tuple[object, ...]:

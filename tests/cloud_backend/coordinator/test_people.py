@@ -80,11 +80,3 @@ def test_whoever_edits_the_file_is_found_at_that_line(audit, tmp_path, statement
         database.execute(statement)
     with pytest.raises(DamagedData, match="line 3"):
         audit.verify()
-
-
-def test_a_file_of_another_version_is_left_alone(tmp_path):
-    with sqlite3.connect(tmp_path / "other.sqlite") as database:
-        database.execute("PRAGMA user_version = 9")
-    for kind in (AuditLog, Accounts):
-        with pytest.raises(DamagedData, match="format 9"):
-            kind(tmp_path / "other.sqlite")

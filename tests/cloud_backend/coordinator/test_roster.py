@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import pytest
 
 from cloud_backend.coordinator.roster import CODE_LIFETIME_US, Roster
-from shared.errors import DamagedData, PeerError, UsageError
+from shared.errors import PeerError, UsageError
 from shared.identity import device_id
 
 KEY, OTHER = bytes(range(32)), bytes(32)
@@ -80,15 +79,6 @@ def test_enrolments_and_revocations_leave_an_audit_line(roster: Roster):
     roster.enrol(roster.new_code(0), KEY, "phone", 1)
     roster.revoke(device_id(KEY), 2)
     assert [(at_us, act) for at_us, act, _, _ in roster.audit_lines()] == [(2, "revoked"), (1, "enrolled")]
-
-
-def test_a_roster_of_another_format_is_refused(tmp_path: Path):
-    path = tmp_path / "roster.sqlite"
-    database = sqlite3.connect(path)
-    database.execute("PRAGMA user_version = 99")
-    database.close()
-    with pytest.raises(DamagedData, match="roster-format"):
-        Roster(path)
 
 
 def test_what_this_process_decides_is_noticed_like_what_another_one_does(tmp_path):
