@@ -4,16 +4,21 @@ A result's identity is (sink, key, window). The downlink numbers them from 1; `a
 reached in one transaction, so a kill between two calls repeats results but never skips one, and repeating changes
 nothing: a revision that is not higher than the kept one is dropped. Retractions are kept as such, so that a late
 older revision cannot bring the row back.
+
+A revision orders answers, it does not count them. What was corrected here is counted here: a row that says something
+else than the one this device had last about the same. Saying it again, or taking it back, corrects nothing.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from mobile_app.clock import wall_time_us
 
 RESULTS_FILE = "results.sqlite"
 
@@ -29,13 +34,25 @@ create table if not exists progress (one integer primary key check (one = 1), th
 insert or ignore into progress values (1, 0);
 """
 
+# Homes made before corrections were counted lack these.
+ADDED = {
+    "corrections": "integer not null default 0",
+    "corrected_us": "integer",  # by the wall clock, when the last one came
+    "former": "text",  # what the row said before that
+}
+
+# A retraction leaves the row's last words where they are: what comes after it is compared with them.
 UPSERT = """
-insert into result values (?, ?, ?, ?, ?, ?, ?, ?, ?)
+insert into result (sink, key, window_start_us, window_end_us, revision, retract, complete, value, arrival)
+values (:sink, :key, :start, :end, :revision, :retract, :complete, iif(:retract, '{}', :value), :number)
 on conflict (sink, key, window_start_us, window_end_us) do update set
+    corrections = iif(:corrects, corrections + 1, corrections),
+    corrected_us = iif(:corrects, :now_us, corrected_us),
+    former = iif(:corrects, value, former),
     revision = excluded.revision, retract = excluded.retract, complete = excluded.complete,
-    value = excluded.value, arrival = excluded.arrival
+    value = iif(:retract, value, excluded.value), arrival = excluded.arrival
 where excluded.revision > result.revision
-"""
+""".replace(":corrects", "(not :retract and value not in (:value, '{}'))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +62,28 @@ class KeptResult:
     window_start_us: int
     window_end_us: int
     revision: int
+    retract: bool
     complete: bool
     values: dict[str, Any]
+    corrections: int
+    corrected_us: int | None
+    former: dict[str, Any] | None
 
 
 class Results:
     """One home's results. Used by one thread; other processes may read the file at the same time."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, wall_us: Callable[[], int] = wall_time_us) -> None:
+        self._wall_us = wall_us
         self._database = sqlite3.connect(home / RESULTS_FILE, isolation_level=None)
+        self._database.row_factory = sqlite3.Row
         self._database.execute("pragma journal_mode = wal")
         self._database.execute("pragma synchronous = full")
         self._database.executescript(SCHEMA)
+        present = {name for _, name, *_ in self._database.execute("pragma table_info(result)")}
+        for name, kind in ADDED.items():
+            if name not in present:
+                self._database.execute(f"alter table result add column {name} {kind}")
         self.malformed = 0
 
     @property
@@ -70,7 +97,7 @@ class Results:
 
         A row that is none is passed over: asking for it again would bring the same, and hold up those after it.
         """
-        changed = 0
+        changed, now_us = 0, self._wall_us()
         self._database.execute("begin immediate")
         try:
             for number, body in results:
@@ -78,7 +105,8 @@ class Results:
                 if columns is None:
                     self.malformed += 1
                 else:
-                    changed += self._database.execute(UPSERT, (*columns, number)).rowcount
+                    given = columns | {"number": number, "now_us": now_us}
+                    changed += self._database.execute(UPSERT, given).rowcount
                 self._database.execute("update progress set through = max(through, ?)", (number,))
         except BaseException:
             self._database.execute("rollback")
@@ -89,40 +117,28 @@ class Results:
     def latest(self, sink: str | None = None, *, limit: int = 100) -> list[KeptResult]:
         """Kept rows that are not retracted, newest window first."""
         rows = self._database.execute(
-            "select sink, key, window_start_us, window_end_us, revision, complete, value from result"
-            " where not retract and (?1 is null or sink = ?1) order by window_end_us desc, sink, key limit ?2",
+            "select * from result where not retract and (?1 is null or sink = ?1)"
+            " order by window_end_us desc, sink, key limit ?2",
             (sink, limit),
         )
-        return [
-            KeptResult(name, json.loads(key), start_us, end_us, revision, bool(complete), json.loads(value))
-            for name, key, start_us, end_us, revision, complete, value in rows
-        ]
+        return [_kept(row) for row in rows]
 
     def since(self, sink: str, first: int, *, limit: int = 1000) -> list[tuple[int, KeptResult]]:
         """(number of the downlink, row) of a sink's kept rows from this number on, in that order."""
         if first > self.through:
             return []
         rows = self._database.execute(
-            "select arrival, sink, key, window_start_us, window_end_us, revision, complete, value from result"
-            " where not retract and sink = ?1 and arrival >= ?2 order by arrival limit ?3",
+            "select * from result where not retract and sink = ?1 and arrival >= ?2 order by arrival limit ?3",
             (sink, first, limit),
         )
-        return [
-            (number, KeptResult(name, json.loads(key), start, end, revision, bool(complete), json.loads(value)))
-            for number, name, key, start, end, revision, complete, value in rows
-        ]
+        return [(row["arrival"], _kept(row)) for row in rows]
 
     def after(self, number: int, *, limit: int = 1000) -> list[tuple[int, KeptResult]]:
-        """The same of all sinks, above this number; of very many the newest."""
+        """What changed above this number, of all sinks, with what was taken back; of very many the newest."""
         rows = self._database.execute(
-            "select arrival, sink, key, window_start_us, window_end_us, revision, complete, value from result"
-            " where not retract and arrival > ?1 order by arrival desc limit ?2",
-            (number, limit),
+            "select * from result where arrival > ?1 order by arrival desc limit ?2", (number, limit)
         )
-        return [
-            (arrival, KeptResult(name, json.loads(key), start, end, revision, bool(complete), json.loads(value)))
-            for arrival, name, key, start, end, revision, complete, value in reversed(rows.fetchall())
-        ]
+        return [(row["arrival"], _kept(row)) for row in reversed(rows.fetchall())]
 
     def count(self) -> int:
         (number,) = self._database.execute("select count(*) from result where not retract").fetchone()
@@ -132,13 +148,35 @@ class Results:
         self._database.close()
 
 
-def _columns(body: Mapping[str, object]) -> tuple[object, ...] | None:
+def _kept(row: sqlite3.Row) -> KeptResult:
+    former = row["former"]
+    return KeptResult(
+        sink=row["sink"],
+        key=json.loads(row["key"]),
+        window_start_us=row["window_start_us"],
+        window_end_us=row["window_end_us"],
+        revision=row["revision"],
+        retract=bool(row["retract"]),
+        complete=bool(row["complete"]),
+        values=json.loads(row["value"]),
+        corrections=row["corrections"],
+        corrected_us=row["corrected_us"],
+        former=None if former is None else json.loads(former),
+    )
+
+
+def _columns(body: Mapping[str, object]) -> dict[str, object] | None:
     """The row as the table has it, or None when a part is missing or of another kind."""
     key, values, sink = body.get("key"), body.get("values"), body.get("sink")
-    numbers = [body.get(name) for name in ("window_start_us", "window_end_us", "revision")]
+    numbers = {
+        name: body.get(column)
+        for name, column in (("start", "window_start_us"), ("end", "window_end_us"), ("revision", "revision"))
+    }
     if not (isinstance(key, list) and isinstance(values, dict) and isinstance(sink, str)):
         return None
-    if not all(type(number) is int and -(2**63) <= number < 2**63 for number in numbers):
+    if not all(type(number) is int and -(2**63) <= number < 2**63 for number in numbers.values()):
         return None
-    flags = (bool(body.get("retract", False)), bool(body.get("complete", True)))
-    return (sink, json.dumps(key), *numbers, *flags, json.dumps(values))
+    return numbers | {
+        "sink": sink, "key": json.dumps(key), "value": json.dumps(values, sort_keys=True),
+        "retract": bool(body.get("retract", False)), "complete": bool(body.get("complete", True)),
+    }  # fmt: skip

@@ -125,6 +125,8 @@ def results(
         )
         values = ", ".join(f"{name}={value}" for name, value in row["values"].items())
         partial = "" if row["complete"] else " (incomplete)"
+        if row["corrections"]:
+            partial += f" (corrected {row['corrections']}x)"
         table.add_row(row["sink"], " ".join(map(str, row["key"])), start, end, str(row["revision"]), values + partial)
     Console().print(table)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import pytest
 
-from mobile_app.results import Results
+from mobile_app.results import RESULTS_FILE, SCHEMA, Results
 
 
 def row(revision: int = 1, km: float = 1.0, *, start: int = 0, retract: bool = False, sink: str = "trips"):
@@ -58,4 +60,60 @@ def test_one_sink_can_be_asked_for_newest_window_first(tmp_path):
     results = Results(tmp_path)
     results.apply([(1, row()), (2, row(start=10)), (3, row(sink="other"))])
     assert [kept.window_start_us for kept in results.latest("trips")] == [10, 0]
+    results.close()
+
+
+def test_a_correction_is_another_row_about_the_same_whatever_its_revision(tmp_path):
+    now = [1_000]
+    results = Results(tmp_path, wall_us=lambda: now[0])
+    results.apply([(1, row(7 << 32 | 4, 5.0)), (2, row(9 << 32 | 1, 5.0))])  # said again after a rollback
+    (kept,) = results.latest()
+    assert (kept.revision, kept.corrections, kept.corrected_us, kept.former) == (9 << 32 | 1, 0, None, None)
+    now[0] = 2_000
+    results.apply([(3, row(9 << 32 | 2, 6.5)), (4, row(9 << 32 | 1, 8.0))])  # the second is an older answer
+    (kept,) = results.latest()
+    assert (kept.values, kept.corrections, kept.corrected_us) == ({"km": 6.5}, 1, 2_000)
+    assert kept.former == {"km": 5.0}
+    results.close()
+
+
+def test_corrections_are_still_known_after_a_restart_and_go_on_counting(tmp_path):
+    for number, km in enumerate((1.0, 2.0, 4.0), start=1):
+        results = Results(tmp_path)
+        results.apply([(number, row(number, km))])
+        results.close()
+    again = Results(tmp_path)
+    (kept,) = again.latest()
+    assert (kept.corrections, kept.former) == (2, {"km": 2.0})
+    again.close()
+
+
+def test_taking_back_is_no_correction_but_what_comes_instead_is(tmp_path):
+    results = Results(tmp_path)
+    results.apply([(1, row(1, 5.0)), (2, row(2, 5.0, retract=True))])
+    ((number, gone),) = results.after(1)
+    assert (number, gone.retract, gone.corrections) == (2, True, 0)
+    results.apply([(3, row(3, 5.0))])
+    assert [kept.corrections for kept in results.latest()] == [0]
+    results.apply([(4, row(4, 5.0, retract=True)), (5, row(5, 6.0))])
+    assert [(kept.corrections, kept.former) for kept in results.latest()] == [(1, {"km": 5.0})]
+    results.close()
+
+
+def test_a_row_that_was_never_here_before_it_was_taken_back_is_corrected_by_nothing(tmp_path):
+    results = Results(tmp_path)
+    results.apply([(1, row(2, 5.0, retract=True)), (2, row(3, 6.0))])
+    assert [(kept.values, kept.corrections) for kept in results.latest()] == [({"km": 6.0}, 0)]
+    results.close()
+
+
+def test_a_home_from_before_corrections_were_counted_goes_on(tmp_path):
+    database = sqlite3.connect(tmp_path / RESULTS_FILE)
+    database.executescript(SCHEMA)
+    database.execute("""insert into result values ('trips', '["a1"]', 0, 10, 1, 0, 1, '{"km": 1.0}', 1)""")
+    database.commit()
+    database.close()
+    results = Results(tmp_path)
+    results.apply([(2, row(2, 3.0))])
+    assert [(kept.values, kept.corrections) for kept in results.latest()] == [({"km": 3.0}, 1)]
     results.close()
