@@ -41,9 +41,15 @@ def list_queries(home: Home = DEFAULT_HOME, watch: Watch = False, as_json: AsJso
 
 
 @app.command()
-def explain(sql: Sql = None, plan: PlanFile = None, home: Home = DEFAULT_HOME, as_json: AsJson = False) -> None:
+def explain(
+    sql: Sql = None,
+    plan: PlanFile = None,
+    name: Annotated[str, typer.Option("--name", help="what its sink would be called")] = "query",
+    home: Home = DEFAULT_HOME,
+    as_json: AsJson = False,
+) -> None:
     """What a query means: graph, vertices, and why; nothing runs."""
-    value = Api(home).post("/queries/explain", _asked(sql, plan))
+    value = Api(home).post("/queries/explain", {"name": name, **_asked(sql, plan)})
     print(json.dumps(value) if as_json else value["explanation"])
 
 

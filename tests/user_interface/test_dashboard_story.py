@@ -114,6 +114,7 @@ def test_a_query_is_explained_submitted_and_answers(product, page):
     )
     page.get_by_role("button", name="Explain").click()
     expect(page.locator("#explained")).to_contain_text("vertices on the cloud")
+    expect(page.locator("#explained")).to_contain_text("Its rows will appear under counts.")
     page.get_by_role("button", name="Submit").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Job counts")
     go(page, product, "/streams")

@@ -13,15 +13,20 @@ from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.views import queries
 
 SQL_CHARACTERS_MAX = 20_000
+NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{0,39}$"
 
 
-class Explain(Body):
+class Asked(Body):
     sql: str | None = Field(None, max_length=SQL_CHARACTERS_MAX, description="SELECT ... FROM edge ...")
     plan: dict[str, Any] | None = Field(None, description="a plan as `resurge plan FILE --json` prints it")
 
 
-class Submit(Explain):
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$", description="its own, and its sink's if it is SQL")
+class Explain(Asked):
+    name: str = Field("query", pattern=NAME_PATTERN, description="what its sink would be called if it is SQL")
+
+
+class Submit(Asked):
+    name: str = Field(pattern=NAME_PATTERN, description="its own, and its sink's if it is SQL")
 
 
 def queries_router(sources: Sources) -> APIRouter:
@@ -33,7 +38,7 @@ def queries_router(sources: Sources) -> APIRouter:
 
     @router.post("/explain", summary="What a query means, before anything runs")
     async def explain(body: Explain, _: Viewer) -> dict[str, Any]:
-        return await aside(queries.explain, sources, sql=body.sql, plan=body.plan)
+        return await aside(queries.explain, sources, body.name, sql=body.sql, plan=body.plan)
 
     @router.post("", summary="Run a query as a further Spark job")
     async def submit(body: Submit, person: Operator, request: Request) -> dict[str, Any]:

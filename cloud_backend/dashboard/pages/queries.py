@@ -36,8 +36,8 @@ def queries_router(site: Site) -> APIRouter:
     @router.post("/queries/explain", response_class=HTMLResponse)
     async def explain(request: Request, person: Operator, fields: Fields) -> HTMLResponse:
         try:
-            asked = _asked(fields)
-            found = await asyncio.to_thread(lambda: view.explain(site.sources, **asked))
+            name, asked = fields.get("name", "").strip(), _asked(fields)
+            found = await asyncio.to_thread(lambda: view.explain(site.sources, name, **asked))
         except ResurgeError as error:
             return answer(request, "explained.html", person, "Streams", problem=_plain(error), explained=None)
         return answer(request, "explained.html", person, "Streams", problem="", explained=found)

@@ -37,9 +37,11 @@ def queries(sources: Sources) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def explain(sources: Sources, *, sql: str | None = None, plan: object = None) -> dict[str, Any]:
-    """What a query means, before anything runs: the graph, the vertices, and why; nothing is kept."""
-    compiled = _compiled(sources, "query", sql, plan)
+def explain(sources: Sources, name: str = "", *, sql: str | None = None, plan: object = None) -> dict[str, Any]:
+    """What a query means, before anything runs: the graph, the vertices, and why; nothing is kept.
+
+    SQL without a name yet is explained as `query`."""
+    compiled = _compiled(sources, _checked(name or "query"), sql, plan)
     return {"explanation": explained(compiled), "svg": svg(compiled), "sinks": list(sinks_of(compiled))}
 
 
@@ -48,12 +50,7 @@ def submit(
 ) -> dict[str, Any]:
     """Compile a query and want it running; its rows appear under results within an epoch or two."""
     jobs = _jobs(sources)
-    if not NAME.fullmatch(name):
-        raise UsageError(
-            "a query's name has up to 40 small letters, digits, '-' and '_', and starts with neither of the last",
-            code="query-name",
-        )
-    compiled = _compiled(sources, name, sql, plan)
+    compiled = _compiled(sources, _checked(name), sql, plan)
     sinks = check_sinks(compiled, {*_program_sinks(sources), *sources.results.sinks()})
     if name in sources.stores():
         raise UsageError("a job of this name is there already; choose another name", code="query-name-taken")
@@ -88,6 +85,15 @@ def drop(sources: Sources, name: str) -> None:
     sources.queries.remove(name)
     for sink in query.sinks:
         sources.results.forget_sink(sink)
+
+
+def _checked(name: str) -> str:
+    if not NAME.fullmatch(name):
+        raise UsageError(
+            "a query's name has up to 40 small letters, digits, '-' and '_', and starts with neither of the last",
+            code="query-name",
+        )
+    return name
 
 
 def _known(sources: Sources, name: str) -> Query:

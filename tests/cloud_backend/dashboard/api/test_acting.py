@@ -70,6 +70,10 @@ def test_deleting_needs_the_name_once_more(dashboard, admin):
 def test_a_query_is_explained_submitted_stopped_resumed_and_dropped(dashboard, admin):
     explained = admin.post("/v1/api/queries/explain", json={"sql": SQL}).json()
     assert "tumbling 10s" in explained["explanation"]
+    assert explained["sinks"] == ["query"]
+    named = admin.post("/v1/api/queries/explain", json={"name": "accuracy", "sql": SQL}).json()
+    assert named["sinks"] == ["accuracy"]
+    assert named["explanation"].startswith("plan 'accuracy'")
     submitted = admin.post("/v1/api/queries", json={"name": "accuracy", "sql": SQL})
     assert submitted.status_code == 200, submitted.text
     assert submitted.json()["wanted"] == "running"
@@ -87,6 +91,18 @@ def test_a_query_is_explained_submitted_stopped_resumed_and_dropped(dashboard, a
     assert jobs.names() == []
     assert admin.get("/v1/api/queries").json()["queries"] == []
     assert actions(dashboard)[:4] == ["query-dropped", "query-resumed", "query-stopped", "query-submitted"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("fast-trams", "Its rows will appear under fast-trams."),
+        ("", "Its rows will appear under query."),
+        ("Fast trams", "up to 40 small letters"),
+    ],
+)
+def test_the_page_explains_a_query_under_the_name_that_was_typed(admin, typed, said):
+    assert said in admin.post("/queries/explain", data={"name": typed, "kind": "sql", "text": SQL}).text
 
 
 @pytest.mark.parametrize(
