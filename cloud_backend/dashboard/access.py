@@ -117,6 +117,11 @@ class Access:
         response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
 
 
+def asks_for_part(request: Request) -> bool:
+    """Whether htmx asks, from within an open page."""
+    return request.headers.get("hx-request") == "true"
+
+
 class SignInNeeded(Problem):
     """For a program 401; for somebody who looks at a page, the way to the sign-in page."""
 
@@ -124,10 +129,10 @@ class SignInNeeded(Problem):
         super().__init__("signin-required", "sign in, or send the operator's token as Bearer", status=401)
         wants_page = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/v1/")
         self._is_page = request.method == "GET" and wants_page
-        self._is_htmx = request.headers.get("hx-request") == "true"
+        self._is_part = asks_for_part(request)
 
     def response(self) -> Response:
-        if self._is_htmx:  # htmx follows a redirect inside the page; this header leaves the page
+        if self._is_part:  # htmx follows a redirect inside the page; this header leaves the page
             return Response(status_code=401, headers={"HX-Redirect": "/signin"})
         if self._is_page:
             return RedirectResponse("/signin", status_code=303)

@@ -7,6 +7,7 @@ import asyncio
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
+from cloud_backend.dashboard.access import asks_for_part
 from cloud_backend.dashboard.pages.alerts import alerts_view
 from cloud_backend.dashboard.pages.site import Operator, Site, answer, whole_number
 from cloud_backend.dashboard.views import audit as view
@@ -22,7 +23,7 @@ def audit_router(site: Site) -> APIRouter:
     async def audit_page(request: Request, person: Operator) -> HTMLResponse:
         before = whole_number(request.query_params.get("before"), highest=NUMBER_MAX) or None
         found = await asyncio.to_thread(view.lines, site.sources, limit=LINES_SHOWN, before=before)
-        fragment = request.headers.get("hx-request") == "true"
+        fragment = asks_for_part(request)
         alerts = {} if fragment else await asyncio.to_thread(alerts_view, site)
         return answer(
             request, "audit_table.html" if fragment else "audit.html", person, "Audit", **alerts,

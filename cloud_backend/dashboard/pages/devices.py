@@ -23,6 +23,7 @@ from cloud_backend.dashboard.pages.site import (
     chosen,
     missing,
     paged,
+    part_or_page,
     refusing,
     whole_number,
 )
@@ -51,7 +52,7 @@ def devices_router(site: Site) -> APIRouter:
     @router.get("/devices", response_class=HTMLResponse)
     async def devices_page(request: Request, person: Viewer) -> HTMLResponse:
         view = await asyncio.to_thread(_listing, site, request)
-        template = "devices_table.html" if request.headers.get("hx-request") == "true" else "devices.html"
+        template = part_or_page(request, "devices_table.html", "devices.html")
         return answer(request, template, person, "Devices", **view)
 
     @router.get("/devices/map.json")
@@ -83,7 +84,7 @@ def devices_router(site: Site) -> APIRouter:
     @router.get("/devices/{device}", response_class=HTMLResponse)
     async def device_page(device: str, request: Request, person: Viewer) -> HTMLResponse:
         view = await asyncio.to_thread(_one, site, device, request)
-        template = "device_facts.html" if request.headers.get("hx-request") == "true" else "device.html"
+        template = part_or_page(request, "device_facts.html", "device.html")
         return answer(request, template, person, "Devices", **view)
 
     @router.get("/devices/{device}/map.json")

@@ -17,6 +17,7 @@ from cloud_backend.dashboard.pages.site import (
     answer,
     back,
     missing,
+    part_or_page,
     refusing,
     whole_number,
 )
@@ -36,13 +37,13 @@ def jobs_router(site: Site) -> APIRouter:
     @router.get("/jobs", response_class=HTMLResponse)
     async def jobs_page(request: Request, person: Viewer) -> HTMLResponse:
         found = await asyncio.to_thread(_listing, site)
-        template = "jobs_table.html" if request.headers.get("hx-request") == "true" else "jobs.html"
+        template = part_or_page(request, "jobs_table.html", "jobs.html")
         return answer(request, template, person, "Jobs", jobs=found, now_us=site.now_us())
 
     @router.get("/jobs/{job}", response_class=HTMLResponse)
     async def job_page(job: str, request: Request, person: Viewer) -> HTMLResponse:
         found = await asyncio.to_thread(_one, site, job, request)
-        template = "job_now.html" if request.headers.get("hx-request") == "true" else "job.html"
+        template = part_or_page(request, "job_now.html", "job.html")
         return answer(request, template, person, "Jobs", **found)
 
     @router.get("/jobs/{job}/rollback", response_class=HTMLResponse)

@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse
 
 from cloud_backend.coordinator.accounts import Person
 from cloud_backend.dashboard.access import audit
-from cloud_backend.dashboard.pages.site import Site, Viewer, answer, missing, refusing, whole_number
+from cloud_backend.dashboard.pages.site import Site, Viewer, answer, missing, part_or_page, refusing, whole_number
 from cloud_backend.dashboard.views import exports
 from cloud_backend.dashboard.views import results as view
 from shared.errors import UsageError
@@ -28,7 +28,7 @@ def results_router(site: Site) -> APIRouter:
     @router.get("/results", response_class=HTMLResponse)
     async def results_page(request: Request, person: Viewer) -> HTMLResponse:
         sinks = await asyncio.to_thread(_listing, site)
-        template = "results_table.html" if request.headers.get("hx-request") == "true" else "results.html"
+        template = part_or_page(request, "results_table.html", "results.html")
         return answer(request, template, person, "Results", sinks=sinks, now_us=site.now_us())
 
     @router.get("/results/{sink}", response_class=HTMLResponse)
@@ -36,7 +36,7 @@ def results_router(site: Site) -> APIRouter:
         before = whole_number(request.query_params.get("before"), highest=TIME_MAX) or None
         with refusing(request):
             found = await asyncio.to_thread(_one, site, sink, before, person)
-        template = "sink_rows.html" if request.headers.get("hx-request") == "true" else "sink.html"
+        template = part_or_page(request, "sink_rows.html", "sink.html")
         return answer(request, template, person, "Results", **found)
 
     @router.get("/results/{sink}/series.json")

@@ -15,7 +15,7 @@ from fastapi import Depends, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from cloud_backend.coordinator.roster import RosterEntry
-from cloud_backend.dashboard.access import Person, form_fields, require
+from cloud_backend.dashboard.access import Person, asks_for_part, form_fields, require
 from cloud_backend.dashboard.attention import Issue, issues
 from cloud_backend.dashboard.feed import Feed
 from cloud_backend.dashboard.fleet import Device, Fleet
@@ -103,6 +103,11 @@ def answer(
     return page(request, template, person=person, status=status, section=section, said=said, **values)
 
 
+def part_or_page(request: Request, part: str, whole: str) -> str:
+    """The template to answer with: an open page asks again for the part of it that changes, and only for that."""
+    return part if asks_for_part(request) else whole
+
+
 def back(address: str, said: str) -> RedirectResponse:
     return RedirectResponse(f"{address}{'&' if '?' in address else '?'}said={said}", status_code=303)
 
@@ -116,7 +121,7 @@ class Refused(Problem):
 
     def response(self) -> Response:
         headers = self._request.headers
-        if "text/html" not in headers.get("accept", "") or headers.get("hx-request") == "true":
+        if "text/html" not in headers.get("accept", "") or asks_for_part(self._request):
             return super().response()
         person = getattr(self._request.state, "person", None)
         return page(

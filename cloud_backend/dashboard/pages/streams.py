@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse
 
 from cloud_backend.dashboard.completeness import Cell, by_device, cells_of, hours_until
 from cloud_backend.dashboard.heat_map import heat_map, strip
-from cloud_backend.dashboard.pages.site import Site, Viewer, answer, missing, whole_number
+from cloud_backend.dashboard.pages.site import Site, Viewer, answer, missing, part_or_page, whole_number
 from cloud_backend.dashboard.views import queries
 from cloud_backend.dashboard.views.places import coarse, is_place
 from cloud_backend.log.format import Record
@@ -46,13 +46,13 @@ def streams_router(site: Site) -> APIRouter:
     @router.get("/streams", response_class=HTMLResponse)
     async def streams_page(request: Request, person: Viewer) -> HTMLResponse:
         view = await asyncio.to_thread(_listing, site)
-        template = "streams_table.html" if request.headers.get("hx-request") == "true" else "streams.html"
+        template = part_or_page(request, "streams_table.html", "streams.html")
         return answer(request, template, person, "Streams", **view)
 
     @router.get("/streams/{stream}", response_class=HTMLResponse)
     async def stream_page(stream: str, request: Request, person: Viewer) -> HTMLResponse:
         view = await asyncio.to_thread(_one, site, stream, request)
-        template = "stream_now.html" if request.headers.get("hx-request") == "true" else "stream.html"
+        template = part_or_page(request, "stream_now.html", "stream.html")
         return answer(request, template, person, "Streams", **view)
 
     @router.get("/streams/{stream}/batches/{offset}", response_class=HTMLResponse)
