@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import logging
 import os
 import signal
 import socket
@@ -26,13 +27,14 @@ from cloud_backend.gateway.app import create_app
 from cloud_backend.gateway.certificate import load_certificate
 from cloud_backend.gateway.gateway import Gateway, now_us
 from cloud_backend.gateway.limits import Rate
-from cloud_backend.gateway.logs import write_logs
 from cloud_backend.gateway.settings import Settings
+from cloud_backend.logs import write_logs
 from shared.errors import ResurgeError
 
 DISK_FAILED = 70  # EX_SOFTWARE of sysexits; a supervisor starts the gateway again
 CONNECTIONS_MAX = 8192
 KEEP_ALIVE_S = 75  # longer than a device's usual minute between two exchanges
+_log = logging.getLogger("resurge.gateway")
 
 
 def parse(arguments: list[str]) -> Settings:
@@ -77,17 +79,17 @@ def main(arguments: list[str]) -> int:
     servers: list[uvicorn.Server] = []
 
     def stop(error: Exception) -> None:
-        print(f"gateway: {error}; stopping", file=sys.stderr, flush=True)
+        _log.critical("%s; stopping", error)
         for server in servers:
             server.should_exit = True
 
     try:
         gateway = Gateway(settings, on_broken=stop)
     except ResurgeError as error:
-        print(f"gateway: {error}", file=sys.stderr)
+        _log.critical("%s", error)
         return 1
     if gateway.log.recovery.cut_bytes:
-        print(f"gateway: cut {gateway.log.recovery.cut_bytes} bytes of a torn write off the log", file=sys.stderr)
+        _log.warning("cut %d bytes of a torn write off the log", gateway.log.recovery.cut_bytes)
     certificate, pin = load_certificate(settings.home) if settings.tls else (None, b"")
     with socket.create_server((settings.host, settings.port), backlog=2048) as listener:
         port = listener.getsockname()[1]
@@ -122,7 +124,8 @@ def offer_first_link(settings: Settings, port: int) -> None:
     try:
         if accounts.needs_admin():
             link = f"{'https' if settings.tls else 'http'}://127.0.0.1:{port}/signin/once/{accounts.new_link(now_us())}"
-            print(f"gateway: sign in to the dashboard as admin, once and within the hour: {link}", flush=True)
+            text = f"gateway: sign in to the dashboard as admin, once and within the hour: {link}"
+            print(json.dumps({"sign_in_once": link}) if settings.log_json else text, flush=True)
     finally:
         accounts.close()
 

@@ -2,20 +2,24 @@
 
 With --jobs DIR it also runs every job that is wanted there (`cloud_backend.spark.jobs`), in the same Spark session.
 Prints one JSON line when it is ready and one when it stops. SIGTERM and SIGINT finish the round at hand and stop;
-kill -9 at any point costs nothing but time. With --standby it waits until the lease of the running driver has run out.
+kill -9 at any point costs nothing but time. With --log-json all else it says, Spark included, is JSON as well, on
+standard error (`cloud_backend.logs`). With --standby it waits until the lease of the running driver has run out.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
+from cloud_backend.logs import children_logged, write_logs
 from cloud_backend.results.store import Results
 from cloud_backend.spark.driver import JobManager, JobSettings
 from cloud_backend.spark.files import is_uri
@@ -28,10 +32,12 @@ from shared.errors import UsageError
 from shared.plan.encoding import decode_plan
 
 FENCED_EXIT = 3
+LOG4J_JSON = Path(__file__).parent / "log4j2-json.properties"  # the same fields as `cloud_backend.logs`
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
+    write_logs(as_json=options.log_json)
     stopping = False
 
     def stop(*_: object) -> None:
@@ -52,18 +58,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = Results(options.results)
     local = options.local or _local(options.store)
     log_use = LogUse(local)
-    manager = JobManager(
-        options.log,
-        options.store,
-        decode_plan(options.plan.read_bytes()),
-        options.master,
-        results=results,
-        operator_modules=options.module,
-        settings=settings,
-        session_settings=dict(each.split("=", 1) for each in options.conf),
-        local_dir=local,
-        log_use=log_use,
-    )
+    if options.log_json:
+        os.environ["SPARK_SUBMIT_OPTS"] = (
+            f"-Dlog4j2.configurationFile={LOG4J_JSON.as_uri()} {os.environ.get('SPARK_SUBMIT_OPTS', '')}"
+        )
+    with children_logged("resurge.spark") if options.log_json else nullcontext():
+        manager = JobManager(
+            options.log,
+            options.store,
+            decode_plan(options.plan.read_bytes()),
+            options.master,
+            results=results,
+            operator_modules=options.module,
+            settings=settings,
+            session_settings=dict(each.split("=", 1) for each in options.conf),
+            local_dir=local,
+            log_use=log_use,
+        )
     _say({"ready": True, "owner": manager.owner, "term": manager.term, "epoch": manager.manifest.last_cut})
     others: list[threading.Thread] = []
     if options.jobs:
@@ -107,6 +118,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--task-timeout-s", type=float, default=120.0, help="a task that takes longer counts as hung")
     parser.add_argument("--no-balance", dest="balance", action="store_false", help="never split or merge ranges")
     parser.add_argument("--drain", action="store_true", help="on SIGTERM, finish all of the log first")
+    parser.add_argument("--log-json", action="store_true", help="one JSON object per line of output, for collectors")
     parser.add_argument("--standby", action="store_true", help="wait until the running driver's lease has run out")
     return parser.parse_args(arguments)
 

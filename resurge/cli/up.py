@@ -31,6 +31,9 @@ def up(
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of gateway and dashboard; 0: a free one.")] = 0,
     speed: Annotated[float, typer.Option("--speed", min=0.1, max=1000, help="Event seconds per second.")] = 1.0,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the temporary directory to look around in.")] = False,
+    log_json: Annotated[
+        bool, typer.Option("--log-json", help="Let gateway and Spark say all they say as JSON, one object per line.")
+    ] = False,
     program: Annotated[
         Path | None, typer.Option("--program", help="Another stream program (default: resurge/examples/kilometres.py).")
     ] = None,
@@ -48,7 +51,7 @@ def up(
     directory = home or Path(tempfile.mkdtemp(prefix="resurge-up-"))
     failed = True
     try:
-        stage = make_stage(directory, plan, port=port, speed=speed)
+        stage = make_stage(directory, plan, port=port, speed=speed, log_json=log_json)
         outcome = play(stage, plan, Options(length_s, phones, chaos), Terminal(console))
         failed = bool(outcome.problems())
     except Interrupted:

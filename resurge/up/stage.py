@@ -32,6 +32,7 @@ class Stage:
     port: int
     relay_port: int
     speed: float = 1.0
+    log_json: bool = False
 
     @property
     def gateway_home(self) -> Path:
@@ -73,9 +74,13 @@ class Stage:
             "-m", "cloud_backend.gateway", "--home", str(self.gateway_home), "--port", str(self.port),
             "--plan", str(self.plan), "--results", str(self.results),
             "--stable", str(self.spark_store / "stable.json"), "--hints", str(self.spark_store / "hints.json"),
-            "--jobs", str(self.jobs),
+            "--jobs", str(self.jobs), *self._shape,
         )  # fmt: skip
         return self._process("gateway", command)
+
+    @property
+    def _shape(self) -> list[str]:
+        return ["--log-json"] if self.log_json else []
 
     def relay(self) -> Process:
         command = python("-m", "resurge", "node", "relay", "--bind", self.relay_address, "--gateway", self.address)
@@ -85,6 +90,7 @@ class Stage:
         command = python(
             "-m", "cloud_backend.spark.job", "--log", str(self.log), "--store", str(self.spark_store),
             "--plan", str(self.plan), "--results", str(self.results), "--jobs", str(self.jobs),
+            *self._shape,
         )  # fmt: skip
         # What Spark leaves behind when it is killed goes away with the home.
         temporary = self.home / "temporary"
@@ -142,7 +148,7 @@ class Stage:
         return Process(name, command, self.home / "output" / f"{name}.txt")
 
 
-def make_stage(home: Path, plan: Plan, *, port: int, speed: float) -> Stage:
+def make_stage(home: Path, plan: Plan, *, port: int, speed: float, log_json: bool = False) -> Stage:
     """A stage on an empty or new directory; refuses one that holds anything, to never mix two runs."""
     if home.exists() and (not home.is_dir() or any(home.iterdir())):
         raise UsageError(
@@ -150,7 +156,7 @@ def make_stage(home: Path, plan: Plan, *, port: int, speed: float) -> Stage:
             code="up-home",
         )
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    stage = Stage(home, port or free_port(), free_port(), speed)
+    stage = Stage(home, port or free_port(), free_port(), speed, log_json)
     stage.plan.write_bytes(encode_plan(plan))
     return stage
 

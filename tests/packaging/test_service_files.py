@@ -44,6 +44,7 @@ def test_the_units_start_what_the_programs_understand():
     assert settings.jobs is not None
     spark = shlex.split(unit("resurge-spark.service")["Service"]["ExecStart"])
     options = _options(arguments_of(spark, "cloud_backend.spark.job"))
+    assert options.log_json
     assert options.jobs == settings.jobs
     assert Path(options.store) == settings.stable.parent
     assert options.log == settings.log_directory
@@ -73,5 +74,7 @@ def test_the_compose_file_has_both_parts_on_one_volume():
     assert gateway["volumes"] == spark["volumes"] == ["data:/var/lib/resurge"]
     options = _options(arguments_of(spark["command"], "cloud_backend.spark.job"))
     settings = parse(arguments_of(json.loads(image()["CMD"]), "cloud_backend.gateway"))
+    assert settings.log_json
+    assert options.log_json
     assert (options.log, options.jobs, options.plan) == (settings.log_directory, settings.jobs, settings.plan)
     assert all(service["cap_drop"] == ["ALL"] and service["read_only"] for service in (gateway, spark))

@@ -55,7 +55,7 @@ def test_killing_every_part_once_changes_neither_the_account_nor_the_results(tmp
     home, port = tmp_path / "home", free_port()
     errors = (tmp_path / "stderr.txt").open("w")
     player = subprocess.Popen(
-        command("--for", "30", "--chaos", "--json", "--home", str(home), "--port", str(port)), cwd=ROOT,
+        command("--for", "30", "--chaos", "--json", "--log-json", "--home", str(home), "--port", str(port)), cwd=ROOT,
         stdout=subprocess.PIPE, stderr=errors, text=True,
     )  # fmt: skip
     view = watch(home, port, player)
@@ -75,6 +75,10 @@ def test_killing_every_part_once_changes_neither_the_account_nor_the_results(tmp
         "tram-07": "gateway", "bus-12": "relay", "bicycle-3": "gateway",
     }  # fmt: skip
     assert processes_of(home) == []
+    for name in ("gateway", "spark"):  # the JVM's own words included, a collector can read every line
+        lines = [json.loads(line) for line in (home / "output" / f"{name}.txt").read_text().splitlines()]
+        assert all(isinstance(line, dict) for line in lines)
+        assert len(lines) >= 2
 
 
 def watch(home: Path, port: int, player: subprocess.Popen) -> dict:
