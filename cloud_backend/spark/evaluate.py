@@ -216,7 +216,7 @@ class _Evaluation:
     def _sink(self, vertex: str, sink: str, key: tuple[str, ...]) -> dict[str, np.ndarray]:
         schema = self.graph.plan.sink(sink).type.schema
         parts = [
-            records.read_slice(self.store, committed.outputs[sink, ""].file, WHOLE)[0]
+            records.read_slice(self.store, committed.outputs[sink, ""].file, WHOLE)[0].plain()
             for epoch in range(1, self.epoch + 1)
             for _, committed in self.log.state.record_at(vertex, epoch) or ()
         ]

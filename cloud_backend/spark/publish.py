@@ -62,7 +62,7 @@ def read_sink(store: Store, committed: Committed, sink: Sink) -> list[ResultRow]
     if record is None or not record.rows:
         return []
     rows, _, _ = records.read_slice(store, record.file, WHOLE)
-    said = result_rows(sink, rows, revision_of(committed.generation, committed.epoch))
+    said = result_rows(sink, rows.plain(), revision_of(committed.generation, committed.epoch))
     return standing(said) if sink.sessions else list({row.identity: row for row in said}.values())
 
 

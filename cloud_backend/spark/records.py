@@ -20,8 +20,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ import numpy as np
 from cloud_backend.spark.files import Read, Unreadable
 from cloud_backend.spark.slots import Range
 from cloud_backend.spark.store import Store
+from cloud_backend.spark.texts import Coded
 from shared.errors import DamagedData
 from shared.stream.schema import Schema
 
@@ -44,13 +44,15 @@ Stored = np.ndarray | tuple[np.ndarray, bytes]  # a column as it is written; tex
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows with their event times, numbers and places; the columns are those of `schema`."""
+    """Rows with their event times, numbers and places; the columns are those of `schema`, except that text columns may
+    still be in `texts`."""
 
     schema: Schema
     columns: Mapping[str, np.ndarray]
     time_us: np.ndarray
     seq: np.ndarray
     slot: np.ndarray
+    texts: Mapping[str, Coded] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.seq)
@@ -62,16 +64,32 @@ class Rows:
             self.time_us[index],
             self.seq[index],
             self.slot[index],
+            {name: column[index] for name, column in self.texts.items()},
         )
+
+    def plain(self) -> Rows:
+        """The same with every text column as an array of texts."""
+        if not self.texts:
+            return self
+        texts = {name: column.column() for name, column in self.texts.items()}
+        columns = {name: texts[name] if name in texts else self.columns[name] for name in self.schema.names}
+        return replace(self, columns=columns, texts={})
 
     @staticmethod
     def concatenate(schema: Schema, parts: list[Rows]) -> Rows:
+        """All rows one after the other; text columns of all parts are coded, or of none."""
         if len(parts) == 1:
             return parts[0]
+        coded = parts[0].texts if parts else {}
         return Rows(
             schema,
-            {name: np.concatenate([part.columns[name] for part in parts]) for name in schema.names} if parts else {},
+            {
+                name: np.concatenate([part.columns[name] for part in parts])
+                for name in schema.names
+                if parts and name not in coded
+            },
             *(np.concatenate([getattr(part, name) for part in parts]) for name in ("time_us", "seq", "slot")),
+            {name: Coded.joined([part.texts[name] for part in parts]) for name in coded},
         )
 
 
@@ -109,6 +127,7 @@ class Footer:
 def encode(rows: Rows, progress: Mapping[str, Any] | None = None) -> tuple[bytes, Footer]:
     """The whole file, and its footer. Rows need not be sorted yet."""
     progress = progress or {}
+    rows = _coded(rows)
     if len(rows) and bool((np.diff(rows.slot.astype(np.int32)) < 0).any()):
         rows = rows.take(np.argsort(rows.slot, kind="stable"))
     slots, starts = np.unique(rows.slot, return_index=True)
@@ -149,7 +168,8 @@ def read_footer(store: Store, name: str) -> Footer:
 
 
 def read_slice(store: Store, name: str, range_: Range) -> tuple[Rows, Footer, int]:
-    """The rows of a range, checked against their digests, the footer, and how many bytes were read."""
+    """The rows of a range, checked against their digests, the footer, and how many bytes were read. Text columns are
+    coded."""
     with _opened(store, name) as (read, size):
         return _slice(read, size, name, range_)
 
@@ -173,15 +193,17 @@ def decode(data: bytes, name: str, range_: Range) -> tuple[Rows, Footer, int]:
 def _slice(read: Read, size: int, name: str, range_: Range) -> tuple[Rows, Footer, int]:
     footer = _footer(read, size, name)
     first, last = footer.bounds(range_)
-    rows, taken = _rows(read, name, footer, first, last)
-    slots, starts = np.unique(rows.slot, return_index=True)
-    found = dict(zip(slots.tolist(), _slot_digests(_stored_columns(rows), starts, len(rows)), strict=True))
+    stored, taken = _stored_slice(read, name, footer, first, last)
+    slot = stored["slot"]
+    assert isinstance(slot, np.ndarray)
+    slots, starts = np.unique(slot, return_index=True)
+    found = dict(zip(slots.tolist(), _slot_digests(stored, starts, len(slot)), strict=True))
     named = {
         slot: digest for slot, digest in zip(footer.slots, footer.digests, strict=True) if range_.lo <= slot < range_.hi
     }
     if found != named:
         raise DamagedData(f"rows of record {name} fail their digest", code="record-digest")
-    return rows, footer, taken
+    return _rows(stored, footer.schema, name), footer, taken
 
 
 def _slot_digests(stored: Mapping[str, Stored], starts: np.ndarray, rows: int) -> tuple[str, ...]:
@@ -228,7 +250,8 @@ def _footer(read: Read, size: int, name: str) -> Footer:
     )
 
 
-def _rows(read: Read, name: str, footer: Footer, first: int, last: int) -> tuple[Rows, int]:
+def _stored_slice(read: Read, name: str, footer: Footer, first: int, last: int) -> tuple[dict[str, Stored], int]:
+    """The columns of rows [first, last) as they are written, and how many bytes that were."""
     taken = 0
 
     def piece(column: str, start: int, length: int) -> bytes:
@@ -242,52 +265,59 @@ def _rows(read: Read, name: str, footer: Footer, first: int, last: int) -> tuple
     def fixed(column: str, dtype: np.dtype) -> np.ndarray:
         return np.frombuffer(piece(column, dtype.itemsize * first, dtype.itemsize * (last - first)), dtype)
 
-    def text(column: str) -> np.ndarray:
+    def text(column: str) -> tuple[np.ndarray, bytes]:
         offsets = np.frombuffer(piece(column, 4 * first, 4 * (last - first + 1)), "<u4").astype(np.int64)
         size = footer.columns[column][1] - 4 * (footer.rows + 1)
         if int(offsets[-1]) > size or bool((np.diff(offsets) < 0).any()):
             raise DamagedData(f"text of column {column!r} of record {name} has no order", code="record-digest")
         base = int(offsets[0])
-        data = piece(column, 4 * (footer.rows + 1) + base, int(offsets[-1]) - base)
-        bounds = (offsets - base).tolist()
-        try:
-            whole = data.decode()
-            if len(whole) == len(data):  # one byte per letter: slice the decoded text
-                listed = [whole[a:b] for a, b in pairwise(bounds)]
-            else:
-                listed = [data[a:b].decode() for a, b in pairwise(bounds)]
-        except UnicodeDecodeError:
-            raise DamagedData(f"column {column!r} of record {name} is not text", code="record-digest") from None
-        return np.array(listed, np.dtypes.StringDType())
+        return offsets - base, piece(column, 4 * (footer.rows + 1) + base, int(offsets[-1]) - base)
 
-    columns = {
-        field.name: text("c." + field.name) if field.kind == "str" else fixed("c." + field.name, _dtype(field.kind))
-        for field in footer.schema
+    stored: dict[str, Stored] = {
+        "c." + each.name: text("c." + each.name) if each.kind == "str" else fixed("c." + each.name, _dtype(each.kind))
+        for each in footer.schema
     }
-    special = {column: fixed(column, dtype) for column, dtype in _FIXED.items()}
-    rows = Rows(footer.schema, columns, special["time"], special["seq"], special["slot"])
-    return rows, taken
+    return stored | {column: fixed(column, dtype) for column, dtype in _FIXED.items()}, taken
+
+
+def _rows(stored: Mapping[str, Stored], schema: Schema, name: str) -> Rows:
+    columns: dict[str, np.ndarray] = {}
+    texts: dict[str, Coded] = {}
+    for column in schema.names:
+        found = stored["c." + column]
+        if isinstance(found, np.ndarray):
+            columns[column] = found
+            continue
+        try:
+            texts[column] = Coded.decode(*found)
+        except ValueError:
+            raise DamagedData(f"column {column!r} of record {name} is not text", code="record-digest") from None
+    return Rows(schema, columns, *(stored[each] for each in _FIXED), texts)  # type: ignore[arg-type]
+
+
+def _coded(rows: Rows) -> Rows:
+    """The same with every text column coded."""
+    texts = {
+        each.name: rows.texts[each.name] if each.name in rows.texts else Coded.of(rows.columns[each.name])
+        for each in rows.schema
+        if each.kind == "str"
+    }
+    return replace(
+        rows, columns={name: column for name, column in rows.columns.items() if name not in texts}, texts=texts
+    )
 
 
 def _stored_columns(rows: Rows) -> dict[str, Stored]:
     stored: dict[str, Stored] = {}
-    for field in rows.schema:
-        column = rows.columns[field.name]
-        if field.kind == "str":
-            stored["c." + field.name] = _text(column)
+    for each in rows.schema:
+        if each.kind == "str":
+            stored["c." + each.name] = rows.texts[each.name].encode()
         else:
-            stored["c." + field.name] = np.ascontiguousarray(column, _dtype(field.kind))
+            stored["c." + each.name] = np.ascontiguousarray(rows.columns[each.name], _dtype(each.kind))
     stored["time"] = np.ascontiguousarray(rows.time_us, _FIXED["time"])
     stored["seq"] = np.ascontiguousarray(rows.seq, _FIXED["seq"])
     stored["slot"] = np.ascontiguousarray(rows.slot, _FIXED["slot"])
     return stored
-
-
-def _text(column: np.ndarray) -> tuple[np.ndarray, bytes]:
-    encoded = [text.encode() for text in column.tolist()]
-    offsets = np.zeros(len(encoded) + 1, "<u4")
-    offsets[1:] = np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)))
-    return offsets, b"".join(encoded)
 
 
 def _dtype(kind: str) -> np.dtype:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cloud_backend.spark.texts import Coded
 from shared.errors import BrokenInvariant, UsageError
 
 SLOTS = 1024
@@ -107,14 +108,8 @@ def _hash_text(column: np.ndarray) -> np.ndarray:
     """FNV-1a over the UTF-8 bytes, one byte position of all distinct texts at a time."""
     if not len(column):
         return np.zeros(0, np.uint64)
-    if bool(column[0] == column[-1]) and bool((column == column[0]).all()):
-        texts, inverse = [str(column[0])], np.zeros(len(column), np.intp)
-    else:
-        listed = column.tolist()
-        numbers: dict[str, int] = {}
-        inverse = np.fromiter((numbers.setdefault(text, len(numbers)) for text in listed), np.intp, len(listed))
-        texts = list(numbers)
-    encoded = [text.encode() for text in texts]
+    coded = Coded.of(column)
+    encoded = [text.encode() for text in coded.values]
     lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
     width = int(lengths.max())
     padded = b"".join(text.ljust(width, b"\0") for text in encoded)
@@ -124,7 +119,7 @@ def _hash_text(column: np.ndarray) -> np.ndarray:
         for position in range(width):
             inside = position < lengths
             hashed[inside] = (hashed[inside] ^ letters[inside, position]) * _FNV_PRIME
-    return _mix(hashed)[inverse]
+    return _mix(hashed)[coded.codes]
 
 
 def _mix(values: np.ndarray) -> np.ndarray:

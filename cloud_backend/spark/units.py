@@ -123,23 +123,30 @@ class Inputs:
             self.bytes_read += read
             progresses.append(_progress_from_json(footer.progress))
             if len(rows):
-                parts.append(rows.take(np.argsort(rows.seq, kind="stable")))
+                parts.append(rows)
         # What is fed back holds nothing up: by the time it enters, its epoch is over.
         self.progress[entry.edge] = Progress(END_OF_TIME) if entry.delay else together(progresses)
         if not parts:
             return []
         schema = self.graph.schemas[entry.edge]
         rows = records.Rows.concatenate(schema, parts)
+        rows = rows.take(self._order(rows, parts, self.graph.vertices[entry.vertex])).plain()
         demand_inside(slots_of(rows.columns, self.vertex.key, len(rows)), self.range)
-        producer = self.graph.vertices[entry.vertex]
-        if self.vertex.merge == "ordered":
-            rows = rows.take(_canonical_order(rows, producer.key))
-        elif producer.ingest and self.vertex.merge == "logged":
-            rows = rows.take(np.argsort(rows.seq, kind="stable"))
         # Numbered anew, the same at every replay: the producer's ranges may have been divided differently.
         lo = self.epoch << 32
         batch = Batch(schema, rows.columns, rows.time_us, np.arange(lo, lo + len(rows)), lo, lo + len(rows))
         return [Unit(entry.edge, batch, {"edge": entry.edge}, divisible=True)]
+
+    def _order(self, rows: records.Rows, parts: Sequence[records.Rows], producer: JobVertex) -> np.ndarray:
+        """The positions in which the rows of the producer's ranges, one after the other, go in."""
+        if self.vertex.merge == "ordered":
+            return _canonical_order(rows, producer.key)
+        if producer.ingest and self.vertex.merge == "logged":
+            return np.argsort(rows.seq, kind="stable")
+        starts = np.cumsum([0, *map(len, parts)])
+        return np.concatenate(
+            [start + np.argsort(part.seq, kind="stable") for start, part in zip(starts, parts, strict=False)]
+        )
 
     def _slice(self, name: str) -> tuple[records.Rows, records.Footer, int]:
         if self.pieces is None:
@@ -156,11 +163,12 @@ def _unit(edge: str, arrival: ingest.Arrival) -> Unit:
 def _canonical_order(rows: records.Rows, producer_key: tuple[str, ...]) -> np.ndarray:
     """By (producer's key, producer's number): the same however the producer was divided, and each key's rows in stream
     order. Where keys meet, the engine's own merge brings them into order of time."""
-    order = np.argsort(rows.seq, kind="stable")
-    for name in reversed(producer_key):
-        if name in rows.columns:
-            order = order[np.argsort(rows.columns[name][order], kind="stable")]
-    return order
+    keys = [
+        rows.texts[name].ranks() if name in rows.texts else rows.columns[name]
+        for name in producer_key
+        if name in rows.schema.names
+    ]
+    return np.lexsort((rows.seq, *reversed(keys)))
 
 
 def gathered(schema: Schema, batches: Sequence[Batch]) -> records.Rows:
