@@ -105,14 +105,15 @@ class KeyIndex:
             )
             if np.minimum.reduce(found) >= 0:
                 return found
-        elif around in self._untabled:
+            return self._learn(place, around, column, column[found < 0])
+        if around in self._untabled:
             return None
-        return self._learn(place, around, column)
+        return self._learn(place, around, column, column)
 
-    def _learn(self, place: int, around: tuple[object, ...], column: np.ndarray) -> np.ndarray | None:
+    def _learn(self, place: int, around: tuple[object, ...], column: np.ndarray, new: np.ndarray) -> np.ndarray | None:
         """Numbers the new keys of a whole-number column, and makes a table cover them while their range is small."""
         known = self._tables.get(around)
-        fresh = dict.fromkeys(column.tolist())  # in order of arrival
+        fresh = dict.fromkeys(new.tolist())  # in order of arrival
         before, after = around[:place], around[place + 1 :]
         for value in fresh:
             self.number((*before, value, *after))
@@ -194,6 +195,8 @@ class KeyIndex:
         """The positions that sort the numbers by their keys' values: the order results are emitted in."""
         if len(numbers) < 2 or not self.names:
             return np.arange(len(numbers))
+        if self._single and self.kinds[0] in INTEGERS:
+            return self.columns(numbers)[self.names[0]].argsort(kind="stable")
         values = self.values
         if len(self._ranks) != len(values):
             if len(numbers) < len(values) // 4:  # few of many: not worth ranking everyone

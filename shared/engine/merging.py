@@ -77,9 +77,16 @@ def stream_order(rows: Rows, ports: np.ndarray) -> np.ndarray:
 
 def ranks(column: np.ndarray) -> np.ndarray:
     """For each text its place among the different texts, in order."""
-    listed = column.tolist()
+    heads = _heads(column)
+    listed = column[heads].tolist()
     place = {text: rank for rank, text in enumerate(sorted(set(listed)))}
-    return np.fromiter((place[text] for text in listed), np.int64, len(listed))
+    ranked = np.fromiter((place[text] for text in listed), np.int64, len(listed))
+    return np.repeat(ranked, np.diff(heads, append=len(column)))
+
+
+def _heads(column: np.ndarray) -> np.ndarray:
+    """Where a run of one text begins: a device's rows usually follow each other, so most need no look of their own."""
+    return np.flatnonzero(np.concatenate(([True] * min(1, len(column)), column[1:] != column[:-1])))
 
 
 class Union(Stateful):
@@ -133,7 +140,7 @@ class Rekey(Union):
     def push(self, port: int, rows: Rows) -> list[Rows]:
         devices = rows.columns.get(DEVICE)
         if devices is not None and len(rows):
-            names = [devices[0]] if devices.strides == (0,) else dict.fromkeys(devices.tolist())
+            names = [devices[0]] if devices.strides == (0,) else dict.fromkeys(devices[_heads(devices)].tolist())
             for name in names:
                 if name not in self.since:
                     self.known.setdefault(name, self.frontier.of(name))
