@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from cloud_backend.log.reader import Reader
 from cloud_backend.results.store import Results
-from cloud_backend.spark import records
+from cloud_backend.spark import records, task
 from cloud_backend.spark.balance import Overload, redivision, sampling_rate
 from cloud_backend.spark.collection import collect, log_offsets
 from cloud_backend.spark.facts import counted_snapshots
@@ -35,7 +35,15 @@ from cloud_backend.spark.manifest import Manifest, ManifestLog
 from cloud_backend.spark.plans import store_plan, stored_plan
 from cloud_backend.spark.publication import Publication
 from cloud_backend.spark.quarantine import quarantine
-from cloud_backend.spark.schedule import Step, cascade, physical_name, ready_steps, specification
+from cloud_backend.spark.schedule import (
+    Step,
+    cascade,
+    physical_name,
+    ready_steps,
+    run_again,
+    specification,
+    still_counts,
+)
 from cloud_backend.spark.store import Store
 from shared.errors import DamagedData, UsageError
 from shared.plan.encoding import encode_plan
@@ -66,6 +74,7 @@ class JobSettings:
     ranges_max: int = 64
     overload: Overload = field(default_factory=Overload)
     lease_s: float = 10.0
+    run_again_s: float = 1.0  # task time that one job may spend on running a range's epochs again; what is new waits
 
 
 @dataclass(slots=True)
@@ -123,6 +132,7 @@ class JobManager:
         self._backlog_bytes = 0
         self._log_use = log_use or LogUse(self._local(local_dir))
         self._loads: dict[Physical, list[float]] = {}
+        self._alone: dict[Physical, int] = {}  # up to this epoch a range runs one at a time: several together failed
         self.term = self.manifest_log.take_over(self.owner)
         self._install(plan)
 
@@ -216,52 +226,78 @@ class JobManager:
     # -- running and committing ------------------------------------------------------------------------------------
 
     def _run(self, steps: list[Step]) -> None:
+        runs = [self._with_following(step) for step in steps]
         specs = [
             specification(
                 self.manifest,
                 self.graph,
-                step,
+                run[0],
                 log=str(self._log_dir),
                 store=self.store.location,
                 code=self.runner.code,
                 chain_max=self.settings.chain_max,
+                then=run[1:],
             )
-            for step in steps
+            for run in runs
         ]
-        for step in steps:
+        for step in (step for run in runs for step in run):
             self.snapshots.begin(step.vertex, step.epoch)
         outcomes = self._outcomes(steps, specs)
         self.store.sync_files()
-        by_vertex: dict[tuple[str, int], dict[Step, dict[str, Any]]] = {}
-        for step, outcome in zip(steps, outcomes, strict=True):
-            if "ok" in outcome:
-                by_vertex.setdefault((step.vertex, step.epoch), {})[step] = outcome["ok"]
-        for done in by_vertex.values():
-            self._commit(done)
-        for step, spec, outcome in zip(steps, specs, outcomes, strict=True):
-            if "failed" in outcome:
-                self._failed(step, spec, outcome)
+        done: dict[tuple[int, int], dict[Step, dict[str, Any]]] = {}
+        failed: list[tuple[Step, dict[str, Any], dict[str, Any]]] = []
+        read: dict[Step, dict[str, list[str]]] = {}
+        for run, spec, outcome in zip(runs, specs, outcomes, strict=True):
+            state = spec["state"]
+            for step, each in zip(run, [outcome, *outcome.get("then", ())], strict=False):
+                own = task.of_epoch(spec, step.epoch) | {"state": state}
+                read[step] = own["records"]
+                if "ok" in each:
+                    state = each["ok"]["state"]
+                    done.setdefault((step.epoch, self.graph.order.index(step.vertex)), {})[step] = each["ok"]
+                else:
+                    failed.append((step, own, each))
+        for place in sorted(done):  # epoch by epoch: a driver that dies in between leaves a prefix
+            self._commit(done[place], read)
+        for step, own, outcome in failed:
+            self._failed(step, own, outcome)
+
+    def _with_following(self, step: Step) -> list[Step]:
+        """The epochs that one task runs: several while the range runs again what it has run before."""
+        alone = self._alone.get(step.physical, 0)
+        if alone >= step.epoch:
+            return [step]
+        return run_again(self.manifest, self.graph, step, seconds=self.settings.run_again_s)
 
     def _outcomes(self, steps: list[Step], specs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Run all as one job. When that dies or hangs, each by itself: one range must not hold up the rest."""
+        """Run all as one job. When that dies or hangs, each by itself and epoch by epoch: one range must not hold up
+        the rest, and one epoch not those before it."""
         try:
             return self.runner.run(specs, timeout_s=self.settings.task_timeout_s)
         except Exception as error:
-            if len(specs) == 1:
-                self.events.timeouts += isinstance(error, TimeoutError)
-                return [{"failed": "hung" if isinstance(error, TimeoutError) else "died", "message": str(error)[:500]}]
-            return [self._outcomes([step], [spec])[0] for step, spec in zip(steps, specs, strict=True)]
+            if len(specs) > 1:
+                return [self._outcomes([step], [spec])[0] for step, spec in zip(steps, specs, strict=True)]
+            ((step,), (spec,)) = steps, specs
+            if spec["then"]:
+                self._alone[step.physical] = spec["then"][-1]["epoch"]
+                return self._outcomes(steps, [spec | {"then": []}])
+            self.events.timeouts += isinstance(error, TimeoutError)
+            return [{"failed": "hung" if isinstance(error, TimeoutError) else "died", "message": str(error)[:500]}]
 
-    def _commit(self, done: dict[Step, dict[str, Any]]) -> None:
-        """Commit the ranges of one vertex and epoch that are still wanted; another writer may have moved them."""
+    def _commit(self, done: dict[Step, dict[str, Any]], read: Mapping[Step, Mapping[str, Sequence[str]]]) -> None:
+        """Commit the ranges of one vertex and epoch that are still wanted: another writer may have moved them, and a
+        range they read may have said something else meanwhile."""
         while done:
             ranges: dict[str, Any] = {}
             back: list[list[Any]] = []
             for step, outcome in list(done.items()):
                 lineage = self.manifest.vertices.get(step.vertex, {}).get(step.range)
-                if lineage is None or (lineage.position, lineage.generation, self.manifest.plan) != (
-                    step.epoch - 1, outcome["generation"], outcome["plan"],
-                ):  # fmt: skip
+                if (
+                    lineage is None
+                    or (lineage.position, lineage.generation, self.manifest.plan)
+                    != (step.epoch - 1, outcome["generation"], outcome["plan"])
+                    or not still_counts(self.manifest, self.graph, step, read[step], self._footer)
+                ):
                     del done[step]
                     continue
                 ranges[str(step.range)] = {key: value for key, value in outcome.items() if key != "cache"}
@@ -319,7 +355,7 @@ class JobManager:
         (outcome,) = self._outcomes([step], [spec])
         if "ok" in outcome:
             self.store.sync_files()
-            self._commit({step: outcome["ok"]})
+            self._commit({step: outcome["ok"]}, {step: spec["records"]})
         else:
             self._failed(step, spec, outcome)
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cloud_backend.spark.graph import EdgeInput, JobGraph, LogInput
-from cloud_backend.spark.lineage import Committed, Physical
+from cloud_backend.spark.lineage import Committed, Lineage, Physical
 from cloud_backend.spark.manifest import Manifest
 from cloud_backend.spark.records import Footer
 from cloud_backend.spark.slots import Range
 from shared.recovery.rollback import Merge, RecoveryPlan, Rule, VertexManifest, rollback
+
+RUN_EPOCHS_MAX = 16  # epochs that one task runs again, and bytes it reads for them
+RUN_BYTES_MAX = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +43,10 @@ def ready_steps(manifest: Manifest, graph: JobGraph, *, parked: Collection[Physi
 
 
 def _readable(manifest: Manifest, graph: JobGraph, step: Step) -> bool:
-    if manifest.snapshot(step.physical, step.epoch - 1) is None:
-        return False
+    return manifest.snapshot(step.physical, step.epoch - 1) is not None and _inputs_there(manifest, graph, step)
+
+
+def _inputs_there(manifest: Manifest, graph: JobGraph, step: Step) -> bool:
     for entry in graph.vertices[step.vertex].inputs:
         if isinstance(entry, LogInput):
             if step.epoch not in manifest.cuts:
@@ -50,30 +56,96 @@ def _readable(manifest: Manifest, graph: JobGraph, step: Step) -> bool:
     return True
 
 
+def run_again(manifest: Manifest, graph: JobGraph, step: Step, *, seconds: float) -> list[Step]:
+    """The step and the epochs after it that its range has run before and whose inputs are all there: one task may run
+    them one after the other. No more of them than took `seconds` before: what else is ready waits for the job's end."""
+    lineage = manifest.lineage(step.physical)
+    steps = [step]
+    took, read = _former_cost(lineage, step.epoch)
+    last = manifest.last_cut if lineage.last is None else lineage.last
+    for epoch in range(step.epoch + 1, min(last, step.epoch + RUN_EPOCHS_MAX - 1) + 1):
+        following = replace(step, epoch=epoch)
+        more_took, more_read = _former_cost(lineage, epoch)
+        took, read = took + more_took, read + more_read
+        if took > seconds or read > RUN_BYTES_MAX or not _inputs_there(manifest, graph, following):
+            break
+        steps.append(following)
+    return steps
+
+
+def _former_cost(lineage: Lineage, epoch: int) -> tuple[float, float]:
+    """Task time and input bytes of the epoch when the range last ran it; without end when it never did."""
+    former = lineage.superseded.get(epoch) or lineage.former.get(epoch)
+    before = lineage.commits.get(epoch) or (former[-1] if former else None)
+    return (before.seconds, before.bytes_read) if before else (math.inf, math.inf)
+
+
 def specification(
-    manifest: Manifest, graph: JobGraph, step: Step, *, log: str, store: str, code: str, chain_max: int = 32
+    manifest: Manifest,
+    graph: JobGraph,
+    step: Step,
+    *,
+    log: str,
+    store: str,
+    code: str,
+    chain_max: int = 32,
+    then: Sequence[Step] = (),
 ) -> dict[str, Any]:
-    """What the task needs to know; JSON."""
+    """What the task needs to know; JSON. `then`: epochs that it runs after this one."""
     state = manifest.snapshot(step.physical, step.epoch - 1)
     assert state is not None
-    records: dict[str, list[str]] = {}
+    return {
+        "store": store, "vertex": step.vertex, "range": str(step.range),
+        "generation": manifest.lineage(step.physical).generation, "term": manifest.term, "plan": manifest.plan,
+        "code": code, "state": [part.to_json() for part in state], "chain_max": chain_max,
+        **_inputs(manifest, graph, step, log), "then": [_inputs(manifest, graph, each, log) for each in then],
+    }  # fmt: skip
+
+
+def _inputs(manifest: Manifest, graph: JobGraph, step: Step, log: str) -> dict[str, Any]:
     slices: list[list[int]] = []
+    if any(isinstance(entry, LogInput) for entry in graph.vertices[step.vertex].inputs):
+        cut = manifest.cuts[step.epoch]
+        slices = [[cut["starts"][partition], end] for partition, end in sorted(cut["ends"].items())]
+    return {
+        "epoch": step.epoch, "log": {"directory": log, "slices": slices}, "records": _records(manifest, graph, step),
+    }  # fmt: skip
+
+
+def _records(manifest: Manifest, graph: JobGraph, step: Step) -> dict[str, list[str]]:
+    """Per edge the files that the step reads."""
     vertex = graph.vertices[step.vertex]
+    records: dict[str, list[str]] = {}
     for entry in vertex.inputs:
         if isinstance(entry, EdgeInput):
             found = manifest.record_at(entry.vertex, step.epoch - entry.delay) or []
             files = [committed.outputs[entry.edge, step.vertex].file for _, committed in found]
             # "arrival" takes its inputs as they came: by the attempts' names, which a second run does not repeat.
             records[entry.edge] = sorted(files, key=_attempt) if vertex.merge == "arrival" else files
-        else:
-            cut = manifest.cuts[step.epoch]
-            slices = [[cut["starts"][partition], end] for partition, end in sorted(cut["ends"].items())]
-    return {
-        "store": store, "vertex": step.vertex, "range": str(step.range), "epoch": step.epoch,
-        "generation": manifest.lineage(step.physical).generation, "term": manifest.term, "plan": manifest.plan,
-        "code": code, "state": [part.to_json() for part in state], "log": {"directory": log, "slices": slices},
-        "records": records, "chain_max": chain_max,
-    }  # fmt: skip
+    return records
+
+
+def still_counts(
+    manifest: Manifest,
+    graph: JobGraph,
+    step: Step,
+    read: Mapping[str, Sequence[str]],
+    footer: Callable[[str], Footer | None],
+) -> bool:
+    """Whether what a step has read is still what its inputs say. A producer that ran again meanwhile may have said the
+    same in another file; when it said something else, it could not take this step back, which had not committed."""
+    if not _inputs_there(manifest, graph, step):
+        return False
+    now = _records(manifest, graph, step)
+    for edge, files in read.items():
+        if len(files) != len(now[edge]):
+            return False
+        for old, new in zip(files, now[edge], strict=True):
+            if old != new:
+                was, came = footer(old), footer(new)
+                if was is None or came is None or was.digest_of(step.range) != came.digest_of(step.range):
+                    return False
+    return True
 
 
 def _attempt(file: str) -> str:

@@ -27,9 +27,10 @@ class ShufflingRunner(SparkRunner):
     def run(self, specs: Sequence[dict[str, Any]], *, timeout_s: float | None = None) -> list[dict[str, Any]]:
         readers: dict[str, list[tuple[int, str]]] = {}
         for number, spec in enumerate(specs):
-            for files in spec["records"].values():
-                for file in files:
-                    readers.setdefault(file, []).append((number, spec["range"]))
+            for epoch in (spec, *spec.get("then", ())):
+                for files in epoch["records"].values():
+                    for file in files:
+                        readers.setdefault(file, []).append((number, spec["range"]))
         if not readers:
             return super().run(specs, timeout_s=timeout_s)
         from pyspark.sql.functions import col

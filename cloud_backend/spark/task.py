@@ -1,4 +1,5 @@
-"""One task: one hash range of a vertex runs one epoch. Plain Python over files; Spark only decides where.
+"""One task: one hash range of a vertex runs one epoch, or several that it has run before, one after the other. Plain
+Python over files; Spark only decides where.
 
 It takes its slice of its inputs' records of the epoch and the state of the epoch before, pushes through the shared
 engine, writes attempt-unique output and state files, and returns what the manifest should say. It publishes nothing:
@@ -13,9 +14,11 @@ is the state that an operator cannot bear, as a window closes, the keys it belon
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import import_module
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -56,15 +59,36 @@ _graphs: dict[tuple[str, int], JobGraph] = {}
 
 def run(spec: Spec, *, pieces: Mapping[str, bytes] | None = None) -> dict[str, Any]:
     """The outcome of a task: {"ok": what to commit} or {"failed": kind, ...}. Never raises for what a rollback or an
-    operator can mend."""
+    operator can mend. Where the task runs further epochs, their outcomes follow as "then", up to one that failed."""
+    specs = [of_epoch(spec, epoch) for epoch in [spec["epoch"], *(each["epoch"] for each in spec.get("then", ()))]]
+    if len(specs) == 1:
+        return _run_epoch(spec, lambda: _read(spec, pieces))
+    outcomes: list[dict[str, Any]] = []
+    state_before = spec["state"]
+    # The next epoch's inputs are read while one runs: that needs no state, and in a recovery cores are often idle.
+    with ThreadPoolExecutor(1) as ahead:
+        coming = ahead.submit(_read, specs[0], pieces)
+        for own, following in zip_longest(specs, specs[1:]):
+            read = coming.result
+            if following is not None:
+                coming = ahead.submit(_read, following, pieces)
+            outcomes.append(_run_epoch(own | {"state": state_before}, read))
+            if "ok" not in outcomes[-1]:
+                break
+            state_before = outcomes[-1]["ok"]["state"]
+    return outcomes[0] | {"then": outcomes[1:]}
+
+
+def of_epoch(spec: Spec, epoch: int) -> dict[str, Any]:
+    """The specification of one of a task's epochs alone."""
+    own = next((each for each in spec.get("then", ()) if each["epoch"] == epoch), {})
+    return {**spec, **own, "then": []}
+
+
+def _run_epoch(spec: Spec, read: Callable[[], tuple[Inputs, list[Unit]]]) -> dict[str, Any]:
     started = time.perf_counter()
     try:
-        for name in spec.get("modules", ()):
-            import_module(name)
-        if spec.get("hadoop"):
-            hadoop.configure(spec["hadoop"])
-        graph = _graph(Store(spec["store"]), spec["plan"], given=spec.get("given", False))
-        outcome = _Task(spec, graph, pieces).run()
+        outcome = _Task(spec, *read()).run()
     except Lost as lost:
         return {"failed": lost.kind, "file": lost.file, "message": str(lost), "code": lost.code}
     except Poison as poison:
@@ -74,24 +98,36 @@ def run(spec: Spec, *, pieces: Mapping[str, bytes] | None = None) -> dict[str, A
     return {"ok": outcome | {"seconds": time.perf_counter() - started}}
 
 
+def _read(spec: Spec, pieces: Mapping[str, bytes] | None) -> tuple[Inputs, list[Unit]]:
+    for name in spec.get("modules", ()):
+        import_module(name)
+    if spec.get("hadoop"):
+        hadoop.configure(spec["hadoop"])
+    store = Store(spec["store"])
+    graph = _graph(store, spec["plan"], given=spec.get("given", False))
+    inputs = Inputs(spec, graph, graph.vertices[spec["vertex"]], store, pieces)
+    return inputs, inputs.read()
+
+
 class _Task:
-    def __init__(self, spec: Spec, graph: JobGraph, pieces: Mapping[str, bytes] | None) -> None:
+    def __init__(self, spec: Spec, inputs: Inputs, units: list[Unit]) -> None:
         self.spec = spec
-        self.graph = graph
-        self.vertex: JobVertex = graph.vertices[spec["vertex"]]
+        self.graph: JobGraph = inputs.graph
+        self.vertex: JobVertex = inputs.vertex
         self.range = Range.parse(spec["range"])
         self.epoch: int = spec["epoch"]
-        self.store = Store(spec["store"])
+        self.store = inputs.store
         self.prefix = f"{_file_name(self.vertex.name)}.{self.range}.e{self.epoch}.g{spec['generation']}.t{spec['term']}"
-        self.inputs = Inputs(spec, graph, self.vertex, self.store, pieces)
-        self.progress = self.inputs.progress
+        self.inputs = inputs
+        self.units = units
+        self.progress = inputs.progress
         self.state_bytes_read = 0
         self.quarantined: list[dict[str, object]] = []
         self.left_out: dict[Range, set[Key]] = {}  # keys whose state is taken out before time moves, by part
         self.cache: list[str] = []
 
     def run(self) -> dict[str, Any]:
-        units = self.inputs.read()
+        units = self.units
         self.quarantined += self.inputs.refused
         rows_in = sum(len(unit.batch) for unit in units)
         parts: tuple[StatePart, ...] = ()
