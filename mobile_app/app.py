@@ -9,6 +9,7 @@ the same socket. Nothing in this process waits for the service in the thread tha
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ class ResurgeApp(App):
     """`home` is the node's directory; `around` is what the platform can do for us."""
 
     title = "Resurge"
+    starting_s = 10.0  # how long a service may take until it answers; a phone unpacks it at the first start
 
     def __init__(self, home: Path, around: platforms.Platform) -> None:
         super().__init__()
@@ -54,6 +56,7 @@ class ResurgeApp(App):
         self.calls = Calls(home, lambda function: Clock.schedule_once(lambda _dt: function(), 0))
         self.shell: Shell | None = None
         self._paused = False
+        self._starts_until = 0.0
 
     # --- life ----------------------------------------------------------------------------------------------------
 
@@ -129,6 +132,9 @@ class ResurgeApp(App):
     # --- the service ----------------------------------------------------------------------------------------------
 
     def start_service(self) -> None:
+        self._starts_until = time.monotonic() + self.starting_s
+        if self.shell is not None:
+            self.shell.current.starting()
         try:
             self.around.start_service()
         except ResurgeError as error:
@@ -168,9 +174,14 @@ class ResurgeApp(App):
     def _lost(self, error: ResurgeError) -> None:
         if not isinstance(error, ServiceGone) and self.view is not None:
             return  # one question was refused; the rest is answered
+        if isinstance(error, ServiceGone) and self._starting():
+            return
         self.gone = error
         if self.shell is not None:
             self.shell.current.lose(error)
+
+    def _starting(self) -> bool:
+        return time.monotonic() < self._starts_until and not self.around.why_not_running()
 
     def _poll(self) -> None:
         if not self._paused and self.shell is not None:
@@ -181,7 +192,9 @@ class ResurgeApp(App):
             self.shell.current.refresh()
 
     def _take_view(self, view: View) -> None:
-        self.view, self.gone = view, None
+        if "time_us" not in view and self._starting():
+            return  # the service is there, its node not yet
+        self.view, self.gone, self._starts_until = view, None, 0.0
         if self.shell is not None:
             self.shell.current.take(view)
 

@@ -32,6 +32,7 @@ from mobile_app.plans import Plans
 from mobile_app.sensors.choose import Choice
 from mobile_app.service_link import ServiceServer
 from mobile_app.settings import load_gateway, load_settings
+from mobile_app.storage import HomeLock
 from shared.batch import Batch
 from shared.errors import ResurgeError, UsageError
 from shared.plan.graph import Plan
@@ -107,7 +108,8 @@ def run(options: RunOptions) -> dict[str, Any]:
     outages = parse_outages(options.outages)
     started = time.monotonic()
     end = math.inf if options.for_s is None else started + options.for_s
-    with stopping(options.stop, signals=options.signals) as stop:
+    # First of all the home's lock: where another node runs, not even the way to its service may be touched.
+    with HomeLock(options.home) as lock, stopping(options.stop, signals=options.signals) as stop:
         enrolling = _enrol_if_asked(options, stop, end)
         commands = Commands(options.home, stop)
         server = ServiceServer(options.home, commands.handle)
@@ -117,7 +119,9 @@ def run(options: RunOptions) -> dict[str, Any]:
                     enrolling.check()
                     enrolling = None
                 finished = None if enrolling is None else enrolling.finished
-                running = _Running(options, commands, outages, started=started, end=end, stop=stop, enrolled=finished)
+                running = _Running(
+                    options, lock, commands, outages, started=started, end=end, stop=stop, enrolled=finished
+                )
                 account = running.run()
                 commands.between()
                 if stop.is_set() or time.monotonic() >= end:
@@ -131,6 +135,7 @@ class _Running:
     """One node from open to close; it ends early when there is another gateway, or a command needs the home."""
 
     options: RunOptions
+    lock: HomeLock
     commands: Commands
     outages: Outages
     started: float
@@ -164,6 +169,7 @@ class _Running:
             on_output=options.on_output,
             attend=self.commands.attend,
             on_view=self._published,
+            lock=self.lock,
         )
         try:
             node = Node(options.home, surroundings)

@@ -90,6 +90,7 @@ class Surroundings:
     on_output: Callable[[str, Batch], None] | None = None  # rows of local subscriptions
     open_source: Callable[..., Source] | None = None  # instead of the device's own sensors
     attend: Callable[[Node], None] | None = None  # called every turn: what screens ask for
+    lock: HomeLock | None = None  # of whoever opens one node after the other here; None: the node takes its own
     on_view: Callable[[dict[str, Any]], None] | None = None  # the view state, whenever it is published
 
 
@@ -100,7 +101,7 @@ class Node:
         self.home = home
         self.settings = around.settings
         self._around = around
-        self._lock = HomeLock(home)
+        self._lock = HomeLock(home) if around.lock is None else None
         keys = load_keys(home, around.gateway.key if around.gateway else b"")
         device = device_id(keys.public_key)
         self.device = device.hex()
@@ -465,7 +466,8 @@ class Node:
         self.recordings.leave()
         self.health.close()
         self._results.close()
-        self._lock.release()
+        if self._lock is not None:
+            self._lock.release()
 
     # --- what it shows -----------------------------------------------------------------------------------------
 

@@ -29,6 +29,10 @@ class Platform(Protocol):
 
     def start_service(self) -> None: ...
 
+    def why_not_running(self) -> str:
+        """What ended the service that was started, where that is known."""
+        ...
+
     def ask_permissions(self, sensors: Collection[str] = ()) -> None:
         """Have the system ask its person for what these sensors need; without any, for what every one needs."""
         ...
@@ -65,6 +69,7 @@ class Desktop:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.said: list[str] = []
+        self._why_not = ""
 
     def dark_mode(self) -> bool:
         return os.environ.get(APPEARANCE_VARIABLE) == "dark"
@@ -75,18 +80,25 @@ class Desktop:
     def start_service(self) -> None:
         if self._thread is None or not self._thread.is_alive():
             self._stop.clear()
+            self._why_not = ""
             self._thread = threading.Thread(target=self._serve, name="service", daemon=True)
             self._thread.start()
 
     def _serve(self) -> None:
-        from mobile_app.headless import RunOptions, run  # a phone's app process never loads the node
-        from mobile_app.sensors.choose import parse_choices
-
-        sensors = parse_choices(f"{name}=synthetic:{seed}" for seed, name in enumerate(SIMULATED, start=1))
         try:
+            from mobile_app.headless import RunOptions, run  # a phone's app process never loads the node
+            from mobile_app.sensors.choose import parse_choices
+
+            sensors = parse_choices(f"{name}=synthetic:{seed}" for seed, name in enumerate(SIMULATED, start=1))
             run(RunOptions(home=self.home, sensors=sensors, say=self.said.append, stop=self._stop, signals=False))
-        except ResurgeError as error:  # the health page tells why, at the next start
-            self.said.append(str(error))
+        except ResurgeError as error:  # a home that another node runs in is one: the app then shows that node
+            self._why_not = str(error)
+        except Exception as error:
+            self._why_not = f"{type(error).__name__}: {error}"
+            raise  # a defect: its traceback belongs on the terminal
+
+    def why_not_running(self) -> str:
+        return self._why_not
 
     def ask_permissions(self, sensors: Collection[str] = ()) -> None:
         """Nothing guards a desktop's simulated sensors."""
@@ -129,6 +141,9 @@ class Phone:
 
     def start_service(self) -> None:
         self._screen.start_service(self.home)
+
+    def why_not_running(self) -> str:
+        return ""  # another process: its notification and, at its next start, the health page tell
 
     def ask_permissions(self, sensors: Collection[str] = ()) -> None:
         self._screen.ask_permissions(lambda _given: None, *([sensors] if sensors else []))

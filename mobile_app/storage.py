@@ -66,6 +66,12 @@ class HomeLock:
                 f"another node runs in {str(home)!r}; stop it, or give this one its own --home", code="home-busy"
             ) from None
 
+    def __enter__(self) -> HomeLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
     def release(self) -> None:
         """Give the lock back; saying it again changes nothing."""
         if self._handle >= 0:

@@ -119,6 +119,9 @@ class Page(BoxLayout):
         self.chip.show(text, fill=fill, colour=colour)
         self.show(view)
 
+    def starting(self) -> None:
+        self.chip.show("Starting", fill="raised", colour="soft")
+
     def lose(self, error: ResurgeError) -> None:
         """The service does not answer: say so instead of showing what may no longer be true."""
         self.chip.show("Not running", fill="bad_tint", colour="bad")
@@ -130,6 +133,7 @@ class Page(BoxLayout):
                 PushButton("Start the recorder", self.desk.start_service, icon="record", fit=True), colour="bad",
             )  # fmt: skip
             told = error.code if isinstance(error, ServiceGone) else f"{error.message} [{error.code}]"
+            told = sentence(self.desk.around.why_not_running()) or told
             self._gone.add_widget(Text(told, size="caption", colour="faint", align="center"))
             replace(self.body, self._gone)
 

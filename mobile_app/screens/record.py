@@ -69,7 +69,7 @@ class RecordPage(Page):
         self._top = Column(self._notices, self._hero)
         for part in (self._top, self._markers, self._kept):
             body.add_widget(part)
-        self._running: bool | None = None
+        self._filled: object = None
         self._noticed: tuple[str, ...] = ()
         self._listed: object = None
         self._marked: object = None
@@ -87,9 +87,10 @@ class RecordPage(Page):
 
     def show(self, view: View) -> None:
         recording = view.get("recording")
-        if self._running != (recording is not None):
-            self._running = recording is not None
-            self._button.show(self._running)
+        filled = _allowed(view) if recording is None else recording["id"]
+        if self._filled != filled:
+            self._filled = filled
+            self._button.show(recording is not None)
             self._fill_hero(view)
         if recording is not None:
             self._clock.text = wording.stopwatch((view["time_us"] - recording["started_us"]) / 1e6)
@@ -110,7 +111,7 @@ class RecordPage(Page):
                 Space(4), button, _chips(recording["sensors"]),
             )  # fmt: skip
             return
-        allowed = sorted(sensor for sensor, yes in view.get("consents", {}).items() if yes)
+        allowed = _allowed(view)
         told = "Stays on this phone. No account, no server."
         replace(self._hero, button, Text(told, colour="soft", align="center"), Space(2), self._field)
         if allowed:
@@ -200,7 +201,7 @@ class RecordPage(Page):
     # --- what a person does ---------------------------------------------------------------------------------------
 
     def _toggle(self) -> None:
-        if self._running:
+        if self._button.recording:
             self.desk.do("stop_recording", self._stopped)
         else:
             self.desk.do("start_recording", name=self._field.text.strip())
@@ -214,6 +215,11 @@ class RecordPage(Page):
         self.desk.do("marker", lambda marker: self.desk.say(f"Marked “{marker['label']}”"),
                      label=label or self._label.text.strip())  # fmt: skip
         self._label.text = ""
+
+
+def _allowed(view: View) -> list[str]:
+    """What a recording may read."""
+    return sorted(sensor for sensor, yes in view.get("consents", {}).items() if yes)
 
 
 def _chips(sensors: list[str]) -> Widget:

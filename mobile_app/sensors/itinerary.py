@@ -3,6 +3,9 @@
 Legs follow each other for ever, each drawn from (seed, leg number) and starting where the last one ended, so the
 whole is a function of time: a node killed and started again meets the same world, and two engines fed the same
 seed see the same readings. Only the legs around the times asked for are kept.
+
+Every fortnight the person begins anew at home: no time is more than a fortnight of legs away, and a home directory
+that was made years ago starts as quickly as a new one.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import numpy as np
 
 METRES_PER_DEGREE = 111_320.0  # of latitude; of longitude after scaling with cos(latitude)
 MICROSECONDS = 1_000_000
+FORTNIGHT_S = 14 * 86_400
 START_LATITUDE, START_LONGITUDE = 47.3779, 8.5403  # Zurich main station
 
 # mode: (typical speed in m/s, spread between trips, m/s of change within a trip, vibration in m/s^2, its Hz)
@@ -49,13 +53,15 @@ class Itinerary:
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
+        self._fortnight = 0
         self._legs: list[Leg] = []
         self._next_index = 0
 
     def leg_at(self, second: float) -> Leg:
         """The leg that covers this second. Seconds asked for should not go back by more than one leg."""
-        if self._legs and second < self._legs[0].start_s:
-            self._legs, self._next_index = [], 0  # someone looked back: walk the whole way again
+        fortnight = max(0, int(second // FORTNIGHT_S))
+        if fortnight != self._fortnight or (self._legs and second < self._legs[0].start_s):
+            self._fortnight, self._legs, self._next_index = fortnight, [], 0  # walk the way from its beginning
         while not self._legs or self._legs[-1].end_s <= second:
             self._legs = [*self._legs[-1:], self._draw()]
         return next(leg for leg in self._legs if second < leg.end_s)
@@ -63,19 +69,32 @@ class Itinerary:
     def _draw(self) -> Leg:
         index = self._next_index
         self._next_index += 1
-        draw = np.random.default_rng((self._seed, index))
         previous = self._legs[-1] if self._legs else None
-        if index % 2 == 0:
-            return _stay(draw, previous)
-        return _trip(draw, previous)
+        # The first leg is at home, the same one every fortnight.
+        draw = np.random.default_rng((self._seed, index, self._fortnight if index else 0))
+        begin = _begin(draw, self._fortnight * FORTNIGHT_S, previous)
+        leg = _stay(draw, begin, first=previous is None) if index % 2 == 0 else _trip(draw, begin)
+        return _until(leg, (self._fortnight + 1) * FORTNIGHT_S)
 
 
-def _begin(draw: np.random.Generator, previous: Leg | None) -> tuple[int, float, float, float, float]:
+def _until(leg: Leg, end_s: int) -> Leg:
+    """The leg, broken off where the fortnight ends."""
+    if leg.end_s <= end_s:
+        return leg
+    kept = end_s - leg.start_s + 1
+    values = ("lat", "lon", "altitude", "speed", "bearing", "accuracy")
+    return Leg(leg.start_s, leg.mode, *(getattr(leg, name)[:kept] for name in values))
+
+
+Begin = tuple[int, float, float, float, float]  # second, latitude, longitude, altitude, bearing
+
+
+def _begin(draw: np.random.Generator, first_s: int, previous: Leg | None) -> Begin:
     if previous is None:
         spread_m = draw.normal(0, 1500, 2)
         lat = START_LATITUDE + spread_m[0] / METRES_PER_DEGREE
         lon = START_LONGITUDE + spread_m[1] / (METRES_PER_DEGREE * math.cos(math.radians(lat)))
-        return 0, lat, lon, 430.0, float(draw.uniform(0, 360))
+        return first_s, lat, lon, 430.0, float(draw.uniform(0, 360))
     return (
         previous.end_s,
         float(previous.lat[-1]),
@@ -85,11 +104,11 @@ def _begin(draw: np.random.Generator, previous: Leg | None) -> tuple[int, float,
     )
 
 
-def _stay(draw: np.random.Generator, previous: Leg | None) -> Leg:
+def _stay(draw: np.random.Generator, begin: Begin, *, first: bool) -> Leg:
     """Indoors mostly: the fixes wander, and now and then one is far off and says so."""
-    start, lat, lon, altitude, bearing = _begin(draw, previous)
+    start, lat, lon, altitude, bearing = begin
     # Longer than the five minutes that usually separate two trips, so that a session window closes.
-    seconds = int(draw.integers(330, 600)) if previous is not None else int(draw.integers(20, 60))
+    seconds = int(draw.integers(20, 60)) if first else int(draw.integers(330, 600))
     still = np.zeros(seconds + 1)
     return Leg(
         start_s=start, mode="still", lat=still + lat, lon=still + lon, altitude=still + altitude, speed=still,
@@ -97,8 +116,8 @@ def _stay(draw: np.random.Generator, previous: Leg | None) -> Leg:
     )  # fmt: skip
 
 
-def _trip(draw: np.random.Generator, previous: Leg | None) -> Leg:
-    start, lat, lon, altitude, bearing = _begin(draw, previous)
+def _trip(draw: np.random.Generator, begin: Begin) -> Leg:
+    start, lat, lon, altitude, bearing = begin
     mode = tuple(MODES)[int(draw.integers(len(MODES)))]
     typical, spread, change, _, _ = MODES[mode]
     seconds = int(draw.integers(240, 720))

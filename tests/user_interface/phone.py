@@ -58,6 +58,7 @@ class Bench:
         self.asked_for: list[tuple[str, ...]] = []
         self.denied: list[dict[str, str]] = []
         self.opened: list[str] = []
+        self.why_not = ""
 
     def dark_mode(self) -> bool:
         return self.dark
@@ -67,6 +68,9 @@ class Bench:
 
     def start_service(self) -> None:
         self.started += 1
+
+    def why_not_running(self) -> str:
+        return self.why_not
 
     def ask_permissions(self, sensors: Collection[str] = ()) -> None:
         self.asked_for.append(tuple(sensors))
@@ -97,6 +101,8 @@ class Hand:
     def __init__(self, bench: Bench) -> None:
         Window.size = tuple(side for side in Window.size)
         self.app = ResurgeApp(bench.home, bench)
+        if isinstance(bench, Bench):
+            self.app.starting_s = 0.0  # it starts nothing, so there is nothing to wait for
         self.app._run_prepare()
         self.frames(3)
 

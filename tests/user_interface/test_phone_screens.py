@@ -98,6 +98,18 @@ def test_recording_starts_and_stops_with_one_button_and_is_marked(home):
         hand.until_text("Kept “Ride to the river”")
 
 
+def test_the_first_sensor_that_is_allowed_is_one_that_will_be_recorded(home):
+    serving, bench = opened(home, world.empty(), full=False)
+    with serving as service, held(bench) as hand:
+        hand.until_text("No sensor may be recorded yet")
+        hand.type("Name this recording", "Typed before")
+        service.view["consents"] = {"gps": True, "microphone": False}
+        hand.until_text("Will be recorded")
+        assert hand.says("gps")
+        assert not hand.says("microphone")
+        assert hand.says("Typed before")
+
+
 def test_a_kept_recording_is_exported_renamed_and_deleted(home):
     serving, bench = opened(home, world.ride() | {"recording": None})
     with serving as service, held(bench) as hand:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
-from mobile_app.sensors.itinerary import METRES_PER_DEGREE, Itinerary
+from mobile_app.sensors.itinerary import FORTNIGHT_S, METRES_PER_DEGREE, Itinerary
 from mobile_app.sensors.source import SensorMissing, shaped
 from mobile_app.sensors.synthetic import Synthetic
 from shared.stream.schema import Schema
@@ -109,3 +111,23 @@ def test_an_unknown_float_is_nan_and_an_unknown_whole_number_is_refused():
     assert np.isnan(columns["satellites"]).all()
     with pytest.raises(SensorMissing, match="sensor-column"):
         shaped(samples, Schema.of({"satellites": "int32"}))
+
+
+def test_years_later_readings_are_as_quickly_there_and_still_a_function_of_time():
+    from_us = ORIGIN_US + 3 * 365 * 24 * HOUR_US
+    began = time.process_time()
+    late = gps(from_us=from_us).read(from_us + HOUR_US)
+    assert time.process_time() - began < 2.0  # the legs of three years take twenty seconds
+    again = gps(from_us=from_us - HOUR_US).read(from_us + HOUR_US)
+    assert len(late) == 720
+    assert np.array_equal(late.columns["lat"], again.columns["lat"][-720:])
+
+
+def test_a_fortnight_ends_with_a_leg_broken_off_and_the_next_begins_at_home():
+    itinerary = Itinerary(3)
+    home, last = itinerary.leg_at(0), itinerary.leg_at(FORTNIGHT_S - 1)
+    following = itinerary.leg_at(FORTNIGHT_S)
+    assert last.end_s == following.start_s == FORTNIGHT_S
+    assert (following.lat[0], following.lon[0], following.mode) == (home.lat[0], home.lon[0], "still")
+    first_trip, other_trip = Itinerary(3).leg_at(home.end_s), itinerary.leg_at(following.end_s)
+    assert not np.array_equal(first_trip.speed[:200], other_trip.speed[:200])
