@@ -160,6 +160,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 def compare(service: Service, rows: list[tuple], faults: str, capsys) -> None:
     """Every row is what the sensor read at its time, each time at most once; says so."""
+    assert rows
     times = [row[-4] for row in rows]
     assert times == sorted(set(times))
     must = service.expected(times)

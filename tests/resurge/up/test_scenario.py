@@ -27,9 +27,11 @@ def test_names_and_seeds_are_never_shared():
     assert len({story.name for story in stories}) == len({story.seed for story in stories}) == 20
 
 
-def test_a_run_without_end_draws_its_outages():
-    for story in phone_stories(3, None):
-        assert parse_outages(story.outages) is not None
+def test_a_run_without_end_draws_other_outages_for_each_phone():
+    schedules = [parse_outages(story.outages) for story in phone_stories(3, None)]
+    seconds = [tuple(second for second in range(600) if schedule.down(second)) for schedule in schedules]
+    assert all(0 < len(down) < 600 for down in seconds)
+    assert len(set(seconds)) == 3
 
 
 def test_chaos_kills_each_kind_once_and_leaves_time_to_recover():
