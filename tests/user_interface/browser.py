@@ -42,28 +42,31 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextlib.contextmanager
-def served(feed: Feed, *, port: int = 0) -> Iterator[str]:
-    """The dashboard of this feed at the address that is handed out."""
-    app = FastAPI()
-    home = tempfile.TemporaryDirectory()
-    access = Access(Path(home.name), token=TOKEN)
-    install(app, access)
-    app.include_router(signin_router())
-    app.include_router(dashboard_router(feed))
+def served(app: FastAPI, *, port: int = 0, signed_in: bool = True) -> Iterator[str]:
+    """The app at the address that is handed out; a browser is let in by the operator's token, unless told otherwise."""
     listener = socket.create_server(("127.0.0.1", port))
-    server = uvicorn.Server(
-        uvicorn.Config(SignedIn(app), log_level="warning", timeout_graceful_shutdown=1, lifespan="off")
-    )
+    shown = SignedIn(app) if signed_in else app
+    server = uvicorn.Server(uvicorn.Config(shown, log_level="warning", timeout_graceful_shutdown=1, lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(timeout=10)
         listener.close()
-        access.close()
-        home.cleanup()
+
+
+@contextlib.contextmanager
+def overview_served(feed: Feed, *, port: int = 0) -> Iterator[str]:
+    """The dashboard's overview of this feed at the address that is handed out."""
+    app = FastAPI()
+    with tempfile.TemporaryDirectory() as home, contextlib.closing(Access(Path(home), token=TOKEN)) as access:
+        install(app, access)
+        app.include_router(signin_router())
+        app.include_router(dashboard_router(feed))
+        with served(app, port=port) as address:
+            yield f"{address}/"
 
 
 class SignedIn:

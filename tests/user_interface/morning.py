@@ -6,17 +6,12 @@ Everything is a function of the clock that is handed in: the same pictures every
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import random
-import socket
-import threading
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import uvicorn
 from fastapi import FastAPI
 
 import resurge as rs
@@ -48,6 +43,7 @@ from shared.spool.disk import PosixDisk
 from shared.wire import columns
 from shared.wire.frame import encode
 from shared.wire.messages import Data, Declare, Frontier, Lost
+from tests.user_interface.browser import TOKEN
 
 SECOND_US = 1_000_000
 NOW_US = 1_794_817_500 * SECOND_US  # a fixed morning, 08:25 UTC
@@ -57,7 +53,6 @@ POLL_S = 60  # between two exchanges
 TRAIL_S = 2400  # the map's trails have a batch a minute
 NEAR_S = 300  # the last minutes have a batch every few seconds
 NEAR_STEP_S = 5
-TOKEN = "token-of-the-tests"
 SETTINGS = JobSettings(epoch_s=1.0, balance=False)
 
 
@@ -160,32 +155,6 @@ def app_of(sources: Sources) -> FastAPI:
     app.include_router(signin_router())
     app.include_router(pages_router(site_of(sources)))
     return app
-
-
-@contextlib.contextmanager
-def served(app: FastAPI, *, port: int = 0, signed_in: bool = True) -> Iterator[str]:
-    """The app at the address that is handed out; a browser is let in by the operator's token, unless told otherwise."""
-    listener = socket.create_server(("127.0.0.1", port))
-    shown = _SignedIn(app) if signed_in else app
-    server = uvicorn.Server(uvicorn.Config(shown, log_level="warning", timeout_graceful_shutdown=1, lifespan="off"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(timeout=10)
-        listener.close()
-
-
-class _SignedIn:
-    def __init__(self, app: FastAPI) -> None:
-        self._app = app
-
-    async def __call__(self, scope, receive, send) -> None:
-        if scope["type"] == "http":
-            scope = {**scope, "headers": [*scope["headers"], (b"authorization", f"Bearer {TOKEN}".encode())]}
-        await self._app(scope, receive, send)
 
 
 # -- what is behind it --------------------------------------------------------------------------------------------

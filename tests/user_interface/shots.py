@@ -17,8 +17,8 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
-from tests.user_interface.browser import chromium
-from tests.user_interface.morning import Morning, build, build_empty, served
+from tests.user_interface.browser import chromium, served
+from tests.user_interface.morning import Morning, build, build_empty
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOTS = ROOT / "docs" / "shots"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from tests.user_interface.browser import CHROMIUM, chromium
-from tests.user_interface.morning import build, build_empty, served
+from tests.user_interface.browser import CHROMIUM, chromium, served
+from tests.user_interface.morning import build, build_empty
 from tests.user_interface.shots import pages
 
 pytestmark = [

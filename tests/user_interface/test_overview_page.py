@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.user_interface.browser import CHROMIUM, chromium, served
+from tests.user_interface.browser import CHROMIUM, chromium, overview_served
 from tests.user_interface.world import build, build_empty
 
 pytestmark = [
@@ -31,7 +31,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-    with served(build(tmp_path_factory.mktemp("gateway"))) as url:
+    with overview_served(build(tmp_path_factory.mktemp("gateway"))) as url:
         yield url
 
 
@@ -103,7 +103,7 @@ def test_nothing_needs_sideways_scrolling(browser, address, width, scheme):
 
 
 def test_an_empty_gateway_says_what_to_do_first(browser, tmp_path):
-    with served(build_empty(tmp_path)) as url:
+    with overview_served(build_empty(tmp_path)) as url:
         page, said = opened(browser, url)
         assert page.locator("#arrivals-empty").is_visible()
         assert "resurge device pair" in page.locator("#arrivals-empty").inner_text()
@@ -126,10 +126,10 @@ def test_every_control_can_be_reached_by_keyboard(browser, address):
 
 def test_the_page_goes_on_by_itself_after_the_gateway_was_away(browser, tmp_path):
     feed = build(tmp_path)
-    with served(feed) as url:
+    with overview_served(feed) as url:
         page, _ = opened(browser, url)
     page.locator("#live[data-state=lost]").wait_for()
-    with served(feed, port=int(url.rstrip("/").rsplit(":", 1)[1])):
+    with overview_served(feed, port=int(url.rstrip("/").rsplit(":", 1)[1])):
         page.locator("#live[data-state=live]").wait_for(timeout=15_000)
         assert page.locator("#phones tr").count() == 3
         page.close()

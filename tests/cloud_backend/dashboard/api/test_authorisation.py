@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import pytest
 from fastapi.routing import APIRoute
 
 from tests.cloud_backend.dashboard.house import EDGE_HEX, House, every_route
@@ -23,13 +22,6 @@ VALUES = {
     "device": "0" * 32, "edge": EDGE_HEX, "name": "somebody", "sink": "my_trips", "number": "1", "kind": "gap",
     "secret": "x", "query": "q",
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def house(tmp_path_factory):
-    made = House(tmp_path_factory.mktemp("house"))
-    yield made
-    made.close()
 
 
 def roles_of(route: APIRoute) -> list[str]:

@@ -40,13 +40,6 @@ KNOWN = {"device": None, "edge": EDGE_HEX, "sink": "my_trips", "job": "main", "k
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory):
-    made = House(tmp_path_factory.mktemp("house"))
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
 def admin(house):
     browser = house.browser()
     browser.bearer = (house.settings.home / "operator.token").read_text().strip()

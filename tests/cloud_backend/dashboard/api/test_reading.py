@@ -9,27 +9,20 @@ import json
 import pyarrow.parquet as parquet
 import pytest
 
-from tests.cloud_backend.dashboard.house import EDGE_HEX, LAT, LON, House, every_route
+from tests.cloud_backend.dashboard.house import EDGE_HEX, LAT, LON, every_route
 
 
 @pytest.fixture(scope="module")
-def dashboard(tmp_path_factory):
-    house = House(tmp_path_factory.mktemp("house"))
-    yield house
-    house.close()
+def viewer(house):
+    return house.browser("viewer")
 
 
 @pytest.fixture(scope="module")
-def viewer(dashboard):
-    return dashboard.browser("viewer")
+def operator(house):
+    return house.browser("operator")
 
 
-@pytest.fixture(scope="module")
-def operator(dashboard):
-    return dashboard.browser("operator")
-
-
-def test_the_devices_are_listed_with_their_account(operator, dashboard):
+def test_the_devices_are_listed_with_their_account(operator, house):
     [bus, tram] = operator.get("/v1/api/devices").json()["devices"]
     assert (bus["name"], tram["name"]) == ("bus-12", "tram-07")
     assert (tram["delivered"], tram["ledgered"], tram["buffered"]) == (6, 2, 4)
@@ -37,9 +30,9 @@ def test_the_devices_are_listed_with_their_account(operator, dashboard):
     assert tram["status"]["lane"] == "gateway"
 
 
-def test_one_device_has_edges_and_a_trail(operator, dashboard):
+def test_one_device_has_edges_and_a_trail(operator, house):
     operator.get("/v1/api/streams")  # the history follows the log
-    device = dashboard.phones[0].hex()
+    device = house.phones[0].hex()
     found = operator.get(f"/v1/api/devices/{device}").json()
     assert [(edge["name"], edge["high_water"], edge["ledgered"]) for edge in found["edges"]] == [("gps", 8, 2)]
     assert found["trail"][0][1:] == [LAT + 5 / 1e4, LON]
@@ -56,14 +49,14 @@ def test_a_stream_says_how_far_it_is_and_what_it_lacks(operator):
     assert {entry["reason"] for entry in found["ledger"]} == {"evicted"}
 
 
-def test_batches_are_shown_decoded_and_page_by_page(operator, dashboard):
+def test_batches_are_shown_decoded_and_page_by_page(operator, house):
     first = operator.get(f"/v1/api/streams/{EDGE_HEX}/batches?limit=1").json()
     [batch] = first["batches"]
     assert batch["columns"] == ["time_us", "lat", "lon", "accuracy"]
     assert batch["values"][0][1:] == [LAT, LON, 5.0]
     second = operator.get(f"/v1/api/streams/{EDGE_HEX}/batches?limit=1&before={first['before']}").json()
     assert second["batches"][0]["device"] != batch["device"]
-    device = dashboard.phones[0].hex()
+    device = house.phones[0].hex()
     only = operator.get(f"/v1/api/streams/{EDGE_HEX}/batches?device={device}").json()["batches"]
     assert [each["device"] for each in only] == [device]
 
@@ -75,12 +68,12 @@ def test_the_ledger_names_every_range(operator):
     assert ledger["quarantined"] == []
 
 
-def test_results_are_listed_paged_and_exported(operator, dashboard):
+def test_results_are_listed_paged_and_exported(operator, house):
     assert operator.get("/v1/api/results").json()["sinks"] == [{"sink": "my_trips", "rows": 2, "query": None}]
     rows = operator.get("/v1/api/results/my_trips").json()["rows"]
     assert [row["values"]["lat"] for row in rows] == [LAT, LAT]
     table = list(csv.DictReader(io.StringIO(operator.get("/v1/api/results/my_trips/export").text)))
-    assert {row["key_1"] for row in table} == {device.hex() for device in dashboard.phones}
+    assert {row["key_1"] for row in table} == {device.hex() for device in house.phones}
     assert float(table[0]["lat"]) == LAT
     answer = operator.get("/v1/api/results/my_trips/export?format=parquet")
     assert parquet.read_table(io.BytesIO(answer.content)).column("points").to_pylist() == [6, 6]
@@ -105,9 +98,9 @@ def test_results_are_listed_paged_and_exported(operator, dashboard):
         "/v1/overview",
     ],
 )
-def test_a_viewer_gets_no_place_finer_than_a_kilometre(viewer, operator, dashboard, address):
-    dashboard.browser("operator").get("/v1/api/streams")
-    address = address.format(device=dashboard.phones[0].hex())
+def test_a_viewer_gets_no_place_finer_than_a_kilometre(viewer, operator, house, address):
+    house.browser("operator").get("/v1/api/streams")
+    address = address.format(device=house.phones[0].hex())
     exact, coarse = operator.get(address).text, viewer.get(address).text
     assert "47.376" in exact or "47.377" in exact
     assert "47.37" not in coarse.replace("47.38", "")
@@ -138,9 +131,9 @@ def test_jobs_are_named_before_they_have_run(operator):
     assert operator.get("/v1/api/jobs/other").json()["code"] == "job-unknown"
 
 
-def test_the_document_describes_every_route_of_the_api(operator, dashboard):
+def test_the_document_describes_every_route_of_the_api(operator, house):
     document = operator.get("/openapi.json").json()
-    api = {route.path for route in every_route(dashboard.app) if route.path.startswith("/v1/api")}
+    api = {route.path for route in every_route(house.app) if route.path.startswith("/v1/api")}
     assert len(api) > 30
     assert api <= set(document["paths"])
     assert all(
