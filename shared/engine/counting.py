@@ -91,13 +91,6 @@ class CountWindows(KeyedWindows):
         self.pool = Pool(self.aggregation)
         self._load(state)
 
-    def apply(self, changes: Value) -> None:
-        kind, state = changes
-        if kind == "all":
-            self.load(state)
-        else:
-            self._load(state)
-
     def _load(self, state: Value) -> None:
         frontiers, self.numbering.next, keys, filling, pool, gone = state
         self.load_frontiers(frontiers)

@@ -12,7 +12,7 @@ import numpy as np
 from shared.batch import NO_FRONTIER
 from shared.engine.keys import KeyIndex
 from shared.engine.merging import HeldRows, ranks
-from shared.engine.operator import Stateful
+from shared.engine.operator import ChangesByPart, Stateful
 from shared.engine.rows import Numbering, Progress, Rows, empty, joined, take
 from shared.engine.snapshots import Value
 from shared.plan.graph import StreamType
@@ -224,7 +224,7 @@ class Join(Pairing):
         self.kept = [_load_rows(rows) for rows in kept]
 
 
-class Beside(Pairing):
+class Beside(ChangesByPart, Pairing):
     """Each row beside the latest row of the other side. `both`: rows of either side go out (combine), else only left
     ones (latest), where a right row of the same time counts as earlier."""
 
@@ -370,10 +370,3 @@ class Beside(Pairing):
         some = [{key: self.latest[side][key] for key in sorted(self.changed[side])} for side in (LEFT, RIGHT)]
         self.changed = (set(), set())
         return ["some", [super().dump(), some]]
-
-    def apply(self, changes: Value) -> None:
-        kind, state = changes
-        if kind == "all":
-            self.load(state)
-        else:
-            self._load(state)

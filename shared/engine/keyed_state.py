@@ -11,7 +11,7 @@ import numpy as np
 from shared.engine.evaluation import EARTH_RADIUS_METRES, cast, compiled
 from shared.engine.keys import KeyIndex
 from shared.engine.merging import HeldRows, stream_order
-from shared.engine.operator import Stateful
+from shared.engine.operator import ChangesByPart
 from shared.engine.rows import Numbering, Progress, Rows
 from shared.engine.snapshots import Value
 from shared.plan.graph import StreamType
@@ -19,7 +19,7 @@ from shared.plan.operators import DEVICE, Significant, StateColumn
 from shared.stream.schema import Field, Schema, dtype
 
 
-class KeyedState(Stateful):
+class KeyedState(ChangesByPart):
     """A tuple of values per key, with change sets of the keys that were touched."""
 
     def __init__(self, ports: int, key: KeyIndex) -> None:
@@ -56,13 +56,6 @@ class KeyedState(Stateful):
     def load(self, state: Value) -> None:
         self.states.clear()
         self._load(state)
-
-    def apply(self, changes: Value) -> None:
-        kind, state = changes
-        if kind == "all":
-            self.load(state)
-        else:
-            self._load(state)
 
     def _load(self, state: Value) -> None:
         frontiers, self.numbering.next, keys, states, more = state

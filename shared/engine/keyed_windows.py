@@ -6,7 +6,7 @@ import numpy as np
 
 from shared.batch import NO_FRONTIER
 from shared.engine.keys import KeyIndex
-from shared.engine.operator import Stateful
+from shared.engine.operator import ChangesByPart
 from shared.engine.pools import Aggregation
 from shared.engine.rows import Constant, Numbering, Progress, Rows
 from shared.plan.operators import COMPLETE, DEVICE, WINDOW_END, WINDOW_START
@@ -14,7 +14,7 @@ from shared.plan.operators import COMPLETE, DEVICE, WINDOW_END, WINDOW_START
 _TRUE = Constant(True, "bool")
 
 
-class KeyedWindows(Stateful):
+class KeyedWindows(ChangesByPart):
     """Each key closes by the frontier of its device where the key has one, else by the common one."""
 
     def __init__(self, aggregation: Aggregation, key: KeyIndex, *, lateness_us: int, complete: bool) -> None:

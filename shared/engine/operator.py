@@ -79,3 +79,18 @@ class Stateful(Operator):
         if changes is not None:
             self.load(changes)
             self.touched = False
+
+
+class ChangesByPart(Stateful):
+    """Hands out as changes only the part that changed: ["all", state] the first time, then ["some", that part]."""
+
+    def apply(self, changes: Value) -> None:
+        kind, state = changes
+        if kind == "all":
+            self.load(state)
+        else:
+            self._load(state)
+
+    def _load(self, state: Value) -> None:
+        """Put a part beside what is there; `load` forgets what is there first."""
+        raise NotImplementedError

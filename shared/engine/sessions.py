@@ -201,13 +201,6 @@ class Sessions(KeyedWindows):
         self.out = np.zeros(0, bool)
         self._load(state)
 
-    def apply(self, changes: Value) -> None:
-        kind, state = changes
-        if kind == "all":
-            self.load(state)
-        else:
-            self._load(state)
-
     def _load(self, state: Value) -> None:
         (
             frontiers,

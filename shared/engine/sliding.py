@@ -239,13 +239,6 @@ class SlidingWindows(KeyedWindows):
         self.histories.clear()
         self._load(state)
 
-    def apply(self, changes: Value) -> None:
-        kind, state = changes
-        if kind == "all":
-            self.load(state)
-        else:
-            self._load(state)
-
     def _load(self, state: Value) -> None:
         frontiers, self.numbering.next, self.late_dropped, keys, held, histories = state
         self.load_frontiers(frontiers)

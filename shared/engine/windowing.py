@@ -407,13 +407,8 @@ class TimeWindows(KeyedWindows):
         self._load(state)
 
     def apply(self, changes: Value) -> None:
-        if changes is None:
-            return
-        kind, state = changes
-        if kind == "all":
-            self.load(state)
-        else:
-            self._load(state)
+        if changes is not None:
+            super().apply(changes)
 
     def _load(self, state: Value) -> None:
         self._settle()
