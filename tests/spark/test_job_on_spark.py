@@ -18,10 +18,7 @@ def test_three_vertices_give_what_one_pipeline_gives_and_the_cache_catches_up(
     tmp_path: Path, runner: SparkRunner
 ) -> None:
     world = World(tmp_path, cells_plan(), make_runner=lambda _: runner)
-    driver = world.driver()
-    for _ in range(5):
-        world.append()
-        driver.drain()
+    driver = world.started(5)
     rows, digest = world.check(least_rows=100)
     loaded = driver.events.cache.get("loaded", 0)
     warm = driver.events.cache.get("hit", 0) + driver.events.cache.get("caught-up", 0)
@@ -37,10 +34,7 @@ def test_records_through_the_shuffle_give_the_same_as_by_slices(
 
     shuffling = ShufflingRunner(spark, tmp_path / "code", OPERATOR_MODULES, check=False)  # type: ignore[arg-type]
     world = World(tmp_path, cells_plan(), make_runner=lambda _: shuffling)
-    driver = world.driver()
-    for _ in range(3):
-        world.append()
-        driver.drain()
+    driver = world.started(3)
     assert not driver.failures.waiting()
     rows, digest = world.check(least_rows=50)
     print(f"{rows} rows compared, digest {digest[:12]}")

@@ -117,6 +117,14 @@ class World:
             **changes,  # type: ignore[arg-type]
         )
 
+    def started(self, epochs: int) -> JobManager:
+        """A driver that has run this many epochs, each after every device went on."""
+        driver = self.driver()
+        for _ in range(epochs):
+            self.append()
+            driver.drain()
+        return driver
+
     def expected(self) -> list[ResultRow]:
         """The failure-free answer: one numpy pipeline over the whole cloud side, one push per epoch that was cut. Epochs
         matter where devices meet, because a device counts from the epoch it is first heard in."""

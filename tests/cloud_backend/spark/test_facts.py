@@ -20,10 +20,7 @@ def world(tmp_path: Path) -> World:
 
 
 def test_vertices_ranges_epochs_and_snapshots(world: World) -> None:
-    driver = world.driver()
-    for _ in range(3):
-        world.append()
-        driver.drain()
+    driver = world.started(3)
     world.append()
     driver.step()  # epoch 4 is cut, only "mine" has run it
     facts = job_facts(world.store_dir)
@@ -46,10 +43,7 @@ def test_vertices_ranges_epochs_and_snapshots(world: World) -> None:
 
 
 def test_rollbacks_with_their_sets_and_whether_they_can_be_taken_back(world: World) -> None:
-    driver = world.driver()
-    for _ in range(3):
-        world.append()
-        driver.drain()
+    driver = world.started(3)
     done = roll_back(world.store_dir, "cells", 1)
     driver.drain()
     (told,) = job_facts(world.store_dir)["rollbacks"]

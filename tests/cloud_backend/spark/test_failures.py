@@ -53,10 +53,7 @@ def test_random_schedules_without_a_jvm(seed: int, tmp_path: Path, monkeypatch: 
 @pytest.mark.covers("SO-28", "SO-30")
 def test_a_broken_state_file_rolls_back_exactly_its_range(tmp_path: Path, damage: str) -> None:
     world = World(tmp_path, cells_plan())
-    driver = world.driver()
-    for _ in range(3):
-        world.append()
-        driver.drain()
+    driver = world.started(3)
     lineages = driver.manifest.vertices["cells"]
     broken = min(lineages)
     (part,) = lineages[broken].commits[3].state
@@ -74,10 +71,7 @@ def test_a_broken_state_file_rolls_back_exactly_its_range(tmp_path: Path, damage
 
 def test_a_lost_record_runs_its_producer_again_and_nobody_else(tmp_path: Path) -> None:
     world = World(tmp_path, cells_plan())
-    driver = world.driver()
-    for _ in range(2):
-        world.append()
-        driver.drain()
+    driver = world.started(2)
     world.append()
     driver.step()  # epoch 3 is cut and "mine" has run it; nobody has read its records yet
     committed = driver.manifest.vertices["mine"][min(driver.manifest.vertices["mine"])].commits[3]
@@ -145,10 +139,7 @@ def test_a_corrected_operator_takes_a_quarantined_batch_back_in(tmp_path: Path) 
 
 def test_an_operator_bug_found_later_is_undone_while_the_rest_goes_on(tmp_path: Path) -> None:
     world = World(tmp_path, cells_plan(factor=7.0))
-    driver = world.driver()
-    for _ in range(4):
-        world.append()
-        driver.drain()
+    driver = world.started(4)
     before = driver.manifest.position("mine")
     fixed = cells_plan()
     said = roll_back(driver.store.root, "mine", 1, dry_run=True, fixed=fixed)
@@ -168,10 +159,7 @@ def test_an_operator_bug_found_later_is_undone_while_the_rest_goes_on(tmp_path: 
 
 def test_rolling_back_a_middle_vertex_leaves_what_is_above_it_alone(tmp_path: Path) -> None:
     world = World(tmp_path, cells_plan())
-    driver = world.driver()
-    for _ in range(4):
-        world.append()
-        driver.drain()
+    driver = world.started(4)
     commits = driver.events.commits
     said = roll_back(driver.store.root, "cells", 2)
     assert said.plan.replay == dict.fromkeys(said.plan.replay, 3)
@@ -185,10 +173,7 @@ def test_rolling_back_a_middle_vertex_leaves_what_is_above_it_alone(tmp_path: Pa
 
 def test_a_rollback_of_one_range_moves_only_it(tmp_path: Path) -> None:
     world = World(tmp_path, cells_plan())
-    driver = world.driver()
-    for _ in range(3):
-        world.append()
-        driver.drain()
+    driver = world.started(3)
     target = max(driver.manifest.vertices["mine"])
     roll_back(driver.store.root, "mine", 1, ranges=[target])
     driver._catch_up()
@@ -217,10 +202,7 @@ def test_stable_results_cannot_be_undone(tmp_path: Path) -> None:
 @pytest.mark.covers("T10")
 def test_an_arrival_merge_that_fails_takes_exactly_what_reads_it(tmp_path: Path) -> None:
     world = World(tmp_path, cells_plan(merge="arrival"))
-    driver = world.driver()
-    for _ in range(3):
-        world.append()
-        driver.drain()
+    driver = world.started(3)
     lineages = driver.manifest.vertices["cells"]
     broken = min(lineages)
     (part,) = lineages[broken].commits[3].state

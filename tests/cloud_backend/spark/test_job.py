@@ -11,10 +11,7 @@ from tests.spark.worlds import World, cells_plan, trips_plan
 
 def test_one_keyed_vertex_gives_what_the_engine_gives(tmp_path: Path) -> None:
     world = World(tmp_path, trips_plan())
-    driver = world.driver()
-    for _ in range(4):
-        world.append()
-        driver.drain()
+    driver = world.started(4)
     assert driver.manifest.last_cut == 4
     rows, _ = world.check(least_rows=50)
     print(f"{rows} rows compared")
@@ -23,10 +20,7 @@ def test_one_keyed_vertex_gives_what_the_engine_gives(tmp_path: Path) -> None:
 @pytest.mark.covers("SO-16", "SO-7")
 def test_three_vertices_over_two_rekeyings_give_what_the_engine_gives(tmp_path: Path) -> None:
     world = World(tmp_path, cells_plan())
-    driver = world.driver()
-    for _ in range(6):
-        world.append()
-        driver.drain()
+    driver = world.started(6)
     assert set(driver.graph.order) == {"mine", "cells", "everything"}
     world.check(least_rows=100)
 

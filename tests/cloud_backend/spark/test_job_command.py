@@ -16,10 +16,7 @@ from tests.spark.worlds import World, cells_plan
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     world = World(tmp_path, cells_plan())
-    driver = world.driver()
-    for _ in range(3):
-        world.append()
-        driver.drain()
+    world.started(3)
     return world
 
 

@@ -22,14 +22,6 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path, cells_plan())
 
 
-def started(world: World, epochs: int = 4) -> JobManager:
-    driver = world.driver()
-    for _ in range(epochs):
-        world.append()
-        driver.drain()
-    return driver
-
-
 def positions(driver: JobManager) -> dict[str, int]:
     driver._catch_up()
     return {name: driver.manifest.position(name) for name in driver.graph.order}
@@ -37,7 +29,7 @@ def positions(driver: JobManager) -> dict[str, int]:
 
 @pytest.mark.parametrize("rounds", [0, 1, 3, 5])
 def test_taken_back_at_any_time_no_former_run_is_repeated(world: World, rounds: int) -> None:
-    driver = started(world)
+    driver = world.started(4)
     before, revisions = positions(driver), {row.identity: row.revision for row in world.results.current()}
     done = roll_back(world.store_dir, "mine", 1, fixed=cells_plan(factor=7.0))
     assert done.entry is not None
@@ -60,7 +52,7 @@ def test_taken_back_at_any_time_no_former_run_is_repeated(world: World, rounds: 
 
 
 def test_a_reader_that_had_gone_on_returns_and_reads_the_former_run(world: World) -> None:
-    driver = started(world, epochs=2)
+    driver = world.started(2)
     world.append()
     driver.step()  # "mine" has run epoch 3, nobody has read it
     done = roll_back(world.store_dir, "mine", 2, fixed=cells_plan(factor=7.0))
@@ -75,7 +67,7 @@ def test_a_reader_that_had_gone_on_returns_and_reads_the_former_run(world: World
 
 
 def test_a_driver_killed_between_changes_nothing_about_it(world: World) -> None:
-    driver = started(world)
+    driver = world.started(4)
     done = roll_back(world.store_dir, "mine", 1, fixed=cells_plan(factor=7.0))
     driver.step()
     driver.step()
@@ -87,7 +79,7 @@ def test_a_driver_killed_between_changes_nothing_about_it(world: World) -> None:
 
 
 def test_taken_back_after_everything_had_run_again_and_on(world: World) -> None:
-    driver = started(world)
+    driver = world.started(4)
     done = roll_back(world.store_dir, "mine", 1, fixed=cells_plan(factor=7.0))
     driver.drain()
     world.append()
@@ -106,7 +98,7 @@ def test_beyond_the_horizon_it_runs_again_under_the_former_plan_or_says_why_not(
     retention = Retention(keep=2, horizon=3)
     settings = JobSettings(epoch_s=0.0, balance=False, collect_every=1, chain_max=1, retention=retention)
     world = World(tmp_path, cells_plan(), settings=settings)
-    driver = started(world, epochs=6)
+    driver = world.started(6)
     done = roll_back(world.store_dir, "mine", 4, fixed=cells_plan(factor=7.0))
     assert done.entry is not None
     for _ in range(2):
@@ -126,7 +118,7 @@ def test_beyond_the_horizon_it_runs_again_under_the_former_plan_or_says_why_not(
 
 
 def test_a_division_since_makes_it_run_again(world: World) -> None:
-    driver = started(world)
+    driver = world.started(4)
     done = roll_back(world.store_dir, "mine", 3, fixed=cells_plan(factor=7.0))
     assert done.entry is not None
     driver.step()
@@ -142,7 +134,7 @@ def test_a_division_since_makes_it_run_again(world: World) -> None:
 
 
 def test_what_cannot_be_taken_back_is_explained(world: World) -> None:
-    driver = started(world)
+    driver = world.started(4)
     with pytest.raises(UsageError, match=r"\[undo-unknown\]"):
         revert(world.store_dir, 1)
     same = roll_back(world.store_dir, "cells", 2)
@@ -161,7 +153,7 @@ def test_what_cannot_be_taken_back_is_explained(world: World) -> None:
 
 
 def test_an_undone_full_rollback_restores_every_range(world: World) -> None:
-    driver = started(world)
+    driver = world.started(4)
     done = roll_back(world.store_dir, "everything", 1, rule=Rule.FULL)
     driver.step()
     assert done.entry is not None
@@ -171,7 +163,7 @@ def test_an_undone_full_rollback_restores_every_range(world: World) -> None:
 
 
 def test_a_run_rolled_back_before_it_was_published_is_still_published(world: World) -> None:
-    driver = started(world, epochs=2)
+    driver = world.started(2)
     world.append()
     driver._catch_up()
     driver._cut()
@@ -190,7 +182,7 @@ def test_what_a_second_run_says_first_never_outranks_what_it_says_later(tmp_path
     epoch 2  window [0, 10) = 4 rows      both plans: 4 x, no difference after the first
     """
     world = World(tmp_path, cells_plan(), settings=JobSettings(epoch_s=0.0, balance=False))
-    driver = started(world, epochs=3)
+    driver = world.started(3)
     lineage = next(iter(driver.manifest.vertices["cells"].values()))
     from dataclasses import replace
 
