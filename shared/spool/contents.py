@@ -7,14 +7,15 @@ neighbours of an entry are found by its ends, and nothing has to be kept sorted.
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Iterator
 
 from shared.errors import BrokenInvariant
 from shared.identity import EdgeId
-from shared.spool.entry import NO_DEADLINE, DataEntry, Entry, Reason, Tombstone
-from shared.spool.ledger import Ledger
+from shared.spool.entry import NO_DEADLINE, DataEntry, Entry, Extent, Reason, Tombstone
+from shared.spool.ledger import Ledger, Range
 from shared.spool.segment import CONTROL_BYTES, EdgeHead
+
+NOTHING_UNSYNCED = 1 << 64  # beyond every sequence number
 
 
 class EdgeContents:
@@ -28,10 +29,26 @@ class EdgeContents:
         self.frozen = 0  # below this an entry may have been sent, so its boundaries stay
         self.batches = 0  # undelivered ones
         self.bytes = 0  # of those
-        self.elements = 0  # covered by those
+        self.unsynced = NOTHING_UNSYNCED  # entries from here on are not durable yet, or may not be
         self._by_lo: dict[int, Entry] = {}
-        self._by_hi: dict[int, Entry] = {}
-        self._data: deque[DataEntry] = deque()  # in order; those no longer live are skipped when met
+        self._tombstones: dict[int, Tombstone] = {}  # by their ends
+        self._first = 0  # no batch below this is pending
+        # The tombstone that giving up the oldest batches one by one makes longer. Its item is gathered for the
+        # journal and not written yet, so nobody has seen it; it may cover what was there before its item was.
+        self._growing: Tombstone | None = None
+        self._grows_to = 0
+        self._grows_in = 0  # while the contents' record is this one
+        self._ledgered: Range | None = None  # where the ledger has it, and may have more before it
+
+    @property
+    def elements(self) -> int:
+        """How many the undelivered batches cover."""
+        given_up = sum(t.hi - t.lo for t in self._tombstones.values() if t.lo >= self.delivered)
+        return self.head - self.delivered - given_up
+
+    def begin(self, kept: int) -> None:
+        """Before anything is in it: entries will start here, and bring the head up."""
+        self.kept = self.delivered = self.head = self._first = kept
 
     def entries(self, start: int) -> Iterator[Entry]:
         while start < self.head:
@@ -42,32 +59,31 @@ class EdgeContents:
     def get(self, lo: int) -> Entry | None:
         return self._by_lo.get(lo)
 
-    def before(self, lo: int) -> Entry | None:
-        return self._by_hi.get(lo)
-
     def oldest(self) -> DataEntry | None:
         """The oldest batch not yet delivered."""
-        while self._data:
-            first = self._data[0]
-            if first.hi > self.delivered and self._by_lo.get(first.lo) is first:
-                return first
-            self._data.popleft()
+        while self._first < self.head:
+            entry = self._by_lo[self._first]
+            if isinstance(entry, DataEntry):
+                return entry
+            self._first = entry.hi
         return None
 
     def is_boundary(self, seq: int) -> bool:
         return seq in (self.kept, self.head) or seq in self._by_lo
 
     def _put(self, tombstone: Tombstone) -> None:
-        self._by_lo[tombstone.lo] = self._by_hi[tombstone.hi] = tombstone
+        self._by_lo[tombstone.lo] = self._tombstones[tombstone.hi] = tombstone
         self.head = max(self.head, tombstone.hi)
+        if tombstone.lo <= self._first:
+            self._first = max(self._first, tombstone.hi)
 
     def _remove(self, entry: Entry) -> None:
         del self._by_lo[entry.lo]
-        del self._by_hi[entry.hi]
-        if isinstance(entry, DataEntry) and entry.hi > self.delivered:
+        if isinstance(entry, Tombstone):
+            del self._tombstones[entry.hi]
+        elif entry.hi > self.delivered:
             self.batches -= 1
             self.bytes -= size_of(entry)
-            self.elements -= entry.hi - entry.lo
 
 
 def size_of(entry: DataEntry) -> int:
@@ -76,7 +92,7 @@ def size_of(entry: DataEntry) -> int:
 
 
 class Contents:
-    """All edges, the account of bytes, and the ledger. `removed` collects batches whose units became free."""
+    """All edges, the account of bytes, and the ledger. `removed` collects the pieces that became free."""
 
     def __init__(self) -> None:
         self.edges: dict[EdgeId, EdgeContents] = {}
@@ -85,7 +101,8 @@ class Contents:
         self.retained = 0  # entries that are delivered and still here
         self.retained_bytes = 0  # of the batches among them
         self.next_order = 0
-        self.removed: list[DataEntry] = []
+        self.record = 0  # counts the journal's records: no tombstone grows over the end of one
+        self.removed: list[Extent] = []
         self._by_deadline: list[tuple[int, int, DataEntry]] = []
         self._by_priority: list[tuple[int, int, int, DataEntry]] | None = None
 
@@ -101,14 +118,12 @@ class Contents:
         if lo != contents.head or hi <= lo:
             raise BrokenInvariant(f"a batch [{lo}, {hi}) cannot follow number {contents.head}", code="spool-numbering")
         size = CONTROL_BYTES + entry.payload_bytes
-        contents._by_lo[lo] = contents._by_hi[hi] = entry
+        contents._by_lo[lo] = entry
         contents.head = hi  # and so beyond `delivered`, which the head never is
         contents.batches += 1
         contents.bytes += size
-        contents.elements += hi - lo
-        contents._data.append(entry)
-        if len(contents._data) > 2 * contents.batches + 64:  # the priority policy takes from the middle
-            contents._data = deque(old for old in contents._data if contents._by_lo.get(old.lo) is old)
+        if lo < contents.unsynced:  # noqa: PLR1730 - a call would cost more than everything else here
+            contents.unsynced = lo
         self.used_bytes += size
         if entry.order >= self.next_order:
             self.next_order = entry.order + 1
@@ -117,35 +132,51 @@ class Contents:
         if self._by_priority is not None:
             heapq.heappush(self._by_priority, _rank(entry))
 
-    def evict(self, entry: DataEntry) -> Tombstone:
-        """Give up a pending batch for room: as `bury`, by the short way that a full spool takes all the time."""
+    def evict(self, entry: DataEntry) -> Tombstone | None:
+        """Give up a pending batch for room: as `bury`, by the short way that a full spool takes all the time.
+
+        None: an earlier tombstone whose item waits for the journal grew over it, and needs no other.
+        """
         contents = self.edges[entry.edge]
         lo, hi = entry.lo, entry.hi
-        before = contents._by_hi.get(lo)
+        by_lo, tombstones, ledgered = contents._by_lo, contents._tombstones, contents._ledgered
+        before = tombstones.pop(lo, None)
         if (
-            type(before) is not Tombstone
+            before is None
+            or ledgered is None
+            or ledgered.hi != lo
             or before.lo < contents.frozen
-            or before.reason is not Reason.EVICTED
-            or type(contents._by_lo.get(hi)) is Tombstone
+            or type(by_lo.get(hi)) is Tombstone
         ):
-            return self.bury(Tombstone(entry.edge, lo, hi, Reason.EVICTED))
-        joined = Tombstone(entry.edge, before.lo, hi, Reason.EVICTED)
-        del contents._by_lo[lo], contents._by_hi[lo]
-        contents._by_lo[before.lo] = contents._by_hi[hi] = joined
+            if before is not None:
+                tombstones[lo] = before
+            joined = self.bury(Tombstone(entry.edge, lo, hi, Reason.EVICTED))
+            contents._ledgered = self.ledger.ending(joined)
+            contents._growing, contents._grows_to, contents._grows_in = joined, contents.head, self.record
+            return joined
+        anew: Tombstone | None = None
+        if before is not contents._growing or hi > contents._grows_to or contents._grows_in != self.record:
+            before = anew = Tombstone(entry.edge, before.lo, lo, Reason.EVICTED)
+            by_lo[before.lo] = before
+            contents._growing, contents._grows_to, contents._grows_in = before, contents.head, self.record
+            contents.unsynced = min(contents.unsynced, before.lo)
+        del by_lo[lo]
+        tombstones[hi] = before
+        before.hi = ledgered.hi = hi
+        if lo == contents._first:
+            contents._first = hi
         size = CONTROL_BYTES + entry.payload_bytes
         contents.batches -= 1
         contents.bytes -= size
-        contents.elements -= hi - lo
         self.used_bytes -= size
-        self.removed.append(entry)
-        self.ledger.add(joined)
-        return joined
+        self.removed += entry.extents
+        return anew
 
     def bury(self, tombstone: Tombstone) -> Tombstone:
         """Put a tombstone over whole entries, or after the last; joins it to unsent neighbours with its reason."""
         contents = self.edge(tombstone.edge)
         lo, hi = tombstone.lo, tombstone.hi
-        before = contents.before(lo) if lo > contents.kept else None
+        before = contents._tombstones.get(lo) if lo > contents.kept else None
         if before is not None and self._joins(contents, before, tombstone.reason):
             lo = before.lo
         after = contents.get(hi)
@@ -181,10 +212,17 @@ class Contents:
             raise BrokenInvariant(
                 f"a tombstone [{tombstone.lo}, {tombstone.hi}) ends inside a batch", code="spool-numbering"
             )
+        contents._growing = contents._ledgered = None  # it may be covered, the ledger may join it to another
         for entry in covered:
             self._drop(contents, entry)
         contents._put(tombstone)
+        contents.unsynced = min(contents.unsynced, tombstone.lo)
         self.ledger.add(tombstone)
+
+    def settle(self) -> None:
+        """Everything so far is durable."""
+        for contents in self.edges.values():
+            contents.unsynced = NOTHING_UNSYNCED
 
     def deliver(self, edge: EdgeId, through: int) -> None:
         """Entries that end at or below `through` are delivered; they stay until `forget`."""
@@ -195,11 +233,11 @@ class Contents:
             if isinstance(entry, DataEntry):
                 contents.batches -= 1
                 contents.bytes -= size_of(entry)
-                contents.elements -= entry.hi - entry.lo
                 self.retained_bytes += size_of(entry)
             contents.delivered = entry.hi
             self.retained += 1
         contents.frozen = max(contents.frozen, contents.delivered)
+        contents._first = max(contents._first, contents.delivered)
 
     def forget(self, edge: EdgeId, through: int) -> None:
         """Delivered entries that end at or below `through` are no longer retained."""
@@ -255,13 +293,17 @@ class Contents:
 
     def live(self) -> Iterator[Entry]:
         for contents in self.edges.values():
-            yield from contents.entries(contents.kept)
+            at, head, by_lo = contents.kept, contents.head, contents._by_lo
+            while at < head:  # as `entries`, of which there may be many
+                entry = by_lo[at]
+                yield entry
+                at = entry.hi
 
     def _drop(self, contents: EdgeContents, entry: Entry) -> None:
         contents._remove(entry)
         if isinstance(entry, DataEntry):
             self.used_bytes -= size_of(entry)
-            self.removed.append(entry)
+            self.removed += entry.extents
 
 
 def _rank(entry: DataEntry) -> tuple[int, int, int, DataEntry]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from struct import Struct
 from typing import TypeAlias
 
 from shared.batch import END_OF_TIME, NO_FRONTIER
@@ -12,6 +13,11 @@ from shared.identity import EdgeId
 Extent: TypeAlias = tuple[int, int]  # (first unit, number of units) in the data area
 NO_DEADLINE = END_OF_TIME
 PRIORITY_MAX = 255
+
+# A batch as it stands in the journal: the item's header, its control block, and where its payload is.
+ITEM = Struct("<BI")  # kind, length
+CONTROL = Struct("<QQIIIIqqqBBxx")
+PLACE = Struct("<QIII")  # order, payload bytes, payload checksum, number of extents
 
 
 class Reason(IntEnum):
@@ -45,24 +51,45 @@ class SpooledBatch:
 
 @dataclass(slots=True, eq=False)
 class DataEntry:
-    """A batch that is in the spool; `Spool.read` fetches its payload. Never changed."""
+    """A batch that is in the spool; `Spool.read` fetches its payload. Never changed.
+
+    A full spool makes and drops one for every batch: what only the sender asks for is read out of `item`.
+    """
 
     edge: EdgeId
     lo: int
     hi: int
-    rows: int
-    schema_id: int
-    applied: int
-    frontier_us: int
-    codec: int
     priority: int
     deadline: int
-    spooled_us: int
     order: int  # place in the order of arrival over all edges
     payload_bytes: int  # as stored: sealed when the spool is encrypted
-    checksum: int
     extents: tuple[Extent, ...]
     item: bytes  # as it stands in the journal, so that an index is joined and not made anew
+
+    @property
+    def control(self) -> bytes:
+        return self.item[ITEM.size : ITEM.size + CONTROL.size]
+
+    @property
+    def schema_id(self) -> int:
+        return int(CONTROL.unpack_from(self.item, ITEM.size)[4])
+
+    @property
+    def spooled_us(self) -> int:
+        return int(CONTROL.unpack_from(self.item, ITEM.size)[7])
+
+    @property
+    def checksum(self) -> int:
+        return int(PLACE.unpack_from(self.item, ITEM.size + CONTROL.size)[2])
+
+    def batch(self, payload: bytes) -> SpooledBatch:
+        """The batch as it was appended."""
+        edge, lo, count, rows, schema_id, applied, frontier_us, spooled_us, deadline, codec, priority = (
+            CONTROL.unpack_from(self.item, ITEM.size)
+        )
+        return SpooledBatch(
+            edge, lo, lo + count, rows, schema_id, applied, frontier_us, codec, payload, priority, deadline, spooled_us
+        )
 
 
 @dataclass(slots=True, unsafe_hash=True)

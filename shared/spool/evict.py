@@ -88,13 +88,6 @@ def _priority(contents: Contents, edge: EdgeId, priority: int) -> DataEntry | No
     return lowest if lowest is not None and lowest.priority <= priority else None
 
 
-def can_make_room(policy: Evict, contents: Contents, priority: int, excess: int) -> bool:
-    """Whether giving up all that this policy may give up frees `excess` bytes; asked before anything is given up."""
-    if policy is Evict.PRIORITY:
-        return contents.bytes_up_to(priority) >= excess
-    return policy is not Evict.BLOCK
-
-
 def _oldest_of_largest(contents: Contents, weight: Callable[[EdgeContents], int]) -> DataEntry | None:
     return min(
         _oldest_of_each(contents),

@@ -1,9 +1,9 @@
 """Which units of the data area are free.
 
 Batches leave from the middle of the ring, so free space comes in pieces and a batch may be chained over
-several of them: nothing is ever moved. Pieces are kept sorted and joined with their neighbours. What was
-freed since the last sync is not handed out: until the record that freed it is durable, a crash may bring
-its old owner back, and that owner's bytes must still be there.
+several of them: nothing is ever moved. Pieces are kept sorted and joined with their neighbours, but for the one
+that batches are just being taken from. What was freed since the last sync is not handed in here before it is durably
+free: until then a crash may bring its old owner back, and that owner's bytes must still be there.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class FreeExtents:
     def __init__(self, units: int) -> None:
         self._starts: list[int] = [0] if units else []
         self._lengths: dict[int, int] = {0: units} if units else {}
-        self._waiting: list[Extent] = []
         self._cursor = 0
+        self._left = 0  # units of the current piece, which begins at the cursor and is not among the others
         self.units = units
         self.free_units = units  # ready to be written over
 
@@ -51,18 +51,17 @@ class FreeExtents:
 
     def allocate(self, units: int) -> tuple[Extent, ...]:
         """Pieces of `units` in all. The caller has checked `free_units`."""
+        if 0 < units < self._left:  # the current piece holds it and stays a piece: the usual case
+            first = self._cursor
+            self._cursor = first + units
+            self._left -= units
+            self.free_units -= units
+            return ((first, units),)
         if units > self.free_units:
             raise BrokenInvariant(f"{units} units wanted, {self.free_units} free", code="spool-allocation")
         if units == 0:
             return ()
-        starts = self._starts
-        at = bisect_left(starts, self._cursor)
-        start = starts[at] if at < len(starts) else starts[0]
-        if self._lengths[start] > units:  # the next piece holds it and stays a piece: the usual case
-            self._lengths[start + units] = self._lengths.pop(start) - units
-            starts[at if at < len(starts) else 0] = self._cursor = start + units
-            self.free_units -= units
-            return ((start, units),)
+        self._leave_current()
         at = self._whole_piece(units)
         taken: list[Extent] = []
         while units:
@@ -73,30 +72,39 @@ class FreeExtents:
             units -= length
             self._cursor = start + length
             at = bisect_left(self._starts, self._cursor) if units else 0
+        left = self._lengths.pop(self._cursor, 0)
+        if left:
+            del self._starts[bisect_left(self._starts, self._cursor)]
+            self._left = left
         return tuple(taken)
 
     def claim(self, extents: tuple[Extent, ...]) -> bool:
         """Take these pieces, as a recovered batch's; False, taking nothing, when one is not free."""
         for done, (start, length) in enumerate(extents):
             if not self._claim_one(start, length):
-                for piece in extents[:done]:
-                    self._put(piece)
+                for first, units in extents[:done]:
+                    self._free(first, first + units)
                 return False
         return True
 
-    def release(self, extents: tuple[Extent, ...]) -> None:
-        """Give back pieces; they are handed out again only after `settle`."""
-        self._waiting.extend(extents)
-
-    def settle(self) -> None:
-        """Everything released so far is durably free."""
-        for piece in self._waiting:
-            self._put(piece)
-        self._waiting.clear()
+    def release(self, pieces: list[Extent]) -> None:
+        """These pieces are durably free."""
+        self._leave_current()
+        begin = end = 0  # most were written one after the other, and are given up so
+        for start, length in sorted(pieces):
+            if start != end:
+                self._free(begin, end)
+                begin = start
+            end = start + length
+        self._free(begin, end)
 
     @property
     def pieces(self) -> int:
-        return len(self._starts)
+        return len(self._starts) + (self._left > 0)
+
+    def _leave_current(self) -> None:
+        left, self._left = self._left, 0
+        self._put(self._cursor, left)
 
     def _whole_piece(self, units: int) -> int:
         """Where to start: the first of the next pieces that holds it all, else simply the next piece."""
@@ -132,9 +140,14 @@ class FreeExtents:
         self._take(start, length)
         return True
 
-    def _put(self, piece: Extent) -> None:
-        start, length = piece
-        self.free_units += length
+    def _free(self, begin: int, end: int) -> None:
+        self.free_units += end - begin
+        self._put(begin, end - begin)
+
+    def _put(self, start: int, length: int) -> None:
+        """Put a piece among the others, joined with its neighbours."""
+        if length == 0:
+            return
         at = bisect_left(self._starts, start)
         if at < len(self._starts) and start + length >= self._starts[at]:
             following = self._starts.pop(at)

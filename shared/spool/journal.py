@@ -13,14 +13,16 @@ from __future__ import annotations
 
 from shared.errors import DiskFailed
 from shared.spool.disk import Disk, File
-from shared.spool.entry import Extent
+from shared.spool.entry import Extent, Tombstone
 from shared.spool.segment import (
     RECORD_ALIGNMENT,
     RECORD_HEADER_BYTES,
+    TOMBSTONE_ITEM_BYTES,
     UNIT_BYTES,
     Superblock,
     encode_given_up,
     encode_record,
+    tombstone_item,
 )
 
 SPOOL_FILE = "spool"
@@ -44,19 +46,27 @@ class Journal:
         self._synced = 0  # records below this are durable
         self._gathered: list[bytes] = []
         self._gathered_bytes = 0
+        self._growing: list[tuple[int, Tombstone]] = []  # their places among the gathered
         self._written = False  # something in the file, or held back, is newer than the last sync
         self._payloads: list[bytes] = []  # held back, for the units from the first to before the last
-        self._payload_units = (0, 0)
+        self._first_unit = self._end_unit = 0
         self._payload_limit = min(HELD_PAYLOAD_BYTES, block.data_units * UNIT_BYTES // 8) // UNIT_BYTES
         self._records: list[bytes] = []  # held back, the last of them ends at the offset
         self._record_bytes = 0
         self._record_limit = min(HELD_RECORD_BYTES, block.half_bytes // 8)
         self._gather_limit = min(GATHERED_BYTES, block.half_bytes // 16)
-        self._failed: OSError | None = None
+        self.failed: OSError | None = None
 
-    def add(self, item: bytes) -> None:
+    def add(self, item: bytes) -> bool:
+        """Gather a change; True when enough has come together for a record."""
         self._gathered.append(item)
         self._gathered_bytes += len(item)
+        return self._gathered_bytes >= self._gather_limit
+
+    def add_tombstone(self, tombstone: Tombstone) -> None:
+        """Gather a tombstone that may grow until its record is made; what it is then will be written."""
+        self._growing.append((len(self._gathered), tombstone))
+        self.add(bytes(TOMBSTONE_ITEM_BYTES))
 
     @property
     def used(self) -> bool:
@@ -71,14 +81,14 @@ class Journal:
         self._written = True
         if len(extents) == 1 and extents[0][1] <= self._payload_limit:
             first, units = extents[0]
-            begin, end = self._payload_units
-            if first != end or first + units - begin > self._payload_limit:
+            end, held = first + units, self._payloads
+            if not held or first != self._end_unit or end - self._first_unit > self._payload_limit:
                 self._write_payloads()
-                begin = first
-            elif self._payloads and (padding := -len(self._payloads[-1]) % UNIT_BYTES):
-                self._payloads.append(bytes(padding))
-            self._payloads.append(payload)
-            self._payload_units = (begin, first + units)
+                self._first_unit = first
+            elif padding := -len(held[-1]) % UNIT_BYTES:
+                held.append(bytes(padding))
+            held.append(payload)
+            self._end_unit = end
             return
         self._write_payloads()
         view = memoryview(payload)
@@ -92,7 +102,7 @@ class Journal:
         False when it does not fit any more; then it takes a new index. Several changes share a record, whose making
         costs as much as a change: so it is made only when enough came together, or with `whole`.
         """
-        if self._failed is not None:
+        if self.failed is not None:
             raise self._failure()
         if not self._gathered:
             return True
@@ -107,12 +117,13 @@ class Journal:
 
     def _make_record(self) -> None:
         """What is gathered as one record: all of it is found again, or none."""
+        for place, tombstone in self._growing:
+            self._gathered[place] = tombstone_item(tombstone)
         record = encode_record(self.generation, self._offset, self._synced, b"".join(self._gathered))
         self._records.append(record)
         self._record_bytes += len(record)
         self._offset += len(record)
-        self._gathered.clear()
-        self._gathered_bytes = 0
+        self._clear()
 
     def write_out(self) -> None:
         """Hand what is held back to the file: the payloads, then the records that name them. Not durable yet.
@@ -131,8 +142,7 @@ class Journal:
         if self._payloads:
             payloads = self._payloads[0] if len(self._payloads) == 1 else b"".join(self._payloads)
             self._payloads.clear()
-            self._write(self._block.data_start + self._payload_units[0] * UNIT_BYTES, payloads)
-            self._payload_units = (0, 0)
+            self._write(self._block.data_start + self._first_unit * UNIT_BYTES, payloads)
 
     def _write(self, offset: int, data: bytes | memoryview) -> None:
         try:
@@ -169,20 +179,24 @@ class Journal:
             raise self._fail(error) from error
         self.generation += 1
         self._offset = self._synced = 0
+        self._clear()
+
+    def _clear(self) -> None:
         self._gathered.clear()
         self._gathered_bytes = 0
+        self._growing.clear()
 
     def check(self) -> None:
-        if self._failed is not None:
+        if self.failed is not None:
             raise self._failure()
 
     def _fail(self, error: OSError) -> DiskFailed:
-        self._failed = error
+        self.failed = error
         return self._failure()
 
     def _failure(self) -> DiskFailed:
         return DiskFailed(
-            f"the disk refused a write: {self._failed}. Nothing after the last sync is acknowledged. Make room or "
+            f"the disk refused a write: {self.failed}. Nothing after the last sync is acknowledged. Make room or "
             "replace the disk, then open the spool again: it continues from what the disk really holds",
             code="spool-disk",
         )

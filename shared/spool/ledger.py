@@ -21,27 +21,27 @@ class LedgerTotal:
     elements: int
 
 
+@dataclass(slots=True)
+class Range:
+    """A range given up. Its end may move up: the next batch of the same edge was given up for the same reason."""
+
+    lo: int
+    hi: int
+    reason: Reason
+
+
 class Ledger:
     """Disjoint ranges per edge in ascending order; neighbours with the same reason are one range."""
 
     def __init__(self) -> None:
         self._starts: dict[EdgeId, list[int]] = {}
-        self._ranges: dict[EdgeId, dict[int, Tombstone]] = {}
+        self._ranges: dict[EdgeId, dict[int, Range]] = {}
 
     def add(self, given_up: Tombstone) -> None:
         """Enter a range. Entering it again, alone or as part of a longer one, changes nothing."""
         lo, hi, reason = given_up.lo, given_up.hi, given_up.reason
-        starts = self._starts.get(given_up.edge)
-        if starts is None:
-            starts = self._starts[given_up.edge] = []
-            self._ranges[given_up.edge] = {}
-        ranges = self._ranges[given_up.edge]
-        if starts and lo == starts[-1]:  # the last range grew: the usual case
-            last = ranges[lo]
-            if reason is last.reason:
-                if hi > last.hi:
-                    ranges[lo] = given_up
-                return
+        starts = self._starts.setdefault(given_up.edge, [])
+        ranges = self._ranges.setdefault(given_up.edge, {})
         at = bisect_left(starts, lo)
         if at > 0 and ranges[starts[at - 1]].hi >= lo:
             at -= 1
@@ -60,15 +60,22 @@ class Ledger:
             lo, hi = min(lo, other.lo), max(hi, other.hi)
             del ranges[starts.pop(at)]
         starts.insert(bisect_left(starts, lo), lo)
-        ranges[lo] = Tombstone(given_up.edge, lo, hi, reason)
+        ranges[lo] = Range(lo, hi, reason)
+
+    def ending(self, given_up: Tombstone) -> Range | None:
+        """The range that ends as this one does and is for the same reason."""
+        starts = self._starts[given_up.edge]
+        found = self._ranges[given_up.edge][starts[bisect_left(starts, given_up.hi) - 1]]
+        return found if (found.hi, found.reason) == (given_up.hi, given_up.reason) else None
 
     def __iter__(self) -> Iterator[Tombstone]:
-        for edge, starts in self._starts.items():
-            yield from (self._ranges[edge][start] for start in starts)
+        for edge in self._starts:
+            yield from self.of(edge)
 
     def of(self, edge: EdgeId) -> list[Tombstone]:
         """This edge's ranges, ascending."""
-        return [self._ranges[edge][start] for start in self._starts.get(edge, ())]
+        ranges = self._ranges.get(edge, {})
+        return [Tombstone(edge, lo, ranges[lo].hi, ranges[lo].reason) for lo in self._starts.get(edge, ())]
 
     def totals(self) -> list[LedgerTotal]:
         sums: dict[tuple[EdgeId, Reason], tuple[int, int]] = {}
@@ -78,4 +85,4 @@ class Ledger:
         return [LedgerTotal(edge, reason, *counts) for (edge, reason), counts in sums.items()]
 
     def elements(self, edge: EdgeId) -> int:
-        return sum(given_up.hi - given_up.lo for given_up in self.of(edge))
+        return sum(given_up.hi - given_up.lo for given_up in self._ranges.get(edge, {}).values())

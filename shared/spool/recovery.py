@@ -107,6 +107,7 @@ def recover(disk: Disk, file: File) -> Recovered:
     except (ValueError, struct.error, BrokenInvariant) as error:
         raise DamagedData(f"a whole record makes no sense: {error}", code="spool-damaged") from error
     free = recovery.claim_units()
+    contents.settle()
     for contents_of_edge in contents.edges.values():
         contents_of_edge.frozen = contents_of_edge.head  # any of it may have been sent before the stop
     contents.removed.clear()
@@ -178,8 +179,7 @@ def _load(contents: Contents, items: list[Item], block: Superblock) -> None:
         if kind is Kind.HEAD:
             head = decode_head(body)
             heads.append(head)
-            edge = contents.edge(head.edge)
-            edge.kept = edge.delivered = edge.head = head.kept  # the entries that follow bring the head back up
+            contents.edge(head.edge).begin(head.kept)
         elif kind is Kind.APPEND:
             contents.append(decode_append(body, block.data_units))
         elif kind is Kind.TOMBSTONE:

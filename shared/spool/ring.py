@@ -26,7 +26,7 @@ from shared.spool.cipher import IN_THE_CLEAR, Cipher
 from shared.spool.contents import Contents
 from shared.spool.disk import Disk, File
 from shared.spool.entry import PRIORITY_MAX, DataEntry, Entry, Reason, SpooledBatch, Tombstone
-from shared.spool.evict import Evict, Policy, Retain, can_make_room, choice
+from shared.spool.evict import Evict, Policy, Retain, choice
 from shared.spool.journal import INDEX_FILES, SPOOL_FILE, Journal
 from shared.spool.ledger import Ledger
 from shared.spool.recovery import Recovered, read_payload, recover
@@ -37,7 +37,6 @@ from shared.spool.segment import (
     Kind,
     Superblock,
     append_item,
-    control_of,
     encode_control,
     encode_index,
     encode_superblock,
@@ -65,6 +64,8 @@ class Spool:
         self._block = recovered.block
         self._policy = Policy.decode(recovered.block.policy)
         self._choose = choice(self._policy.evict)
+        self._refuses = self._policy.evict in (Evict.BLOCK, Evict.PRIORITY)  # rather than give up anything at all
+        self._capacity = recovered.block.capacity_bytes
         self._cipher = cipher
         self._contents = recovered.contents
         self._free = recovered.free
@@ -72,8 +73,7 @@ class Spool:
         self._start_generation = recovered.changed
         self._repair_superblock = not recovered.superblocks_whole
         self._damage = recovered.damage
-        self._unsynced: set[tuple[EdgeId, int]] = set()
-        self._unsynced_tombstones: set[tuple[EdgeId, int]] = set()  # those among them, and some that were joined
+        self._unsynced_tombstones: set[tuple[EdgeId, int]] = set()  # and some that were joined to others
 
     @classmethod
     def create(
@@ -187,40 +187,37 @@ class Spool:
         """
         if self._start_generation:
             self._begin()
-        self._journal.check()
-        contents = self._contents
-        mine = contents.edges.get(batch.edge)
-        head = mine.head if mine else 0
-        if batch.lo != head or not batch.lo < batch.hi:
+        journal, contents, edge, lo, hi = self._journal, self._contents, batch.edge, batch.lo, batch.hi
+        if journal.failed is not None:
+            journal.check()
+        mine = contents.edges.get(edge)
+        head = 0 if mine is None else mine.head
+        if lo != head or not lo < hi:
             raise BrokenInvariant(
-                f"a batch [{batch.lo}, {batch.hi}) cannot follow number {head}; numbers are taken from head() and "
-                "never skipped",
+                f"a batch [{lo}, {hi}) cannot follow number {head}; numbers are taken from head() and never skipped",
                 code="spool-numbering",
             )
         if not 0 <= batch.priority <= PRIORITY_MAX:
             raise UsageError(f"priority {batch.priority}; expected 0 to {PRIORITY_MAX}", code="spool-priority")
         control = encode_control(batch)
-        sealed = self._cipher.seal(batch.payload, control) if self._cipher else batch.payload
-        size = CONTROL_BYTES + len(sealed)
-        if contents.used_bytes + size > self._block.capacity_bytes:
-            if size > self._block.capacity_bytes:
-                return self._bury(Tombstone(batch.edge, batch.lo, batch.hi, Reason.REJECTED))
-            if not self._make_room(batch, size):
-                return self._bury(Tombstone(batch.edge, batch.lo, batch.hi, Reason.EVICTED))
-        units = -(-len(sealed) // UNIT_BYTES)
+        sealed = batch.payload if self._cipher is None else self._cipher.seal(batch.payload, control)
+        length = len(sealed)
+        room = self._capacity - CONTROL_BYTES - length
+        if contents.used_bytes > room:
+            if room < 0:
+                return self._bury(Tombstone(edge, lo, hi, Reason.REJECTED))
+            if not self._make_room(batch, room):
+                return self._bury(Tombstone(edge, lo, hi, Reason.EVICTED))
+        units = -(-length // UNIT_BYTES)
         if units > self._free.free_units:
             self._free_what_was_given_up()
         extents, order, checksum = self._free.allocate(units), contents.next_order, zlib.crc32(sealed)
-        item = append_item(control, order, len(sealed), checksum, extents)
-        entry = DataEntry(
-            batch.edge, head, batch.hi, batch.rows, batch.schema_id, batch.applied, batch.frontier_us, batch.codec,
-            batch.priority, batch.deadline, batch.spooled_us, order, len(sealed), checksum, extents, item,
-        )  # fmt: skip
-        self._journal.write_payload(extents, sealed)
+        item = append_item(control, order, length, checksum, extents)
+        entry = DataEntry(edge, lo, hi, batch.priority, batch.deadline, order, length, extents, item)
+        journal.write_payload(extents, sealed)
         contents.append(entry)
-        self._unsynced.add((batch.edge, head))
-        self._journal.add(item)
-        self._flush()
+        if journal.add(item):
+            self._flush()
         return entry
 
     def sync(self) -> None:
@@ -239,7 +236,7 @@ class Spool:
         if contents is None:
             return
         for entry in contents.entries(contents.delivered):
-            if (edge, entry.lo) in self._unsynced:
+            if entry.lo >= contents.unsynced:
                 return
             yield entry
 
@@ -257,7 +254,7 @@ class Spool:
         stored = read_payload(self._file, self._block, entry)
         payload: bytes | None
         try:
-            payload = self._cipher.open(stored, control_of(entry)) if self._cipher and stored is not None else stored
+            payload = self._cipher.open(stored, entry.control) if self._cipher and stored is not None else stored
         except DamagedData:
             payload = None
         if payload is None:
@@ -269,11 +266,7 @@ class Spool:
                 f"batch [{entry.lo}, {entry.hi}) fails its checksum; it was given up and entered in the ledger",
                 code="spool-payload",
             )
-        return SpooledBatch(
-            edge=entry.edge, lo=entry.lo, hi=entry.hi, rows=entry.rows, schema_id=entry.schema_id,
-            applied=entry.applied, frontier_us=entry.frontier_us, codec=entry.codec, payload=payload,
-            priority=entry.priority, deadline=entry.deadline, spooled_us=entry.spooled_us,
-        )  # fmt: skip
+        return entry.batch(payload)
 
     def sent(self, edge: EdgeId, through: int) -> None:
         """Entries below `through` have been handed to a link: from now on their boundaries stay as they are.
@@ -303,7 +296,7 @@ class Spool:
         self._begin()
         self._contents.deliver(edge, through)
         if release:
-            self._forget(edge, through)
+            self._contents.forget(edge, through)
         self._journal.add(trim_item(edge, through, stable=release))
 
     def give_up(self, edge: EdgeId, lo: int, hi: int, reason: Reason) -> Tombstone:
@@ -349,31 +342,28 @@ class Spool:
         self._start_generation = self._repair_superblock = False
         self._checkpoint()
 
-    def _make_room(self, batch: SpooledBatch, size: int) -> bool:
-        """Algorithm 1's loop: until there is room for control block and batch, give up what the policy says."""
+    def _make_room(self, batch: SpooledBatch, room: int) -> bool:
+        """Algorithm 1's loop: until what is here fits into `room`, give up what the policy says."""
         contents = self._contents
-        room = self._block.capacity_bytes - size
-        while (
-            contents.retained
-            and contents.used_bytes > room
-            and (entry := self._contents.delivered_oldest()) is not None
-        ):
-            self._forget(entry.edge, entry.hi)
+        while contents.retained and contents.used_bytes > room and (entry := contents.delivered_oldest()) is not None:
+            contents.forget(entry.edge, entry.hi)
             self._journal.add(trim_item(entry.edge, entry.hi, stable=True))
-        excess = contents.used_bytes - room
-        if excess > 0 and not can_make_room(self._policy.evict, contents, batch.priority, excess):
+        if self._refuses and contents.used_bytes > room:
             if self._policy.evict is Evict.BLOCK:
                 raise SpoolFull(
-                    f"{size} bytes do not fit beside {self._contents.used_bytes} of {self.capacity_bytes}; the "
+                    f"{self._capacity - room} bytes do not fit beside {contents.used_bytes} of {self._capacity}; the "
                     "block policy keeps what is there. Try again after the next receipt",
                     code="spool-full",
                 )
-            return False
+            if contents.bytes_up_to(batch.priority) < contents.used_bytes - room:
+                return False
         while contents.used_bytes > room:
             chosen = self._choose(contents, batch.edge, batch.priority)
             if chosen is None:
                 raise BrokenInvariant("the account says full and there is nothing to give up", code="spool-account")
-            self._note_tombstone(contents.evict(chosen))
+            tombstone = contents.evict(chosen)
+            if tombstone is not None:
+                self._note_tombstone(tombstone)
         return True
 
     def _bury(self, tombstone: Tombstone) -> Tombstone:
@@ -402,26 +392,20 @@ class Spool:
             if isinstance(entry, Tombstone):
                 items.append(tombstone_item(entry))
         self._journal.note_given_up(items)
-        self._free.settle()
-
-    def _note_tombstone(self, joined: Tombstone) -> None:
         self._release_removed()
-        place = (joined.edge, joined.lo)
-        self._unsynced.add(place)
-        self._unsynced_tombstones.add(place)
-        self._journal.add(tombstone_item(joined))
 
-    def _forget(self, edge: EdgeId, through: int) -> None:
-        self._contents.forget(edge, through)
-        self._release_removed()
+    def _note_tombstone(self, tombstone: Tombstone) -> None:
+        self._unsynced_tombstones.add((tombstone.edge, tombstone.lo))
+        self._journal.add_tombstone(tombstone)
 
     def _release_removed(self) -> None:
-        for entry in self._contents.removed:
-            self._free.release(entry.extents)
+        """It is durable that these were given up or delivered: their units may be written over."""
+        self._free.release(self._contents.removed)
         self._contents.removed.clear()
 
     def _flush(self, *, whole: bool = False) -> bool:
         """Take what is gathered into the journal; False when it went into a new index instead, durable at once."""
+        self._contents.record += 1
         if self._journal.flush(whole=whole):
             return True
         self._checkpoint()
@@ -432,8 +416,8 @@ class Spool:
         self._settle()
 
     def _settle(self) -> None:
-        self._free.settle()
-        self._unsynced.clear()
+        self._release_removed()
+        self._contents.settle()
         self._unsynced_tombstones.clear()
 
     def _index(self, generation: int) -> bytes:

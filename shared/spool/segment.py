@@ -25,7 +25,7 @@ import numpy as np
 
 from shared.errors import DamagedData
 from shared.identity import DeviceId, EdgeId
-from shared.spool.entry import DataEntry, Extent, Reason, SpooledBatch, Tombstone
+from shared.spool.entry import CONTROL, ITEM, PLACE, DataEntry, Extent, Reason, SpooledBatch, Tombstone
 
 VERSION = 1
 UNIT_BYTES = 64
@@ -47,19 +47,17 @@ RECORD_HEADER_BYTES = _RECORD.size + _CHECKSUM.size
 RECORD_ALIGNMENT = 4  # which divides the header, so a record's padding is its body's
 _PADDING = tuple(bytes(count) for count in range(RECORD_ALIGNMENT))
 
-_CONTROL = struct.Struct("<QQIIIIqqqBBxx")
-_PLACE = struct.Struct("<QIII")  # order, payload bytes, payload checksum, number of extents
 _EXTENT = struct.Struct("<II")
 _PLACE_OF_ONE = struct.Struct("<QIIIII")  # both of them, for the usual batch in one piece
-_CONTROL_AND_PLACE = struct.Struct(_CONTROL.format + _PLACE.format[1:])
+_CONTROL_AND_PLACE = struct.Struct(CONTROL.format + PLACE.format[1:])
 _TOMBSTONE = struct.Struct("<QQQB")
 _TOMBSTONE_ITEM = struct.Struct("<BIQQQB")
+TOMBSTONE_ITEM_BYTES = _TOMBSTONE_ITEM.size
 _TRIM = struct.Struct("<QQB")
 _HEAD = struct.Struct("<QQQQ")
 
 _INDEX = struct.Struct("<8sIIQQ")  # magic, version, generation, next order, body length
 _INDEX_MAGIC = b"RSindex\0"
-_ITEM = struct.Struct("<BI")
 
 _GIVEN_UP = struct.Struct("<8sIIII")  # magic, version, generation, journal offset, body length
 _GIVEN_UP_MAGIC = b"RSgivup\0"
@@ -76,8 +74,8 @@ class Kind(IntEnum):
 
 
 _KINDS = {int(kind): kind for kind in Kind}
-_ITEM_OF_ONE = _ITEM.pack(Kind.APPEND, _CONTROL.size + _PLACE_OF_ONE.size)
-_ITEM_OF_ONE_BYTES = _ITEM.size + _CONTROL.size + _PLACE_OF_ONE.size
+_ITEM_OF_ONE = ITEM.pack(Kind.APPEND, CONTROL.size + _PLACE_OF_ONE.size)
+_ITEM_OF_ONE_BYTES = ITEM.size + CONTROL.size + _PLACE_OF_ONE.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +146,7 @@ class Record:
 
 
 def encode_item(kind: Kind, body: bytes) -> bytes:
-    return _ITEM.pack(kind, len(body)) + body
+    return ITEM.pack(kind, len(body)) + body
 
 
 def encode_record(generation: int, offset: int, synced: int, body: bytes) -> bytes:
@@ -159,12 +157,12 @@ def encode_record(generation: int, offset: int, synced: int, body: bytes) -> byt
 
 def decode_items(data: bytes) -> list[Item]:
     if data.startswith(_ITEM_OF_ONE) and len(data) == _ITEM_OF_ONE_BYTES:  # one batch in one piece: most records
-        return [(Kind.APPEND, data[_ITEM.size :])]
+        return [(Kind.APPEND, data[ITEM.size :])]
     items: list[Item] = []
     offset = 0
     while offset < len(data):
-        kind, size = _ITEM.unpack_from(data, offset)
-        offset += _ITEM.size
+        kind, size = ITEM.unpack_from(data, offset)
+        offset += ITEM.size
         if size > len(data) - offset or kind not in _KINDS:
             raise _inconsistent("an item")
         items.append((_KINDS[kind], data[offset : offset + size]))
@@ -205,7 +203,7 @@ def _decode_record(half: bytes, offset: int, generation: int) -> Record | None:
 
 def encode_control(batch: SpooledBatch) -> bytes:
     """The control block: everything about a batch but its bytes. It is what a cipher authenticates."""
-    return _CONTROL.pack(
+    return CONTROL.pack(
         batch.edge, batch.lo, batch.hi - batch.lo, batch.rows, batch.schema_id, batch.applied,
         batch.frontier_us, batch.spooled_us, batch.deadline, batch.codec, batch.priority,
     )  # fmt: skip
@@ -215,19 +213,14 @@ def append_item(control: bytes, order: int, payload_bytes: int, checksum: int, e
     if len(extents) == 1:
         first, units = extents[0]
         return _ITEM_OF_ONE + control + _PLACE_OF_ONE.pack(order, payload_bytes, checksum, 1, first, units)
-    place = _PLACE.pack(order, payload_bytes, checksum, len(extents))
+    place = PLACE.pack(order, payload_bytes, checksum, len(extents))
     pieces = b"".join([_EXTENT.pack(*extent) for extent in extents])
-    return _ITEM.pack(Kind.APPEND, _CONTROL.size + len(place) + len(pieces)) + control + place + pieces
-
-
-def control_of(entry: DataEntry) -> bytes:
-    return entry.item[_ITEM.size : _ITEM.size + _CONTROL.size]
+    return ITEM.pack(Kind.APPEND, CONTROL.size + len(place) + len(pieces)) + control + place + pieces
 
 
 def decode_append(body: bytes, data_units: int) -> DataEntry:
     (
-        edge, lo, count, rows, schema_id, applied, frontier, spooled, deadline, codec, priority,
-        order, payload_bytes, checksum, number,
+        edge, lo, count, _, _, _, _, _, deadline, _, priority, order, payload_bytes, _, number,
     ) = _CONTROL_AND_PLACE.unpack_from(body)  # fmt: skip
     if len(body) != _CONTROL_AND_PLACE.size + number * _EXTENT.size:
         raise _inconsistent("an append record's extents")
@@ -239,11 +232,8 @@ def decode_append(body: bytes, data_units: int) -> DataEntry:
             raise _inconsistent("an append record's extents")
     if units != -(-payload_bytes // UNIT_BYTES):
         raise _inconsistent("an append record's extents")
-    item = (_ITEM_OF_ONE if number == 1 else _ITEM.pack(Kind.APPEND, len(body))) + body
-    return DataEntry(
-        edge, lo, lo + count, rows, schema_id, applied, frontier, codec, priority, deadline, spooled,
-        order, payload_bytes, checksum, extents, item,
-    )  # fmt: skip
+    item = (_ITEM_OF_ONE if number == 1 else ITEM.pack(Kind.APPEND, len(body))) + body
+    return DataEntry(edge, lo, lo + count, priority, deadline, order, payload_bytes, extents, item)
 
 
 def tombstone_item(tombstone: Tombstone, kind: Kind = Kind.TOMBSTONE) -> bytes:

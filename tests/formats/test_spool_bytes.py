@@ -9,6 +9,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from shared.batch import Batch
 from shared.identity import EdgeId
@@ -20,7 +21,8 @@ from shared.stream.schema import KINDS, Schema, dtype
 from shared.wire.columns import decode, encode
 from tests.shared.spool.story import DEVICE
 
-SPOOL = Path(__file__).with_name("spool_v1.json")
+# The same life in the same format, first with a tombstone for each batch given up, then with one that grew over them.
+SPOOLS = [Path(__file__).with_name(name) for name in ("spool_v1.json", "spool_v1_grown.json")]
 COLUMNS = Path(__file__).with_name("columns_v1.json")
 EDGE = EdgeId(0x1122334455667788)
 
@@ -59,15 +61,16 @@ def pack(disk: MemoryDisk) -> dict[str, str]:
     return {name: base64.b64encode(zlib.compress(bytes(file.content), 9)).decode() for name, file in disk.files.items()}
 
 
-def frozen_disk() -> MemoryDisk:
+def frozen_disk(path: Path) -> MemoryDisk:
     disk = MemoryDisk()
-    for name, packed in json.loads(SPOOL.read_text()).items():
+    for name, packed in json.loads(path.read_text()).items():
         disk.replace(name, zlib.decompress(base64.b64decode(packed)))
     return disk
 
 
-def test_a_spool_of_version_1_is_read() -> None:
-    spool = Spool.open(frozen_disk())
+@pytest.mark.parametrize("path", SPOOLS, ids=lambda path: path.stem)
+def test_a_spool_of_version_1_is_read(path: Path) -> None:
+    spool = Spool.open(frozen_disk(path))
     assert (spool.device, spool.incarnation, spool.policy) == (DEVICE, 3, Policy(Evict.OLDEST))
     assert spool.head(EDGE) == 75
     assert spool.ledger.of(EDGE) == [Tombstone(EDGE, 0, 50, Reason.EVICTED)]
@@ -78,7 +81,7 @@ def test_a_spool_of_version_1_is_read() -> None:
 
 
 def test_the_same_life_writes_the_same_bytes() -> None:
-    written, frozen = write_spool(), frozen_disk()
+    written, frozen = write_spool(), frozen_disk(SPOOLS[-1])
     assert written.names() == frozen.names()
     for name in frozen.names():
         assert written.files[name].content == frozen.files[name].content, name
@@ -96,6 +99,6 @@ def test_columns_of_version_1_are_read() -> None:
 
 
 if __name__ == "__main__" and sys.argv[1:] == ["freeze"]:
-    SPOOL.write_text(json.dumps(pack(write_spool()), indent=1) + "\n")
+    SPOOLS[-1].write_text(json.dumps(pack(write_spool()), indent=1) + "\n")
     codec, payload = encode(all_kinds())
     COLUMNS.write_text(json.dumps({"codec": codec, "payload": payload.hex()}, indent=1) + "\n")

@@ -80,8 +80,7 @@ BUGS = (
     ),
     Bug(
         "tombstone-not-durable-before-overwrite",
-        ((RING, "        for entry in self._contents.removed:\n            self._free.release(entry.extents)\n",
-          "        for entry in self._contents.removed:\n            self._free.release(entry.extents)\n            self._free.settle()\n"),),
+        ((RING, "        units = -(-length // UNIT_BYTES)\n", "        units = -(-length // UNIT_BYTES)\n        self._release_removed()\n"),),
         ("LossIsDeclared", "ConservationOfElements", "DeliveredAsProduced", "SequenceNeverReset"),
     ),
     Bug(
@@ -93,7 +92,7 @@ BUGS = (
     ),
     Bug(
         "sent-before-durable",
-        ((RING, "            if (edge, entry.lo) in self._unsynced:\n                return\n", ""),
+        ((RING, "            if entry.lo >= contents.unsynced:\n                return\n", ""),
          (SENDER, "        elif due:\n", "        if due:\n"),
          (SENDER, "            self._persist.append(SyncSpool())\n            self._unsynced_since = None\n",
           "            if not due:\n                self._persist.append(SyncSpool())\n            self._unsynced_since = None\n")),

@@ -314,3 +314,36 @@ def test_policies_are_named_by_the_words_of_plans() -> None:
     assert Policy.named("query-aware", "until-stable") == Policy(Evict.QUERY_AWARE, Retain.UNTIL_STABLE)
     with pytest.raises(UsageError, match="query-aware-bytes"):
         Policy.named("newest")
+
+
+def test_what_a_ledger_or_pending_showed_does_not_change_when_more_is_given_up() -> None:
+    spool = new_spool()
+    fill(spool, GPS, 11)
+    shown, pending = list(spool.ledger), next(iter(spool.pending(GPS)))
+    for turn in range(200):  # over the ends of many records, with and without a sync
+        spool.append(batch_for(spool, GPS, 10, 904))
+        assert [(t.lo, t.hi) for t in spool.ledger] == [(0, 10 * (turn + 2))]
+        if turn % 7 == 0:
+            spool.sync()
+            assert next(iter(spool.pending(GPS))) == Tombstone(GPS, 0, 10 * (turn + 2), Reason.EVICTED)
+    assert shown == [pending] == [Tombstone(GPS, 0, 10, Reason.EVICTED)]
+
+
+def test_a_batch_given_up_within_the_record_that_brought_it_is_found_given_up() -> None:
+    disk = MemoryDisk()
+    spool = Spool.create(disk, capacity_bytes=10_000, device=DEVICE, incarnation=1)
+    for turn in range(60):
+        spool.append(batch_for(spool, (GPS, ALERTS)[turn % 3 == 2], 10, 904))
+    spool.sync()
+    again = Spool.open(disk)
+    assert again.statistics().damage == 0
+    assert list(again.ledger) == list(spool.ledger)
+    for edge in (GPS, ALERTS):
+        entries = [e for e in spool.pending(edge) if isinstance(e, DataEntry)]
+        assert kept(again, edge) == [e.lo for e in entries]
+        assert [again.read(e) for e in again.pending(edge) if isinstance(e, DataEntry)] == [
+            spool.read(e) for e in entries
+        ]
+    assert [(e.edge, e.elements, e.batches, e.bytes) for e in again.statistics().edges] == [
+        (e.edge, e.elements, e.batches, e.bytes) for e in spool.statistics().edges
+    ]
