@@ -1,7 +1,8 @@
 """My trips: where one went, how, what it cost the air. `docs/trips.md` says what it shows, `program.py` is it.
 
 fixes, modes, model     what phones infer: which fixes to believe, how one moves
-legs, impact, sites     what the cloud makes of a trip
+legs, rides              which vehicle a whole ride was in
+impact, sites           what the cloud makes of a trip
 neighbours              what is said about a place, and from how many people on
 operators               all of these as registered operator types
 people, schedule        recorded and made-up people, and when they lose the network

@@ -1,19 +1,23 @@
 """A trip's legs: the modes that fixes were told, tidied by what a whole trip shows and a single fix cannot.
 
 The model on the phone tells each fix when it comes, so it is late at every change, and a bus in traffic looks like
-a bicycle for a minute. Over a whole trip two things are known: nobody changes for less than a minute and a half, so a
-shorter leg belongs to its longer neighbour; and a vehicle that is halted is not left, so "still" between two legs of
-one mode is part of them.
+a bicycle for a minute. Over a whole trip three things are known: nobody changes for less than a minute and a half, so a
+shorter leg belongs to its longer neighbour; nobody changes vehicles without a step, so a ride from walk to walk is
+in one; and which one shows in where and how often it stopped (`rides.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from resurge.examples.trips.fixes import SECOND, metres_between
+from resurge.examples.trips.impact import MOVING
+from resurge.examples.trips.rides import SLOW, Kinds, measures, vehicle
+
 LEG_S_MIN = 90.0
 STAY_S = 120.0
-VEHICLES = frozenset(("bus", "car", "train"))
-
 
 Leg = tuple[str, int, float]  # mode, rows, seconds
 
@@ -23,20 +27,39 @@ def legs_of(modes: Sequence[str], seconds: Sequence[float]) -> list[Leg]:
     return _joined([(mode, 1, lasted) for mode, lasted in zip(modes, seconds, strict=True)])
 
 
-def smoothed(modes: Sequence[str], seconds: Sequence[float]) -> list[str]:
-    """A mode for each row, short legs joined to what they belong to. A pure function of a whole trip."""
+def tidied(
+    modes: Sequence[str], time: np.ndarray, lat: np.ndarray, lon: np.ndarray, kinds: Kinds | None = None
+) -> list[str]:
+    """A mode for each row of a trip. A pure function of its rows."""
+    seconds = np.diff(time, prepend=time[:1]) / SECOND
     found: list[str] = []
-    start = 0
-    for place in range(1, len(modes) + 1):
-        # Whoever stays at one place for two minutes may have got off: what comes after is judged by itself.
-        if place == len(modes) or seconds[place] >= STAY_S:
-            found += _tidied(modes[start:place], seconds[start:place])
-            start = place
+    for start, end in _parts(seconds, lat, lon):
+        walks = smoothed(
+            ["walk" if mode == "walk" else "ride" for mode in modes[start:end]], seconds[start:end].tolist()
+        )
+        for _, rows, _ in legs_of(walks, [0.0] * len(walks)):
+            at, to = len(found), len(found) + rows
+            votes = dict.fromkeys(MOVING, 0.0)
+            for mode, lasted in zip(modes[at:to], seconds[at:to].tolist(), strict=True):
+                votes[mode] += lasted
+            first = max(start, at - 1)
+            found += [vehicle(measures(time[first:to], lat[first:to], lon[first:to]), votes, kinds)] * rows
     return found
 
 
-def _tidied(modes: Sequence[str], seconds: Sequence[float]) -> list[str]:
-    legs = _one_vehicle(legs_of(modes, seconds))
+def _parts(seconds: np.ndarray, lat: np.ndarray, lon: np.ndarray) -> list[tuple[int, int]]:
+    """Rows between stays of STAY_S: who was at one place as long may have got off, so each part is judged by itself.
+    As long without a fix and far from the last is a tunnel."""
+    cuts = [0]
+    for place in np.flatnonzero(seconds >= STAY_S).tolist():
+        if metres_between(lat[place - 1], lon[place - 1], lat[place], lon[place]) < SLOW * seconds[place]:
+            cuts.append(place)
+    return [part for part in zip(cuts, [*cuts[1:], len(seconds)], strict=True) if part[0] < part[1]]
+
+
+def smoothed(modes: Sequence[str], seconds: Sequence[float]) -> list[str]:
+    """Legs shorter than a change takes become part of their longer neighbour, the shortest first."""
+    legs = legs_of(modes, seconds)
     while len(legs) > 1:
         shortest = min(range(len(legs)), key=lambda place: (legs[place][2], place))
         if legs[shortest][2] >= LEG_S_MIN:
@@ -45,7 +68,7 @@ def _tidied(modes: Sequence[str], seconds: Sequence[float]) -> list[str]:
         into = max(sides, key=lambda place: (legs[place][2], -place))
         legs[shortest] = (legs[into][0], *legs[shortest][1:])
         legs = _joined(legs)
-    return [mode for mode, rows, _ in _one_vehicle(legs) for _ in range(rows)]
+    return [mode for mode, rows, _ in legs for _ in range(rows)]
 
 
 def _joined(legs: Sequence[Leg]) -> list[Leg]:
@@ -56,24 +79,3 @@ def _joined(legs: Sequence[Leg]) -> list[Leg]:
         else:
             joined.append((mode, rows, lasted))
     return joined
-
-
-def _one_vehicle(legs: Sequence[Leg]) -> list[Leg]:
-    """Vehicles that follow each other without a walk between them are one, named after the one that took longest."""
-    found: list[Leg] = []
-    place = 0
-    while place < len(legs):
-        end = place
-        while end < len(legs) and legs[end][0] in VEHICLES:
-            end += 1
-        if end == place:
-            found.append(legs[place])
-            place += 1
-            continue
-        lasted: dict[str, float] = {}
-        for mode, _, seconds in legs[place:end]:
-            lasted[mode] = lasted.get(mode, 0.0) + seconds
-        longest = max(sorted(lasted), key=lasted.__getitem__)
-        found.append((longest, sum(leg[1] for leg in legs[place:end]), sum(leg[2] for leg in legs[place:end])))
-        place = end
-    return _joined(found)

@@ -1,4 +1,8 @@
-"""How one moves: a hidden Markov model over speed, stops, acceleration and shaking, one fix at a time.
+"""Whether and how one moves: a stay is a place, a mode a hidden Markov model over speed, stops, pull and shaking.
+
+Whoever has not got 50 m away in two minutes is at a place, however a receiver wanders there and whatever the
+model believes: a halted bus is a bus. Five minutes at a place end a trip, and what moves after them is another one;
+a shorter stop is part of the trip.
 
 States are the modes. At each fix the model looks back over the last minutes, makes a few numbers that mean something
 physically (FEATURES), asks for each mode how likely they are, and mixes that with what it believed before. All of
@@ -27,8 +31,10 @@ from resurge.examples.trips.fixes import east_north
 
 MODES = ("still", "walk", "bike", "bus", "car", "train")
 FEATURES = ("speed", "top_speed", "stops", "acceleration", "shake", "gait")
+MOVING = range(1, len(MODES))
 SECOND = 1_000_000
-GAP_S = 300.0  # as long without a fix that is worth keeping ends a trip
+GAP_S = 300.0  # as long at one place, or without a fix that is worth keeping, ends a trip
+HALT_M, NOTICE_S = 50.0, 120.0  # a place, and how far back one looks to see whether it was left
 NEAR_S, FAR_S = 60.0, 300.0  # how far back speed, and stops and top speed, look
 STRETCH_S = 5.0
 BLOCK_S = 20.0  # what stops and top speed are told from
@@ -38,8 +44,11 @@ EVIDENCE_S = 20.0
 FLOOR = math.log(0.002)  # of a feature's density relative to its own peak
 
 
+Point = tuple[int, float, float, float, float]  # time, seconds, metres east, metres north, odometer
+
+
 class Lookback:
-    """Where the phone was over the last FAR_S seconds: (time, seconds, metres east, metres north) from where it began.
+    """Where the phone was over the last FAR_S seconds, from where it began.
 
     Speeds are how far one got, not how far the receiver wandered on the way, and are taken over twenty seconds and
     more, since the wander of fixes five seconds apart alone looks like a walk. Fixes closer than STRETCH_S are joined,
@@ -47,31 +56,65 @@ class Lookback:
     """
 
     def __init__(self) -> None:
-        self.points: deque[tuple[int, float, float, float]] = deque()
+        self.points: deque[Point] = deque()
 
-    def add(self, time: int, seconds: float, east: float, north: float) -> None:
-        """One got this far in these seconds."""
+    def add(
+        self, time: int, seconds: float, east: float, north: float, *, odometer: float = 0.0, walked: float = 0.0
+    ) -> None:
+        """One got this far in these seconds, and `walked` by the odometer, which now says `odometer`."""
         if not self.points:
-            self.points.append((time - round(seconds * SECOND), 0.0, 0.0, 0.0))
-        _, _, x, y = self.points[-1]
+            self.points.append((time - round(seconds * SECOND), 0.0, 0.0, 0.0, odometer - walked))
+        _, _, x, y, _ = self.points[-1]
         x, y = x + east, y + north
         if len(self.points) > 1 and self.points[-1][1] + seconds <= STRETCH_S:
             seconds += self.points.pop()[1]
-        self.points.append((time, seconds, x, y))
+        self.points.append((time, seconds, x, y, odometer))
         while len(self.points) > 2 and self.points[1][0] <= time - FAR_S * SECOND:
             self.points.popleft()
+
+    def arrived(self) -> int | None:
+        """Since when the phone has been at this place; None while it is under way. A single fix that is far off is
+        neither a departure nor an arrival: two in a row are."""
+        for end in range(len(self.points) - 1, max(-1, len(self.points) - 3), -1):
+            since = self._there_since(end)
+            if since == self.points[0][0] or self.points[end][0] - since >= NOTICE_S * SECOND:
+                return since
+        return None
+
+    def _there_since(self, end: int) -> int:
+        """When what lies before a point came to its place."""
+        points = self.points
+        since, _, x, y, _ = points[end]
+        far = 0
+        for place in range(end - 1, -1, -1):
+            if math.hypot(x - points[place][2], y - points[place][3]) < HALT_M:
+                since, far = points[place][0], 0
+            else:
+                far += 1
+                if far > 1:
+                    break
+        return since
+
+    def left(self) -> tuple[int, float]:
+        """When, and at which odometer, the place of a while ago was left."""
+        points = self.points
+        at = next((place for place in range(len(points) - 1, -1, -1)
+                   if points[place][0] <= points[-1][0] - NOTICE_S * SECOND), 0)  # fmt: skip
+        _, _, x, y, _ = points[at]
+        near = [point for point in list(points)[at:-1] if math.hypot(x - point[2], y - point[3]) < HALT_M / 2]
+        return near[-1][0], near[-1][4]
 
     def features(self, shake: float, gait: float) -> tuple[float, ...]:
         """One number per FEATURES; NaN where it cannot be known."""
         points = self.points
-        end, last_s, end_x, end_y = points[-1]
+        end, last_s, end_x, end_y, _ = points[-1]
         near_s = 0.0
         block_end, block_x, block_y = end, end_x, end_y
         blocks_s = stopped_s = top = 0.0
         changes = changed_s = 0.0
         later, later_s, later_x, later_y = -1.0, last_s, end_x, end_y
         for place in range(len(points) - 2, -1, -1):
-            time, seconds, x, y = points[place]
+            time, seconds, x, y, _ = points[place]
             if near_s < NEAR_S:
                 near_s = (end - time) / SECOND
                 speed = math.hypot(end_x - x, end_y - y) / near_s
@@ -150,51 +193,67 @@ class Believer:
 class TransportMode:
     """The machine: kept fixes in; each out again with the mode it was reached in and the metres since the last.
 
-    What is still gives rows as well: a place one stays at counts for what is near it, not for a trip.
+    What is still gives rows as well: a place one stays at counts for what is near it, not for a trip. Metres and
+    seconds of a short stop come with the next row that moves. After a stay of GAP_S rows stay "still" until that long
+    has passed since the last one that moved, which was told before anyone could know of the stay: so the two trips
+    are apart for whoever sees only their rows, and the first row that moves brings all since the place was left.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, densities: Densities | None = None) -> None:
         self.last: tuple[int, float, float, float] | None = None  # time, odometer and place of the last row
         self.moved: int | None = None  # when the last row that was not still came
-        self.pending = (0.0, 0.0)  # metres and seconds since then
+        self.since = (0, 0.0)  # time and odometer up to which rows that moved have told
+        self.arrived: int | None = None  # at the place where the phone is now
+        self.apart = False  # whether what moves now is another trip
         self.back = Lookback()
-        self.believer = Believer()
+        self.believer = Believer(densities)
+        self._densities = densities
 
     def process(self, _port: str, row: Mapping[str, float]) -> Iterator[dict[str, object]]:
         time, odometer, lat, lon = int(row["time"]), row["odometer"], row["lat"], row["lon"]
         last, self.last = self.last, (time, odometer, lat, lon)
         seconds = 0.0 if last is None else (time - last[0]) / SECOND
         if last is None or seconds >= GAP_S:
-            self.back, self.believer = Lookback(), Believer()
-            self.pending = (0.0, 0.0)
+            self.back, self.believer = Lookback(), Believer(self._densities)
+            self.since, self.arrived, self.apart = (time, odometer), time, True
             return
         if seconds <= 0.0:
             self.last = last
             return
-        self.back.add(time, seconds, *east_north(last[2], last[3], lat, lon))
+        walked = max(0.0, odometer - last[1])
+        self.back.add(time, seconds, *east_north(last[2], last[3], lat, lon), odometer=odometer, walked=walked)
         self.believer.observe(self.back.features(row["shake"], row["gait"]), seconds)
-        belief = self.believer.belief
-        best = max(range(len(MODES)), key=belief.__getitem__)
-        metres, seconds = self._since_moving(MODES[best], time, max(0.0, odometer - last[1]), seconds)
+        metres, took = self._moved(time, odometer)
+        mode = MODES[0] if took is None else MODES[max(MOVING, key=self.believer.belief.__getitem__)]
         yield {
-            "lat": lat, "lon": lon, "mode": MODES[best], "metres": round(metres, 1), "seconds": round(seconds, 1),
+            "lat": lat, "lon": lon, "mode": mode, "metres": round(metres, 1),
+            "seconds": round(seconds if took is None else took, 1),
         }  # fmt: skip
 
-    def _since_moving(self, mode: str, time: int, metres: float, seconds: float) -> tuple[float, float]:
-        """A short stop belongs to the trip: the next row that moves brings its metres and seconds along."""
-        if mode == MODES[0]:
-            self.pending = (self.pending[0] + metres, self.pending[1] + seconds)
-            return 0.0, seconds
-        if self.moved is not None and time - self.moved < GAP_S * SECOND:
-            metres, seconds = metres + self.pending[0], seconds + self.pending[1]
-        self.moved, self.pending = time, (0.0, 0.0)
-        return metres, seconds
+    def _moved(self, time: int, odometer: float) -> tuple[float, float | None]:
+        """Metres and seconds that this row tells of; no seconds while the phone is at a place."""
+        arrived = self.back.arrived()
+        if arrived is not None:
+            self.arrived = arrived if self.arrived is None else self.arrived
+            return 0.0, None
+        if self.arrived is not None:
+            left = self.back.left()
+            self.apart = self.apart or left[0] - self.arrived >= GAP_S * SECOND
+            if self.apart and left[0] - self.arrived >= NOTICE_S * SECOND:
+                self.since = left
+            self.arrived = None
+        rested = self.moved is None or time - self.moved >= GAP_S * SECOND
+        if self.apart and not rested:
+            return 0.0, None
+        self.since, since, self.moved, self.apart = (time, odometer), self.since, time, False
+        return max(0.0, odometer - since[1]), (time - since[0]) / SECOND
 
     def snapshot(self) -> bytes:
-        return json.dumps([self.last, self.moved, self.pending, list(self.back.points), self.believer.belief]).encode()
+        state = [self.last, self.moved, self.since, self.arrived, self.apart, list(self.back.points)]
+        return json.dumps([*state, self.believer.belief]).encode()
 
     def restore(self, state: bytes) -> None:
-        last, self.moved, pending, points, self.believer.belief = json.loads(state)
-        self.pending = (pending[0], pending[1])
+        last, self.moved, since, self.arrived, self.apart, points, self.believer.belief = json.loads(state)
+        self.since = (since[0], since[1])
         self.last = None if last is None else (last[0], last[1], last[2], last[3])
-        self.back.points = deque((time, seconds, x, y) for time, seconds, x, y in points)
+        self.back.points = deque((time, seconds, x, y, odometer) for time, seconds, x, y, odometer in points)

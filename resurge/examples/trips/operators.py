@@ -15,7 +15,7 @@ from resurge.examples.trips.impact import (
     PM10_MG_PER_VEHICLE_KM,
     PM25_MG_PER_VEHICLE_KM,
 )
-from resurge.examples.trips.legs import smoothed
+from resurge.examples.trips.legs import tidied
 from resurge.examples.trips.modes import TransportMode
 from resurge.examples.trips.neighbours import Neighbours
 from resurge.examples.trips.sites import near
@@ -74,7 +74,7 @@ def shaking(columns: Columns) -> dict[str, np.ndarray]:
 )  # fmt: skip
 def trip(columns: Columns) -> dict[str, object]:
     """One trip from its fixes: how far, how, what it cost, how much of that near schools and hospitals."""
-    modes = np.array(smoothed(columns["mode"].tolist(), columns["seconds"].tolist()))
+    modes = np.array(tidied(columns["mode"].tolist(), columns["time"], columns["lat"], columns["lon"]))
     km = columns["metres"] / 1000.0
     by_mode = {mode: float(np.add.reduce(km[modes == mode])) for mode in MOVING}
     beside = near(columns["lat"], columns["lon"])

@@ -1,4 +1,4 @@
-"""How well it does: modes (each recorded trajectory by a model that has not seen it), trips' ends, distances.
+"""How well it does: modes (each recorded person by a model that has not seen them), trips' ends, distances.
 
 python -m resurge.examples.trips.scoring GEOLIFE/modes
 """
@@ -8,42 +8,56 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from cloud_backend.results.rows import ResultRow
 from mobile_app.sensors.itinerary import Itinerary
-from resurge.examples.trips import model
 from resurge.examples.trips.fixes import Track
-from resurge.examples.trips.legs import smoothed
-from resurge.examples.trips.modes import GAP_S, MODES, SECOND, Believer, Densities
+from resurge.examples.trips.legs import tidied
+from resurge.examples.trips.modes import GAP_S, MODES, SECOND, Densities, TransportMode
 from resurge.examples.trips.people import Person, made_up_people, read_people
 from resurge.examples.trips.report import failure_free, trips_plan
-from resurge.examples.trips.training import Journey, Seen, densities, journeys_made_up, made_up, recorded, seen
+from resurge.examples.trips.rides import Kinds
+from resurge.examples.trips.training import Journey, densities, journeys_made_up, kept, made_up, recorded
 
 Confusion = dict[tuple[str, str], float]  # (true, told) -> seconds
+Fix = tuple[int, dict[str, Any]]  # its number in the journey, and the row that was told of it
 
 
-def told(journey: Journey, table: Densities) -> list[tuple[str, str, float]]:
-    """(true, told, seconds) of each kept fix of a journey, legs smoothed as a trip's are."""
-    rows = list(seen(journey))
-    scores: list[tuple[str, str, float]] = []
-    for trip in _trips(rows):
-        believer, found = Believer(table), []
-        for row in trip:
-            believer.observe(row.features, row.seconds)
-            found.append(MODES[max(range(len(MODES)), key=believer.belief.__getitem__)])
-        final = smoothed(found, [row.seconds for row in trip])
-        scores += [(row.mode, mode, row.seconds) for row, mode in zip(trip, final, strict=True) if row.mode]
-    return scores
+def told(journey: Journey, table: Densities | None = None, rides: Kinds | None = None) -> list[tuple[str, str, float]]:
+    """(true, told, seconds) of each kept fix of a journey, as the report tells it: a stop within a trip is part of it,
+    and what is in no trip is still."""
+    machine = TransportMode(table)
+    fixes: list[Fix] = [
+        (index, row | {"time": fix["time"]}) for index, fix in kept(journey) for row in machine.process("in", fix)
+    ]
+    found = ["still"] * len(fixes)
+    for trip in _trips([place for place, (_, row) in enumerate(fixes) if row["mode"] != "still"], fixes):
+        time, lat, lon = (np.array([fixes[place][1][name] for place in trip]) for name in ("time", "lat", "lon"))
+        final = tidied([fixes[place][1]["mode"] for place in trip], time, lat, lon, kinds=rides)
+        reached = trip[0]
+        left = fixes[reached][1]["time"] - fixes[reached][1]["seconds"] * SECOND  # its first row tells since then
+        while reached and fixes[reached - 1][1]["time"] > left:
+            reached -= 1
+        for place, mode in zip(trip, final, strict=True):
+            found[reached : place + 1] = [mode] * (place + 1 - reached)
+            reached = place + 1
+    return [
+        (true, found[place], seconds)
+        for place, (index, _) in enumerate(fixes)
+        if place and (true := journey.mode[index])
+        and (seconds := (fixes[place][1]["time"] - fixes[place - 1][1]["time"]) / SECOND) < GAP_S
+    ]  # fmt: skip
 
 
-def _trips(rows: Sequence[Seen]) -> list[list[Seen]]:
-    trips: list[list[Seen]] = []
-    for row in rows:
-        if not trips or row.time_us - trips[-1][-1].time_us >= GAP_S * SECOND:
+def _trips(moving: Sequence[int], fixes: Sequence[Fix]) -> list[list[int]]:
+    trips: list[list[int]] = []
+    for place in moving:
+        if not trips or fixes[place][1]["time"] - fixes[trips[-1][-1]][1]["time"] >= GAP_S * SECOND:
             trips.append([])
-        trips[-1].append(row)
+        trips[-1].append(place)
     return trips
 
 
@@ -134,32 +148,33 @@ def trips_of(seed: int, hours: float) -> list[tuple[float, float, str]]:
 
 
 def main() -> None:
-    kept = model.DENSITIES
     fresh = [made_up(mode, 1000 + seed) for mode in MODES for seed in range(30)]
-    table = confusion(score for journey in fresh for score in told(journey, kept))
-    _say(f"made up, other seeds: {100 * share_right(table):.1f} % of the time right\n{text(table)}")
+    right = confusion(score for journey in fresh for score in told(journey))
+    _say(f"made up, other seeds: {100 * share_right(right):.1f} % of the time right\n{text(right)}")
     _say(f"made-up people's trips: {boundaries(6, 6.0)}")
     if len(sys.argv) < 2:
         return
     journeys = recorded(Path(sys.argv[1]))
     base = journeys_made_up()
-    scores = []
-    for left_out in journeys:
-        others = [("recorded", journey) for journey in journeys if journey.name != left_out.name]
-        mine = told(left_out, densities([*base, *others]))
+    for what, group in (("trajectory", lambda name: name), ("person", lambda name: name.partition("/")[0])):
+        scores = []
+        for held in sorted({group(journey.name) for journey in journeys}):
+            others = [("recorded", journey) for journey in journeys if group(journey.name) != held]
+            table = densities([*base, *others])
+            mine = [score for journey in journeys if group(journey.name) == held for score in told(journey, table)]
+            _say(f"{held}: {100 * share_right(confusion(mine)):.0f} % of {sum(s for *_, s in mine) / 60:.0f} min")
+            scores += mine
+        right = confusion(scores)
         _say(
-            f"{left_out.name}: {100 * share_right(confusion(mine)):.0f} % of {sum(s for _, _, s in mine) / 60:.0f} min"
+            f"recorded, one {what} left out in turn: {100 * share_right(right):.1f} % of the time right\n{text(right)}"
         )
-        scores += mine
-    table = confusion(scores)
-    _say(f"recorded, left out in turn: {100 * share_right(table):.1f} % of the time right\n{text(table)}")
     people = read_people(Path(sys.argv[1]).parent)
     rows = [row for row in failure_free(trips_plan(recorded=True), people) if row.sink == "my_trips"]
     errors = distance_errors(rows, people)
     _say(f"distance of {len(errors)} trips off the raw trace's: at most {100 * max(errors):.2f} %")
     alone = densities(base)
-    table = confusion(score for journey in journeys for score in told(journey, alone))
-    _say(f"recorded, made-up training alone: {100 * share_right(table):.1f} %\n{text(table)}")
+    right = confusion(score for journey in journeys for score in told(journey, alone))
+    _say(f"recorded, made-up training alone: {100 * share_right(right):.1f} %\n{text(right)}")
 
 
 def _say(line: str) -> None:

@@ -26,11 +26,14 @@ from pathlib import Path
 import numpy as np
 
 from resurge.examples.trips.fixes import Track, east_north, metres_between
-from resurge.examples.trips.modes import FEATURES, GAP_S, MODES, SECOND, Lookback
+from resurge.examples.trips.modes import FEATURES, GAP_S, MODES, SECOND, Lookback, TransportMode
+from resurge.examples.trips.rides import MEASURES, Kinds, measures
 
 SIGNIFICANT_M = 10.0
 PSEUDO = {"made up": 400.0, "recorded": 100.0}
 JOURNEYS = 60  # made up, per mode
+RIDES, RIDES_MIN = 60, 10  # made up, per kind; fewer that know a measure say nothing about it
+SPREAD_MIN = 0.35  # of a ride's measures: life is wider than what one makes up
 DEVIATION_MIN = {"speed": 0.25, "top_speed": 0.25, "stops": 0.12, "acceleration": 0.35, "shake": 0.5, "gait": 0.2}
 # Several names of one thing for a report of this kind; what is not named is left out of training and scores.
 LABELS = {"walk": "walk", "bike": "bike", "bus": "bus", "taxi": "car", "car": "car", "train": "train",
@@ -64,67 +67,93 @@ class Journey:
 # --- made-up journeys -------------------------------------------------------------------------------------------------
 
 
-def _ride(
-    draw: np.random.Generator,
-    seconds: int,
-    *,
-    cruise: float,
-    between_m: float,
-    halt_s: tuple[float, float],
-    pull: float,
-) -> np.ndarray:
-    """Speed second by second: up to about `cruise`, a halt every `between_m` or so, changes at `pull` m/s2."""
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One way a mode goes about: speeds in m/s, lengths in metres. Halts come at two kinds of places: such as a driver
+    meets anywhere (lights, queues), and stops, which lie rather evenly and are served one after the other."""
+
+    mode: str
+    share: float  # of the mode's journeys
+    cruise: tuple[float, float, float]  # mean, deviation, least
+    pull: float  # m/s2, up and down
+    halt_m: float = 0.0  # between halts of the first kind; 0: none
+    halt_s: tuple[float, float] = (0.0, 0.0)
+    stop_m: float = 0.0  # between stops; 0: none
+    stop_s: tuple[float, float] = (0.0, 0.0)
+    turn_m: float = 0.0  # between corners; 0: none
+    radius_m: float = 100.0  # of the narrowest curve between corners
+
+
+KINDS = {
+    "still": Kind("still", 1.0, (0.0, 0.0, 0.0), 1.0),
+    "stroll": Kind("walk", 0.5, (1.1, 0.2, 0.6), 0.8, halt_m=90, halt_s=(5, 60), turn_m=120, radius_m=40),
+    "walk": Kind("walk", 0.5, (1.4, 0.2, 0.9), 0.8, halt_m=350, halt_s=(3, 40), turn_m=150, radius_m=40),
+    "bike": Kind("bike", 1.0, (4.6, 0.9, 2.5), 0.6, halt_m=600, halt_s=(5, 40), turn_m=400, radius_m=80),
+    "town bus": Kind(
+        "bus", 0.7, (10.0, 2.0, 5.0), 1.0, halt_m=700, halt_s=(5, 60), stop_m=450, stop_s=(10, 35), turn_m=1_000,
+        radius_m=200,
+    ),
+    "country bus": Kind(
+        "bus", 0.3, (16.0, 3.0, 9.0), 1.0, halt_m=2_000, halt_s=(5, 60), stop_m=1_500, stop_s=(10, 40), turn_m=2_500,
+        radius_m=300,
+    ),
+    "car in town": Kind("car", 0.45, (13.0, 2.5, 8.0), 1.7, halt_m=700, halt_s=(5, 60), turn_m=700, radius_m=200),
+    "car in a jam": Kind("car", 0.15, (9.0, 2.0, 5.0), 1.3, halt_m=250, halt_s=(3, 40), turn_m=600, radius_m=200),
+    "car on a country road": Kind(
+        "car", 0.2, (20.0, 3.0, 14.0), 1.5, halt_m=3_000, halt_s=(5, 60), turn_m=4_000, radius_m=300
+    ),
+    "car on a motorway": Kind("car", 0.2, (29.0, 4.0, 20.0), 1.2, halt_m=15_000, halt_s=(5, 60), radius_m=900),
+    "metro": Kind("train", 0.35, (18.0, 2.5, 12.0), 1.0, stop_m=1_400, stop_s=(22, 50), radius_m=450),
+    "regional train": Kind("train", 0.35, (29.0, 5.0, 18.0), 0.6, stop_m=6_000, stop_s=(40, 120), radius_m=900),
+    "fast train": Kind("train", 0.3, (45.0, 12.0, 28.0), 0.4, stop_m=40_000, stop_s=(90, 280), radius_m=2_500),
+}  # fmt: skip
+CURVE_M = 400.0  # as long a curve stays the same
+EVENNESS = 6.0  # of stops' distances: the shape of a gamma distribution
+
+
+def _speeds(draw: np.random.Generator, kind: Kind, seconds: int) -> np.ndarray:
+    """Second by second: up to about the cruising speed, down to the next halt or stop, whichever comes first."""
+    if not kind.cruise[0]:
+        return np.zeros(seconds)
+    cruise = max(kind.cruise[2], draw.normal(*kind.cruise[:2]))
     speeds: list[float] = []
-    speed, metres, next_halt, halted = 0.0, 0.0, draw.exponential(between_m), 0.0
-    target = cruise
+    speed, metres, halted, target = 0.0, 0.0, 0.0, cruise
+    halt_at, stop_at = _next(draw, kind.halt_m, 1.0), _next(draw, kind.stop_m, EVENNESS)
     while len(speeds) < seconds:
         if halted > 0:
             halted -= 1
-            speed = 0.0
-        else:
-            if draw.random() < 0.05:
-                target = max(0.3 * cruise, draw.normal(cruise, 0.15 * cruise))
-            braking = next_halt - metres < speed * speed / (2 * pull)
-            speed = max(0.0, speed - pull) if braking else min(target, speed + pull * draw.uniform(0.5, 1.2))
-            metres += speed
-            if (braking and speed < 0.5) or metres >= next_halt:
-                halted, metres, next_halt = draw.uniform(*halt_s), 0.0, max(30.0, draw.exponential(between_m))
+            speeds.append(0.0)
+            continue
+        if draw.random() < 0.05:
+            target = max(0.3 * cruise, draw.normal(cruise, 0.15 * cruise))
+        ahead = min(halt_at, stop_at) - metres
+        braking = ahead < speed * speed / (2 * kind.pull)
+        speed = max(0.0, speed - kind.pull) if braking else min(target, speed + kind.pull * draw.uniform(0.5, 1.2))
+        metres += speed
         speeds.append(speed)
+        if (braking and speed < 0.5) or ahead <= 0:
+            if stop_at <= halt_at:
+                halted, stop_at = draw.uniform(*kind.stop_s), metres + _next(draw, kind.stop_m, EVENNESS)
+            else:
+                halted, halt_at = draw.uniform(*kind.halt_s), metres + _next(draw, kind.halt_m, 1.0)
+            speed = 0.0
     return np.array(speeds)
 
 
-def _speeds(draw: np.random.Generator, mode: str, seconds: int) -> np.ndarray:
-    match mode:
-        case "still":
-            return np.zeros(seconds)
-        case "walk":
-            if draw.random() < 0.5:  # a stroll: slower, and people stop to look
-                return _ride(
-                    draw, seconds, cruise=max(0.6, draw.normal(1.1, 0.2)), between_m=90, halt_s=(5, 60), pull=0.8
-                )
-            return _ride(draw, seconds, cruise=max(0.9, draw.normal(1.4, 0.2)), between_m=350, halt_s=(3, 40), pull=0.8)
-        case "bike":
-            return _ride(draw, seconds, cruise=max(2.5, draw.normal(4.6, 0.9)), between_m=600, halt_s=(5, 40), pull=0.6)
-        case "bus":
-            return _ride(
-                draw, seconds, cruise=max(5.0, draw.normal(10.0, 2.5)), between_m=380, halt_s=(8, 45), pull=0.9
-            )
-        case "car" if draw.random() < 0.7:
-            return _ride(
-                draw, seconds, cruise=max(7.0, draw.normal(13.0, 3.0)), between_m=900, halt_s=(5, 60), pull=1.5
-            )
-        case "car":
-            return _ride(
-                draw, seconds, cruise=max(18.0, draw.normal(28.0, 4.0)), between_m=12_000, halt_s=(5, 60), pull=1.2
-            )
-        case "train" if draw.random() < 0.5:
-            return _ride(
-                draw, seconds, cruise=max(12.0, draw.normal(19.0, 3.0)), between_m=1_800, halt_s=(20, 50), pull=0.8
-            )
-        case _:
-            return _ride(
-                draw, seconds, cruise=max(20.0, draw.normal(36.0, 9.0)), between_m=30_000, halt_s=(60, 240), pull=0.4
-            )
+def _next(draw: np.random.Generator, between_m: float, evenness: float) -> float:
+    return max(30.0, draw.gamma(evenness, between_m / evenness)) if between_m else math.inf
+
+
+def _headings(draw: np.random.Generator, kind: Kind, speed: np.ndarray) -> np.ndarray:
+    """Curves as narrow as the kind takes them, and corners of a right angle."""
+    metres = np.cumsum(speed)
+    curves = draw.uniform(-1.0, 1.0, int(metres[-1] / CURVE_M) + 1) / kind.radius_m
+    heading = np.cumsum(speed * curves[(metres / CURVE_M).astype(int)]) + draw.uniform(0, 2 * np.pi)
+    if kind.turn_m:
+        corners = np.cumsum(draw.exponential(kind.turn_m, int(4 * metres[-1] / kind.turn_m) + 20))
+        turned = np.concatenate(([0.0], np.cumsum(draw.choice((-np.pi / 2, np.pi / 2), len(corners)))))
+        heading += turned[np.searchsorted(corners, metres)]
+    return heading
 
 
 # shake in m/s2 (median, spread of its logarithm) and the share of it at a walker's pace (mean, deviation)
@@ -134,11 +163,14 @@ SHAKING = {
 }  # fmt: skip
 
 
-def made_up(mode: str, seed: int, *, every_s: int | None = None) -> Journey:
+def made_up(mode: str, seed: int, *, every_s: int | None = None, name: str = "") -> Journey:
     draw = np.random.default_rng((seed, MODES.index(mode)))
     seconds = int(draw.integers(600, 2400))
-    speed = _speeds(draw, mode, seconds)
-    heading = np.cumsum(draw.normal(0, 0.02, seconds)) + draw.uniform(0, 2 * np.pi)
+    kinds = [kind for kind in KINDS.values() if kind.mode == mode]
+    drawn_kind = kinds[int(draw.choice(len(kinds), p=[kind.share for kind in kinds]))]
+    kind = KINDS[name] if name else drawn_kind
+    speed = _speeds(draw, kind, seconds)
+    heading = _headings(draw, kind, speed)
     drawn = int(draw.choice((1, 2, 5, 10, 15, 30, 60)))
     every = every_s or drawn
     wander = draw.uniform(2.0, 8.0)
@@ -209,22 +241,30 @@ class Seen:
     features: tuple[float, ...]
 
 
-def seen(journey: Journey) -> Iterator[Seen]:
-    """What the model would see of a journey."""
-    track, back = Track(), Lookback()
-    kept: tuple[int, float, float] | None = None
+def kept(journey: Journey) -> Iterator[tuple[int, dict[str, float]]]:
+    """The fixes that go on, by the journey's own numbers: believed, and away from the last one."""
+    track = Track()
+    last: tuple[float, float] | None = None
     for index, time in enumerate(journey.time_us.tolist()):
         row = {"time": time, "lat": float(journey.lat[index]), "lon": float(journey.lon[index]), "accuracy": math.nan}
         for fix in track.process("in", row):
-            if kept is not None and metres_between(kept[1], kept[2], fix["lat"], fix["lon"]) < SIGNIFICANT_M:
-                continue
-            before, kept = kept, (time, fix["lat"], fix["lon"])
-            seconds = 0.0 if before is None else (time - before[0]) / SECOND
-            if before is None or seconds >= GAP_S:
-                back = Lookback()
-            elif seconds > 0:
-                back.add(time, seconds, *east_north(before[1], before[2], kept[1], kept[2]))
-                yield Seen(time, journey.mode[index], seconds, back.features(journey.shake, journey.gait))
+            if last is None or metres_between(*last, fix["lat"], fix["lon"]) >= SIGNIFICANT_M:
+                last = (fix["lat"], fix["lon"])
+                yield index, {"time": time, **fix, "shake": journey.shake, "gait": journey.gait}
+
+
+def seen(journey: Journey) -> Iterator[Seen]:
+    """What the model would see of a journey."""
+    back = Lookback()
+    before: dict[str, float] | None = None
+    for index, fix in kept(journey):
+        last, before = before, fix
+        seconds = 0.0 if last is None else (fix["time"] - last["time"]) / SECOND
+        if last is None or seconds >= GAP_S:
+            back = Lookback()
+        elif seconds > 0:
+            back.add(int(fix["time"]), seconds, *east_north(last["lat"], last["lon"], fix["lat"], fix["lon"]))
+            yield Seen(int(fix["time"]), journey.mode[index], seconds, back.features(journey.shake, journey.gait))
 
 
 Row = tuple[float, tuple[float, ...]]  # seconds, features
@@ -267,6 +307,34 @@ def _quantiles(values: np.ndarray, weights: np.ndarray, shares: Sequence[float])
     return [float(values[order][np.searchsorted(reached, share)]) for share in shares]
 
 
+def kinds() -> list[tuple[str, float, list[tuple[float, float]]]]:
+    """For each kind of journey that moves: its mode, its share of it, and (mean, deviation) of a ride's measures."""
+    table = []
+    for name, kind in KINDS.items():
+        if kind.mode != "still":
+            rides = [measured(made_up(kind.mode, seed, name=name)) for seed in range(RIDES)]
+            table.append(
+                (kind.mode, kind.share, [_spread([ride[place] for ride in rides]) for place in range(len(MEASURES))])
+            )
+    return table
+
+
+def measured(journey: Journey) -> tuple[float, ...]:
+    """A whole journey as one ride, of the rows that moved."""
+    machine = TransportMode()
+    rows = [row | {"time": fix["time"]} for _, fix in kept(journey) for row in machine.process("in", fix)]
+    moved = [row for row in rows if row["mode"] != "still"]
+    return measures(*(np.array([row[name] for row in moved]) for name in ("time", "lat", "lon")))
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float]:
+    known = np.array([value for value in values if not math.isnan(value)])
+    if len(known) < RIDES_MIN:
+        return 0.0, 9.0  # says nothing
+    low, middle, high = np.quantile(known, (0.16, 0.5, 0.84))
+    return round(float(middle), 3), round(max(float(high - low) / 2, SPREAD_MIN), 3)
+
+
 def journeys_made_up() -> list[tuple[str, Journey]]:
     return [("made up", made_up(mode, seed)) for mode in MODES for seed in range(JOURNEYS)]
 
@@ -275,11 +343,11 @@ def main() -> None:
     directory = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     recordings = [] if directory is None else [("recorded", journey) for journey in recorded(directory)]
     sys.stdout.write(
-        written(densities([*journeys_made_up(), *recordings]), [journey.name for _, journey in recordings])
+        written(densities([*journeys_made_up(), *recordings]), kinds(), [journey.name for _, journey in recordings])
     )
 
 
-def written(table: Sequence[Sequence[tuple[float, float]]], recordings: Sequence[str]) -> str:
+def written(table: Sequence[Sequence[tuple[float, float]]], rides: Kinds, recordings: Sequence[str]) -> str:
     """The text of model.py."""
     sources = ", ".join(recordings) or "none"
     lines = [
@@ -300,6 +368,10 @@ def written(table: Sequence[Sequence[tuple[float, float]]], recordings: Sequence
         ")",
         "DENSITIES = (  # mean, deviation",
         *(f"    ({', '.join(map(str, row))}),  # {mode}" for mode, row in zip(MODES, table, strict=True)),
+        ")",
+        f"# made-up rides: {RIDES} per kind; measures: " + ", ".join(MEASURES),
+        "KINDS = (  # mode, share of it, mean and deviation",
+        *(f'    ("{mode}", {share}, ({", ".join(map(str, row))})),' for mode, share, row in rides),
         ")",
     ]
     return "\n".join(lines) + "\n"
