@@ -39,7 +39,6 @@ CONTENTS = "backup.json"
 PLAIN = ("gateway.key", "gateway.pem", "operator.token")
 DATABASES = ("roster.sqlite", "accounts.sqlite", "audit.sqlite", "queries.sqlite", "alerts.sqlite")
 SKIPPED = frozenset({"lease.json", "hints.json"})  # of a store: who drives it now, what it asks for now
-FILES_MAX = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,9 +76,6 @@ class JobGraph:
     wire: Mapping[str, Schema]  # sync edge -> what its batches hold
     schemas: Mapping[str, Schema]  # every edge -> the columns of its rows in the cloud
 
-    def readers_of(self, vertex: str) -> list[str]:
-        return [name for name in self.order if vertex in self.vertices[name].sources]
-
     def upstream(self, vertex: str) -> list[str]:
         """The vertex and everything above it."""
         found = [vertex]

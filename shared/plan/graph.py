@@ -14,7 +14,6 @@ from shared.plan.operators import (
     Subscribe,
     Sync,
     SyncBack,
-    Timer,
     output_name,
 )
 from shared.stream.schema import Field, Schema
@@ -96,10 +95,6 @@ class Plan:
     @property
     def sensors(self) -> tuple[Sensor, ...]:
         return tuple(node.operator for node in self.nodes if isinstance(node.operator, Sensor))
-
-    @property
-    def timers(self) -> tuple[Timer, ...]:
-        return tuple(node.operator for node in self.nodes if isinstance(node.operator, Timer))
 
     @property
     def appended(self) -> tuple[Appended, ...]:

@@ -166,7 +166,8 @@ class Schedule:
         manifest = driver.manifest
         names: set[str] = set()
         for vertex, lineages in manifest.vertices.items():
-            readers = [manifest.position(reader) for reader in driver.graph.readers_of(vertex)]
+            vertices = driver.graph.vertices
+            readers = [manifest.position(name) for name in driver.graph.order if vertex in vertices[name].sources]
             for lineage in lineages.values():
                 newest = lineage.commits.get(lineage.position)
                 if newest is not None and lineage.last is None:
