@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime
+from datetime import UTC, datetime
 
 
 def count(number: float) -> str:
@@ -75,6 +75,18 @@ def number(value: float) -> str:
 def clock_time(time_us: int, *, seconds: bool = False) -> str:
     """Wall-clock time here: 14:05."""
     return datetime.fromtimestamp(time_us / 1e6).astimezone().strftime("%H:%M:%S" if seconds else "%H:%M")
+
+
+def day(time_us: int) -> str:
+    """A date that takes little room: 16 Nov."""
+    at = datetime.fromtimestamp(time_us / 1e6, UTC)
+    return f"{at.day} {at.strftime('%b')}"
+
+
+def words(name: str) -> str:
+    """A name of a program, as a person reads it: My trips."""
+    spaced = name.strip("_").replace("_", " ")
+    return spaced[:1].upper() + spaced[1:]
 
 
 def moment(time_us: int) -> str:

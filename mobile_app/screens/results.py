@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 from kivy.uix.widget import Widget
 
-from mobile_app import wording
+from mobile_app import result_words, wording
+from mobile_app.quantities import quantity
 from mobile_app.screens.controls import Choices, PushButton
 from mobile_app.screens.page import Empty, Page, View, section
 from mobile_app.screens.plots import BarPlot, TracePlot
-from mobile_app.screens.surfaces import Card, Chip, Divider, Figure
+from mobile_app.screens.result_rows import listed
+from mobile_app.screens.surfaces import Card, Figure
 from mobile_app.screens.text import Column, Row, Text, Wrap, replace
 
 BARS_MAX = 40
-ROWS_MAX = 30
+CHARTED_MAX = 6  # columns that can be chosen for the chart; the list has them all
 Identity = tuple[str, str, int, int]
 
 
@@ -28,7 +30,8 @@ class ResultsPage(Page):
         self._through = 0
         self._sink = ""
         self._column = ""
-        self._shape = "chart"
+        self._shape = ""  # what the person chose; until then, what suits the rows
+        self._shown = "chart"
         self._drawn: object = None
         self._choices, self._content = Column(gap=12), Column(gap=12)
         self._offered: object = None
@@ -64,7 +67,8 @@ class ResultsPage(Page):
             return
         self._drawn = state
         if self._sink not in sinks:
-            self._sink = sinks[0] if sinks else ""
+            newest = max(self._rows.values(), key=lambda row: row["number"], default={"sink": ""})
+            self._sink = newest["sink"]
         rows = self._of(self._sink)
         self._offer(sinks, rows)
         if not sinks:
@@ -72,24 +76,23 @@ class ResultsPage(Page):
         elif not rows:
             replace(self._content, Empty("results", "Taken back", "Every result of this kind was corrected away."))
         else:
-            drawing = {"chart": self._chart, "trace": self._trace, "list": self._list}[self._shape]
+            drawing = {"chart": self._chart, "trace": self._trace, "list": self._list}[self._shown]
             replace(self._content, *drawing(rows))
 
     def _offer(self, sinks: list[str], rows: list[dict[str, Any]]) -> None:
         """The choices above; they stay under the finger while rows come in."""
         shapes = {"chart": "Chart", "trace": "Trace", "list": "List"}
-        if not any(_placed(row) for row in rows):
+        if not any(result_words.placed(row) for row in rows):
             del shapes["trace"]
-        if self._shape not in shapes:
-            self._shape = "chart"
+        self._shown = self._shape if self._shape in shapes else _suits(rows)
         if (offered := (tuple(sinks), self._sink, tuple(shapes), bool(rows))) == self._offered:
             return
         self._offered = offered
         parts: list[Widget] = []
         if len(sinks) > 1:
-            parts.append(Choices({sink: sink.replace("_", " ") for sink in sinks}, self._sink, self._choose_sink))
+            parts.append(Choices({sink: wording.words(sink) for sink in sinks}, self._sink, self._choose_sink))
         if rows:
-            parts.append(Choices(shapes, self._shape, self._choose_shape))
+            parts.append(Choices(shapes, self._shown, self._choose_shape))
         replace(self._choices, *parts)
 
     def _nothing(self, view: View) -> Widget:
@@ -109,9 +112,7 @@ class ResultsPage(Page):
     # --- the three shapes -------------------------------------------------------------------------------------------
 
     def _chart(self, rows: list[dict[str, Any]]) -> list[Widget]:
-        columns = [
-            name for name, value in rows[-1]["values"].items() if _is_number(value) and name not in ("lat", "lon")
-        ]
+        columns = result_words.leading(rows, CHARTED_MAX)
         if not columns:
             return [Card(Text("These results hold no numbers to draw; see the list.", colour="soft"))]
         if self._column not in columns:
@@ -119,51 +120,56 @@ class ResultsPage(Page):
         keys = sorted({repr(row["key"]) for row in rows})
         mine = [row for row in rows if repr(row["key"]) == keys[0]] if len(keys) > 1 else rows
         shown = mine[-BARS_MAX:]
-        values = [_number(row["values"].get(self._column)) for row in shown]
+        given = [row["values"].get(self._column) for row in shown]
+        values = [float(value) if result_words.is_number(value) else math.nan for value in given]
+        measured = quantity(self._column, given[-1])
         plot = BarPlot(height=200)
-        below = [(0.0, _when(shown[0])), (1.0, _when(shown[-1]))] if len(shown) > 1 else [(0.5, _when(shown[0]))]
-        plot.show(values, [bool(row["complete"]) for row in shown], below)
-        finite = [value for value in values if math.isfinite(value)]
+        below = [(0.0, self._when(shown[0])), (1.0, self._when(shown[-1]))]
+        plot.show(values, [bool(row["complete"]) for row in shown], below if len(shown) > 1 else [(0.5, below[0][1])])
+        finite = [value for value in given if result_words.is_number(value) and math.isfinite(value)]
         figures = Row(
-            Figure("latest", wording.number(values[-1])),
-            Figure("highest", wording.number(max(finite, default=float("nan")))),
-            Figure("sum of these", wording.number(sum(finite))), gap=10,
+            Figure("latest", measured.value(given[-1])),
+            Figure("highest", measured.value(max(finite, default=None))),
+            Figure("sum of these", measured.value(sum(finite))), gap=10,
         )  # fmt: skip
-        card = Card(section(f"{self._column} per window", self._told(shown)), figures, plot)
+        title = f"{measured.label} in {measured.unit}" if measured.unit else measured.label
+        card = Card(section(title, self._told(shown)), figures, plot)
         if len(columns) > 1:
             chips = Wrap()
             for column in columns:
                 kind = "filled" if column == self._column else "outlined"
+                label = quantity(column).label
                 chips.add_widget(
-                    PushButton(column, lambda column=column: self._choose_column(column), kind=kind, fit=True)
+                    PushButton(label, lambda column=column: self._choose_column(column), kind=kind, fit=True)
                 )
             card.add_widget(chips)
         return [card]
 
     def _told(self, rows: list[dict[str, Any]]) -> str:
         partial = sum(not row["complete"] for row in rows)
-        told = wording.plural(len(rows), "window")
+        told = wording.plural(len(rows), "result")
         return f"{told}, {partial} of them incomplete (lighter)" if partial else told
 
     def _trace(self, rows: list[dict[str, Any]]) -> list[Widget]:
-        placed = [row for row in rows if _placed(row)]
+        placed = [row for row in rows if result_words.placed(row)]
         plot = TracePlot(height=340)
         latitude = np.array([row["values"]["lat"] for row in placed], float)
         longitude = np.array([row["values"]["lon"] for row in placed], float)
         plot.show(latitude, longitude)
-        ends = f"{_when(placed[0])} to {_when(placed[-1])}"
+        ends = f"{self._when(placed[0])} to {self._when(placed[-1])}"
         note = f"{wording.plural(len(placed), 'place')}, {ends}. North is up; the ring is where it began."
         return [Card(section("The way", note), plot)]
 
     def _list(self, rows: list[dict[str, Any]]) -> list[Widget]:
-        card = Card(gap=0, padding=(18, 8, 18, 8))
-        for index, row in enumerate(reversed(rows[-ROWS_MAX:])):
-            if index:
-                card.add_widget(Divider())
-            card.add_widget(_result_row(row))
-        if len(rows) > ROWS_MAX:
-            card.add_widget(Text(f"and {wording.count(len(rows) - ROWS_MAX)} older", size="label", colour="faint"))
-        return [card]
+        return listed(rows, self._now_us(), self.desk.open_sheet)
+
+    def _now_us(self) -> int:
+        return int((self.desk.view or {}).get("time_us", 0))
+
+    def _when(self, row: dict[str, Any]) -> str:
+        """Below a plot there is little room."""
+        end_us = row["window_end_us"]
+        return wording.day(end_us - 1) if result_words.is_report(row) else wording.clock_time(end_us)
 
     def _choose_sink(self, sink: str) -> None:
         self._sink = sink
@@ -179,41 +185,8 @@ class ResultsPage(Page):
         self._draw()
 
 
-def _result_row(row: dict[str, Any]) -> Widget:
-    values = "  ·  ".join(f"{name}\u00a0{_shown(name, value)}" for name, value in row["values"].items())
-    marks = Row(gap=6, size_hint_x=None)
-    marks.bind(minimum_width=marks.setter("width"))
-    if not row["complete"]:
-        marks.add_widget(Chip("incomplete", fill="warn_tint", colour="warn"))
-    head = Row(Text(_span(row), bold=True, one_line=True), marks, gap=8, height_min=26)
-    return Column(head, Text(values, size="label", colour="soft"), gap=2, padding=(0, 10, 0, 10))
-
-
-def _span(row: dict[str, Any]) -> str:
-    start, end = row["window_start_us"], row["window_end_us"]
-    if not end:
-        return ", ".join(map(str, row["key"])) or f"result {row['number']}"
-    seconds = end - start < 600_000_000
-    return f"{wording.clock_time(start, seconds=seconds)} – {wording.clock_time(end, seconds=seconds)}"
-
-
-def _when(row: dict[str, Any]) -> str:
-    return wording.clock_time(row["window_end_us"]) if row["window_end_us"] else f"no. {row['number']}"
-
-
-def _placed(row: dict[str, Any]) -> bool:
-    return _is_number(row["values"].get("lat")) and _is_number(row["values"].get("lon"))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _number(value: object) -> float:
-    return float(value) if _is_number(value) else float("nan")  # type: ignore[arg-type]
-
-
-def _shown(name: str, value: object) -> str:
-    if name in ("lat", "lon") and isinstance(value, float):
-        return f"{value:.5f}°"
-    return wording.number(value) if isinstance(value, float) else str(value)
+def _suits(rows: list[dict[str, Any]]) -> str:
+    """Rows that have a name, and reports on whole days, are read; measurements one after the other are looked at."""
+    newest = rows[-1] if rows else None
+    named = newest is not None and any(isinstance(value, str) and value for value in newest["values"].values())
+    return "list" if newest is not None and (named or result_words.is_report(newest)) else "chart"

@@ -71,13 +71,20 @@ SCREENS = (
     Shot("health-error", "buffer", "trouble", ("3 things to look at", "What to do"),
          (("tap", "Health"),)),
     Shot("health-empty", "buffer", "ride", ("Nothing is in its way",), (("tap", "Health"),)),
-    Shot("results-data", "results", "ride", ("km per window", "latest", "30 windows, 3 of them incomplete (lighter)"),
-         waits_for="shake"),
-    Shot("results-trace", "results", "ride", ("The way",), (("tap", "Trace"),), waits_for="shake"),
-    Shot("results-list", "results", "ride", ("incomplete",), (("tap", "List"),), waits_for="shake"),
+    Shot("results-data", "results", "ride", ("Distance in km", "latest", "30 results, 3 of them incomplete (lighter)"),
+         waits_for="Shake"),
+    Shot("results-trace", "results", "ride", ("The way",), (("tap", "Trace"),), waits_for="Shake"),
+    Shot("results-list", "results", "ride", ("incomplete", "corrected"), (("tap", "List"),), waits_for="Shake"),
     Shot("results-empty", "results", "empty", ("Results come from a gateway",)),
-    Shot("results-offline", "results", "offline", ("Offline", "km per window"), waits_for="shake"),
+    Shot("results-offline", "results", "offline", ("Offline", "Distance in km"), waits_for="Shake"),
     Shot("results-error", "results", "gone", ("The recorder is not running",)),
+    Shot("trips-list", "results", "trips", ("My trips", "Today", "Yesterday", "Bike"), waits_for="My weeks"),
+    Shot("trips-detail", "results", "trips", ("Distance", "CO2e", "From"), (("tap", "Train"),), waits_for="My weeks"),
+    Shot("trips-days", "results", "trips", ("Yesterday", "CO2e", "corrected"), (("tap", "My days"),),
+         waits_for="My weeks"),
+    Shot("trips-weeks", "results", "trips", ("7 days to yesterday", "Distance", "Trips"), (("tap", "My weeks"),)),
+    Shot("trips-chart", "results", "trips", ("CO2e in g",), (("tap", "My days"), ("tap", "Chart"), ("tap", "CO2e")),
+         waits_for="My weeks"),
     Shot("setup-data", "setup", "ride", ("Gateway", "https://gateway.example.org:8443", "accelerometer"),
          waits_for="magnetometer"),
     Shot("setup-policies", "setup", "ride", ("Only over Wi-Fi", "Stop reading below this battery level"),
@@ -96,8 +103,9 @@ def source_hash() -> str:
     """Over every file that can change a picture."""
     app = ROOT / "mobile_app"
     files = [*(app / "screens").glob("*.py"), *(app / f"{name}.py" for name in
-             ("app", "theme", "wording", "plotting", "preferences", "calls", "platforms"))]  # fmt: skip
+             ("app", "theme", "wording", "quantities", "result_words", "plotting", "preferences", "calls", "platforms"))]  # fmt: skip
     files += [ROOT / "tests" / "user_interface" / f"{name}.py" for name in ("phone", "phone_world", "phone_shots")]
+    files.append(ROOT / "tests" / "user_interface" / "trips_results.json")
     sha = hashlib.sha256()
     for path in sorted(files):
         sha.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
@@ -121,6 +129,7 @@ def states() -> dict[str, Callable[[], dict[str, Any]]]:
 
     return {
         "ride": world.ride, "offline": world.offline, "empty": world.empty, "trouble": world.trouble,
+        "trips": lambda: world.ride() | {"recording": None, "plan": {"name": "trips", "version": 1}},
         "quiet": lambda: world.ride() | {"recording": None}, "welcome": world.empty, "gone": world.ride,
         "pairing": lambda: world.empty() | {"pairing": {"confirmation": "482913", "gateway": "gateway.example.org"}},
     }  # fmt: skip
@@ -134,7 +143,10 @@ def take(shot: Shot, scheme: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as directory:
         home = Path(directory)
         Preferences(welcomed=shot.state != "welcome", appearance=scheme, text_size=shot.text_size).save(home)
-        recorded = phone_world.Recorded(states()[shot.state](), full=shot.state not in ("empty", "pairing"))
+        recorded = phone_world.Recorded(
+            states()[shot.state](), full=shot.state not in ("empty", "pairing"),
+            came_back=phone_world.trips_results if shot.state == "trips" else phone_world.results,
+        )  # fmt: skip
         serving = phone_world.serving(home, recorded)
         if shot.state != "gone":
             serving.__enter__()

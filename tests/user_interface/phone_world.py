@@ -7,9 +7,10 @@ are of a morning's bicycle ride, everything a function of a fixed clock.
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ SECOND = 1_000_000
 NOW_US = 1_794_816_000 * SECOND + 431 * SECOND  # a fixed morning
 MINUTE = 60 * SECOND
 SINK_WINDOW_S = 60
+TRIPS = Path(__file__).with_name("trips_results.json")
 
 
 def ride() -> dict[str, Any]:
@@ -178,7 +180,7 @@ def results() -> list[dict[str, Any]]:
         end = NOW_US - (30 - number) * SINK_WINDOW_S * SECOND
         rows.append({
             "number": number, "sink": "my_trips", "key": ["8f2a61c0"], "window_start_us": end - SINK_WINDOW_S * SECOND,
-            "window_end_us": end, "revision": 2 if number == 27 else 1, "complete": number not in (12, 13, 30), "retract": False,
+            "window_end_us": end, "revision": 1, "complete": number not in (12, 13, 30), "retract": False, "corrections": 0, "corrected_us": None, "former": None,
             "values": {
                 "km": round(0.26 + 0.11 * math.sin(number / 2.3) + 0.03 * math.sin(number * 1.7), 3),
                 "points": 58 - number % 4, "shake": round(2.2 + math.sin(number / 3), 2),
@@ -186,7 +188,19 @@ def results() -> list[dict[str, Any]]:
                 "lon": 8.5402 + 4.4e-4 * number + 1.5e-3 * math.sin(number / 4.1 + 1),
             },
         })  # fmt: skip
+    late = rows[26]
+    late |= {
+        "revision": 2,
+        "corrections": 1,
+        "corrected_us": NOW_US - 90 * SECOND,
+        "former": late["values"] | {"km": 0.112, "points": 31},
+    }
     return rows
+
+
+def trips_results() -> list[dict[str, Any]]:
+    """A week of the trips program's own results (trips_rows.py)."""
+    return list(json.loads(TRIPS.read_text()))
 
 
 def recordings(running: bool) -> list[dict[str, Any]]:
@@ -224,8 +238,11 @@ SENSORS = {
 class Recorded:
     """Answers like a service of this view, and writes down what it was told to do."""
 
-    def __init__(self, view: dict[str, Any], *, full: bool = True) -> None:
+    def __init__(
+        self, view: dict[str, Any], *, full: bool = True, came_back: Callable[[], list[dict[str, Any]]] = results
+    ) -> None:
         self.view = view
+        self.came_back = came_back
         self.full = full
         self.told: list[tuple[str, dict[str, Any]]] = []
         self.refusals: dict[str, ServiceRefused] = {}
@@ -240,7 +257,7 @@ class Recorded:
             given = samples(arguments["sensor"])
             return given if after == 0 else given | {"times_us": [], "columns": {}}
         if call == "results":
-            return [row for row in results() if row["number"] > arguments["after"]] if self.full else []
+            return [row for row in self.came_back() if row["number"] > arguments["after"]] if self.full else []
         if call == "plan":
             return PLAN if self.full else {}
         if call == "ledger":

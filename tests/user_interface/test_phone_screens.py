@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes.util
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -72,7 +73,7 @@ def test_every_screen_can_be_reached_and_shows_its_data(home):
     with serving, held(bench) as hand:
         hand.until_text("Ride to the river")
         for tab, text in (("live", "100 Hz of 100 Hz"), ("flow", "In the cloud"), ("buffer", "readings wait for a receipt"),
-                          ("results", "km per window"), ("setup", "https://gateway.example.org:8443"), ("record", "Mark this moment")):  # fmt: skip
+                          ("results", "Distance in km"), ("setup", "https://gateway.example.org:8443"), ("record", "Mark this moment")):  # fmt: skip
             hand.go(tab)
             hand.until_text(text)
 
@@ -167,13 +168,58 @@ def test_results_are_a_chart_a_trace_and_a_list(home):
     with serving, held(bench) as hand:
         hand.until(lambda: hand.app.view)
         hand.go("results")
-        hand.until_text("km per window")
-        hand.tap("shake")
-        hand.until_text("shake per window")
+        hand.until_text("Distance in km")
+        hand.tap("Points")
+        hand.until_text("1\u2009695")  # the sum of all
         hand.tap("Trace")
         hand.until_text("30 places")
         hand.tap("List")
         hand.until_text("incomplete")
+
+
+def test_a_corrected_result_says_so_and_what_it_was(home):
+    serving, bench = opened(home, world.ride())
+    with serving, held(bench) as hand:
+        hand.until(lambda: hand.app.view)
+        hand.go("results")
+        hand.until_text("Distance in km")
+        hand.tap("List")
+        hand.until_text("was 112\u00a0m")
+        assert [text for text in hand.texts() if text.startswith("corrected")] == ["corrected"]
+        hand.tap("was 112\u00a0m")
+        hand.until_text("Before that it said 112\u00a0m  ·  31\u00a0points.")
+        assert hand.says("Corrected 16 Nov")
+
+
+def test_a_result_that_is_taken_back_goes_from_the_screen(home):
+    rows = world.results()[-3:]
+    serving = world.serving(home, world.Recorded(world.ride(), came_back=lambda: rows))
+    with serving, held(bench_for(home)) as hand:
+        hand.until(lambda: hand.app.view)
+        hand.go("results")
+        hand.until_text("3 results")
+        rows.append(rows[0] | {"number": 31, "revision": 9, "retract": True})
+        hand.until_text("2 results")
+
+
+def test_trips_days_and_weeks_read_like_a_report(home):
+    serving = world.serving(home, world.Recorded(world.ride(), came_back=world.trips_results))
+    with serving, held(bench_for(home)) as hand:
+        hand.until(lambda: hand.app.view)
+        hand.go("results")
+        hand.until_text("My weeks")
+        hand.until_text("Today")  # trips are what came last, and they have names: nobody had to choose the list
+        trip = next(text for text in hand.texts() if "CO2e" in text)
+        assert re.fullmatch(r"[\d.]+\s(k?m)  ·  \d+\smin  ·  \d+\sk?g\sCO2e", trip)
+        assert not any("km_" in text or "0.000" in text for text in hand.texts())
+        hand.tap("Train")
+        hand.until_text("To")
+        hand.key(BACK_KEY)
+        hand.tap("My days")
+        hand.until_text("Yesterday")
+        assert {"Distance", "CO2e", "Trips", "corrected"} <= set(hand.texts())
+        hand.tap("My weeks")
+        hand.until_text("7 days to yesterday")
 
 
 def test_pairing_waits_for_the_person_to_compare_the_number(home):
