@@ -184,7 +184,7 @@ class _Running:
             node.run(self._over)
             if gateway is not None and not self.stop.is_set() and time.monotonic() >= self.end:
                 node.drain(DRAIN_S, self.stop.is_set)
-            return node.close() | {"outages": interrupted.outages_begun()}
+            return node.close() | {"outages": interrupted.outages_begun(), "outages_felt": interrupted.outages_felt()}
         except OSError as error:
             node.fail("storage-full" if error.errno in FULL else "disk-failed", str(error))
             self.commands.closed(node.health.entries())

@@ -3,6 +3,10 @@
 `10+8,30+12` means: at 10 s after the start down for 8 s, at 30 s for 12 s. `random:SEED` draws outages with the
 given seed for ever. A file holds the same text, spans separated by commas or lines, `#` begins a comment.
 Seconds are real seconds of the node's run, whatever `--speed` is.
+
+`10+0.5~` lasts until an exchange was refused, if that takes longer, and begins only when one has got through since the
+outage before: in a run that is played a thousand times as fast, twenty minutes are a second, in which a phone
+may have had nothing to say.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from pathlib import Path
 
 from shared.errors import UsageError
 
-SPAN = re.compile(r"(\d+(?:\.\d+)?)\+(\d+(?:\.\d+)?)")
+SPAN = re.compile(r"(\d+(?:\.\d+)?)\+(\d+(?:\.\d+)?)(~?)")
 RANDOM = re.compile(r"random:(\d+)")
 
 
@@ -24,6 +28,7 @@ RANDOM = re.compile(r"random:(\d+)")
 class Outage:
     start_s: float
     end_s: float
+    until_felt: bool = False
 
 
 class Outages:
@@ -33,6 +38,9 @@ class Outages:
         self._spans = spans
         self._next = next(spans, None)
         self._ended = 0
+        self._felt = 0
+        self._refused = False  # an exchange, by the current one
+        self._answered = True  # an exchange, since the last one
 
     def down(self, second: float) -> bool:
         """Whether the link is down at this second of the run."""
@@ -40,10 +48,27 @@ class Outages:
 
     def overlap(self, start_s: float, end_s: float) -> bool:
         """Whether the link was down at any moment from start_s to end_s (both included)."""
-        while self._next is not None and self._next.end_s <= start_s:
+        while self._next is not None and self._next.end_s <= start_s and (self._refused or not self._next.until_felt):
             self._ended += 1
+            self._felt += int(self._refused)
+            self._refused = self._answered = False
             self._next = next(self._spans, None)
-        return self._next is not None and self._next.start_s <= end_s
+        if self._next is None or self._next.start_s > end_s:
+            return False
+        return self._answered or not self._next.until_felt
+
+    def refused(self) -> None:
+        """The link was down when an exchange wanted it."""
+        self._refused = True
+
+    def answered(self) -> None:
+        """An exchange got through."""
+        self._answered = True
+
+    @property
+    def felt(self) -> int:
+        """How many outages refused an exchange."""
+        return self._felt + int(self._refused)
 
     def begun(self, second: float) -> int:
         """How many outages have begun by this second."""
@@ -72,7 +97,7 @@ def parse_outages(text: str) -> Outages:
         if spans and start < spans[-1].end_s:
             raise UsageError(f"outage {word!r} begins before the one before it ends; write them in order",
                              code="outages-format")  # fmt: skip
-        spans.append(Outage(start, start + length))
+        spans.append(Outage(start, start + length, until_felt=bool(match.group(3))))
     return Outages(iter(spans))
 
 

@@ -61,11 +61,18 @@ class InterruptedLink:
 
     def _down_since(self, second: float) -> bool:
         with self._lock:
-            return self._outages.overlap(second, self._second())
+            down = self._outages.overlap(second, self._second())
+            if down:
+                self._outages.refused()
+            return down
 
     def outages_begun(self) -> int:
         with self._lock:
             return self._outages.begun(self._second())
+
+    def outages_felt(self) -> int:
+        with self._lock:
+            return self._outages.felt
 
     def exchange(self, body: bytes) -> bytes:
         before = self._second()
@@ -76,6 +83,8 @@ class InterruptedLink:
         if self._down_since(before):
             self._link.reset()
             raise LinkDown("the network went away before the answer came (scheduled outage)")
+        with self._lock:
+            self._outages.answered()
         return answer
 
     def enrol(self, request: bytes) -> tuple[int, bytes]:

@@ -44,3 +44,18 @@ def test_a_drawn_schedule_is_the_same_for_the_same_seed():
 def test_a_malformed_schedule_is_refused_with_an_example(text):
     with pytest.raises(UsageError, match="outages-format"):
         parse_outages(text)
+
+
+def test_an_outage_that_must_be_felt_waits_for_an_exchange_and_lets_one_through_before_the_next():
+    schedule = parse_outages("10+1~,12+1~,30+1")
+    assert schedule.down(10.5)
+    assert schedule.down(15), "nobody has tried yet"
+    schedule.refused()
+    assert not schedule.down(15.1), "the second would begin, but nothing got through since the first"
+    schedule.answered()
+    assert schedule.down(15.2)
+    schedule.refused()
+    assert schedule.down(15.3) is False
+    assert schedule.down(30.5)
+    assert not schedule.down(31.5), "others end when they end"
+    assert (schedule.felt, schedule.begun(40)) == (2, 3)

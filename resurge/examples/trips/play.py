@@ -49,7 +49,7 @@ class Outcome:
     rows: Mapping[str, int]  # of each sink
     on_phones: int
     outages: Mapping[str, list[Outage]]
-    outages_felt: int  # how often a phone noticed that its network was gone
+    outages_felt: Mapping[str, int]  # of each phone: outages that refused it an exchange
     bytes_sent: int
     speed: float
     seconds: float
@@ -64,7 +64,10 @@ class Outcome:
         return {
             "digest": self.digest, "failure_free_digest": self.failure_free_digest, **self.account.as_json(),
             "trips": self.trips, "people": self.people, "results": dict(self.rows), "results_on_phones": self.on_phones,
-            "outages": sum(map(len, self.outages.values())), "outages_felt": self.outages_felt,
+            "outages": sum(map(len, self.outages.values())), "outages_felt": sum(self.outages_felt.values()),
+            "outages_by_person": {
+                name: {"scheduled": len(one), "felt": self.outages_felt[name]} for name, one in self.outages.items()
+            },
             "outage_minutes": round(without_us / SECOND / 60),
             "bytes_sent": self.bytes_sent, "speed": round(self.speed, 1), "seconds": round(self.seconds, 1),
         }  # fmt: skip
@@ -266,12 +269,18 @@ class _Run:
             rows=sinks,
             on_phones=sum(self._held()),
             outages=outages,
-            outages_felt=sum(said["disconnections"] for said in status.values()),
+            outages_felt={process.name: _last_said(process)["outages_felt"] for process in self.phones},
             bytes_sent=sum(said["bytes_sent"] for said in status.values()),
             speed=self.stage.speed,
             seconds=seconds,
             late=self.late,
         )
+
+
+def _last_said(process: Process) -> dict[str, Any]:
+    """The account that a phone ends with."""
+    said: dict[str, Any] = json.loads(process.tail().splitlines()[-1])
+    return said
 
 
 def _write(path: Path, columns: Mapping[str, np.ndarray]) -> None:

@@ -38,7 +38,9 @@ def check(outcome: dict) -> None:
     assert outcome["produced"] == outcome["delivered"] + outcome["spooled"] + outcome["ledgered"]
     assert outcome["ledgered"] == outcome["duplicates"] == 0
     assert outcome["trips"] > 0
-    assert outcome["outages_felt"] > 0
+    assert outcome["outages_felt"] == outcome["outages"] > 0
+    for name, outages in outcome["outages_by_person"].items():
+        assert outages["felt"] == outages["scheduled"] > 0, name
 
 
 @pytest.mark.soak
