@@ -55,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings = JobSettings(
         ranges=options.ranges, epoch_s=options.epoch_s, task_timeout_s=options.task_timeout_s, balance=options.balance
     )
+    options.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)  # the gateway's home, if this is started first
     results = Results(options.results)
     local = options.local or _local(options.store)
     log_use = LogUse(local)

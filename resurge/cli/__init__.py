@@ -45,7 +45,7 @@ def main() -> None:
         import difflib
 
         near = difflib.get_close_matches(noun, NOUNS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f"; did you mean {near[0]!r}?" if near else "."
         print(
             f"resurge: {noun!r} is not a command{hint} Known: {', '.join(NOUNS)} [cli-unknown]",
             file=sys.stderr,
@@ -63,6 +63,11 @@ def run_noun(noun: str, arguments: list[str]) -> None:
         module.app(args=arguments, prog_name=f"resurge {noun}")
     except ResurgeError as error:
         print(f"resurge {noun}: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
+    except (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError) as error:
+        if error.filename is None:
+            raise
+        print(f"resurge {noun}: {error.filename}: {(error.strerror or '').lower()} [cli-file]", file=sys.stderr)
         raise SystemExit(1) from None
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from resurge.cli.asking import Api, Device, Watch, ago, done, present, table
+from resurge.cli.asking import DEFAULT_HOME, Api, AsJson, Device, Home, Watch, ago, done, present, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
 
-Home = Annotated[Path, typer.Option(help="the gateway's home")]
-AsJson = Annotated[bool, typer.Option("--json", help="last line is one JSON object")]
-DEFAULT_HOME = Path(".resurge/gateway")
 MINUTES = 10
 
 

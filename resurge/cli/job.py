@@ -16,7 +16,7 @@ app = typer.Typer(
 
 StoreOption = Annotated[Path, typer.Option("--store", help="the job's store", envvar="RESURGE_STORE")]
 JsonOption = Annotated[bool, typer.Option("--json", help="the last line is one JSON object")]
-DEFAULT_STORE = Path(".resurge") / "store"
+DEFAULT_STORE = DEFAULT_HOME.parent / "spark"  # where `resurge up` and docs/operations.md put it
 
 
 @app.command("list")

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from resurge.cli.asking import DEFAULT_HOME, AsJson, Home
+
 if TYPE_CHECKING:
     from cloud_backend.log.reader import Reader
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
-
-DEFAULT_HOME = Path(".resurge/gateway")
 
 
 @app.callback()
@@ -27,10 +27,10 @@ def _ledger() -> None:
 
 @app.command("list")
 def list_ledger(
-    home: Annotated[Path, typer.Option(help="the gateway's home")] = DEFAULT_HOME,
+    home: Home = DEFAULT_HOME,
     store: Annotated[Path | None, typer.Option(help="the Spark job's store; else beside the gateway's home")] = None,
     device: Annotated[str, typer.Option(help="only devices whose id starts with this")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="last line is one JSON object")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Read the tombstones from the log and what Spark has quarantined, oldest first."""
     from rich.console import Console

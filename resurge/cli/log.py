@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from resurge.cli.asking import DEFAULT_HOME, AsJson, Home
+
 if TYPE_CHECKING:
     from cloud_backend.log.provenance import IsSigned
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
-
-DEFAULT_HOME = Path(".resurge/gateway")
 
 
 @app.callback()
@@ -43,10 +43,10 @@ def signatures_of(home: Path) -> IsSigned:
 
 @app.command()
 def verify(
-    home: Annotated[Path, typer.Option(help="the gateway's home")] = DEFAULT_HOME,
+    home: Home = DEFAULT_HOME,
     copy: Annotated[list[Path] | None, typer.Option(help="a directory with a copy of the log; may be repeated")] = None,
     repair: Annotated[bool, typer.Option(help="first make every copy whole from the best; stop the gateway")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="last line is one JSON object")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Walk every record of every segment: checksums, hash chain, numbering, and what devices have signed. Exits 1 if
     anything is damaged."""

@@ -8,7 +8,11 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(add_completion=False, help="Explain what a stream program means: graph, cut, vertices.")
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Explain what a stream program means: graph, cut, vertices.",
+)
 
 
 @app.command()
@@ -31,5 +35,6 @@ def plan(
     if svg is not None:
         svg.write_text(drawn(found), encoding="utf-8")
     if output is not None:
+        output.parent.mkdir(parents=True, exist_ok=True)
         output.write_bytes(encoded)
     print(json.dumps(json.loads(encoded)) if as_json else explain(found, rewritten.notes), end="\n" if as_json else "")
