@@ -339,7 +339,9 @@ class JobManager:
         kind, message = outcome["failed"], outcome["message"]
         self.failures.note(step, kind, message, self._clock())
         if kind == "state":
-            self._mend(step.physical, damaged=[outcome["file"]], reason=message)
+            before = self.manifest.snapshot(step.physical, step.epoch - 1)
+            if before is not None:  # else somebody has gone back for it already: a range that was divided like this one
+                self._mend(step.physical, damaged=[outcome["file"]], reason=message)
         elif kind == "record":
             owner = producer_of(self.manifest, outcome["file"])
             if owner is not None:

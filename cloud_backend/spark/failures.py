@@ -93,14 +93,35 @@ def mending(
 ) -> Entry:
     """The rollback that mends what was damaged or lost, as fields of its entry. UsageError when nothing intact is left
     inside the horizon."""
+    standing = [_standing_on(manifest, physical, frozenset(damaged)) for physical in failed]
+    roots = dict.fromkeys(root for each, _ in standing for root in each)
+    moved = dict.fromkeys(physical for _, each in standing for physical in each)
     plan = rollback(
-        [physical_name(physical) for physical in failed],
+        [physical_name(physical) for physical in roots],
         recovery_manifests(manifest, graph, code=code, damaged=damaged),
         [(f"{vertex} {text}", epoch) for vertex, text, epoch in lost],
         to=to,
     )
     return {
-        "rollback": [[vertex, str(range_)] for vertex, range_ in failed], "to": plan.epoch, "changed": False,
+        "rollback": [[vertex, str(range_)] for vertex, range_ in moved], "to": plan.epoch, "changed": False,
         "lost": [list(each) for each in lost], "reason": reason, "predicted": sorted(plan.rollback),
         "replay": dict(plan.replay), "cost": dict(cost(manifest, plan)),
     }  # fmt: skip
+
+
+def _standing_on(
+    manifest: Manifest, physical: Physical, damaged: frozenset[str]
+) -> tuple[list[Physical], list[Physical]]:
+    """Whose intact snapshot to look for, and who goes back together. A range that was split off or merged stands on its
+    parents' files until it has written a base of its own: when one of those is damaged, a parent makes it again."""
+    lineage = manifest.lineage(physical)
+    intact = any(not each.stale and not each.state_files() & damaged for each in lineage.commits.values())
+    parents = [
+        (physical[0], parent)
+        for parent in lineage.parents
+        if any(damaged & {*part.chain} for part in manifest.snapshot((physical[0], parent), lineage.first - 1) or ())
+    ]
+    if intact or not parents:
+        return [physical], [physical]
+    above = [_standing_on(manifest, parent, damaged) for parent in parents]
+    return [root for roots, _ in above for root in roots], [physical, *(each for _, moved in above for each in moved)]

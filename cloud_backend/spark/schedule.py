@@ -226,7 +226,10 @@ def recovery_manifests(
                 for epoch, committed in lineage.commits.items()
                 if not committed.stale and not committed.state_files() & unusable
             }
-            if _readable(manifest, graph, Step(vertex, range_, lineage.first)):  # it may start from nothing again
+            start = manifest.snapshot((vertex, range_), lineage.first - 1) or ()
+            if _readable(manifest, graph, Step(vertex, range_, lineage.first)) and not any(
+                unusable & {*part.chain} for part in start
+            ):  # it may start from nothing again, or from its parents' state
                 snapshots.add(lineage.first - 1)
             ran = [each.code for epoch, each in lineage.commits.items() if epoch <= lineage.position]
             found[physical_name((vertex, range_))] = VertexManifest(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from cloud_backend.spark import state
-from cloud_backend.spark.driver import JobSettings
+from cloud_backend.spark.driver import JobManager, JobSettings
 from cloud_backend.spark.manifest import Manifest
 from cloud_backend.spark.quarantine import quarantine
 from cloud_backend.spark.session import LocalRunner
+from cloud_backend.spark.slots import Range
 from cloud_backend.spark.undo import roll_back
 from resurge.cli import ledger
 from resurge.up import account
@@ -67,6 +69,43 @@ def test_a_broken_state_file_rolls_back_exactly_its_range(tmp_path: Path, damage
     assert entry["predicted"] == [f"cells {broken}"]  # an all-deterministic plan rolls back exactly what failed
     assert driver.events.cascades == 0
     world.check(least_rows=50)
+
+
+@pytest.mark.parametrize("how", ["split", "merged", "split twice"])
+def test_a_state_file_lost_before_new_ranges_wrote_their_own_is_made_again_by_the_old_ones(
+    tmp_path: Path, how: str
+) -> None:
+    world = World(tmp_path, cells_plan())
+    driver = world.driver()
+    for _ in range(4):
+        world.append()
+        driver.drain()
+    first, second = sorted(driver.manifest.ranges_at("cells", 5))
+    if how == "merged":
+        _divide(driver, [first, second], [Range(first.lo, second.hi, 5)])
+        world.append()
+        driver.drain()  # the merged range's state is the old ranges' files and a delta each
+    else:
+        _divide(driver, [first], [replace(half, since=5) for half in first.halves()])
+    if how == "split twice":
+        half = min(driver.manifest.ranges_at("cells", 5))
+        _divide(driver, [half], [replace(quarter, since=5) for quarter in half.halves()])
+    for epoch in (3, 4):
+        (part,) = driver.manifest.vertices["cells"][first].commits[epoch].state
+        (driver.store.files / part.chain[-1]).unlink(missing_ok=True)
+    state.forget_all()
+    world.append()
+    driver.drain()
+    assert ["cells", str(first)] in driver.manifest.rollbacks[-1]["rollback"]
+    assert len(driver.manifest.rollbacks) <= 2
+    assert driver.manifest.position("everything") == driver.manifest.last_cut
+    world.check(least_rows=50)
+
+
+def _divide(driver: JobManager, old: list[Range], new: list[Range]) -> None:
+    assert driver._append(
+        "ranges", vertex="cells", old=[*map(str, old)], new=[*map(str, new)], **{"from": new[0].since}
+    )
 
 
 def test_a_lost_record_runs_its_producer_again_and_nobody_else(tmp_path: Path) -> None:
