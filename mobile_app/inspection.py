@@ -29,6 +29,7 @@ def inspect(home: Path) -> dict[str, Any]:
     try:
         spool = Spool.open(PosixDisk(home / SPOOL), spool_cipher(home))
         try:
+            spool.verify()  # a batch that its disk has lost is no longer spooled
             statistics = spool.statistics()
             view |= account(statistics)
             view["edges"] = edge_states(statistics, Edges(home).names())

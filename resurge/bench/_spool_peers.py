@@ -47,14 +47,11 @@ class OurSpool:
             self.spool.sync()
 
     def read_all(self) -> int:
-        self.spool.sync()
-        count = 0
-        for edge in self.spool.edges():
-            for entry in self.spool.pending(edge):
-                if isinstance(entry, DataEntry):
-                    self.spool.read(entry)
-                    count += 1
-        return count
+        batches = [e for edge in self.spool.edges() for e in self.spool.pending(edge) if isinstance(e, DataEntry)]
+        return sum(1 for entry in batches if self.spool.read(entry))
+
+    def verify_all(self) -> int:
+        return self.spool.verify()
 
     def kept_bytes(self) -> int:
         return sum(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from zlib import crc32
 
 
 class MemoryFile:
@@ -11,6 +12,9 @@ class MemoryFile:
 
     def read(self, offset: int, length: int) -> bytes:
         return bytes(self.content[offset : offset + length])
+
+    def checksums(self, pieces: Sequence[tuple[int, int]]) -> list[int]:
+        return [crc32(self.read(offset, length)) for offset, length in pieces]
 
     def write(self, offset: int, data: bytes | bytearray | memoryview) -> None:
         if len(self.content) < offset:

@@ -14,7 +14,6 @@ the half in two:
 from __future__ import annotations
 
 import struct
-import zlib
 from dataclasses import dataclass
 
 from shared.errors import BrokenInvariant, DamagedData, UsageError
@@ -24,9 +23,9 @@ from shared.spool.disk import Disk, File
 from shared.spool.entry import DataEntry, Reason, Tombstone
 from shared.spool.extents import FreeExtents
 from shared.spool.journal import GIVEN_UP_FILE, INDEX_FILES
+from shared.spool.payloads import read_payload
 from shared.spool.segment import (
     SUPERBLOCK_STRIDE,
-    UNIT_BYTES,
     EdgeHead,
     Item,
     Kind,
@@ -56,18 +55,6 @@ class Recovered:
     changed: bool  # the journal half cannot simply be continued: the next write starts a new generation
     superblocks_whole: bool
     damage: int  # how many pieces of stored data had to be given up or repaired
-
-
-def read_payload(file: File, block: Superblock, entry: DataEntry) -> bytes | None:
-    """The stored payload, or None when it fails its checksum."""
-    left = entry.payload_bytes
-    parts: list[bytes] = []
-    for first, units in entry.extents:
-        parts.append(file.read(block.data_start + first * UNIT_BYTES, min(left, units * UNIT_BYTES)))
-        left -= units * UNIT_BYTES
-    payload = parts[0] if len(parts) == 1 else b"".join(parts)
-    whole = len(payload) == entry.payload_bytes and zlib.crc32(payload) == entry.checksum
-    return payload if whole else None
 
 
 def read_superblock(file: File) -> tuple[Superblock, bool]:
@@ -175,17 +162,17 @@ def _read_given_up(disk: Disk, generation: int) -> tuple[int, list[Item]]:
 
 def _load(contents: Contents, items: list[Item], block: Superblock) -> None:
     heads: list[EdgeHead] = []
-    for kind, body in items:
+    for kind, stored in items:
         if kind is Kind.HEAD:
-            head = decode_head(body)
+            head = decode_head(stored)
             heads.append(head)
             contents.edge(head.edge).begin(head.kept)
         elif kind is Kind.APPEND:
-            contents.append(decode_append(body, block.data_units))
+            contents.append(decode_append(stored, block.data_units))
         elif kind is Kind.TOMBSTONE:
-            contents.replace(decode_tombstone(body))
+            contents.replace(decode_tombstone(stored))
         elif kind is Kind.LEDGER:
-            contents.ledger.add(decode_tombstone(body))
+            contents.ledger.add(decode_tombstone(stored))
         else:
             raise ValueError(f"an index holds no {kind.name}")
     for head in heads:
@@ -231,11 +218,11 @@ class _Replay:
 
     def _apply_given_up(self, item: Item) -> None:
         """A tombstone or trim that was durable before its record; what it covers beyond the prefix never was."""
-        kind, body = item
+        kind, stored = item
         if kind is Kind.TRIM:
             self._apply_whole(item)
             return
-        tombstone = decode_tombstone(body)
+        tombstone = decode_tombstone(stored)
         contents = self._contents.edge(tombstone.edge)
         lo, hi = max(tombstone.lo, contents.kept), min(tombstone.hi, contents.head)
         if lo < hi:
@@ -260,10 +247,10 @@ class _Replay:
                 return tail[:end]
 
     def _torn(self, item: Item) -> DataEntry | None:
-        kind, body = item
+        kind, stored = item
         if kind is not Kind.APPEND:
             return None
-        entry = decode_append(body, self._block.data_units)
+        entry = decode_append(stored, self._block.data_units)
         return entry if read_payload(self._file, self._block, entry) is None else None
 
     def _apply(self, record: Record) -> None:
@@ -277,18 +264,20 @@ class _Replay:
                 self.damage += 1
 
     def _apply_whole(self, item: Item) -> None:
-        kind, body = item
+        kind, stored = item
         contents = self._contents
         if kind is Kind.APPEND:
-            entry = decode_append(body, self._block.data_units)
-            self._fill_gap(entry.edge, entry.lo)
+            entry = decode_append(stored, self._block.data_units)
+            if self.damage:
+                self._fill_gap(entry.edge, entry.lo)
             contents.append(entry)
         elif kind is Kind.TOMBSTONE:
-            tombstone = decode_tombstone(body)
-            self._fill_gap(tombstone.edge, tombstone.lo)
+            tombstone = decode_tombstone(stored)
+            if self.damage:
+                self._fill_gap(tombstone.edge, tombstone.lo)
             contents.replace(tombstone)
         elif kind is Kind.TRIM:
-            edge, through, stable = decode_trim(body)
+            edge, through, stable = decode_trim(stored)
             contents.deliver(edge, through)
             if stable:
                 contents.forget(edge, through)
@@ -297,7 +286,7 @@ class _Replay:
 
     def _fill_gap(self, edge: EdgeId, lo: int) -> None:
         contents = self._contents.edge(edge)
-        if self.damage and lo > contents.head:
+        if lo > contents.head:
             self._contents.replace(Tombstone(contents.edge, contents.head, lo, Reason.DAMAGED))
 
     def claim_units(self) -> FreeExtents:
@@ -320,11 +309,11 @@ class _Replay:
 
 
 def _releases(item: Item, entry: DataEntry) -> bool:
-    kind, body = item
+    kind, stored = item
     if kind is Kind.TOMBSTONE:
-        tombstone = decode_tombstone(body)
+        tombstone = decode_tombstone(stored)
         return tombstone.edge == entry.edge and tombstone.lo <= entry.lo and entry.hi <= tombstone.hi
     if kind is Kind.TRIM:
-        edge, through, released = decode_trim(body)
+        edge, through, released = decode_trim(stored)
         return edge == entry.edge and released and entry.hi <= through
     return False

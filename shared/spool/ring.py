@@ -29,7 +29,8 @@ from shared.spool.entry import PRIORITY_MAX, DataEntry, Entry, Reason, SpooledBa
 from shared.spool.evict import Evict, Policy, Retain, choice
 from shared.spool.journal import INDEX_FILES, SPOOL_FILE, Journal
 from shared.spool.ledger import Ledger
-from shared.spool.recovery import Recovered, read_payload, recover
+from shared.spool.payloads import damaged, read_payload
+from shared.spool.recovery import Recovered, recover
 from shared.spool.segment import (
     CONTROL_BYTES,
     RECORD_ALIGNMENT,
@@ -258,15 +259,29 @@ class Spool:
         except DamagedData:
             payload = None
         if payload is None:
-            self._begin()
-            self._damage += 1
-            if entry.hi > contents.delivered:
-                self._bury(Tombstone(entry.edge, entry.lo, entry.hi, Reason.DAMAGED))
+            self._give_up_damaged(entry)
             raise DamagedData(
                 f"batch [{entry.lo}, {entry.hi}) fails its checksum; it was given up and entered in the ledger",
                 code="spool-payload",
             )
         return entry.batch(payload)
+
+    def verify(self) -> int:
+        """Check the payload of every batch here and give up those that fail, as `read` does; how many there are.
+
+        The checksums say whether the disk gave back what was written; only `read` also asks the cipher.
+        """
+        self._journal.write_out()
+        batches = [entry for entry in self._contents.live() if isinstance(entry, DataEntry)]
+        for entry in damaged(self._file, self._block, batches):
+            self._give_up_damaged(entry)
+        return len(batches)
+
+    def _give_up_damaged(self, entry: DataEntry) -> None:
+        self._begin()
+        self._damage += 1
+        if entry.hi > self._contents.edges[entry.edge].delivered:
+            self._bury(Tombstone(entry.edge, entry.lo, entry.hi, Reason.DAMAGED))
 
     def sent(self, edge: EdgeId, through: int) -> None:
         """Entries below `through` have been handed to a link: from now on their boundaries stay as they are.

@@ -49,7 +49,7 @@ _PADDING = tuple(bytes(count) for count in range(RECORD_ALIGNMENT))
 
 _EXTENT = struct.Struct("<II")
 _PLACE_OF_ONE = struct.Struct("<QIIIII")  # both of them, for the usual batch in one piece
-_CONTROL_AND_PLACE = struct.Struct(CONTROL.format + PLACE.format[1:])
+_APPEND = struct.Struct(f"<{ITEM.size}x{CONTROL.format[1:]}{PLACE.format[1:]}")  # and then the extents
 _TOMBSTONE = struct.Struct("<QQQB")
 _TOMBSTONE_ITEM = struct.Struct("<BIQQQB")
 TOMBSTONE_ITEM_BYTES = _TOMBSTONE_ITEM.size
@@ -75,7 +75,6 @@ class Kind(IntEnum):
 
 _KINDS = {int(kind): kind for kind in Kind}
 _ITEM_OF_ONE = ITEM.pack(Kind.APPEND, CONTROL.size + _PLACE_OF_ONE.size)
-_ITEM_OF_ONE_BYTES = ITEM.size + CONTROL.size + _PLACE_OF_ONE.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ def decode_superblock(data: bytes) -> Superblock | None:
     return Superblock(DeviceId(device), incarnation, policy, capacity, half, units, cipher)
 
 
-Item: TypeAlias = tuple[Kind, bytes]
+Item: TypeAlias = tuple[Kind, bytes]  # its kind, and all of it as it is stored
 
 
 @dataclass(slots=True)
@@ -156,17 +155,16 @@ def encode_record(generation: int, offset: int, synced: int, body: bytes) -> byt
 
 
 def decode_items(data: bytes) -> list[Item]:
-    if data.startswith(_ITEM_OF_ONE) and len(data) == _ITEM_OF_ONE_BYTES:  # one batch in one piece: most records
-        return [(Kind.APPEND, data[ITEM.size :])]
     items: list[Item] = []
-    offset = 0
-    while offset < len(data):
-        kind, size = ITEM.unpack_from(data, offset)
-        offset += ITEM.size
-        if size > len(data) - offset or kind not in _KINDS:
+    offset, length = 0, len(data)
+    while offset < length:
+        number, size = ITEM.unpack_from(data, offset)
+        end = offset + ITEM.size + size
+        kind = _KINDS.get(number)
+        if kind is None or end > length:
             raise _inconsistent("an item")
-        items.append((_KINDS[kind], data[offset : offset + size]))
-        offset += size
+        items.append((kind, data[offset:end]))
+        offset = end
     return items
 
 
@@ -218,21 +216,20 @@ def append_item(control: bytes, order: int, payload_bytes: int, checksum: int, e
     return ITEM.pack(Kind.APPEND, CONTROL.size + len(place) + len(pieces)) + control + place + pieces
 
 
-def decode_append(body: bytes, data_units: int) -> DataEntry:
-    (
-        edge, lo, count, _, _, _, _, _, deadline, _, priority, order, payload_bytes, _, number,
-    ) = _CONTROL_AND_PLACE.unpack_from(body)  # fmt: skip
-    if len(body) != _CONTROL_AND_PLACE.size + number * _EXTENT.size:
+def decode_append(item: bytes, data_units: int) -> DataEntry:
+    edge, lo, count, _, _, _, _, _, deadline, _, priority, order, payload_bytes, _, number = _APPEND.unpack_from(item)
+    if len(item) != _APPEND.size + number * _EXTENT.size:
         raise _inconsistent("an append record's extents")
-    extents = tuple(_EXTENT.iter_unpack(body[_CONTROL_AND_PLACE.size :]))
-    units = 0
-    for first, length in extents:
-        units += length
-        if first + length > data_units:
-            raise _inconsistent("an append record's extents")
-    if units != -(-payload_bytes // UNIT_BYTES):
+    if number == 1:  # in one piece: most batches
+        first, units = _EXTENT.unpack_from(item, _APPEND.size)
+        extents: tuple[Extent, ...] = ((first, units),)
+        end = first + units
+    else:
+        extents = tuple(_EXTENT.iter_unpack(item[_APPEND.size :]))
+        units = sum(length for _, length in extents)
+        end = max((first + length for first, length in extents), default=0)
+    if units != -(-payload_bytes // UNIT_BYTES) or end > data_units:
         raise _inconsistent("an append record's extents")
-    item = (_ITEM_OF_ONE if number == 1 else ITEM.pack(Kind.APPEND, len(body))) + body
     return DataEntry(edge, lo, lo + count, priority, deadline, order, payload_bytes, extents, item)
 
 
@@ -240,8 +237,8 @@ def tombstone_item(tombstone: Tombstone, kind: Kind = Kind.TOMBSTONE) -> bytes:
     return _TOMBSTONE_ITEM.pack(kind, _TOMBSTONE.size, tombstone.edge, tombstone.lo, tombstone.hi, tombstone.reason)
 
 
-def decode_tombstone(body: bytes) -> Tombstone:
-    edge, lo, hi, reason = _TOMBSTONE.unpack(body)
+def decode_tombstone(item: bytes) -> Tombstone:
+    edge, lo, hi, reason = _TOMBSTONE.unpack(item[ITEM.size :])
     return Tombstone(EdgeId(edge), lo, hi, Reason(reason))
 
 
@@ -249,8 +246,8 @@ def trim_item(edge: EdgeId, through: int, *, stable: bool) -> bytes:
     return encode_item(Kind.TRIM, _TRIM.pack(edge, through, stable))
 
 
-def decode_trim(body: bytes) -> tuple[EdgeId, int, bool]:
-    edge, through, stable = _TRIM.unpack(body)
+def decode_trim(item: bytes) -> tuple[EdgeId, int, bool]:
+    edge, through, stable = _TRIM.unpack(item[ITEM.size :])
     return EdgeId(edge), through, bool(stable)
 
 
@@ -268,8 +265,8 @@ def head_item(head: EdgeHead) -> bytes:
     return encode_item(Kind.HEAD, _HEAD.pack(head.edge, head.kept, head.delivered, head.head))
 
 
-def decode_head(body: bytes) -> EdgeHead:
-    edge, kept, delivered, head = _HEAD.unpack(body)
+def decode_head(item: bytes) -> EdgeHead:
+    edge, kept, delivered, head = _HEAD.unpack(item[ITEM.size :])
     return EdgeHead(EdgeId(edge), kept, delivered, head)
 
 

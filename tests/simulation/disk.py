@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 from random import Random
+from zlib import crc32
 
 SECTOR_BYTES = 512
 
@@ -28,6 +29,9 @@ class SimulatedFile:
 
     def read(self, offset: int, length: int) -> bytes:
         return bytes(self.cache[offset : offset + length])
+
+    def checksums(self, pieces: Sequence[tuple[int, int]]) -> list[int]:
+        return [crc32(self.read(offset, length)) for offset, length in pieces]
 
     def write(self, offset: int, data: bytes | bytearray | memoryview) -> None:
         written = bytes(data)

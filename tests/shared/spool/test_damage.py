@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from shared.errors import DamagedData
+from shared.spool.disk import THREADED_BYTES, PosixDisk
 from shared.spool.entry import DataEntry, Reason, Tombstone
 from shared.spool.evict import Policy
 from shared.spool.memory import MemoryDisk
-from shared.spool.recovery import read_payload
+from shared.spool.payloads import damaged, read_payload
 from shared.spool.ring import Spool
 from shared.spool.segment import JOURNAL_START, UNIT_BYTES
 from tests.shared.spool.story import DEVICE, EDGES, batch_for, payload_for
@@ -71,6 +73,7 @@ def test_every_bit_flip_in_every_payload_is_detected() -> None:
                     for bit in range(8):
                         file.content[at] ^= 1 << bit
                         assert read_payload(file, spool._block, entry) is None
+                        assert damaged(file, spool._block, [entry]) == [entry]
                         file.content[at] ^= 1 << bit
                         flips += 1
                 left -= units * UNIT_BYTES
@@ -199,3 +202,46 @@ def test_a_damaged_list_of_what_was_given_up_is_counted_and_costs_no_wrong_paylo
         assert_only_right_payloads(again)
         content[at] ^= 0x40
     assert Spool.open(disk).statistics().damage == 0
+
+
+@pytest.mark.parametrize("size", [700, 70_000], ids=["small", "with threads"])
+def test_verifying_gives_up_exactly_what_is_damaged(tmp_path: Path, size: int) -> None:
+    disk = PosixDisk(tmp_path)
+    spool = Spool.create(disk, capacity_bytes=200 * size, device=DEVICE, incarnation=1)
+    for turn in range(250):
+        spool.append(batch_for(spool, EDGES[turn % 2], 5, size - turn % 7 * 64))
+    spool.sync()
+    for entry in list(spool.pending(EDGES[0]))[1::2]:
+        spool.give_up(entry.edge, entry.lo, entry.hi, Reason.QUARANTINED)
+    spool.sync()
+    for _ in range(40):  # into the gaps, and so in several pieces
+        spool.append(batch_for(spool, EDGES[1], 5, 3 * size // 2))
+    spool.sync()
+    batches = [e for edge in EDGES[:2] for e in spool.pending(edge) if isinstance(e, DataEntry)]
+    chained = [entry for entry in batches if len(entry.extents) > 1]
+    assert size < 70_000 or sum(e.payload_bytes for e in batches) > THREADED_BYTES
+    assert chained
+    victims = [*batches[3::31], chained[0]]
+    with (tmp_path / "spool").open("r+b") as file:
+        for entry in set(victims):
+            first, units = entry.extents[-1]
+            at = spool._block.data_start + first * UNIT_BYTES + min(units * UNIT_BYTES, entry.payload_bytes) // 2
+            file.seek(at)
+            byte = file.read(1)[0]
+            file.seek(at)
+            file.write(bytes([byte ^ 1]))
+    before = sum(t.hi - t.lo for t in spool.ledger)
+    assert spool.verify() == len(batches)
+    assert spool.statistics().damage == len(set(victims))
+    spool.sync()
+    left = [e for edge in EDGES[:2] for e in spool.pending(edge) if isinstance(e, DataEntry)]
+    assert {(e.edge, e.lo) for e in left} == {(e.edge, e.lo) for e in batches} - {(e.edge, e.lo) for e in victims}
+    assert sum(t.hi - t.lo for t in spool.ledger) - before == sum(e.hi - e.lo for e in set(victims))
+    assert spool.verify() == len(left)
+    assert_only_right_payloads_of(spool, left)
+    spool.close()
+
+
+def assert_only_right_payloads_of(spool: Spool, entries: list[DataEntry]) -> None:
+    for entry in entries:
+        assert spool.read(entry).payload == payload_for(entry.edge, entry.lo, entry.hi, entry.payload_bytes)
