@@ -8,19 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
-from resurge.cli.asking import DEFAULT_HOME, Api, Home, Watch, present, table
+from resurge.cli.asking import DEFAULT_HOME, Api, AsJson, Home, Watch, present, table
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="See and roll back Spark vertices."
 )
 
 StoreOption = Annotated[Path, typer.Option("--store", help="the job's store", envvar="RESURGE_STORE")]
-JsonOption = Annotated[bool, typer.Option("--json", help="the last line is one JSON object")]
+
 DEFAULT_STORE = DEFAULT_HOME.parent / "spark"  # where `resurge up` and docs/operations.md put it
 
 
 @app.command("list")
-def list_vertices(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False) -> None:
+def list_vertices(store: StoreOption = DEFAULT_STORE, as_json: AsJson = False) -> None:
     """The vertices, how far each has come and what it keeps."""
     value = {"vertices": _vertices(store)}
     if as_json:
@@ -34,7 +34,7 @@ def list_vertices(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = Fals
 
 
 @app.command()
-def status(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False) -> None:
+def status(store: StoreOption = DEFAULT_STORE, as_json: AsJson = False) -> None:
     """The running driver, its epochs, and everything that needs attention."""
     value = _facts(store)
     if as_json:
@@ -70,7 +70,7 @@ def rollback(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what it would take")] = False,
     program: Annotated[Path | None, typer.Option("--program", help="the corrected program, same shape")] = None,
     rule: Annotated[str, typer.Option("--rule", help="changed, sonora or full, for comparison")] = "changed",
-    as_json: JsonOption = False,
+    as_json: AsJson = False,
 ) -> None:
     """Undo a vertex's work after an epoch, while everything outside the rollback set keeps running."""
     from cloud_backend.spark.slots import Range
@@ -107,7 +107,7 @@ def undo(
     *,
     store: StoreOption = DEFAULT_STORE,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say how it would be done")] = False,
-    as_json: JsonOption = False,
+    as_json: AsJson = False,
 ) -> None:
     """Take a rollback back: the runs it replaced count again, under higher revisions."""
     from cloud_backend.spark.revert import revert
@@ -124,7 +124,7 @@ def undo(
 
 
 @app.command()
-def names(home: Home = DEFAULT_HOME, watch: Watch = False, as_json: JsonOption = False) -> None:
+def names(home: Home = DEFAULT_HOME, watch: Watch = False, as_json: AsJson = False) -> None:
     """Every job of a running gateway: the program's and the queries'."""
     api = Api(home)
 
@@ -142,7 +142,7 @@ def show(
     name: Annotated[str, typer.Argument(help="a job's name; `resurge job names` shows them")] = "main",
     home: Home = DEFAULT_HOME,
     watch: Watch = False,
-    as_json: JsonOption = False,
+    as_json: AsJson = False,
 ) -> None:
     """One job of a running gateway: every vertex by range, how far it is and how loaded."""
     api = Api(home)

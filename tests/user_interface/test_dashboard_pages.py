@@ -115,6 +115,13 @@ def test_devices_are_found_by_name_and_state(opened):
     page.locator("#devices .empty").wait_for()
 
 
+def test_lines_of_results_are_named_after_the_phones_that_are_listed(opened):
+    page = opened("overview")
+    labels = page.locator("#results .u-legend .u-label").all_inner_texts()
+    names = [name.splitlines()[0].split()[0] for name in page.locator("#phones tr").all_inner_texts()]
+    assert [label for label in labels if label and label != "Value"] == sorted(names)
+
+
 @pytest.mark.parametrize("place", ["/", "/devices", "/streams", "/jobs", "/results", "/audit"])
 def test_an_empty_gateway_says_what_to_do_first(browser, tmp_path, place):
     empty = build_empty(tmp_path)

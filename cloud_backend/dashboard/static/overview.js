@@ -107,8 +107,9 @@ function fillChoice(select, names) {
 
 function lineLabel(row) {
   const phone = view.phones.find((candidate) => candidate.id === row.device);
+  const device = phone?.name ?? row.device.slice(0, 8); // one that is not listed below, revoked for instance
   const rest = row.key.filter((part) => part !== row.device);
-  return [phone?.name, ...rest].filter((part) => part !== undefined).join(", ") || row.sink;
+  return [device, ...rest].filter((part) => part !== "").join(", ") || row.sink;
 }
 
 // What goes back to phones comes first: it is what the program is for.
@@ -136,7 +137,10 @@ function showResults() {
     line.points.set(row.window_end_us / 1e6, row.values[column]);
     lines.set(key, line);
   }
-  const shown = [...lines.values()].sort((a, b) => a.label.localeCompare(b.label)).slice(0, 6);
+  const unlisted = (line) => (line.index === undefined ? 1 : 0);
+  const shown = [...lines.values()]
+    .sort((a, b) => unlisted(a) - unlisted(b) || a.label.localeCompare(b.label))
+    .slice(0, 6);
   resultLines.show(shown, column);
   const total = view.sinks[byId("results-sink").value] ?? rows.length;
   byId("results-hint").textContent = `${number.format(total)} windows closed so far, by the end of each window.`;
