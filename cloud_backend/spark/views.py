@@ -30,8 +30,12 @@ class DailyViews:
 
     def append(self, day: date, rows: DataFrame) -> None:
         """Keep rows (place, text) of a day and count that day again. Late rows come the same way."""
+        self.keep(day, rows)
+        self.count(day)
+
+    def keep(self, day: date, rows: DataFrame) -> None:
+        """Keep rows without counting them yet: while a day still goes on."""
         rows.select("place", "text").write.mode("append").parquet(str(self._root / ROWS / day.isoformat()))
-        self._count(day)
 
     def days(self) -> list[date]:
         return sorted(date.fromisoformat(path.name) for path in (self._root / VIEW).iterdir() if path.name[0] != ".")
@@ -46,11 +50,12 @@ class DailyViews:
         paths = [str(self._root / ROWS / day.isoformat()) for day in days]
         return self._top(self._counted(self._session.read.parquet(*paths)).withColumnRenamed("uses", "sum(uses)"), top)
 
-    def _count(self, day: date) -> None:
+    def count(self, day: date) -> None:
+        """Count a day's rows and replace its view."""
         rows = self._session.read.parquet(str(self._root / ROWS / day.isoformat()))
         target = self._root / VIEW / day.isoformat()
         fresh = self._root / VIEW / f".{uuid.uuid4().hex}"
-        self._counted(rows).coalesce(1).write.parquet(str(fresh))
+        self._counted(rows).write.parquet(str(fresh))
         old = self._root / VIEW / f".{uuid.uuid4().hex}"
         if target.exists():
             target.rename(old)

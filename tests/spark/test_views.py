@@ -26,7 +26,8 @@ def test_views_agree_with_the_rows_and_late_rows_touch_one_day(tmp_path: Path, s
     views.append(days[1], late)
     after = {path: path.stat().st_mtime_ns for path in sorted((tmp_path / "view").rglob("*.parquet"))}
     untouched = {path for path in before if days[1].isoformat() not in str(path)}
-    assert len(untouched) == 2
+    assert {path.parent.name for path in untouched} == {str(days[0]), str(days[2])}
+    assert {path.parent.name for path in before.keys() ^ after.keys()} == {str(days[1])}
     assert {path: after[path] for path in untouched} == {path: before[path] for path in untouched}
     answer = [(row["place"], row["word"], row["uses"]) for row in views.popular(days)]
     assert answer == [(1, "tea", 6), (2, "bus", 10)]
