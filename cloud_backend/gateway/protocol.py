@@ -9,7 +9,9 @@ appender's answer is written straight to the transport. Everything else, and eve
 A device sends the same head with every exchange of a connection, but for the digits of its length. So once the parser
 has accepted a head, one that equals it byte for byte but for these digits is accepted without asking the parser again:
 at the start of a message equal bytes mean the same. Only a head with one Content-Length, plain line ends and no
-Transfer-Encoding is remembered, and anything that is not exactly one such message goes to the parser.
+Transfer-Encoding is remembered, and anything that is not exactly one such message goes to the parser. A body that did
+not come whole with such a head is received straight into a buffer of its length, which is what the log writes from:
+a large one is copied by nobody.
 
 A connection that starts a request and does not finish it in time is closed, whatever the route, and so is one whose
 headers do not end: uvicorn itself would keep both for ever.
@@ -19,8 +21,8 @@ from __future__ import annotations
 
 import asyncio
 import http
-from functools import partial
-from typing import Any, NamedTuple
+from functools import lru_cache, partial
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -31,11 +33,13 @@ from shared.sync.receiver import Reply
 
 _PATH = PATH.encode()
 _OK = b"HTTP/1.1 200 OK\r\ncontent-type: " + MEDIA_TYPE + b"\r\ncontent-length: %d\r\n\r\n"
+_RECEIVE_BYTES = 8 * 1024  # at once, while nobody knows how long the message is
 _HEAD_END = b"\r\n\r\n"
 _DIGITS_MAX = 12  # of a length; a longer one is the parser's to judge
 _UNUSUAL = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
 REQUEST_SECONDS_MAX = BODY_SECONDS_MAX
 HEAD_BYTES_MAX = 64 * 1024
+_NO_HEAD = b"\0"  # opens no message that the parser accepts
 _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -49,26 +53,30 @@ class _Event:
 class ExchangeCycle:
     """One exchange under way; has what uvicorn asks of its own request-response cycle."""
 
-    __slots__ = ("disconnected", "keep_alive", "length", "message_event", "parts", "response_complete", "size")
+    __slots__ = ("body", "disconnected", "keep_alive", "length", "parts", "response_complete", "size")
+
+    message_event = _Event()
 
     def __init__(self, length: int, keep_alive: bool) -> None:
         self.length = length
         self.keep_alive = keep_alive
-        self.parts: list[bytes | memoryview] = []
+        self.parts: list[bytes] = []  # of the body, as the parser hands them over
+        self.body: memoryview | None = None  # or all of it, as far as it is here
         self.size = 0
         self.response_complete = False
         self.disconnected = False
-        self.message_event = _NOBODY_WAITS
 
 
-_NOBODY_WAITS = _Event()
-
-
-class RepeatedHead(NamedTuple):
+class RepeatedHead:
     """The head of a request that the parser accepted, without the digits of its Content-Length."""
 
-    before: bytes
-    after: bytes
+    __slots__ = ("_after", "_before", "_found", "_last")
+
+    def __init__(self, before: bytes, after: bytes) -> None:
+        self._before = before
+        self._after = after
+        self._last = _NO_HEAD  # the last head that matched, whole: a device's batches are often of one length
+        self._found = (0, 0)
 
     @staticmethod
     def of(data: bytes, headers: list[tuple[bytes, bytes]]) -> RepeatedHead | None:
@@ -94,22 +102,26 @@ class RepeatedHead(NamedTuple):
 
     def match(self, data: bytes) -> tuple[int, int] | None:
         """(length of the body, where it starts) if this head opens `data`."""
-        before, after = self
-        if not data.startswith(before):
+        if data.startswith(self._last):
+            return self._found
+        if not data.startswith(self._before):
             return None
-        start = len(before)
+        start = len(self._before)
         end = data.find(b"\r", start, start + _DIGITS_MAX + 1)
         digits = data[start:end]
-        if end < 0 or not digits.isdigit() or not data.startswith(after, end):
+        if end < 0 or not digits.isdigit() or not data.startswith(self._after, end):
             return None
-        return int(digits), end + len(after)
+        body = end + len(self._after)
+        self._last, self._found = data[:body], (int(digits), body)
+        return self._found
 
 
-class ExchangeProtocol(HttpToolsProtocol):
+class ExchangeProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._ingest: Ingest = self.config.app.gateway.ingest  # type: ignore[union-attr]
         self._address = ""
+        self._connections_max = self.limit_concurrency or 1 << 30
         self._begun = 0  # messages that the parser has seen begin
         self._unfinished = False  # a request has begun and is not all here
         self._head_bytes = 0  # received while the headers are not all here; -1 once they are
@@ -117,26 +129,44 @@ class ExchangeProtocol(HttpToolsProtocol):
         self._repeated: RepeatedHead | None = None
         self._receiving: ExchangeCycle | None = None  # the parser knows nothing of it
         self._used = 0.0  # when the last exchange was answered
+        self._received = memoryview(bytearray(_RECEIVE_BYTES))
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._address = self.client[0] if self.client else ""
 
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        cycle = self._receiving
+        if cycle is None or cycle.body is None:
+            return self._received
+        return cycle.body[cycle.size :]
+
+    def buffer_updated(self, count: int) -> None:
+        cycle = self._receiving
+        if cycle is None:
+            self.data_received(bytes(self._received[:count]))
+            return
+        cycle.size += count
+        if cycle.size == cycle.length:
+            self._finish_receiving()
+            self._submit(cycle, cycle.body)
+
     def data_received(self, data: bytes) -> None:
         if self._receiving is not None:
             self._receive_more(self._receiving, data)
             return
-        if self._unfinished or (self.cycle is not None and not self.cycle.response_complete):
+        cycle: object = self.cycle
+        if self._unfinished or (cycle is not None and not self.cycle.response_complete):
             self._parse(data)
             return
         if self._repeated is not None and (found := self._repeated.match(data)) is not None:
             length, start = found
-            if length > 0 and len(data) - start <= length and len(self.connections) < self._connections_max():
-                self._begin(length, memoryview(data)[start:])
+            if length > 0 and len(data) - start <= length and len(self.connections) < self._connections_max:
+                self._begin(length, data, start)
                 return
-        before, begun = self.cycle, self._begun
+        before, begun = cycle, self._begun
         self._parse(data)
-        cycle: object = self.cycle
+        cycle = self.cycle
         if cycle is not before and isinstance(cycle, ExchangeCycle) and cycle.keep_alive and self._begun == begun + 1:
             self._repeated = RepeatedHead.of(data, self.headers)
 
@@ -171,7 +201,7 @@ class ExchangeProtocol(HttpToolsProtocol):
 
     # -- without the parser ------------------------------------------------------------------------------------------
 
-    def _begin(self, length: int, body: memoryview) -> None:
+    def _begin(self, length: int, data: bytes, start: int) -> None:
         """An exchange whose head is the one before; as much of its body as came with it."""
         cycle = ExchangeCycle(0, True)
         self.cycle = cycle  # type: ignore[assignment]
@@ -181,24 +211,21 @@ class ExchangeProtocol(HttpToolsProtocol):
         except Problem as problem:
             self._write(cycle, self._ingest.refusal(problem))
             return
-        if len(body) == length:
-            cycle.size = length
-            self._submit(cycle, body)
+        cycle.size = len(data) - start
+        if cycle.size == length:
+            self._submit(cycle, memoryview(data)[start:])
             return
-        cycle.parts.append(body)
-        cycle.size = len(body)
+        cycle.body = memoryview(bytearray(length))
+        cycle.body[: cycle.size] = memoryview(data)[start:]
         self._receiving = cycle
         self._deadline = self.loop.call_later(REQUEST_SECONDS_MAX, self._give_up)
 
     def _receive_more(self, cycle: ExchangeCycle, data: bytes) -> None:
+        """What came where nobody asked for a buffer."""
         missing = cycle.length - cycle.size
-        cycle.parts.append(data if len(data) <= missing else data[:missing])
-        cycle.size += len(cycle.parts[-1])
-        if cycle.size < cycle.length:
-            return
-        self._finish_receiving()
-        parts, cycle.parts = cycle.parts, []
-        self._submit(cycle, b"".join(parts))
+        count = min(len(data), missing)
+        self.get_buffer(-1)[:count] = memoryview(data)[:count]
+        self.buffer_updated(count)
         if len(data) > missing:
             self._parse(data[missing:])  # a pipelined request
 
@@ -218,7 +245,7 @@ class ExchangeProtocol(HttpToolsProtocol):
             or busy
             or self.expect_100_continue
             or self.parser.get_method() != b"POST"
-            or len(self.connections) >= self._connections_max()
+            or len(self.connections) >= self._connections_max
         ):
             super().on_headers_complete()
             return
@@ -268,6 +295,10 @@ class ExchangeProtocol(HttpToolsProtocol):
         self._ingest.release(cycle.length)
         if isinstance(outcome, Unavailable):
             self._write(cycle, self._ingest.refusal(outcome))
+        elif outcome.refused is None and cycle.keep_alive:
+            cycle.response_complete = True
+            if not self.transport.is_closing():
+                self._respond(_ok(len(outcome.body)) + outcome.body, close=False)
         else:
             self._write(cycle, self._ingest.answer(outcome, self._address))
 
@@ -279,13 +310,12 @@ class ExchangeProtocol(HttpToolsProtocol):
         cycle.response_complete = True
         if self.transport.is_closing():
             return
-        if answer.close:
-            cycle.keep_alive = False
-        if answer.status == 200 and cycle.keep_alive:
-            self.transport.write(_OK % len(answer.body) + answer.body)
-        else:
-            self.transport.write(_head(answer, cycle.keep_alive) + answer.body)
-        if not cycle.keep_alive:
+        cycle.keep_alive = cycle.keep_alive and not answer.close
+        self._respond(_head(answer, cycle.keep_alive) + answer.body, close=not cycle.keep_alive)
+
+    def _respond(self, response: bytes, *, close: bool) -> None:
+        self.transport.write(response)
+        if close:
             self.transport.close()
         if self.pipeline or self.flow.read_paused or self.timeout_keep_alive_task is None:
             self.on_response_complete()
@@ -309,8 +339,10 @@ class ExchangeProtocol(HttpToolsProtocol):
             self._refuse(cycle, self._ingest.too_slow())
         self.transport.close()
 
-    def _connections_max(self) -> int:
-        return self.limit_concurrency or 1 << 30
+
+@lru_cache(maxsize=64)
+def _ok(length: int) -> bytes:
+    return _OK % length
 
 
 def _head(answer: Answer, keep_alive: bool) -> bytes:

@@ -12,15 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from cloud_backend.log.disk import LogDisk
 from cloud_backend.log.format import segment_name
 from cloud_backend.log.segments import bases, sound_prefix
 from shared.errors import DamagedData
-from shared.spool.disk import Disk, File, PosixDisk
+from shared.spool.disk import Disk, File
 
 
 def open_disk(directory: Path, copies: Sequence[Path] = ()) -> Disk:
     """The log's disk: one directory, or several that hold the same."""
-    disks = [PosixDisk(path) for path in (directory, *copies)]
+    disks = [LogDisk(path) for path in (directory, *copies)]
     return CopiedDisk(disks) if copies else disks[0]
 
 
@@ -36,7 +37,7 @@ class CopiedFile:
         for file in self._files:
             file.write(offset, data)
 
-    def write_parts(self, offset: int, parts: Sequence[bytes]) -> None:
+    def write_parts(self, offset: int, parts: Sequence[bytes | memoryview]) -> None:
         for file in self._files:
             file.write_parts(offset, parts)
 

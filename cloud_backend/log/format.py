@@ -28,7 +28,8 @@ from shared.wire.frame import PAYLOAD_BYTES_MAX, payload_digest
 
 SEGMENT_MAGIC = b"RSLG"
 RECORD_MAGIC = b"RSrc"
-VERSION = 1
+VERSION = 2  # frames of version 2 in it; everything else is as in version 1
+_READ = (1, VERSION)
 CHAIN_BYTES = 32
 GENESIS = bytes(CHAIN_BYTES)  # the chain before the first segment
 
@@ -53,7 +54,7 @@ class Record:
     """A frame as the device sent it, and when the gateway received it (microseconds since 1970)."""
 
     received_us: int
-    frame: bytes
+    frame: bytes | memoryview  # read records have bytes
     digest: bytes | None = field(default=None, compare=False)  # of the frame's payload, where it is known already
 
 
@@ -117,7 +118,7 @@ def decode_segment_header(data: bytes, base: int) -> SegmentHeader:
     end = length - CHECKSUM.size
     if CHECKSUM.unpack_from(data, end)[0] != zlib.crc32(data[:end]):
         raise DamagedData(f"the index that opens segment {name} fails its checksum", code="log-segment-header")
-    if version != VERSION:  # after the checksum, which stays where it is in every version: a torn header has none
+    if version not in _READ:  # after the checksum, which stays where it is in every version: a torn header has none
         raise DamagedData(
             f"segment {name} has format {version}; this program reads {VERSION}, use the one that wrote it",
             code="log-segment-version",

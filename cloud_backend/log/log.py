@@ -53,7 +53,7 @@ class Group:
     start: int
     end: int
     records: tuple[Record, ...]
-    parts: tuple[bytes, ...]  # what is written from `start` on: the header and frame of each record
+    parts: tuple[bytes | memoryview, ...]  # what is written from `start` on: the header and frame of each record
     next_header: bytes | None = None  # the whole header of the segment that starts at `end`
 
     def __bool__(self) -> bool:
@@ -90,7 +90,7 @@ class Log:
         self._segment_bytes = segment_bytes
         self._reserved = file.size()  # bytes of the file already written, as zeros if not as records
         self._pending: list[Record] = []
-        self._parts: list[bytes] = []  # what is written for them
+        self._parts: list[bytes | memoryview] = []  # what is written for them
         self._pending_start = end
         self._committing = False
         self._stopped = False

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cloud_backend.log.format import (
-    CHECKSUM,
     ERASED,
     RECORD_HEADER_BYTES,
     SEAL,
@@ -25,9 +23,9 @@ from cloud_backend.log.format import (
 )
 from cloud_backend.log.index import Index
 from shared.batch import NO_FRONTIER
-from shared.errors import BrokenInvariant, DamagedData
+from shared.errors import BrokenInvariant, DamagedData, PeerError
 from shared.spool.disk import Disk, File
-from shared.wire.frame import HEADER, HEADER_BYTES, Frame, FrameType, encode
+from shared.wire.frame import HEADER, HEADER_BYTES, Frame, FrameType, encode, read_header
 
 CHUNK_BYTES = 1024 * 1024
 
@@ -174,7 +172,8 @@ class ReadAhead:
 
 def frame_is_sound(frame: bytes) -> bool:
     """Whether this is one whole frame by its own checksum."""
-    if len(frame) < HEADER_BYTES:
+    try:
+        length = read_header(memoryview(frame), 0)[9]
+    except PeerError:
         return False
-    checksum = zlib.crc32(memoryview(frame)[HEADER_BYTES:], zlib.crc32(memoryview(frame)[: HEADER.size]))
-    return bool(checksum == CHECKSUM.unpack_from(frame, HEADER.size)[0])
+    return len(frame) == HEADER_BYTES + length

@@ -1,6 +1,6 @@
 """One exchange as the gateway reads it: checked to the end before anything changes.
 
-Frames are read in place: a header is unpacked where it lies and a payload is copied once, into its log record.
+Frames are read in place: a header is unpacked where it lies, and a lone batch is logged from where it lies.
 This runs for every exchange of every device, so there is no object per frame here but that record.
 """
 
@@ -40,7 +40,7 @@ class Signatures(Protocol):
 class LogRecord(NamedTuple):
     """A frame for the log, as received. `lo == hi` for what covers no elements."""
 
-    frame: bytes
+    frame: bytes | memoryview  # a view keeps the body it lies in until the record is written
     key: EdgeKey
     lo: int
     hi: int
@@ -78,6 +78,31 @@ class EdgeMark:
         self.chain_through = 0
 
 
+def next_batch(
+    session: GatewaySession, edges: Mapping[int, EdgeMark], frames: memoryview, digest: bytes
+) -> LogRecord | None:
+    """The record of an exchange that is one batch, the next on an edge known here; None where it is anything else.
+
+    That is nearly every exchange of a device that is not behind. What is taken here `Exchange` takes too, with the
+    same effect, for three times the price; what is not goes to it.
+    """
+    kind, _, _, _, incarnation, source, number, lo, count, length, _ = read_header(frames, 0, digest)
+    edge = edges.get(number)
+    if (
+        edge is None
+        or lo != edge.mark
+        or kind != _DATA
+        or source != session.device
+        or incarnation != session.incarnation
+        or length < DATA_PREFIX.size
+    ):
+        return None
+    schema_id, _, rows = DATA_PREFIX.unpack_from(frames, HEADER_BYTES)
+    if not 0 < count >= rows or (number, schema_id) not in session.declared:
+        return None
+    return LogRecord(frames, edge.key, lo, lo + count, kind, digest)
+
+
 class Exchange:
     """What an exchange would change. `read` raises PeerError before anything has changed."""
 
@@ -109,7 +134,9 @@ class Exchange:
         device, current = session.device, session.incarnation
         offset = 0
         for digest in digests:
-            kind, _, _, _, incarnation, source, number, lo, count, length, frontier = read_header(frames, offset)
+            kind, _, _, _, incarnation, source, number, lo, count, length, frontier = read_header(
+                frames, offset, digest
+            )
             start, offset = offset, offset + HEADER_BYTES + length
             if source != device:
                 raise PeerError("a frame of another device in this session", code="sync-identity")

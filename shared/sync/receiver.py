@@ -23,12 +23,12 @@ the window (trap T5); marks never expire while the device is enrolled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from shared.errors import PeerError
 from shared.identity import DeviceId
-from shared.sync.exchange import EdgeMark, Exchange, HighWater, LogRecord, Signatures
+from shared.sync.exchange import EdgeMark, Exchange, HighWater, LogRecord, Signatures, next_batch
 from shared.sync.machine import Step
 from shared.sync.session import GatewaySession, GatewaySessions
 from shared.wire.envelope import is_envelope
@@ -103,16 +103,26 @@ class Receiver:
             self._send.append(Reply(handle, bare_refusal(error.code, error.message), error.code))
             return
         edges = self._edges(session)
+        batch = exchange = None
         try:
-            exchange = Exchange(session, edges, self._index, self._signatures).read(frames, digests) if fresh else None
+            if fresh:
+                batch = next_batch(session, edges, frames, digests[0]) if len(digests) == 1 else None
+                if batch is None:
+                    exchange = Exchange(session, edges, self._index, self._signatures).read(frames, digests)
         except PeerError as error:
             refusal = encode(Refusal(session.device, error.code, error.message).frame())
             self._send.append(Reply(handle, session.seal(counter, (refusal,)), error.code))
             return
-        if exchange is not None:
-            self._apply(session, counter, edges, exchange)
-        # A replay learns the marks too: its reply is as good as the one that got lost.
-        touched = edges if exchange is None else exchange.marks
+        touched: Iterable[int] = edges  # a replay learns the marks too: its reply is as good as the one that got lost
+        if batch is not None:
+            touched = (batch.key.edge,)
+            edges[batch.key.edge].mark = batch.hi
+            self._persist.append(batch)
+            self._applied(session, counter, batch.hi - batch.lo, 0, 0)
+        elif exchange is not None:
+            touched = exchange.marks
+            self._apply(session, edges, exchange)
+            self._applied(session, counter, exchange.elements, exchange.duplicates, exchange.gaps)
         self._send.append(Reply(handle, session.seal(counter, self._answer(session, edges, touched, fresh))))
 
     def wake(self, now: float) -> None:
@@ -152,7 +162,7 @@ class Receiver:
             edges = self._devices[owner] = {}
         return edges
 
-    def _apply(self, session: GatewaySession, counter: int, edges: dict[int, EdgeMark], exchange: Exchange) -> None:
+    def _apply(self, session: GatewaySession, edges: dict[int, EdgeMark], exchange: Exchange) -> None:
         for number, mark in exchange.marks.items():
             edges[number].mark = mark
         if exchange.frontiers:
@@ -169,15 +179,14 @@ class Receiver:
         self._persist += exchange.records
         if exchange.events:
             self._events += exchange.events
+
+    def _applied(self, session: GatewaySession, counter: int, elements: int, duplicates: int, gaps: int) -> None:
         self._events.append(
-            ExchangeApplied(
-                session.device, session.incarnation, session.id, counter,
-                exchange.elements, exchange.duplicates, exchange.gaps,
-            )
-        )  # fmt: skip
+            ExchangeApplied(session.device, session.incarnation, session.id, counter, elements, duplicates, gaps)
+        )
 
     def _answer(
-        self, session: GatewaySession, edges: dict[int, EdgeMark], touched: Mapping[int, object], fresh: bool
+        self, session: GatewaySession, edges: dict[int, EdgeMark], touched: Iterable[int], fresh: bool
     ) -> list[bytes]:
         device, incarnation = session.device, session.incarnation
         frames = [Receipt.encoded(device, incarnation, number, edges[number].mark) for number in touched]

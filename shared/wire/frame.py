@@ -3,8 +3,9 @@
 A frame is a fixed header and a payload. The checksum covers both, so a frame read from anywhere is whole
 or refused. Lengths are bounded before anything is allocated. `docs/formats.md` has the byte table.
 
-Whoever authenticates a frame (the seal of an exchange, the signature over a run of batches, the log's chain) hashes
-its header and the *digest* of its payload. So a payload is hashed once on each side, whoever asks for it.
+Whoever checks or authenticates a frame (its own checksum, the seal of an exchange, the signature over a run of
+batches, the log's chain) covers its header and the *digest* of its payload. So each side goes over a payload once,
+whoever asks for it. In frames of version 1 the checksum is over the payload itself; they are still read.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from shared.errors import PeerError
 from shared.identity import DeviceId, EdgeId
 
 MAGIC = b"RS"
-VERSION = 1
+VERSION = 2
+_CHECKSUM_OVER_PAYLOAD = 1  # the version before: its checksum needs a pass of its own
 HEADER = struct.Struct("<2sBBBBHII16sQQIIq")  # everything but the checksum
 CHECKSUM = struct.Struct("<I")
 HEADER_BYTES = HEADER.size + CHECKSUM.size
@@ -82,15 +84,16 @@ def payload_digest(payload: bytes | memoryview) -> bytes:
 
 
 def encode(frame: Frame) -> bytes:
-    return _header(frame) + frame.payload
+    return _header(frame, payload_digest(frame.payload)) + frame.payload
 
 
 def encode_parts(frame: Frame) -> Parts:
     """The same without copying the payload, for a frame that goes into an exchange."""
-    return Parts(_header(frame), frame.payload, payload_digest(frame.payload))
+    digest = payload_digest(frame.payload)
+    return Parts(_header(frame, digest), frame.payload, digest)
 
 
-def _header(frame: Frame) -> bytes:
+def _header(frame: Frame, digest: bytes) -> bytes:
     if len(frame.payload) > PAYLOAD_BYTES_MAX:
         raise PeerError(
             f"payload of {len(frame.payload)} bytes; at most {PAYLOAD_BYTES_MAX} fit a frame, make smaller batches",
@@ -100,14 +103,17 @@ def _header(frame: Frame) -> bytes:
         MAGIC, VERSION, frame.type, frame.codec, frame.flags, 0, frame.term, frame.incarnation, frame.source,
         frame.edge, frame.seq, frame.count, len(frame.payload), frame.frontier_us,
     )  # fmt: skip
-    return header + CHECKSUM.pack(crc32(frame.payload, crc32(header)))
+    return header + CHECKSUM.pack(crc32(digest, crc32(header)))
 
 
-def read_header(view: memoryview, offset: int) -> tuple[int, int, int, int, int, bytes, int, int, int, int, int]:
+def read_header(
+    view: memoryview, offset: int, digest: bytes | None = None
+) -> tuple[int, int, int, int, int, bytes, int, int, int, int, int]:
     """(type, codec, flags, term, incarnation, source, edge, seq, count, length, frontier) of the frame at offset.
 
-    Raises PeerError unless the whole frame is there, within bounds and undamaged. Nothing is copied: this is
-    what the gateway runs for every frame, the payload starts HEADER_BYTES further on.
+    Raises PeerError unless the whole frame is there, within bounds and undamaged; `digest` is its payload's, for
+    whoever has computed it. Nothing is copied: this is what the gateway runs for every frame, the payload starts
+    HEADER_BYTES further on.
     """
     start = offset + HEADER_BYTES
     left = len(view) - start
@@ -118,14 +124,19 @@ def read_header(view: memoryview, offset: int) -> tuple[int, int, int, int, int,
     )
     if magic != MAGIC:
         raise PeerError("no frame starts here", code="frame-magic")
-    if version != VERSION:
+    if version not in (VERSION, _CHECKSUM_OVER_PAYLOAD):
         raise PeerError(f"frame version {version}; this side reads {VERSION}, upgrade it", code="frame-version")
     if length > PAYLOAD_BYTES_MAX or count > COUNT_MAX or seq > SEQ_MAX or reserved:
         raise PeerError("a length or number in the frame header is out of bounds", code="frame-bounds")
     if left < length:
         raise PeerError(f"payload ends {length - left} bytes early", code="frame-truncated")
-    checksum = crc32(view[offset : offset + _CHECKED])
-    if crc32(view[start : start + length], checksum) != CHECKSUM.unpack_from(view, offset + _CHECKED)[0]:
+    covered: bytes | memoryview
+    if version == _CHECKSUM_OVER_PAYLOAD:
+        covered = view[start : start + length]
+    else:
+        covered = payload_digest(view[start : start + length]) if digest is None else digest
+    checksum = crc32(covered, crc32(view[offset : offset + _CHECKED]))
+    if checksum != CHECKSUM.unpack_from(view, offset + _CHECKED)[0]:
         raise PeerError("checksum does not match", code="frame-checksum")
     return kind, codec, flags, term, incarnation, source, edge, seq, count, length, frontier
 

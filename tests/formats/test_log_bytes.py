@@ -6,12 +6,16 @@ import base64
 import json
 from pathlib import Path
 
+import pytest
+
+from cloud_backend.log.format import VERSION
 from cloud_backend.log.log import Log
 from cloud_backend.log.verify import verify
+from shared.wire.frame import decode_one
 from tests.cloud_backend.log.builders import OTHER, PHONE, data, declare, tombstone
 from tests.cloud_backend.log.crash_images import RecordingDisk
 
-FROZEN = Path(__file__).parent / "log_v1.json"
+FROZEN = {version: Path(__file__).parent / f"log_v{version}.json" for version in (1, 2)}
 WRITTEN = [
     [declare(PHONE, b'{"edge":"gps"}'), data(PHONE, 0, 10, b"columns", at_us=1_700_000_000_000_000)],
     [tombstone(PHONE, 10, 15), data(OTHER, 0, 3, b"")],
@@ -31,12 +35,21 @@ def written() -> dict[str, str]:
 
 
 def test_this_version_writes_the_bytes_it_always_wrote():
-    assert written() == json.loads(FROZEN.read_text())
+    assert written() == json.loads(FROZEN[VERSION].read_text())
 
 
-def test_a_log_of_version_1_is_read_whole():
-    disk = RecordingDisk({name: base64.b64decode(text) for name, text in json.loads(FROZEN.read_text()).items()})
+@pytest.mark.parametrize("version", FROZEN)
+def test_a_log_of_every_version_is_read_whole_and_goes_on(version):
+    content = {name: base64.b64decode(text) for name, text in json.loads(FROZEN[version].read_text()).items()}
+    disk = RecordingDisk(content)
     log = Log.open(disk)
-    assert [record for _, record in log.read(0, log.end)] == [record for group in WRITTEN for record in group]
+    read = [record for _, record in log.read(0, log.end)]
+    assert [(record.received_us, decode_one(record.frame)[0]) for record in read] == [
+        (record.received_us, decode_one(record.frame)[0]) for group in WRITTEN for record in group
+    ]
+    assert all(record.frame[2] == version for record in read)
     assert (log.high_water(PHONE), log.high_water(OTHER)) == (40, 4)
     assert verify(disk).ledgered == 5
+    log.append([data(PHONE, 40, 50, b"of today")])
+    log.close()
+    assert verify(disk).delivered == 10 + 25 + 4 + 10

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import errno
+import threading
 
 import pytest
 
+from cloud_backend.gateway import appender
 from cloud_backend.gateway.gateway import QUIET_TICKS
 from cloud_backend.log.log import Log
 from cloud_backend.log.reader import Reader
@@ -142,7 +144,29 @@ def test_whoever_does_not_speak_our_media_type_gets_a_problem(service):
     assert service.client.get("/v1/exchange").status_code == 405
 
 
-def test_a_full_disk_is_507_with_nothing_acknowledged_and_heals(service, monkeypatch):
+IN_THE_LOOP, IN_A_THREAD = 3600.0, 0.0  # how quick a disk must be for its small groups to be committed in the loop
+
+
+def test_small_groups_are_committed_in_the_loop_as_long_as_the_disk_is_quick(service, monkeypatch):
+    phone = service.phone()
+    asked: list[str] = []
+    commit = Log.commit
+    monkeypatch.setattr(
+        Log, "commit", lambda log, group: (asked.append(threading.current_thread().name), commit(log, group))
+    )
+    for quick_s in (IN_THE_LOOP, IN_THE_LOOP, IN_A_THREAD, IN_A_THREAD, IN_THE_LOOP, IN_THE_LOOP):
+        monkeypatch.setattr(appender, "QUICK_S", quick_s)
+        phone.send(10)
+    in_thread = [name.startswith("log") for name in asked]
+    assert in_thread[1:] == [False, False, True, True, False]  # it is the last group that tells
+    monkeypatch.setattr(appender, "SMALL_GROUP_BYTES", 10)
+    phone.send(10)
+    assert asked[-1].startswith("log")
+
+
+@pytest.mark.parametrize("quick_s", [IN_THE_LOOP, IN_A_THREAD])
+def test_a_full_disk_is_507_with_nothing_acknowledged_and_heals(service, monkeypatch, quick_s):
+    monkeypatch.setattr(appender, "QUICK_S", quick_s)
     phone = service.phone()
     phone.send(10)
     before = service.log_bytes()
@@ -160,7 +184,9 @@ def test_a_full_disk_is_507_with_nothing_acknowledged_and_heals(service, monkeyp
     assert phone.send(10) == 20
 
 
-def test_after_a_failed_sync_nothing_more_is_acknowledged_and_the_process_is_told_to_stop(start, monkeypatch):
+@pytest.mark.parametrize("quick_s", [IN_THE_LOOP, IN_A_THREAD])
+def test_after_a_failed_sync_nothing_more_is_acknowledged_and_the_process_is_told_to_stop(start, monkeypatch, quick_s):
+    monkeypatch.setattr(appender, "QUICK_S", quick_s)
     service = start()
     phone = service.phone()
     phone.send(10)

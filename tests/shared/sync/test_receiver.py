@@ -6,6 +6,7 @@ import pytest
 
 from shared.identity import DeviceId, EdgeKey, edge_id
 from shared.stream.schema import Schema
+from shared.sync import receiver
 from shared.sync.exchange import PreviewReceived, ResultsAcknowledged, StatusReceived
 from shared.sync.receiver import Arrival, ExchangeApplied, Reply
 from shared.sync.session import DeviceSession
@@ -222,3 +223,38 @@ def test_errors_never_repeat_what_was_sent(phone: Phone) -> None:
     secret = "s3cret-s3cret"
     reply = phone.say(Declare(phone.node.device, 1, EDGE, secret, SCHEMA).frame())
     assert secret not in Refusal.of(reply[0]).text
+
+
+ODDITIES: dict[str, dict[str, object]] = {
+    "plain": {},
+    "too many rows": {"rows": 99},
+    "another schema": {"schema_id": 1},
+    "another incarnation": {"incarnation": 2},
+    "another edge": {"edge": edge_id("sleep")},
+    "another device": {"device": DeviceId(bytes(16))},
+}
+
+
+@pytest.mark.parametrize("oddity", ODDITIES)
+@pytest.mark.parametrize("lo", [0, 2, 3, 4, 5])
+def test_the_short_way_of_a_lone_batch_decides_as_the_long_one(
+    oddity: str, lo: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def outcome(*, short: bool) -> tuple[object, ...]:
+        if not short:
+            monkeypatch.setattr(receiver, "next_batch", lambda *_: None)
+        phone = Phone(pair())
+        phone.say(phone.declare(), phone.data(0, 4))
+        heard = phone.say(phone.data(lo, lo + 3, **ODDITIES[oddity]))
+        kept = [(bytes(record.frame), *record[1:]) for record in phone.gateway.log]
+        marks = {number: edge.mark for number, edge in phone.gateway.receiver._devices[phone.node.device, 1].items()}
+        applied = [event[4:] for event in phone.gateway.events if isinstance(event, ExchangeApplied)]
+        return [(frame.type, frame.edge, frame.seq, frame.payload) for frame in heard], kept, marks, applied
+
+    assert outcome(short=True) == outcome(short=False)
+
+
+def test_the_short_way_is_the_usual_one(phone: Phone, monkeypatch: pytest.MonkeyPatch) -> None:
+    phone.say(phone.declare(), phone.data(0, 4))
+    monkeypatch.setattr(receiver, "Exchange", None)
+    assert receipts(phone.say(phone.data(4, 9))) == [9]

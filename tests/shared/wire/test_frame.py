@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from zlib import crc32
 
 import pytest
 from hypothesis import given
@@ -9,6 +11,8 @@ from hypothesis import strategies as st
 from shared.errors import PeerError
 from shared.identity import DeviceId, EdgeId
 from shared.wire.frame import (
+    CHECKSUM,
+    HEADER,
     HEADER_BYTES,
     PAYLOAD_BYTES_MAX,
     Frame,
@@ -41,8 +45,21 @@ def test_frames_come_back_as_they_were_sent(sent: list[Frame]) -> None:
     assert list(decode_all(b"".join(encode(frame) for frame in sent))) == sent
 
 
-def test_every_single_bit_flip_of_a_frame_is_refused() -> None:
-    whole = encode(Frame(FrameType.DATA, DEVICE, b"payload of a batch", incarnation=3, seq=7, count=2))
+def of_version_1(frame: Frame) -> bytes:
+    """As builds before version 2 wrote it: the checksum is over the payload, not over its digest."""
+    header = bytearray(encode(frame)[: HEADER.size])
+    header[2] = 1
+    return bytes(header) + CHECKSUM.pack(crc32(frame.payload, crc32(header))) + frame.payload
+
+
+@given(frames)
+def test_frames_of_version_1_are_still_read(frame: Frame) -> None:
+    assert decode_one(of_version_1(frame)) == (frame, HEADER_BYTES + len(frame.payload))
+
+
+@pytest.mark.parametrize("written", [encode, of_version_1])
+def test_every_single_bit_flip_of_a_frame_is_refused(written: Callable[[Frame], bytes]) -> None:
+    whole = written(Frame(FrameType.DATA, DEVICE, b"payload of a batch", incarnation=3, seq=7, count=2))
     for bit in range(len(whole) * 8):
         damaged = bytearray(whole)
         damaged[bit // 8] ^= 1 << bit % 8
