@@ -14,7 +14,7 @@ import numpy as np
 
 from resurge.examples.trips.fixes import SECOND, metres_between
 from resurge.examples.trips.impact import MOVING
-from resurge.examples.trips.rides import SLOW, Kinds, measures, vehicle
+from resurge.examples.trips.rides import SLOW, Kinds, likeliest, measures, scores
 
 LEG_S_MIN = 90.0
 STAY_S = 120.0
@@ -32,24 +32,28 @@ def tidied(
 ) -> list[str]:
     """A mode for each row of a trip. A pure function of its rows."""
     seconds = np.diff(time, prepend=time[:1]) / SECOND
-    found: list[str] = []
+    rides: list[tuple[dict[str, float], bool]] = []
+    lengths: list[int] = []
+    before = "walk"
     for start, end in _parts(seconds, lat, lon):
         walks = smoothed(
             ["walk" if mode == "walk" else "ride" for mode in modes[start:end]], seconds[start:end].tolist()
         )
-        for _, rows, _ in legs_of(walks, [0.0] * len(walks)):
-            at, to = len(found), len(found) + rows
+        for kind, rows, _ in legs_of(walks, [0.0] * len(walks)):
+            at = sum(lengths)
             votes = dict.fromkeys(MOVING, 0.0)
-            for mode, lasted in zip(modes[at:to], seconds[at:to].tolist(), strict=True):
-                votes[mode] += lasted
-            first = max(start, at - 1)
-            found += [vehicle(measures(time[first:to], lat[first:to], lon[first:to]), votes, kinds)] * rows
-    return found
+            for mode, lasted in zip(modes[at : at + rows], seconds[at : at + rows].tolist(), strict=True):
+                votes[mode] += max(lasted, 0.001)  # a leg's only row has its word, too
+            here = slice(max(start, at - 1), at + rows)
+            rides.append((scores(measures(time[here], lat[here], lon[here]), votes, kinds), kind == before == "ride"))
+            lengths.append(rows)
+            before = kind
+    return [mode for mode, rows in zip(likeliest(rides), lengths, strict=True) for _ in range(rows)]
 
 
 def _parts(seconds: np.ndarray, lat: np.ndarray, lon: np.ndarray) -> list[tuple[int, int]]:
-    """Rows between stays of STAY_S: who was at one place as long may have got off, so each part is judged by itself.
-    As long without a fix and far from the last is a tunnel."""
+    """Rows between halts of STAY_S, where one may have got off; as long without a fix and far from the last is a
+    tunnel."""
     cuts = [0]
     for place in np.flatnonzero(seconds >= STAY_S).tolist():
         if metres_between(lat[place - 1], lon[place - 1], lat[place], lon[place]) < SLOW * seconds[place]:

@@ -21,14 +21,16 @@ from resurge.examples.trips import model
 from resurge.examples.trips.fixes import EARTH_M, SECOND
 from resurge.examples.trips.impact import MOVING
 
-MEASURES = ("typical", "top", "stops", "halted", "stop", "turns", "pull")
+MEASURES = ("typical", "top", "stops", "halted", "stop", "turns", "pull", "bends", "swings")
 STEP_S = 10.0
 SLOW = 1.5  # m/s: halted
 STEADY_M = 60.0  # in two steps: a direction worth the name
+COARSE, COARSE_MIN = 6, 5  # steps in a minute, and minutes that show anything
 FINE_S = 12.0  # between fixes while moving, to see halts and turns
 FLOOR = math.log(0.01)
 VOTES = 0.5
 VOTE_MIN = 0.05
+CHANGED = math.log(0.03)  # another vehicle after a halt, without a step on foot
 
 Kinds = Sequence[tuple[str, float, Sequence[tuple[float, float]]]]  # mode, share of it, (mean, deviation) per measure
 
@@ -48,9 +50,8 @@ def measures(time: np.ndarray, lat: np.ndarray, lon: np.ndarray) -> tuple[float,
     if np.count_nonzero(moving) < 2:
         return unknown
     typical, top = float(np.median(speed[moving])), float(np.quantile(speed, 0.95))
-    coarse = _period_s(seconds, east, north) > FINE_S
-    if coarse:
-        return (math.log(typical), math.log(top), *unknown[2:])
+    if _period_s(seconds, east, north) > FINE_S:
+        return (math.log(typical), math.log(top), *unknown[4:], *_coarse(x, y))
     inside = np.flatnonzero(moving)
     stretch = moving[inside[0] : inside[-1] + 1]
     stops = int(np.count_nonzero(stretch[:-1] & ~stretch[1:]))
@@ -62,9 +63,21 @@ def measures(time: np.ndarray, lat: np.ndarray, lon: np.ndarray) -> tuple[float,
         math.log(0.1 + stops / km),
         math.log(0.03 + halted_s / (len(stretch) * STEP_S)),
         math.log(halted_s / stops) if stops else math.nan,
-        math.log(0.05 + _turned(x, y) / km),
+        math.log(0.05 + _turned(x[::2], y[::2], STEADY_M) / km),
         math.log(0.05 + float(np.quantile(np.abs(np.diff(speed)), 0.9)) / STEP_S),
+        *unknown[-2:],
     )
+
+
+def _coarse(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """How a ride bends and how its speed swings from minute to minute, where fixes are too far apart to show more."""
+    x, y = x[::COARSE], y[::COARSE]
+    way = np.hypot(np.diff(x), np.diff(y))
+    if len(way) < COARSE_MIN or not way.any():
+        return math.nan, math.nan
+    km = float(np.add.reduce(way)) / 1000.0
+    swing = float(np.add.reduce(np.abs(np.diff(way)))) / float(np.add.reduce(way))
+    return math.log(0.05 + _turned(x, y, COARSE * STEADY_M / 2) / km), math.log(0.05 + swing)
 
 
 def _period_s(seconds: np.ndarray, east: np.ndarray, north: np.ndarray) -> float:
@@ -74,10 +87,10 @@ def _period_s(seconds: np.ndarray, east: np.ndarray, north: np.ndarray) -> float
     return float(np.median(took[swift])) if swift.any() else math.inf
 
 
-def _turned(x: np.ndarray, y: np.ndarray) -> float:
-    """Radians turned, by directions over two steps each; a direction while nearly halted is none."""
-    dx, dy = x[2::2] - x[:-2:2], y[2::2] - y[:-2:2]
-    going = np.hypot(dx, dy) >= STEADY_M
+def _turned(x: np.ndarray, y: np.ndarray, steady_m: float) -> float:
+    """Radians turned from step to step; the direction of one that got nowhere is none."""
+    dx, dy = np.diff(x), np.diff(y)
+    going = np.hypot(dx, dy) >= steady_m
     heading = np.arctan2(dy[going], dx[going])
     turns = np.abs((np.diff(heading) + np.pi) % (2 * np.pi) - np.pi)
     return float(np.add.reduce(turns))
@@ -101,11 +114,27 @@ def _log_sum(scores: Sequence[float]) -> float:
     return most + math.log(math.fsum(math.exp(score - most) for score in scores))
 
 
-def vehicle(found: Sequence[float], votes: Mapping[str, float], kinds: Kinds | None = None) -> str:
-    """The mode of a ride: its measures, and for how long each mode was told by the fixes."""
+def scores(found: Sequence[float], votes: Mapping[str, float], kinds: Kinds | None = None) -> dict[str, float]:
+    """How likely each mode is for a ride: its measures, and for how long each mode was told by the fixes."""
     whole = sum(votes.values()) or 1.0
-    scores = {
+    return {
         mode: score + VOTES * math.log(VOTE_MIN + votes.get(mode, 0.0) / whole)
         for mode, score in likelihoods(found, model.KINDS if kinds is None else kinds).items()
     }
-    return max(sorted(scores), key=scores.__getitem__)
+
+
+def likeliest(rides: Sequence[tuple[Mapping[str, float], bool]]) -> list[str]:
+    """The modes of the rides of a trip, given the scores of each and whether it goes on where the last one halted:
+    then it is hardly ever in another vehicle. The likeliest way through all of them (Viterbi)."""
+    best: dict[str, tuple[float, list[str]]] = {mode: (0.0, []) for mode in MOVING}
+    for ride, goes_on in rides:
+        top = max(best.values(), key=lambda way: way[0])
+        if not goes_on:
+            best = {mode: (top[0] + score, [*top[1], mode]) for mode, score in ride.items()}
+            continue
+        best = {
+            mode: (way[0] + score, [*way[1], mode])
+            for mode, score in ride.items()
+            for way in [max(best[mode], (top[0] + CHANGED, top[1]), key=lambda way: way[0])]
+        }
+    return max(best.values(), key=lambda way: way[0])[1]

@@ -82,6 +82,7 @@ class Kind:
     stop_s: tuple[float, float] = (0.0, 0.0)
     turn_m: float = 0.0  # between corners; 0: none
     radius_m: float = 100.0  # of the narrowest curve between corners
+    sway: float = 0.15  # of the cruising speed, with traffic and the driver's mood
 
 
 KINDS = {
@@ -102,10 +103,19 @@ KINDS = {
     "car on a country road": Kind(
         "car", 0.2, (20.0, 3.0, 14.0), 1.5, halt_m=3_000, halt_s=(5, 60), turn_m=4_000, radius_m=300
     ),
-    "car on a motorway": Kind("car", 0.2, (29.0, 4.0, 20.0), 1.2, halt_m=15_000, halt_s=(5, 60), radius_m=900),
-    "metro": Kind("train", 0.35, (18.0, 2.5, 12.0), 1.0, stop_m=1_400, stop_s=(22, 50), radius_m=450),
-    "regional train": Kind("train", 0.35, (29.0, 5.0, 18.0), 0.6, stop_m=6_000, stop_s=(40, 120), radius_m=900),
-    "fast train": Kind("train", 0.3, (45.0, 12.0, 28.0), 0.4, stop_m=40_000, stop_s=(90, 280), radius_m=2_500),
+    "car on a motorway": Kind(
+        "car", 0.2, (29.0, 4.0, 20.0), 1.2, halt_m=15_000, halt_s=(5, 60), radius_m=900, sway=0.1
+    ),
+    "metro": Kind("train", 0.3, (18.0, 2.5, 12.0), 1.0, stop_m=1_400, stop_s=(22, 50), radius_m=450, sway=0.05),
+    "regional train": Kind(
+        "train", 0.3, (27.0, 5.0, 16.0), 0.6, stop_m=6_000, stop_s=(40, 120), radius_m=900, sway=0.05
+    ),
+    "slow express": Kind(
+        "train", 0.2, (27.0, 5.0, 16.0), 0.4, stop_m=40_000, stop_s=(90, 280), radius_m=1_200, sway=0.05
+    ),
+    "fast train": Kind(
+        "train", 0.2, (48.0, 10.0, 32.0), 0.4, stop_m=40_000, stop_s=(90, 280), radius_m=2_500, sway=0.05
+    ),
 }  # fmt: skip
 CURVE_M = 400.0  # as long a curve stays the same
 EVENNESS = 6.0  # of stops' distances: the shape of a gamma distribution
@@ -125,7 +135,7 @@ def _speeds(draw: np.random.Generator, kind: Kind, seconds: int) -> np.ndarray:
             speeds.append(0.0)
             continue
         if draw.random() < 0.05:
-            target = max(0.3 * cruise, draw.normal(cruise, 0.15 * cruise))
+            target = max(0.3 * cruise, draw.normal(cruise, kind.sway * cruise))
         ahead = min(halt_at, stop_at) - metres
         braking = ahead < speed * speed / (2 * kind.pull)
         speed = max(0.0, speed - kind.pull) if braking else min(target, speed + kind.pull * draw.uniform(0.5, 1.2))

@@ -10,7 +10,7 @@ import pytest
 from resurge.examples.trips import model
 from resurge.examples.trips.legs import legs_of, smoothed, tidied
 from resurge.examples.trips.modes import MODES, SECOND, Believer, Lookback, TransportMode
-from resurge.examples.trips.rides import measures, vehicle
+from resurge.examples.trips.rides import likeliest, measures, scores
 from resurge.examples.trips.scoring import confusion, share_right, told
 from resurge.examples.trips.training import (
     CHANGE,
@@ -166,14 +166,24 @@ def test_a_whole_ride_shows_its_vehicle(name):
     """Without a word from the fixes, and with journeys that nobody trained on."""
     mode = KINDS[name].mode
     rides = [measured(made_up(mode, 8_000 + seed, every_s=5, name=name)) for seed in range(8)]
-    assert sum(vehicle(ride, {}) == mode for ride in rides) >= 6
+    assert sum(likeliest([(scores(ride, {}), False)]) == [mode] for ride in rides) >= 5
+
+
+def test_a_vehicle_goes_on_after_a_halt_and_may_change_after_a_walk():
+    train, doubtful = {"train": 0.0, "car": -4.0}, {"train": -1.0, "car": 0.0}
+    others = dict.fromkeys(("walk", "bike", "bus"), -9.0)
+    train, doubtful = train | others, doubtful | others
+    assert likeliest([(train, False), (doubtful, True), (train, True)]) == ["train"] * 3
+    assert likeliest([(train, False), (doubtful, False), (train, False)]) == ["train", "car", "train"]
+    assert likeliest([]) == []
 
 
 def test_what_fixes_are_too_far_apart_to_show_is_left_out():
     time, lat, lon = straight(20.0, 1800)
-    typical, top, *others = measures(time[::6], lat[::6], lon[::6])
+    typical, top, *others, bends, swings = measures(time[::6], lat[::6], lon[::6])
     assert (math.exp(typical), math.exp(top)) == pytest.approx((20.0, 20.0), rel=0.01)
     assert all(math.isnan(value) for value in others)
+    assert (bends, swings) == pytest.approx((math.log(0.05), math.log(0.05)), abs=0.01), "straight, and steady"
     assert all(math.isnan(value) for value in measures(time[:2], lat[:2], lon[:2]))
 
 
