@@ -44,6 +44,7 @@ class ResurgeApp(App):
     """`home` is the node's directory; `around` is what the platform can do for us."""
 
     title = "Resurge"
+    icon = str(Path(__file__).with_name("icon.png"))  # of a desktop's window; an APK has its own
     starting_s = 10.0  # how long a service may take until it answers; a phone unpacks it at the first start
 
     def __init__(self, home: Path, around: platforms.Platform) -> None:

@@ -107,22 +107,31 @@ def packaging_arguments(command: list[str]) -> list[str]:
         if part in pairs:
             next(rest)
             continue
-        kept.append(part)
+        kept.append("--resource" if part == "--add-resource" else part)  # the toolchain passes it on by this name
     return kept
 
 
 def main(folder: Path) -> None:
     said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        app, command = buildozer_commands(folder)
-        dist = make_distribution(folder, api=36)
-        os.chdir(dist)
-        os.environ["ANDROID_API"] = "36"
-        build = load("build", dist / "build.py")
-        # Compiling takes most of the time and shows nothing here: other stages run the code, under -OO too.
-        build.parse_args_and_make_package([*packaging_arguments(command), "--no-byte-compile-python"])
-        load("hook", ROOT / "packaging" / "android" / "hook.py").after_apk_build(None)
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            app, dist, command = build_steps(folder)
+    except BaseException:  # argparse ends the process, and its reason is among what was said
+        print(said.getvalue(), file=sys.stderr)
+        raise
     print(json.dumps({"app": str(app), "dist": str(dist), "command": command}))
+
+
+def build_steps(folder: Path) -> tuple[Path, Path, list[str]]:
+    app, command = buildozer_commands(folder)
+    dist = make_distribution(folder, api=36)
+    os.chdir(dist)
+    os.environ["ANDROID_API"] = "36"
+    build = load("build", dist / "build.py")
+    # Compiling takes most of the time and shows nothing here: other stages run the code, under -OO too.
+    build.parse_args_and_make_package([*packaging_arguments(command), "--no-byte-compile-python"])
+    load("hook", ROOT / "packaging" / "android" / "hook.py").after_apk_build(None)
+    return app, dist, command
 
 
 if __name__ == "__main__":

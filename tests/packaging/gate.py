@@ -69,12 +69,12 @@ def wheels() -> str:
 def rendered_manifest() -> str:
     with tempfile.TemporaryDirectory() as folder:
         built = manifest.build(Path(folder))
-        _fail_with(manifest.check(built.manifest.read_text()))
+        _fail_with(manifest.check(built.manifest.read_text()) + manifest.drawn(built))
         files = sorted(path.relative_to(built.app).as_posix() for path in built.app.rglob("*") if path.is_file())
         strangers = [name for name in files if name.split("/")[0] not in (
             "main.py", "service.py", "mobile_app", "shared", "LICENSE", "sitecustomize.py")]  # fmt: skip
         _fail_with([f"{name} would be in the APK" for name in strangers])
-        said = f"{len(files)} files go into the APK; the manifest keeps every rule"
+        said = f"{len(files)} files and our own icons go into the APK; the manifest keeps every rule"
         if why := _compiler():
             return f"{said}; not compiled: {why}"
         if refused := manifest.compile_manifest(built, Path(folder) / "compiled"):

@@ -88,6 +88,21 @@ def check(manifest: str) -> list[str]:
     return wrong
 
 
+def drawn(built: Built) -> list[str]:
+    """What of our own pictures did not get into the APK's resources; empty when nothing is missing."""
+    wanted = {"drawable/notice.xml": None, "mipmap/icon.png": "icon", "mipmap/icon_foreground.png": "foreground",
+              "mipmap/icon_background.png": "background", "drawable/presplash.jpg": "presplash"}  # fmt: skip
+    wrong = []
+    for name, art in wanted.items():
+        path = built.resources / name
+        ours = (
+            ROOT / "packaging" / "android" / ("res" if art is None else "art") / (name if art is None else f"{art}.png")
+        )
+        if not path.is_file() or path.read_bytes() != ours.read_bytes():
+            wrong.append(f"res/{name} is not {ours.name}")
+    return wrong
+
+
 def compiler() -> str | None:
     """Why the manifest cannot be compiled here; None when it can."""
     if shutil.which("aapt2") is None:

@@ -33,7 +33,9 @@ NEEDED_PERMISSIONS = {
     "RECEIVE_BOOT_COMPLETED", "REQUEST_IGNORE_BATTERY_OPTIMIZATIONS",
 }  # fmt: skip
 FOREGROUND_TYPES = {"location", "health"}
-PATHS = ("p4a.hook", "p4a.local_recipes", "android.add_src", "android.manifest.intent_filters")
+ART = {"icon.filename": (512, 512), "icon.adaptive_foreground.filename": (432, 432),
+       "icon.adaptive_background.filename": (432, 432), "presplash.filename": (720, 1280)}  # fmt: skip
+PATHS = ("p4a.hook", "p4a.local_recipes", "android.add_src", "android.add_resources", "android.manifest.intent_filters")
 
 
 def load(path: Path = SPEC) -> Any:
@@ -47,6 +49,22 @@ def load(path: Path = SPEC) -> Any:
     finally:
         os.environ.update(hidden)
     return parser
+
+
+def _art(app: dict[str, str]) -> list[str]:
+    """Without these the APK has Kivy's icon; an adaptive part of another size is cut in the wrong places."""
+    from PIL import Image
+
+    wrong = []
+    for key, size in ART.items():
+        path = ROOT / app.get(key, "?")
+        if not path.is_file():
+            wrong.append(f"{key} names {app.get(key)!r}, which is not there")
+            continue
+        with Image.open(path) as picture:
+            if picture.size != size:
+                wrong.append(f"{path.name} is {picture.size}, it must be {size}")
+    return wrong
 
 
 def known_keys() -> set[str]:
@@ -75,6 +93,7 @@ def check(path: Path = SPEC) -> list[str]:
     for key in PATHS:
         if not (ROOT / app.get(key, "?")).exists():
             wrong.append(f"{key} names {app.get(key)!r}, which is not there")
+    wrong += _art(app)
     permissions = set(parser.getlist("app", "android.permissions", []))
     wrong += [f"permission {name} is missing" for name in sorted(NEEDED_PERMISSIONS - permissions)]
     wrong += [f"permission {name} is asked for in vain" for name in sorted(permissions - NEEDED_PERMISSIONS)]

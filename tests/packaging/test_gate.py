@@ -30,6 +30,8 @@ def test_the_spec_keeps_every_rule():
         (", WAKE_LOCK", ", WAKE_LOCK, READ_CONTACTS", "permission READ_CONTACTS is asked for in vain"),
         ("p4a.commit = ", "p4a.commit = master #", "p4a.commit must be a full commit"),
         ("packaging/android/java", "packaging/java", "which is not there"),
+        ("art/foreground.png", "art/icon.png", "icon.png is (512, 512), it must be (432, 432)"),
+        ("presplash.filename", "presplash.nothing", "presplash.filename names None"),
     ],
 )
 def test_a_spec_that_breaks_a_rule_is_refused(tmp_path: Path, changed, to, said):
@@ -57,6 +59,7 @@ def test_python_for_android_resolves_the_requirements_with_our_recipes():
 
 def test_the_rendered_manifest_keeps_every_rule_and_compiles_where_a_compiler_is(built, tmp_path):
     assert manifest.check(built.manifest.read_text()) == []
+    assert manifest.drawn(built) == []
     if manifest.compiler() is None:
         assert manifest.compile_manifest(built, tmp_path) == ""
 

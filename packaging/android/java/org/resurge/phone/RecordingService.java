@@ -87,10 +87,16 @@ public class RecordingService extends PythonService {
         return builder.setContentTitle(title == null || title.isEmpty() ? "Resurge" : title)
                 .setContentText(text)
                 .setContentIntent(open)
-                .setSmallIcon(context.getApplicationInfo().icon)
+                .setSmallIcon(smallIcon(context))
                 .setOngoing(true)
                 .setOnlyAlertOnce(true)
                 .build();
+    }
+
+    /** The status bar takes only the shape of an icon; the launcher's would be a white square there. */
+    private static int smallIcon(Context context) {
+        int notice = context.getResources().getIdentifier("notice", "drawable", context.getPackageName());
+        return notice != 0 ? notice : context.getApplicationInfo().icon;
     }
 
     /** Android 15 ends services whose type has a time limit this way. Ours have none; if that changes, end in order. */
