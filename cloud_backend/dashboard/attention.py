@@ -40,7 +40,7 @@ def _losses(devices: Sequence[Device]) -> list[Issue]:
         first = min(each.full_in_s or 0.0 for each in soon)
         found.append(
             Issue("wrong", f"{_names(soon)} will overwrite readings in {duration(first)}",
-                  "The spool is nearly full. Get it back into contact, or lower its sampling rate.",
+                  "By then its spool is full. Get it back into contact, or lower its sampling rate.",
                   _link(soon, "waiting"))
         )  # fmt: skip
     given_up = [each for each in devices if each.phone.ledgered]

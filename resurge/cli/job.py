@@ -15,7 +15,6 @@ app = typer.Typer(
 )
 
 StoreOption = Annotated[Path, typer.Option("--store", help="the job's store", envvar="RESURGE_STORE")]
-
 DEFAULT_STORE = DEFAULT_HOME.parent / "spark"  # where `resurge up` and docs/operations.md put it
 
 
