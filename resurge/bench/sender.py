@@ -1,8 +1,9 @@
 """`resurge bench sender`: what the protocol costs a phone beyond posting the bytes at all.
 
-The device's real path, spool to receipt: compose an exchange from the spool, seal it, post it with `requests`, check
-and apply the answer, trim. Against it a bare `requests` POST of an exchange of the same size to the same gateway. CPU
-time of the calling thread only: waiting for the network is not the phone's work.
+The device's real path, spool to receipt: compose an exchange from the spool, seal it, post it over the connections of
+its `requests` session (`mobile_app/links/gateway.py`), check and apply the answer, trim. Against it a bare `requests`
+POST of an exchange of the same size to the same gateway, as a program would write it: `Session.post`. CPU time of the
+calling thread only: waiting for the network is not the phone's work.
 """
 
 from __future__ import annotations

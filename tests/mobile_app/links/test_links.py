@@ -101,9 +101,18 @@ def test_a_refusal_is_an_answer_and_a_login_page_is_none(gateway):
     link.close()
 
 
-def test_a_gateway_that_is_not_there_is_a_reason_not_a_traceback():
-    link = GatewayLink("http://127.0.0.1:1")
-    with pytest.raises(LinkDown, match="cannot be reached"):
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://127.0.0.1:1", "cannot be reached"),
+        ("http://name.invalid", "cannot be reached"),
+        ("http://", "address is none"),
+        ("ftp://127.0.0.1", "address is none"),
+    ],
+)
+def test_a_gateway_that_is_not_there_is_a_reason_not_a_traceback(url, reason):
+    link = GatewayLink(url)
+    with pytest.raises(LinkDown, match=reason):
         link.exchange(b"abc")
     link.close()
 
