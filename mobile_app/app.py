@@ -58,6 +58,7 @@ class ResurgeApp(App):
         self.shell: Shell | None = None
         self._paused = False
         self._starts_until = 0.0
+        self._link = ""
 
     # --- life ----------------------------------------------------------------------------------------------------
 
@@ -108,6 +109,7 @@ class ResurgeApp(App):
         self.preferences.save(self.home)
         self.restyle()
         self.around.ask_permissions()
+        self._follow_link()
 
     def restyle(self) -> None:
         """Build everything anew in the look that is in force now."""
@@ -144,8 +146,14 @@ class ResurgeApp(App):
         self._take_link(self.around.pairing_link())
 
     def _take_link(self, link: str) -> None:
-        """A pairing link that opened the app, from the phone's own camera."""
-        if link and self.shell is not None:
+        """A pairing link that opened the app, from the phone's own camera. It waits for the service, and for a new
+        person to have read the first screens."""
+        self._link = link or self._link
+        self._follow_link()
+
+    def _follow_link(self) -> None:
+        if self._link and self.shell is not None and self.view is not None and self.gone is None:
+            link, self._link = self._link, ""
             self.shell.go("setup")
             self.do("pair", self.shell.current.confirm_pairing, link=link)
 
@@ -198,6 +206,7 @@ class ResurgeApp(App):
         self.view, self.gone, self._starts_until = view, None, 0.0
         if self.shell is not None:
             self.shell.current.take(view)
+        self._follow_link()
 
     # --- what screens ask of us -------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ SHARED = "shared"
 MIMES = ("text/csv", "application/gpx+xml", "application/zip")
 ALL_SENSORS = ("gps", "steps")
 INSETS_API = 30
+LAUNCHED_FROM_HISTORY = 0x00100000  # Intent.FLAG_ACTIVITY_LAUNCHED_FROM_HISTORY
 
 
 def home() -> Path:
@@ -52,11 +53,18 @@ def start_service(_home: Path | None = None) -> None:
 
 
 def pairing_link() -> str:
-    """The resurge:// link that opened the app; empty when it was opened otherwise."""
+    """The resurge:// link that opened the app, once; empty when it was opened otherwise.
+
+    The intent that started the app stays its intent, so what was taken is taken out of it. An app opened from the list
+    of recent ones gets it again as it was: that link has been used, or the person left it.
+    """
     intent = context().getIntent()
-    data = None if intent is None else intent.getData()
+    data = None if intent is None or intent.getFlags() & LAUNCHED_FROM_HISTORY else intent.getData()
     link = "" if data is None else str(data.toString())
-    return link if link.startswith("resurge://") else ""
+    if not link.startswith("resurge://"):
+        return ""
+    intent.setData(None)
+    return link
 
 
 def on_pairing_link(then: Callable[[str], None]) -> None:

@@ -78,7 +78,8 @@ class Bench:
     def missing_permissions(self) -> list[dict[str, str]]:
         return self.denied
 
-    def on_pairing_link(self, then: Callable[[str], None]) -> None: ...
+    def on_pairing_link(self, then: Callable[[str], None]) -> None:
+        self.open_with = then  # a link while the app is open
 
     def share(self, path: Path, mime: str) -> str:
         self.shared.append(path)

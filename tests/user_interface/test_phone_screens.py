@@ -247,6 +247,32 @@ def test_a_link_from_the_phones_own_camera_opens_pairing(home):
         hand.until_text("Not paired; nothing was sent")
 
 
+def test_a_link_opens_pairing_in_an_app_that_is_open_already(home):
+    serving, bench = opened(home, world.empty(), full=False)
+    with serving as service, held(bench) as hand:
+        hand.until_text("No sensor may be recorded yet")
+        bench.open_with("resurge://gateway.example.org:8443/#code.key")
+        hand.until_text("Is this the number on the other screen?")
+        hand.app.on_pause()
+        hand.app.on_resume()  # from another app, without a new link
+        hand.settle(0.3)
+        assert [name for name, _ in service.told].count("pair") == 1
+
+
+def test_a_link_that_opened_the_app_waits_for_its_first_screens_and_for_the_service(tmp_path):
+    bench = bench_for(tmp_path)
+    bench.link = "resurge://gateway.example.org:8443/#code.key"
+    recorded = world.Recorded(world.empty(), full=False)
+    with held(bench) as hand:
+        hand.tap("Next")
+        hand.tap("Next")
+        hand.tap("Start")
+        hand.until_text("The recorder is not running")
+        with world.serving(tmp_path, recorded):
+            hand.until_text("Is this the number on the other screen?")
+    assert recorded.told == [("pair", {"link": "resurge://gateway.example.org:8443/#code.key"})]
+
+
 def test_consent_and_policies_are_told_to_the_service(home):
     serving, bench = opened(home, world.ride())
     with serving as service, held(bench) as hand:

@@ -355,7 +355,14 @@ def test_a_pairing_link_arrives_with_the_intent_that_opened_the_app(app):
     assert screen.pairing_link() == ""
     app.getIntent().setData(autoclass("android.net.Uri").parse("resurge://host:8750/#code"))
     assert screen.pairing_link() == "resurge://host:8750/#code"
+    assert screen.pairing_link() == "", "a link is good once, and the app asks whenever it comes back"
     app.getIntent().setData(autoclass("android.net.Uri").parse("https://elsewhere/"))
+    assert screen.pairing_link() == ""
+
+
+def test_a_link_that_an_app_from_the_recent_ones_is_opened_with_again_is_old(app):
+    app.getIntent().setData(autoclass("android.net.Uri").parse("resurge://host:8750/#code"))
+    app.getIntent().addFlags(screen.LAUNCHED_FROM_HISTORY)
     assert screen.pairing_link() == ""
 
 
