@@ -26,7 +26,10 @@ def list_examples(as_json: Json = False) -> None:
 Name = Annotated[str, typer.Argument(help="which one; `resurge example list` names them")]
 Recording = Annotated[
     Path | None,
-    typer.Option(help="People's recordings: GeoLife, GPX, Sensor Logger, phyphox (default: made-up people)."),
+    typer.Option(
+        help="A folder, or one file, of recordings: GeoLife, GPX, Sensor Logger, phyphox, zipped or not "
+        "(default: made-up people)."
+    ),
 ]
 People = Annotated[int, typer.Option(min=1, max=50, help="How many made-up people.")]
 Hours = Annotated[float, typer.Option(min=1, max=14, help="How long a made-up day is, from eight o'clock.")]

@@ -4,6 +4,7 @@
     GPX             NAME.gpx, or NAME/*.gpx         one person per file, or per folder of files
     Sensor Logger   NAME/Location.csv, Accelerometer.csv ...   one person per folder
     phyphox         NAME/Location.csv, Accelerometer.csv ...   the same; times count from 0
+    any of these    NAME.zip                        as the apps export them; one person per archive or folder in it
 
 All people are moved by whole weeks, so that they begin in the week of the newest recording: times of day and days of
 the week stay what they were, and people of different years can meet. A recording without a date begins at noon of
@@ -12,7 +13,8 @@ that week's Monday.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +22,7 @@ import numpy as np
 
 from mobile_app.sensors.formats import load
 from mobile_app.sensors.synthetic import Synthetic
+from resurge.examples.trips.archives import unpack
 from shared.errors import UsageError
 from shared.stream.sources import SENSORS
 
@@ -29,6 +32,7 @@ WEEK = 7 * DAY
 MONDAY = 4 * DAY  # 1970-01-05
 DATED = 365 * DAY  # what lies before that has no date
 UNDATED_WEEK = MONDAY + 2817 * WEEK  # from 2024-01-01, when nobody's recording has a date
+RAW, HEADER_BYTES = "rawdata", 4096
 FILES = {"location": "gps", "gps": "gps", "accelerometer": "accelerometer", "accelerometeruncalibrated": ""}
 ACCELEROMETER_US = 100_000  # as often as the program reads it; a recording at 50 Hz is thinned to that
 
@@ -56,36 +60,59 @@ class Person:
         )
 
 
-def read_people(directory: Path) -> list[Person]:
-    """Everyone below a directory, by name, in one week."""
-    if not directory.is_dir():
-        raise UsageError(f"no directory {str(directory)!r} with recordings", code="example-recording")
+def read_people(recordings: Path) -> list[Person]:
+    """Everyone below a directory, or in a single file, by name, in one week."""
+    if not recordings.exists():
+        raise UsageError(f"no recordings at {str(recordings)!r}", code="example-recording")
     files: dict[str, dict[str, list[Path]]] = {}
-    for path in sorted(directory.rglob("*")):
-        owner, sensor = _owner(path, directory)
-        if sensor:
-            files.setdefault(owner, {}).setdefault(sensor, []).append(path)
-    people = [_person(name, by_sensor) for name, by_sensor in sorted(files.items()) if "gps" in by_sensor]
+    with tempfile.TemporaryDirectory(prefix="resurge-recordings-") as directory:
+        for root, path in _paths(recordings, Path(directory)):
+            owner, sensor = _owner(path, root)
+            if sensor:
+                files.setdefault(owner, {}).setdefault(sensor, []).append(path)
+        people = [_person(name, by_sensor) for name, by_sensor in sorted(files.items()) if "gps" in by_sensor]
     if not people:
         raise UsageError(
-            f"{str(directory)!r} holds no recording of anyone's places; expected GeoLife .plt, .gpx, or a folder with "
-            "Location.csv of Sensor Logger or phyphox",
+            f"{str(recordings)!r} holds no recording of anyone's places; expected GeoLife .plt, .gpx, or a folder or "
+            ".zip with Location.csv of Sensor Logger or phyphox",
             code="example-recording",
         )
     return in_one_week(people)
 
 
-def _owner(path: Path, directory: Path) -> tuple[str, str]:
+def _paths(recordings: Path, directory: Path) -> Iterator[tuple[Path, Path]]:
+    """Every file with the root that it lies below; archives are unpacked into the directory, each as a folder."""
+    root = recordings if recordings.is_dir() else recordings.parent
+    found = sorted(recordings.rglob("*")) if recordings.is_dir() else [recordings]
+    for number, path in enumerate(found):
+        if path.suffix.lower() != ".zip":
+            yield root, path
+            continue
+        unpacked = directory / str(number)
+        unpack(path, unpacked / path.stem)
+        for one in sorted(unpacked.rglob("*")):
+            yield unpacked, one
+
+
+def _owner(path: Path, root: Path) -> tuple[str, str]:
     """Whose recording of what a file is; ("", "") for anything else."""
     suffix = path.suffix.lower()
     if suffix == ".plt":
         holder = path.parent.parent if path.parent.name == "Trajectory" else path.parent
         return holder.name, "gps"
     if suffix == ".gpx":
-        return (path.stem if path.parent == directory else path.parent.name), "gps"
+        return (path.stem if path.parent == root else path.parent.name), "gps"
     if suffix == ".csv":
-        return path.parent.name, FILES.get(path.stem.lower().replace(" ", ""), "")
+        title = path.stem.lower().replace(" ", "")
+        return path.parent.name, _measured_by(path) if title == RAW else FILES.get(title, "")
     return "", ""
+
+
+def _measured_by(path: Path) -> str:
+    """Which sensor a phyphox experiment's "Raw Data.csv" is of: its header says."""
+    with path.open("rb") as file:
+        header = file.read(HEADER_BYTES).partition(b"\n")[0].decode(errors="replace").lower()
+    return "gps" if "latitude" in header else "accelerometer" if "acceleration x" in header else ""
 
 
 def _person(name: str, by_sensor: Mapping[str, list[Path]]) -> Person:
