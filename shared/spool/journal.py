@@ -31,7 +31,8 @@ INDEX_FILES = ("spool.index", "spool.index.copy")
 # How much is held back at most, of payloads and of records; less in a small spool, see below.
 HELD_PAYLOAD_BYTES = 1 << 16
 HELD_RECORD_BYTES = 1 << 14
-GATHERED_BYTES = 1 << 12  # of changes in one record: some thirty small batches
+GIVEN_UP_BYTES = 1 << 14  # room for a list of what was given up: more than five hundred tombstones
+GATHERED_BYTES = 1 << 14  # of changes in one record: more than a hundred small batches
 
 
 class Journal:
@@ -55,6 +56,8 @@ class Journal:
         self._record_bytes = 0
         self._record_limit = min(HELD_RECORD_BYTES, block.half_bytes // 8)
         self._gather_limit = min(GATHERED_BYTES, block.half_bytes // 16)
+        self._given_up: File | None = None  # once this life has made one
+        self._given_up_bytes = 0  # half of it
         self.failed: OSError | None = None
 
     def add(self, item: bytes) -> bool:
@@ -164,10 +167,28 @@ class Journal:
     def note_given_up(self, items: list[bytes]) -> None:
         """Make it durable that these were given up, without waiting for the payloads written meanwhile."""
         self.check()
+        copy = encode_given_up(self.generation, self._offset, items)
         try:
-            self._disk.replace(GIVEN_UP_FILE, encode_given_up(self.generation, self._offset, items))
+            if self._given_up is None or len(copy) > self._given_up_bytes:
+                self._make_given_up(copy)
+                return
+            for offset in (0, self._given_up_bytes):  # one after the other: one is always whole
+                self._given_up.write(offset, copy)
+                self._given_up.sync()
         except OSError as error:
             raise self._fail(error) from error
+
+    def _make_given_up(self, copy: bytes) -> None:
+        """A new file for these lists, with room to write the next ones in place: that costs no entry in a directory."""
+        self.close()
+        self._given_up_bytes = max(GIVEN_UP_BYTES, 2 * len(copy))
+        self._disk.replace(GIVEN_UP_FILE, copy.ljust(self._given_up_bytes, b"\0") * 2)
+        self._given_up = self._disk.open(GIVEN_UP_FILE)
+
+    def close(self) -> None:
+        if self._given_up is not None:
+            self._given_up.close()
+            self._given_up = None
 
     def begin_generation(self, index: bytes) -> None:
         """Put a new index in place, which covers everything gathered, and go on in the other half."""

@@ -344,6 +344,7 @@ class Spool:
             if self._journal.used or self._start_generation:
                 self._checkpoint()
         finally:
+            self._journal.close()
             self._file.close()
 
     def _begin(self) -> None:

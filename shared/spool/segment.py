@@ -61,6 +61,7 @@ _INDEX_MAGIC = b"RSindex\0"
 
 _GIVEN_UP = struct.Struct("<8sIIII")  # magic, version, generation, journal offset, body length
 _GIVEN_UP_MAGIC = b"RSgivup\0"
+_GIVEN_UP_VERSION = 2
 
 
 class Kind(IntEnum):
@@ -290,25 +291,39 @@ def decode_index(data: bytes) -> tuple[int, int, list[Item]]:
 
 
 def encode_given_up(generation: int, offset: int, items: list[bytes]) -> bytes:
-    """What was given up since the journal was last durable, as of this journal offset."""
+    """What was given up since the journal was last durable, as of this journal offset: one copy of it."""
     body = b"".join(items)
-    content = _GIVEN_UP.pack(_GIVEN_UP_MAGIC, VERSION, generation, offset, len(body)) + body
+    content = _GIVEN_UP.pack(_GIVEN_UP_MAGIC, _GIVEN_UP_VERSION, generation, offset, len(body)) + body
     return content + _CHECKSUM.pack(crc32(content))
 
 
 def decode_given_up(data: bytes) -> tuple[int, int, list[Item]]:
-    """(generation, journal offset, items)."""
+    """(generation, journal offset, items): the newer of the two copies that each fill a half of the file.
+
+    One of them may be torn, which is no damage: it was being written, and the other has all that was relied on.
+    A file of version 1 is one copy.
+    """
+    middle = len(data) // 2
+    copies = [_whole_copy(data, 1), _whole_copy(data[:middle], 2), _whole_copy(data[middle:], 2)]
+    whole = [copy for copy in copies if copy is not None]
+    if not whole:
+        raise _inconsistent("the list of what was given up")
+    generation, offset, body = max(whole, key=lambda copy: copy[:2])
+    return generation, offset, decode_items(body)
+
+
+def _whole_copy(data: bytes, version: int) -> tuple[int, int, bytes] | None:
+    """(generation, journal offset, body) when a whole list of this version begins here."""
     if len(data) < _GIVEN_UP.size + _CHECKSUM.size:
-        raise _inconsistent("the list of what was given up")
-    (checksum,) = _CHECKSUM.unpack_from(data, len(data) - _CHECKSUM.size)
-    magic, version, generation, offset, length = _GIVEN_UP.unpack_from(data)
-    if (
-        crc32(data[: -_CHECKSUM.size]) != checksum
-        or (magic, version) != (_GIVEN_UP_MAGIC, VERSION)
-        or _GIVEN_UP.size + length + _CHECKSUM.size != len(data)
-    ):
-        raise _inconsistent("the list of what was given up")
-    return generation, offset, decode_items(data[_GIVEN_UP.size : -_CHECKSUM.size])
+        return None
+    magic, written_as, generation, offset, length = _GIVEN_UP.unpack_from(data)
+    end = _GIVEN_UP.size + length
+    if (magic, written_as) != (_GIVEN_UP_MAGIC, version) or end + _CHECKSUM.size > len(data):
+        return None
+    if version == 1 and end + _CHECKSUM.size != len(data):
+        return None
+    (checksum,) = _CHECKSUM.unpack_from(data, end)
+    return (generation, offset, data[_GIVEN_UP.size : end]) if crc32(data[:end]) == checksum else None
 
 
 def units_of(payload_bytes: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from random import Random
 
@@ -15,7 +16,7 @@ from shared.spool.memory import MemoryDisk
 from shared.spool.payloads import damaged, read_payload
 from shared.spool.ring import Spool
 from shared.spool.segment import JOURNAL_START, UNIT_BYTES
-from tests.shared.spool.story import DEVICE, EDGES, batch_for, payload_for
+from tests.shared.spool.story import DEVICE, EDGES, Account, batch_for, payload_for
 
 
 def filled(*, close: bool, groups: int = 6) -> tuple[MemoryDisk, Spool]:
@@ -188,19 +189,30 @@ def test_random_lengths_and_numbers_in_metadata_never_escape_as_anything_but_dam
     assert opened > 1000
 
 
-def test_a_damaged_list_of_what_was_given_up_is_counted_and_costs_no_wrong_payload() -> None:
+def test_a_list_of_what_was_given_up_survives_damage_to_one_copy_and_damage_to_both_is_counted() -> None:
     disk = MemoryDisk()
     spool = Spool.create(disk, capacity_bytes=4096, device=DEVICE, incarnation=1, policy=Policy(), journal_bytes=4096)
     for _ in range(20):
         spool.append(batch_for(spool, EDGES[0], 5, 400))
         spool.append(batch_for(spool, EDGES[1], 5, 500))
     content = disk.files["spool.given-up"].content
-    for at in range(len(content)):
-        content[at] ^= 0x40
-        again = Spool.open(disk)
-        assert again.statistics().damage >= 1
-        assert_only_right_payloads(again)
-        content[at] ^= 0x40
+    middle = len(content) // 2
+    (written,) = struct.unpack_from("<I", content, 20)
+    whole = Account.of(Spool.open(disk))
+    assert written > 60
+    for at in range(24 + written + 4):
+        for places in ((at,), (middle + at,), (at, middle + at)):
+            for place in places:
+                content[place] ^= 0x40
+            again = Spool.open(disk)
+            if len(places) == 1:
+                assert again.statistics().damage == 0
+                assert Account.of(again) == whole
+            else:
+                assert again.statistics().damage >= 1
+            assert_only_right_payloads(again)
+            for place in places:
+                content[place] ^= 0x40
     assert Spool.open(disk).statistics().damage == 0
 
 
