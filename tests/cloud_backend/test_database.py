@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -285,14 +286,14 @@ def test_each_file_of_another_format_is_refused_and_left_as_it_is(tmp_path: Path
     of_format(path, 9)
     if code is None:
         kind(path).close()
-        with sqlite3.connect(path) as database:
+        with contextlib.closing(sqlite3.connect(path)) as database:
             assert database.execute("PRAGMA user_version").fetchone() == (1,)
         return
     with pytest.raises(DamagedData) as refused:
         kind(path)
     assert refused.value.code == code
     assert refused.value.message.startswith(f"{word}other.sqlite has format 9, this version reads 1; ")
-    with sqlite3.connect(path) as database:
+    with contextlib.closing(sqlite3.connect(path)) as database:
         assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("later",)]
 
 

@@ -1,0 +1,78 @@
+"""The SQLite files of the cloud half, format 1, as they were first written."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from cloud_backend.coordinator.accounts import Accounts, Person
+from cloud_backend.coordinator.alerts import Alerts
+from cloud_backend.coordinator.audit import AuditLog
+from cloud_backend.coordinator.queries import Queries
+from cloud_backend.coordinator.roster import Roster
+from cloud_backend.dashboard.history_file import HistoryFile
+from cloud_backend.results.store import Results
+
+FROZEN = json.loads((Path(__file__).parent / "databases_v1.json").read_text())
+KINDS = {
+    "accounts": Accounts, "audit": AuditLog, "alerts": Alerts, "queries": Queries, "roster": Roster,
+    "results": Results, "history": HistoryFile,
+}  # fmt: skip
+ADDED_LATER = {"roster": ("settings", "deletions"), "results": ("marks",)}
+
+
+def write_as_first(path: Path, name: str, *rows: str, without: tuple[str, ...] = ()) -> None:
+    database = sqlite3.connect(path, isolation_level=None)
+    for statement in sorted(FROZEN["files"][name], key=lambda each: not each.startswith("CREATE TABLE")):
+        if not any(f"TABLE {table} " in statement for table in without):
+            database.execute(statement)
+    for row in rows:
+        database.execute(f"INSERT INTO {row}")
+    database.execute(f"PRAGMA user_version = {FROZEN['format']}")
+    database.close()
+
+
+def schema(path: Path) -> list[str]:
+    database = sqlite3.connect(path)
+    rows = database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY type, name").fetchall()
+    database.close()
+    return [row[0] for row in rows]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_new_file_is_of_that_format(tmp_path, name):
+    path = tmp_path / name
+    KINDS[name](path).close()
+    assert schema(path) == FROZEN["files"][name], "a change of a table needs a new format, and a way to read this one"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_file_of_that_format_is_opened_and_gets_what_was_added_since(tmp_path, name):
+    path = tmp_path / name
+    write_as_first(path, name, without=ADDED_LATER.get(name, ()))
+    KINDS[name](path).close()
+    assert schema(path) == FROZEN["files"][name]
+
+
+def test_its_rows_are_read(tmp_path):
+    write_as_first(tmp_path / "accounts", "accounts", "accounts VALUES ('ada', 'admin', NULL, 7)")
+    write_as_first(
+        tmp_path / "queries", "queries",
+        "queries VALUES ('slow', 'sql', 'SELECT 1', 'ada', 7, 'one' || char(10) || 'two')",
+    )  # fmt: skip
+    write_as_first(
+        tmp_path / "results", "results",
+        "answers VALUES ('trips', '[\"sada\"]', 0, 60, '', 3, 0, 1, '{\"km\": \"f0x1.8p+0\"}', 9)",
+    )  # fmt: skip
+    accounts, queries, results = (KINDS[name](tmp_path / name) for name in ("accounts", "queries", "results"))
+    assert [(each.name, each.role, each.has_password) for each in accounts.all()] == [("ada", "admin", False)]
+    assert accounts.session(accounts.open_session(Person("ada", "admin"), 8), 9) == Person("ada", "admin")
+    [query] = queries.all()
+    assert (query.name, query.person, query.sinks) == ("slow", "ada", ("one", "two"))
+    [row] = results.latest("trips")
+    assert (row.key, row.revision, row.values, results.change()) == (("ada",), 3, {"km": 1.5}, 9)
+    for store in (accounts, queries, results):
+        store.close()
