@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -88,7 +89,7 @@ def read_records(disk: Disk, start: int, end: int, *, erased: bool = False) -> I
     """Records that start in [start, end). Each is checked; what the range should hold and does not is DamagedData.
     `erased`: erased ones as they are, with their own headers, for whoever counts; else what stands in for them."""
     found = bases(disk)
-    for base, following in zip(found, [*found[1:], None], strict=True):
+    for base, following in itertools.zip_longest(found, found[1:]):
         if base >= end or (following is not None and following <= start):
             continue
         stop = end if following is None else min(end, following)

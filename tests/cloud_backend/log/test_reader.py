@@ -11,6 +11,7 @@ from tests.cloud_backend.log.builders import PHONE, data, declare
 def test_a_reader_follows_a_log_that_is_written_over_several_segments(tmp_path: Path):
     reader = Reader(tmp_path)
     assert reader.valid_end() == 0
+    assert list(reader.read(0, 0)) == []
     log = Log.open(PosixDisk(tmp_path), segment_bytes=600)
     assert reader.valid_end() == log.durable_end
     position = 0
