@@ -44,7 +44,7 @@ def parameters(epochs: int, **more: object) -> dict[str, object]:
         **more,
         "why": "9 and 23 vertices are the paper's. The share the first stage keeps is our choice: the first runs kept "
         "0.9 of the rows, and 0.1 was chosen after seeing them, so that raw input outweighs processed input. What "
-        "partial rollback saves depends on this share; sonora-rollback therefore reports both.",
+        "partial rollback saves depends on this share; sonora-rollback reports several.",
     }
 
 

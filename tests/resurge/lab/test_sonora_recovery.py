@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from resurge.lab import _sonora, sonora_failure, sonora_interval, sonora_scaling
+from resurge.lab import _sonora, sonora_failure, sonora_interval, sonora_rollback, sonora_scaling
 
 
 def held(report: dict[str, Any], *parts: str) -> dict[str, bool]:
@@ -16,7 +16,7 @@ def held(report: dict[str, Any], *parts: str) -> dict[str, bool]:
 
 @pytest.fixture(autouse=True)
 def _small_and_undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    for lab in (sonora_failure, sonora_interval, sonora_scaling):
+    for lab in (sonora_failure, sonora_interval, sonora_rollback, sonora_scaling):
         monkeypatch.setattr(lab, "draw", lambda *_: None)
     monkeypatch.setattr(_sonora, "ROWS", 2_000)
     monkeypatch.setattr(_sonora, "USERS", 200)
@@ -46,3 +46,17 @@ def test_points_per_core_are_counted_over_every_epoch(monkeypatch: pytest.Monkey
     report = sonora_scaling.run()
     assert len(report["wall_points_per_second"]) == 3
     assert report["ok"]
+
+
+@pytest.mark.covers("SO-40")
+def test_partial_rollback_saves_the_other_vertices_raw_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert round(sonora_rollback.raw_over_processed(), 1) == 7.9  # by hand from the paper's figures
+    monkeypatch.setattr(_sonora, "ROWS", 8_000)
+    monkeypatch.setattr(sonora_rollback, "EPOCHS", 2)
+    monkeypatch.setattr(sonora_rollback, "LOST", 1)
+    monkeypatch.setattr(sonora_rollback, "OTHER_SHARES", (0.9,))
+    report = sonora_rollback.run()
+    names = ("vertices rolled back", "over the model", "re-executed vertex-epochs", "results after every recovery")
+    assert held(report, *names) == dict.fromkeys(names, True)
+    (other,) = report["measured_at_other_shares"].values()
+    assert report["measured"]["sonora"]["saved_percent"] > other["sonora"]["saved_percent"] > 0
