@@ -19,7 +19,7 @@ from mobile_app.screens.controls import Pressed
 from mobile_app.screens.icons import WORDS, Icon
 from mobile_app.screens.page import fact
 from mobile_app.screens.sheets import Sheet
-from mobile_app.screens.surfaces import Card, Chip, Divider, Figure, Notice, paint
+from mobile_app.screens.surfaces import Card, Chip, Divider, Figure, Notice, figures, paint
 from mobile_app.screens.text import Column, Row, Space, Text, Wrap
 
 ROWS_MAX = 30
@@ -102,10 +102,7 @@ def _report(row: Result, rows: Sequence[Result], now_us: int) -> Widget:
     card = Card(Row(Text(words.day(row, now_us), size="title", bold=True), *_marks(row), gap=8), gap=14)
     if name := words.name(row, rows):
         card.add_widget(Text(name, size="label", colour="soft"))
-    figures = [_figure(column, row["values"].get(column)) for column in columns]
-    beside = 2 if len(figures) == REPORTED_MAX else REPORTED_MAX - 1
-    for first in range(0, len(figures), beside):
-        card.add_widget(Row(*figures[first : first + beside], gap=10))
+    card.add_widget(figures([_figure(column, row["values"].get(column)) for column in columns]))
     if before := words.former(row, columns):
         card.add_widget(Text(f"was {before}", size="caption", colour="faint"))
     facts = words.facts(row, columns)

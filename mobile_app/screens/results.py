@@ -14,8 +14,8 @@ from mobile_app.screens.controls import Choices, PushButton
 from mobile_app.screens.page import Empty, Page, View, section
 from mobile_app.screens.plots import BarPlot, TracePlot
 from mobile_app.screens.result_rows import listed
-from mobile_app.screens.surfaces import Card, Figure
-from mobile_app.screens.text import Column, Row, Text, Wrap, replace
+from mobile_app.screens.surfaces import Card, Figure, figures
+from mobile_app.screens.text import Column, Text, Wrap, replace
 
 BARS_MAX = 40
 CHARTED_MAX = 6  # columns that can be chosen for the chart; the list has them all
@@ -127,13 +127,10 @@ class ResultsPage(Page):
         below = [(0.0, self._when(shown[0])), (1.0, self._when(shown[-1]))]
         plot.show(values, [bool(row["complete"]) for row in shown], below if len(shown) > 1 else [(0.5, below[0][1])])
         finite = [value for value in given if result_words.is_number(value) and math.isfinite(value)]
-        figures = Row(
-            Figure("latest", measured.value(given[-1])),
-            Figure("highest", measured.value(max(finite, default=None))),
-            Figure("sum of these", measured.value(sum(finite))), gap=10,
-        )  # fmt: skip
+        three = {"latest": given[-1], "highest": max(finite, default=None), "sum of these": sum(finite)}
+        said = figures([Figure(name, measured.value(value)) for name, value in three.items()])
         title = f"{measured.label} in {measured.unit}" if measured.unit else measured.label
-        card = Card(section(title, self._told(shown)), figures, plot)
+        card = Card(section(title, self._told(shown)), said, plot)
         if len(columns) > 1:
             chips = Wrap()
             for column in columns:

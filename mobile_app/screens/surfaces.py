@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from kivy.graphics import Color, InstructionGroup, Rectangle, SmoothRoundedRectangle
-from kivy.metrics import dp
+from kivy.metrics import Metrics, dp
 from kivy.uix.widget import Widget
 
 from mobile_app.screens.icons import Icon
 from mobile_app.screens.look import look
 from mobile_app.screens.text import Column, Row, Text
 from mobile_app.theme import CORNER, INSET
+
+FOUR = 4
+LARGE = 1.1  # times the usual size of text
 
 
 def paint(
@@ -102,6 +106,17 @@ class Figure(Column):
         self.value = Text(value, size=size, bold=True, one_line=True)
         label = Text(name, size="caption", colour="soft")
         super().__init__(self.value, Row(Swatch(mark), label, gap=6) if mark else label, gap=1)
+
+
+def figures(shown: Sequence[Figure]) -> Column:
+    """Three beside each other, or two where there are four or the text is large; none is cut off."""
+    beside = 2 if len(shown) == FOUR or Metrics.fontscale > LARGE else 3
+    rows = Column(gap=12)
+    for first in range(0, len(shown), beside):
+        part = shown[first : first + beside]
+        rest = [Widget(size_hint_y=None, height=0)] * (len(shown) > beside and beside - len(part))
+        rows.add_widget(Row(*part, *rest, gap=10))
+    return rows
 
 
 class Swatch(Widget):
