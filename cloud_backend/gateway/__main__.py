@@ -85,6 +85,7 @@ def main(arguments: list[str]) -> int:
 
     try:
         gateway = Gateway(settings, on_broken=stop)
+        app = create_app(settings, gateway=gateway)
     except ResurgeError as error:
         _log.critical("%s", error)
         return 1
@@ -97,7 +98,7 @@ def main(arguments: list[str]) -> int:
             settings.home, host=settings.host, port=port, pin=pin, key=gateway.keys.public_key, pid=os.getpid()
         )
         config = uvicorn.Config(
-            create_app(settings, gateway=gateway), loop=_available("uvloop", "asyncio"), http=http_protocol(),
+            app, loop=_available("uvloop", "asyncio"), http=http_protocol(),
             proxy_headers=False, log_config=None, log_level="warning", access_log=False, server_header=False,
             date_header=False, timeout_keep_alive=KEEP_ALIVE_S, limit_concurrency=CONNECTIONS_MAX,
             timeout_graceful_shutdown=5, ssl_certfile=certificate, ssl_keyfile=certificate,

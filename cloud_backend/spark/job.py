@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import signal
 import sys
@@ -28,7 +29,7 @@ from cloud_backend.spark.lease import Lease
 from cloud_backend.spark.log_use import LogUse
 from cloud_backend.spark.manifest import Fenced
 from cloud_backend.spark.store import Store
-from shared.errors import UsageError
+from shared.errors import ResurgeError, UsageError
 from shared.plan.encoding import decode_plan
 
 FENCED_EXIT = 3
@@ -139,4 +140,8 @@ def _say(value: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except ResurgeError as error:
+        logging.getLogger("resurge.spark").critical("%s", error)
+        sys.exit(1)

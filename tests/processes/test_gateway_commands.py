@@ -102,3 +102,32 @@ def test_commands_without_a_gateway_say_what_to_do(tmp_path: Path):
         assert done.returncode == 1
         assert "[gateway-home]" in done.stderr
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["roster.sqlite", "accounts.sqlite"])
+def test_a_damaged_file_ends_the_start_in_one_line_that_names_it(tmp_path: Path, name: str):
+    home = tmp_path / "gateway"
+    home.mkdir(mode=0o700)
+    (home / name).write_bytes(b"no database, but long enough to be one" * 100)
+    results = str(tmp_path / "results.sqlite")
+    said = subprocess.run(
+        [sys.executable, "-m", "cloud_backend.gateway", "--home", str(home), "--port", "0", "--results", results],
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert said.returncode == 1
+    assert said.stderr.startswith(f"resurge.gateway: {name} is damaged")
+    assert said.stderr.count("\n") == 1
+
+
+def test_the_spark_job_says_it_as_well(tmp_path: Path):
+    (tmp_path / "results.sqlite").write_bytes(b"no database, but long enough to be one" * 100)
+    options = {"--log": "gateway/log", "--store": "spark", "--plan": "plan.bin", "--results": "results.sqlite"}
+    said = subprocess.run(
+        [sys.executable, "-m", "cloud_backend.spark.job", "--log-json",
+         *(part for name, path in options.items() for part in (name, str(tmp_path / path)))],
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert said.returncode == 1
+    [line] = [json.loads(text) for text in said.stderr.splitlines()]
+    assert (line["level"], line["logger"]) == ("critical", "resurge.spark")
+    assert line["message"].startswith("results.sqlite is damaged")
