@@ -77,7 +77,7 @@ class Client:
 
 
 @pytest.mark.parametrize("requests", COUNTS)
-def test_ten_thousand_hostile_requests_never_upset_the_gateway(gateway: GatewayProcess, requests, capsys):
+def test_ten_thousand_hostile_requests_never_upset_the_gateway(gateway: GatewayProcess, requests, claim):
     rng = random.Random(11)
     phone = gateway.phone()
     phone.send(10)
@@ -92,8 +92,7 @@ def test_ten_thousand_hostile_requests_never_upset_the_gateway(gateway: GatewayP
         if number % 500 == 0:
             assert phone.hello()[0] == 200  # an honest phone is served throughout, in a session of its own
     client.close()
-    with capsys.disabled():
-        print(f" [{sum(statuses.values())} requests: {dict(sorted(statuses.items()))}]", end="")
+    claim(f"{sum(statuses.values())} requests: {dict(sorted(statuses.items()))}")
     assert set(statuses) <= DOCUMENTED
     assert sum(count for status, count in statuses.items() if status != 200) > requests // 2
     assert log_bytes(gateway) == before
@@ -149,7 +148,7 @@ def _hostile(rng: random.Random, phone: Phone, stranger: Phone) -> tuple[str, by
 
 
 @pytest.mark.parametrize("requests", COUNTS)
-def test_ten_thousand_replays_change_nothing(gateway: GatewayProcess, requests, capsys):
+def test_ten_thousand_replays_change_nothing(gateway: GatewayProcess, requests, claim):
     phone, other = gateway.phone("a"), gateway.phone("b")
     exchanges = [phone.session.seal([phone.declare(), phone.batch(lo, lo + 10)]) for lo in range(0, 100, 10)]
     exchanges.append(phone.session.seal([phone.tombstone(100, 110)]))
@@ -164,8 +163,7 @@ def test_ten_thousand_replays_change_nothing(gateway: GatewayProcess, requests, 
         body = rng.choice(exchanges) if rng.random() < 0.95 else hello
         statuses[client.post("/v1/exchange", body, {"content-type": MEDIA})] += 1
     client.close()
-    with capsys.disabled():
-        print(f" [{requests} replays: {dict(statuses)}]", end="")
+    claim(f"{requests} replays: {dict(statuses)}")
     assert set(statuses) == {200}
     assert log_bytes(gateway) == before
 
@@ -179,7 +177,7 @@ def test_a_body_that_declares_too_much_is_refused_before_it_is_sent(gateway: Gat
         assert connection.recv(100).startswith(b"HTTP/1.1 413")
 
 
-def test_fifty_bombs_are_refused_and_memory_stays(gateway: GatewayProcess, capsys):
+def test_fifty_bombs_are_refused_and_memory_stays(gateway: GatewayProcess, claim):
     """Endless chunks, deep nesting, huge objects, compressed bodies nobody asked for."""
     memory = resident_bytes(gateway)
     phone = gateway.phone()
@@ -188,8 +186,7 @@ def test_fifty_bombs_are_refused_and_memory_stays(gateway: GatewayProcess, capsy
         status, _ = throw(gateway.port, bomb)
         assert status in REFUSED, status
         refused += 1
-    with capsys.disabled():
-        print(f" [{refused} bombs refused]", end="")
+    claim(f"{refused} bombs refused")
     assert resident_bytes(gateway) - memory < 50 * 1024 * 1024
     assert phone.send(10) == 10
 
@@ -197,7 +194,7 @@ def test_fifty_bombs_are_refused_and_memory_stays(gateway: GatewayProcess, capsy
 @pytest.mark.covers("SO-44")
 @pytest.mark.parametrize(("devices", "batches"), [(200, 4), pytest.param(1000, 20, marks=pytest.mark.soak)])
 def test_a_fleet_that_reconnects_all_at_once_is_served_to_the_last_batch(
-    gateway: GatewayProcess, devices, batches, capsys
+    gateway: GatewayProcess, devices, batches, claim
 ):
     phones = [gateway.phone(f"phone {number}") for number in range(devices)]
     gateway.kill()
@@ -212,9 +209,8 @@ def test_a_fleet_that_reconnects_all_at_once_is_served_to_the_last_batch(
     found = verify(PosixDisk(gateway.home / "log"))
     expected = sent([phone.device for phone in phones], batches * 50, 50, bytes(200))
     actual = logged(gateway.home / "log")
-    with capsys.disabled():
-        lost = ", ".join(f"{count} answers {status}" for status, count in sorted(answers.items()))
-        print(f" [{devices} devices at once, {lost}, {actual[0]} elements, digests {expected[1]} {actual[1]}]", end="")
+    lost = ", ".join(f"{count} answers {status}" for status, count in sorted(answers.items()))
+    claim(f"{devices} devices at once, {lost}, {actual[0]} elements, digests {expected[1]} {actual[1]}")
     assert answers[401] >= devices  # each one met a gateway that had forgotten its session
     assert actual == expected
     assert (found.delivered, found.duplicates, found.gaps) == (devices * batches * 50, 0, 0)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.processes
     ("kills", "elements"),
     [(3, 20_000), pytest.param(50, 1_000_000, marks=pytest.mark.soak)],
 )
-def test_every_element_is_in_the_log_exactly_once_after_the_gateway_was_killed(tmp_path: Path, kills, elements, capsys):
+def test_every_element_is_in_the_log_exactly_once_after_the_gateway_was_killed(tmp_path: Path, kills, elements, claim):
     phones_count, batch = 4, 50
     share = elements // phones_count
     with GatewayProcess(tmp_path / "home", "--rate", "100000") as gateway:
@@ -46,12 +46,10 @@ def test_every_element_is_in_the_log_exactly_once_after_the_gateway_was_killed(t
     found = verify(PosixDisk(tmp_path / "home" / "log"))
     expected = sent([phone.device for phone in phones], share, batch, bytes(200))
     actual = logged(tmp_path / "home" / "log")
-    with capsys.disabled():
-        print(
-            f" [{kills} kills, {sum(resent)} exchanges failed and were repeated, {actual[0]} elements, "
-            f"digests {expected[1]} {actual[1]}]",
-            end="",
-        )
+    claim(
+        f"{kills} kills, {sum(resent)} exchanges failed and were repeated, {actual[0]} elements, "
+        f"digests {expected[1]} {actual[1]}"
+    )
     assert sum(resent) >= kills
     assert actual == expected
     assert (found.delivered, found.duplicates, found.gaps, found.ledgered) == (elements, 0, 0, 0)

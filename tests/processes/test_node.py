@@ -64,7 +64,7 @@ def plan(tmp_path: Path) -> Path:
 
 
 @pytest.mark.covers("SO-9", "SO-10", "SO-44", "NB-4", "NB-10")
-def test_outages_are_masked_on_the_way_to_the_gateway_and_behind_a_relay(tmp_path, plan, capsys):
+def test_outages_are_masked_on_the_way_to_the_gateway_and_behind_a_relay(tmp_path, plan, claim):
     address = free_address()
     with GatewayProcess(tmp_path / "gateway", "--plan", str(plan)) as gateway:
         relay = Command("relay", "--bind", address, "--gateway", f"http://127.0.0.1:{gateway.port}", "--json")
@@ -89,13 +89,12 @@ def test_outages_are_masked_on_the_way_to_the_gateway_and_behind_a_relay(tmp_pat
     assert total.spooled == total.ledgered == 0
     assert total.delivered == sum(one["delivered"] for one in accounts)
     assert carried["carried"] > 0
-    with capsys.disabled():
-        print(f"\n  outages 3, compared {'; '.join(map(str, checked))}")
+    claim(f"outages 3, compared {'; '.join(map(str, checked))}")
 
 
 @pytest.mark.covers("SO-9", "NB-8")
 @pytest.mark.parametrize("rounds", [2, pytest.param(12, marks=pytest.mark.soak)])
-def test_kills_of_phone_relay_and_gateway_lose_nothing_durable_and_repeat_nothing(tmp_path, plan, rounds, capsys):
+def test_kills_of_phone_relay_and_gateway_lose_nothing_durable_and_repeat_nothing(tmp_path, plan, rounds, claim):
     address, faults = free_address(), 0
     with GatewayProcess(tmp_path / "gateway", "--plan", str(plan)) as gateway:
 
@@ -145,8 +144,7 @@ def test_kills_of_phone_relay_and_gateway_lose_nothing_durable_and_repeat_nothin
     assert after.adds_up, after
     assert after.spooled == 0
     assert after.produced == sum(one["produced"] for one in finished)
-    with capsys.disabled():
-        print(f"\n  faults fired {faults}, compared {'; '.join(map(str, checked))}, {after}")
+    claim(f"faults fired {faults}, compared {'; '.join(map(str, checked))}, {after}")
 
 
 @pytest.mark.covers("SO-10", "NB-4")

@@ -158,15 +158,14 @@ def service(tmp_path: Path) -> Iterator[Service]:
     service.close()
 
 
-def compare(service: Service, rows: list[tuple], faults: str, capsys) -> None:
+def compare(service: Service, rows: list[tuple], faults: str, claim) -> None:
     """Every row is what the sensor read at its time, each time at most once; says so."""
     assert rows
     times = [row[-4] for row in rows]
     assert times == sorted(set(times))
     must = service.expected(times)
     are = [tuple(row[-3:]) for row in rows]
-    with capsys.disabled():
-        print(f"\n{faults}; {len(rows)} rows compared; digests {digest(are)} {digest(must)}")
+    claim(f"{faults}; {len(rows)} rows compared; digests {digest(are)} {digest(must)}")
     assert are == must
 
 
@@ -183,7 +182,7 @@ def recorded_rows(recordings: Recordings, recording: str) -> tuple[list[tuple], 
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(25, marks=pytest.mark.soak)])
-def test_a_service_killed_while_it_writes_loses_nothing_it_had_said_was_kept(service, kills, capsys):
+def test_a_service_killed_while_it_writes_loses_nothing_it_had_said_was_kept(service, kills, claim):
     service.start()
     recording = service.ask(lambda client: client.do("start_recording", name="walk"))["id"]
     acknowledged: list[str] = []
@@ -203,12 +202,12 @@ def test_a_service_killed_while_it_writes_loses_nothing_it_had_said_was_kept(ser
     service.end()
     rows, labels = recorded_rows(service.recordings(), recording)
     assert [label for label in labels if label in acknowledged] == acknowledged
-    compare(service, rows, f"{kills} kills, the recording", capsys)
-    compare(service, service.spooled(SHAKE), f"{kills} kills, the spool", capsys)
+    compare(service, rows, f"{kills} kills, the recording", claim)
+    compare(service, service.spooled(SHAKE), f"{kills} kills, the spool", claim)
 
 
 @pytest.mark.soak
-def test_a_file_that_may_grow_no_more_ends_the_recording_and_nothing_else(tmp_path, capsys):
+def test_a_file_that_may_grow_no_more_ends_the_recording_and_nothing_else(tmp_path, claim):
     """RLIMIT_FSIZE: no file may pass one and a half megabytes; the spool of one megabyte has its space already."""
     service = Service(tmp_path, spool_mb=1)
     try:
@@ -225,7 +224,7 @@ def test_a_file_that_may_grow_no_more_ends_the_recording_and_nothing_else(tmp_pa
         rows, labels = recorded_rows(service.recordings(), recording)
         assert labels == ["kept"]
         assert len(rows) == summary["readings"]["accelerometer"]
-        compare(service, rows, "1 file size limit, the recording", capsys)
+        compare(service, rows, "1 file size limit, the recording", claim)
     finally:
         service.close()
 
@@ -242,7 +241,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-def test_a_full_disk_is_said_waited_for_and_survived(small_disk, capsys):
+def test_a_full_disk_is_said_waited_for_and_survived(small_disk, claim):
     service = Service(small_disk)
     try:
         service.start()
@@ -260,7 +259,7 @@ def test_a_full_disk_is_said_waited_for_and_survived(small_disk, capsys):
         produced = service.ask(lambda client: client.view()["produced"])
         service.ask(lambda client: True if client.view()["running"] and client.view()["produced"] > produced else None)
         service.end()
-        compare(service, service.spooled(SHAKE), "disk filled once", capsys)
+        compare(service, service.spooled(SHAKE), "disk filled once", claim)
     finally:
         service.close()
 
@@ -290,7 +289,7 @@ int clock_gettime(clockid_t kind, struct timespec *now) {
 """
 
 
-def test_a_wall_clock_that_jumps_moves_no_reading(service, tmp_path, capsys):
+def test_a_wall_clock_that_jumps_moves_no_reading(service, tmp_path, claim):
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("moving one process's clock needs a C compiler")
@@ -309,7 +308,7 @@ def test_a_wall_clock_that_jumps_moves_no_reading(service, tmp_path, capsys):
         assert 0 <= after - spooled < 60_000_000
         service.ask(lambda client: [client.do("dismiss", code="clock-jump")])
     service.end()
-    compare(service, service.spooled(SHAKE), "the clock moved a day forward and two hours back", capsys)
+    compare(service, service.spooled(SHAKE), "the clock moved a day forward and two hours back", claim)
 
 
 POSITIONS = """
@@ -320,7 +319,7 @@ rs.sensor("battery", every="1s").sync("power", batch=20, within="5s")
 
 
 @pytest.mark.soak
-def test_a_permission_taken_away_stops_that_sensor_and_its_return_starts_it(tmp_path, capsys):
+def test_a_permission_taken_away_stops_that_sensor_and_its_return_starts_it(tmp_path, claim):
     """The node's own Termux adapters over commands that answer as Termux:API does."""
     fake = FakeTermux(tmp_path / "termux")
     fake.set("seconds", "0.05")
@@ -340,8 +339,7 @@ def test_a_permission_taken_away_stops_that_sensor_and_its_return_starts_it(tmp_
         wait_until(lambda: readings("gps") > silent, "the fixes to come back", timeout_s=60.0)
         service.ask(lambda client: True if "sensor-permission" not in [e["code"] for e in client.health()] else None)
         account = service.end()
-        with capsys.disabled():
-            print(f"\n1 permission taken and given back; {account['produced']} readings numbered")
+        claim(f"1 permission taken and given back; {account['produced']} readings numbered")
         assert account["produced"] == account["spooled"]
     finally:
         service.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.claims import Claim
 from tests.simulation.bugs import BUGS, Bug
 from tests.simulation.world import run_seed
 
@@ -43,7 +44,7 @@ def test_there_are_at_least_twelve_bugs_with_different_names() -> None:
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_a_planted_bug_is_caught_by_name(bug: Bug, tmp_path: Path) -> None:
+def test_a_planted_bug_is_caught_by_name(bug: Bug, tmp_path: Path, claim: Claim) -> None:
     copy_of_the_tree(tmp_path)
     plant(bug, tmp_path)
     run = subprocess.run(
@@ -57,7 +58,7 @@ def test_a_planted_bug_is_caught_by_name(bug: Bug, tmp_path: Path) -> None:
     )
     summary = json.loads(run.stdout.splitlines()[-1])
     caught = summary.get("first")
-    print(bug.name, summary["seeds"], caught)
+    claim(f"{bug.name}: {caught} after {summary['seeds']} seeds")
     assert caught is not None, f"{bug.name} went unnoticed for {SEEDS_MAX} seeds"
     assert caught["checker"] in bug.checkers
     assert run_seed(caught["seed"]).violation is None, "the seed must be green without the bug"

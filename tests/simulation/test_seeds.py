@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from tests.claims import Claim
 from tests.simulation.world import Outcome, run_seed
 
 pytestmark = pytest.mark.sim
@@ -20,13 +21,13 @@ def run(seeds: range) -> list[Outcome]:
 
 
 @pytest.mark.covers("SO-9", "SO-10", "NB-4", "NB-5", "NB-8", "EC-9", "EC-10", "EC-12", "EC-16")
-def test_no_world_loses_repeats_or_reorders_an_element() -> None:
+def test_no_world_loses_repeats_or_reorders_an_element(claim: Claim) -> None:
     outcomes = run(range(FIRST, FIRST + 60))
     fired = {
         name: sum(getattr(o, name) for o in outcomes)
         for name in ("crashes", "partitions", "duplicates", "replays", "disk_faults", "ledgered", "results", "elements")
     }
-    print(fired)
+    claim(", ".join(f"{number} {name}" for name, number in fired.items()))
     assert all(fired.values()), f"a fault that never fires shows nothing: {fired}"
 
 

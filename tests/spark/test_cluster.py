@@ -17,6 +17,7 @@ import pytest
 
 from cloud_backend.spark.manifest import ManifestLog
 from cloud_backend.spark.store import Store
+from tests.claims import Claim
 from tests.spark.test_job_process import await_epoch, job, ready
 from tests.spark.worlds import World, cells_plan
 
@@ -94,7 +95,9 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 @pytest.mark.covers("SO-32")
-def test_three_executors_and_three_drivers_killed_change_nothing(tmp_path: Path, cluster: Cluster) -> None:
+def test_three_executors_and_three_drivers_killed_change_nothing(
+    tmp_path: Path, cluster: Cluster, claim: Claim
+) -> None:
     world = World(tmp_path, cells_plan())
     killed = []
     for round_ in range(3):
@@ -111,7 +114,7 @@ def test_three_executors_and_three_drivers_killed_change_nothing(tmp_path: Path,
         process.send_signal(signal.SIGTERM)
         assert process.wait(180) == 0
     rows, digest = world.check(least_rows=100)
-    print(f"killed {killed}, {rows} rows compared, digest {digest[:12]}")
+    claim(f"killed {killed}, {rows} rows compared, digest {digest[:12]}")
 
 
 def test_a_speculative_attempt_wins_over_a_hung_one(tmp_path: Path, cluster: Cluster) -> None:

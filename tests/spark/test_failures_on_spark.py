@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from cloud_backend.spark.driver import JobSettings
 from cloud_backend.spark.session import SparkRunner
+from tests.claims import Claim
 from tests.spark.schedules import Schedule
 from tests.spark.worlds import World, cells_plan
 
@@ -17,19 +17,19 @@ pytestmark = pytest.mark.spark
 
 @pytest.mark.parametrize("seed", range(10))
 def test_random_failures_leave_no_trace_in_the_results(
-    seed: int, tmp_path: Path, runner: SparkRunner, monkeypatch: pytest.MonkeyPatch
+    seed: int, tmp_path: Path, runner: SparkRunner, monkeypatch: pytest.MonkeyPatch, claim: Claim
 ) -> None:
     schedule = Schedule(tmp_path, 1000 + seed, lambda _: runner, monkeypatch, worker_faults=True, rounds=3)
-    print(f"\nseed {seed}: {schedule.run()}")
+    claim(f"seed {seed}: {schedule.run()}")
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(50))
 def test_fifty_longer_schedules(
-    seed: int, tmp_path: Path, runner: SparkRunner, monkeypatch: pytest.MonkeyPatch
+    seed: int, tmp_path: Path, runner: SparkRunner, monkeypatch: pytest.MonkeyPatch, claim: Claim
 ) -> None:
     schedule = Schedule(tmp_path, 2000 + seed, lambda _: runner, monkeypatch, worker_faults=True, rounds=8)
-    print(f"\nseed {seed}: {schedule.run()}")
+    claim(f"seed {seed}: {schedule.run()}")
 
 
 def test_a_killed_worker_is_replaced_and_a_later_attempt_counts(tmp_path: Path, runner: SparkRunner) -> None:
@@ -62,7 +62,7 @@ def test_a_hung_task_is_cancelled_and_run_again(tmp_path: Path, runner: SparkRun
     world.check(least_rows=10)
 
 
-def test_evaluate_agrees_with_the_numpy_engine(runner: SparkRunner) -> None:
+def test_evaluate_agrees_with_the_numpy_engine(runner: SparkRunner, claim: Claim) -> None:
     import numpy as np
 
     import resurge as rs
@@ -90,7 +90,7 @@ def test_evaluate_agrees_with_the_numpy_engine(runner: SparkRunner) -> None:
         assert _lines(found) == _lines(wanted)
         compared += len(found["time"])
     assert compared > 100
-    print(f"{compared} rows compared, pid {os.getpid()}")
+    claim(f"{compared} rows compared")
 
 
 def _lines(columns: dict[str, object]) -> list[tuple[object, ...]]:

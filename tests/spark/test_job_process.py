@@ -18,6 +18,7 @@ from cloud_backend.spark.job import FENCED_EXIT
 from cloud_backend.spark.manifest import ManifestLog
 from cloud_backend.spark.store import Store
 from shared.plan.encoding import encode_plan
+from tests.claims import Claim
 from tests.spark.worlds import World, cells_plan
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,7 +64,7 @@ def await_epoch(world: World, epoch: int, vertex: str = "everything") -> None:
 
 
 @pytest.mark.covers("SO-32")
-def test_three_kills_of_the_driver_change_nothing(tmp_path: Path) -> None:
+def test_three_kills_of_the_driver_change_nothing(tmp_path: Path, claim: Claim) -> None:
     world = World(tmp_path, cells_plan())
     for kill in range(3):
         world.append()
@@ -77,7 +78,7 @@ def test_three_kills_of_the_driver_change_nothing(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(120) == 0
     rows, digest = world.check(least_rows=50)
-    print(f"3 kills, {rows} rows compared, digest {digest[:12]}")
+    claim(f"3 kills, {rows} rows compared, digest {digest[:12]}")
 
 
 @pytest.mark.covers("SO-32", "T12")

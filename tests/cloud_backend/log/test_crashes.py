@@ -17,15 +17,14 @@ from tests.cloud_backend.log.crash_images import RecordingDisk
 @pytest.mark.covers("SO-22")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("least", [10_000, pytest.param(100_000, marks=pytest.mark.soak)])
-def test_a_crash_at_any_write_or_sync_keeps_everything_acknowledged_and_leaves_a_prefix(least, capsys):
+def test_a_crash_at_any_write_or_sync_keeps_everything_acknowledged_and_leaves_a_prefix(least, claim):
     images = lost_tails = seed = 0
     while images < least:
         made, cut = _one_history(Random(least + seed))
         images += made
         lost_tails += cut
         seed += 1
-    with capsys.disabled():
-        print(f" [{images} crash images from {seed} histories, {lost_tails} with a torn tail]", end="")
+    claim(f"{images} crash images from {seed} histories, {lost_tails} with a torn tail")
     assert lost_tails > images // 100
 
 
@@ -88,7 +87,7 @@ def _from(appended: list[Record], kept: list[Record]) -> list[Record]:
 
 
 @pytest.mark.parametrize("closed", [True, False])
-def test_every_bit_flip_of_a_segment_is_detected(closed, capsys):
+def test_every_bit_flip_of_a_segment_is_detected(closed, claim):
     disk = RecordingDisk()
     log = Log.open(disk)
     written: list[Record] = []
@@ -116,8 +115,7 @@ def test_every_bit_flip_of_a_segment_is_detected(closed, capsys):
             cut += 1
             kept = [record for _, record in recovered.read(0, recovered.end)]
             assert kept == (written if closed else written[:-1])
-    with capsys.disabled():
-        print(f" [{refused + cut} flips: {refused} refused, {cut} cut off at the tail]", end="")
+    claim(f"{refused + cut} flips: {refused} refused, {cut} cut off at the tail")
     assert refused + cut == len(sound) * 8
 
 
@@ -153,7 +151,7 @@ class RefusingDisk(RecordingDisk):
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-def test_whatever_the_disk_refuses_nothing_acknowledged_is_lost_and_the_log_goes_on(error, capsys):
+def test_whatever_the_disk_refuses_nothing_acknowledged_is_lost_and_the_log_goes_on(error, claim):
     fired = 0
     for fail_at in range(10, 110):
         disk = RefusingDisk(fail_at, error)
@@ -176,6 +174,5 @@ def test_whatever_the_disk_refuses_nothing_acknowledged_is_lost_and_the_log_goes
         reopened.append([data(PHONE, again, again + 1)])
         reopened.sync()
         assert len(list(reopened.read(0, reopened.end))) == again + 1
-    with capsys.disabled():
-        print(f" [{fired} refusals fired]", end="")
+    claim(f"{fired} refusals fired")
     assert fired == 100

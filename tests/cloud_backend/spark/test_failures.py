@@ -21,13 +21,14 @@ from resurge.cli import ledger
 from resurge.up import account
 from shared.errors import UsageError
 from shared.recovery.retention import Retention
+from tests.claims import Claim
 from tests.spark.schedules import Killed, Schedule, killed_at
 from tests.spark.worlds import World, cells_plan, trips_plan
 
 
 @pytest.mark.covers("SO-32")
 def test_a_driver_killed_at_any_durable_call_is_resumed_exactly(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claim: Claim
 ) -> None:
     points = rows = 0
     for call in range(0, 400):
@@ -42,13 +43,15 @@ def test_a_driver_killed_at_any_durable_call_is_resumed_exactly(
         state.forget_all()
         world.driver().drain()
         rows += world.check(least_rows=4)[0]
-    print(f"{points} points, {rows} rows compared")
+    claim(f"{points} points, {rows} rows compared")
     assert points >= 10
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_schedules_without_a_jvm(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    print(Schedule(tmp_path, seed, lambda _: LocalRunner(), monkeypatch, rounds=4).run())
+def test_random_schedules_without_a_jvm(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claim: Claim
+) -> None:
+    claim(Schedule(tmp_path, seed, lambda _: LocalRunner(), monkeypatch, rounds=4).run())
 
 
 @pytest.mark.parametrize("damage", ["lost", "damaged"])
@@ -176,7 +179,7 @@ def test_a_corrected_operator_takes_a_quarantined_batch_back_in(tmp_path: Path) 
     world.check(least_rows=10)
 
 
-def test_an_operator_bug_found_later_is_undone_while_the_rest_goes_on(tmp_path: Path) -> None:
+def test_an_operator_bug_found_later_is_undone_while_the_rest_goes_on(tmp_path: Path, claim: Claim) -> None:
     world = World(tmp_path, cells_plan(factor=7.0))
     driver = world.started(4)
     before = driver.manifest.position("mine")
@@ -193,7 +196,7 @@ def test_an_operator_bug_found_later_is_undone_while_the_rest_goes_on(tmp_path: 
     rows, _ = world.check(least_rows=100)
     revisions = [row.revision for row in world.results.current()]
     assert max(revisions) >= 1 << 32
-    print(f"{rows} rows compared after correction")
+    claim(f"{rows} rows compared after correction")
 
 
 def test_rolling_back_a_middle_vertex_leaves_what_is_above_it_alone(tmp_path: Path) -> None:

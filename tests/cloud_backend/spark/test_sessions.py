@@ -19,6 +19,7 @@ from shared.plan.graph import Plan
 from shared.wire import columns
 from shared.wire.frame import encode
 from shared.wire.messages import Data
+from tests.claims import Claim
 from tests.spark.worlds import SECOND, World
 
 
@@ -43,7 +44,7 @@ def send(world: World, seconds: list[int], *, lo: int, frontier: int) -> None:
 
 
 @pytest.mark.covers("SO-27")
-def test_a_late_row_that_joins_two_sessions_retracts_both(tmp_path: Path) -> None:
+def test_a_late_row_that_joins_two_sessions_retracts_both(tmp_path: Path, claim: Claim) -> None:
     world = World(tmp_path, walks_plan())
     assert sink_of(world.plan, "walks").sessions
     driver = world.driver()
@@ -65,7 +66,7 @@ def test_a_late_row_that_joins_two_sessions_retracts_both(tmp_path: Path) -> Non
     roll_back(driver.store.root, "walks", 1)  # runs again what joined them
     driver.drain()
     assert world.results.digest() == before
-    print(f"1 rollback, {len(expected)} rows compared, {before} = {digest_of(expected)}")
+    claim(f"1 rollback, {len(expected)} rows compared, {before} = {digest_of(expected)}")
 
 
 def test_sessions_that_no_late_row_can_reach_stand_by_themselves() -> None:

@@ -16,6 +16,7 @@ from cloud_backend.spark.driver import JobSettings
 from shared.identity import device_id
 from shared.recovery.retention import Retention
 from shared.spool.disk import PosixDisk
+from tests.claims import Claim
 from tests.spark.worlds import World, cells_plan, trips_plan
 
 SETTINGS = JobSettings(
@@ -31,7 +32,7 @@ def world_of_small_segments(root: Path, settings: JobSettings = SETTINGS) -> Wor
 
 
 @pytest.mark.covers("SO-21")
-def test_a_job_goes_on_after_its_log_was_trimmed_by_what_it_made_stable(tmp_path: Path) -> None:
+def test_a_job_goes_on_after_its_log_was_trimmed_by_what_it_made_stable(tmp_path: Path, claim: Claim) -> None:
     trimmed, whole = world_of_small_segments(tmp_path / "trimmed"), world_of_small_segments(tmp_path / "whole")
     freed = 0
     driver, other = trimmed.driver(), whole.driver()
@@ -48,7 +49,7 @@ def test_a_job_goes_on_after_its_log_was_trimmed_by_what_it_made_stable(tmp_path
             record = next(iter((trimmed.store_dir / "files").glob("mine.*.delta")))
             record.write_bytes(b"damaged")  # a rollback inside the horizon must still find its part of the log
             driver = trimmed.driver()  # and a new driver everything it starts from
-    print(f"{freed} bytes freed, the log starts at {trimmed.log.start}")
+    claim(f"{freed} bytes freed, the log starts at {trimmed.log.start}")
     assert freed == trimmed.log.start > 0
     assert trimmed.results.digest() == whole.results.digest()
     whole.check(least_rows=100)

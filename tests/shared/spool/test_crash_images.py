@@ -11,6 +11,7 @@ from shared.errors import DiskFailed
 from shared.spool.entry import DataEntry
 from shared.spool.evict import Evict, Policy, Retain
 from shared.spool.ring import Spool
+from tests.claims import Claim
 from tests.shared.spool.crash_disk import CrashDisk
 from tests.shared.spool.story import DEVICE, EDGES, Account, Story, batch_for, check_recovered
 
@@ -32,7 +33,7 @@ class Crasher:
         self.disk = disk
         self.random = random
         self.per_event = per_event
-        self.images = self.unsynced = self.busy = 0
+        self.images = self.unsynced = self.batches = self.busy = 0
         self.story: Story | None = None
 
     def crash_now(self) -> None:
@@ -44,7 +45,11 @@ class Crasher:
             spool = check_recovered(self.disk.image(self.random, fates), self.story)
             self.images += 1
             self.unsynced += spool.head(11) != self.story.durable.head.get(11, 0)
+            self.batches += spool.statistics().batches
         self.busy = 0
+
+    def said(self) -> str:
+        return f"{self.images} crash images, {self.unsynced} beyond the last sync, {self.batches} batches compared"
 
 
 def crash_through(policy: Policy, seed: int, images: int) -> Crasher:
@@ -61,19 +66,24 @@ def crash_through(policy: Policy, seed: int, images: int) -> Crasher:
 
 @pytest.mark.covers("NB-5", "NB-6")
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: f"{policy.evict.name}-{policy.retain.name}".lower())
-def test_every_crash_image_recovers_what_was_durable_and_a_prefix_of_the_rest(policy: Policy) -> None:
+def test_every_crash_image_recovers_what_was_durable_and_a_prefix_of_the_rest(policy: Policy, claim: Claim) -> None:
     crasher = crash_through(policy, seed=20, images=IMAGES // len(POLICIES))
+    claim(f"{policy.evict.name.lower()}: {crasher.said()}")
     assert crasher.images >= IMAGES // len(POLICIES)
     assert crasher.unsynced > 100  # images that held something beyond the last sync
+    assert crasher.batches > crasher.images
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: f"{policy.evict.name}-{policy.retain.name}".lower())
-def test_a_hundred_thousand_crash_images(policy: Policy) -> None:
+def test_a_hundred_thousand_crash_images(policy: Policy, claim: Claim) -> None:
     per_seed = SOAK_IMAGES // len(POLICIES) // 10
-    for seed in range(10):
-        crash_through(policy, seed=seed, images=per_seed)
+    crashers = [crash_through(policy, seed=seed, images=per_seed) for seed in range(10)]
+    images = sum(crasher.images for crasher in crashers)
+    claim(f"{policy.evict.name.lower()}: {images} crash images, the first seed: {crashers[0].said()}")
+    assert images >= SOAK_IMAGES // len(POLICIES)
+    assert all(crasher.batches for crasher in crashers)
 
 
 def test_a_crash_and_a_life_after_it_again_and_again() -> None:
@@ -124,7 +134,9 @@ def live_until_it_fails(story: Story) -> None:
 
 
 @pytest.mark.parametrize("failure", [errno.EIO, errno.ENOSPC])
-def test_after_a_disk_error_nothing_is_acknowledged_and_reopening_gives_a_clear_state(failure: int) -> None:
+def test_after_a_disk_error_nothing_is_acknowledged_and_reopening_gives_a_clear_state(
+    failure: int, claim: Claim
+) -> None:
     failures = 0
     for point in range(1, 200):
         random = Random(point)
@@ -141,4 +153,5 @@ def test_after_a_disk_error_nothing_is_acknowledged_and_reopening_gives_a_clear_
         assert all(
             isinstance(e, DataEntry) or e.hi <= spool.head(edge) for edge in spool.edges() for e in spool.pending(edge)
         )
+    claim(f"{failures} refusals by the disk ({errno.errorcode[failure]})")
     assert failures == 199

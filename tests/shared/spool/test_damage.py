@@ -16,6 +16,7 @@ from shared.spool.memory import MemoryDisk
 from shared.spool.payloads import damaged, read_payload
 from shared.spool.ring import Spool
 from shared.spool.segment import JOURNAL_START, UNIT_BYTES
+from tests.claims import Claim
 from tests.shared.spool.story import DEVICE, EDGES, Account, batch_for, payload_for
 
 
@@ -60,7 +61,7 @@ def assert_only_right_payloads(spool: Spool) -> tuple[int, int]:
 
 
 @pytest.mark.covers("NB-5")
-def test_every_bit_flip_in_every_payload_is_detected() -> None:
+def test_every_bit_flip_in_every_payload_is_detected(claim: Claim) -> None:
     disk, spool = filled(close=False)
     file = disk.files["spool"]
     flips = 0
@@ -78,6 +79,7 @@ def test_every_bit_flip_in_every_payload_is_detected() -> None:
                         file.content[at] ^= 1 << bit
                         flips += 1
                 left -= units * UNIT_BYTES
+    claim(f"{flips} flips, all detected")
     assert flips > 15_000
 
 
@@ -130,7 +132,7 @@ def test_a_repaired_spool_is_whole_again_after_the_next_change() -> None:
     assert Spool.open(disk).statistics().damage == 0
 
 
-def test_every_bit_flip_in_the_journal_is_detected_or_shortens_the_last_group() -> None:
+def test_every_bit_flip_in_the_journal_is_detected_or_shortens_the_last_group(claim: Claim) -> None:
     disk, original = filled(close=False, groups=4)
     heads = {edge: original.head(edge) for edge in original.edges()}
     used = original._journal._offset
@@ -151,6 +153,7 @@ def test_every_bit_flip_in_the_journal_is_detected_or_shortens_the_last_group() 
                 assert at >= last_group - 8
             assert_only_right_payloads(Spool.open(copy(disk)) if at % 64 == 0 and bit == 0 else spool)
             content[start + at] ^= 1 << bit
+    claim(f"{detected + shortened} flips: {detected} detected, {shortened} cut off with the last group")
     assert detected > 2000
     assert shortened > 0
 
