@@ -3,10 +3,10 @@
 Bodies are read and decided as they arrive, in the event loop; whatever has arrived by then becomes the next group. So a
 lone device pays for its own sync and a hundred devices share one, without a timer that would make anybody wait.
 
-A large group is written and synced in a thread while the loop goes on deciding. A small one, on a disk that was quick
-the last time, is committed in the loop itself: the thread would need the interpreter to come back from each system
-call, and asking a busy loop for it costs more than the sync (a quarter of an exchange of 1 KB). A disk that was slow
-once is asked from the thread until it is quick again, so that a hanging disk does not silence the other routes.
+A large group is written and synced in a thread while the loop goes on deciding. A small one is committed in the loop
+itself: the thread would need the interpreter to come back from each system call, and asking a busy loop for it costs
+more than the sync (a quarter of an exchange of 1 KB). After a slow one the next few go to the thread, so that a slow or
+hanging disk does not silence the other routes.
 
 Answers leave in the order of their groups, also those that brought nothing new: a duplicate may repeat what is still
 on its way to the disk, and its receipt must not be quicker than the record it speaks of. When the disk refuses, all
@@ -28,7 +28,8 @@ from shared.errors import ResurgeError
 from shared.sync.receiver import Arrival, Receiver, Reply
 
 SMALL_GROUP_BYTES = 256 * 1024
-QUICK_S = 0.001
+SLOW_S = 0.002
+GROUPS_AFTER_SLOW = 8  # in the thread, before the loop tries the disk again: how quick it is there, nobody can tell
 
 
 class Unavailable(Exception):
@@ -63,7 +64,7 @@ class Appender:
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="log")
         self._task: asyncio.Task[None] | None = None
         self._broken: Unavailable | None = None
-        self._quick = False  # the disk took the last group at once
+        self._wary = 0  # groups that still go to the thread because one was slow
 
     def submit(self, body: bytes | memoryview, decided: Decided) -> None:
         """Decide one body; `decided` gets the reply once everything it rests on is durable, or why there is none."""
@@ -113,9 +114,11 @@ class Appender:
                         self._log.append([Record(at_us, record.frame, record.digest) for record in step.persist])
                         group = self._log.take()
                         group_bytes = group.bytes
-                        if self._quick and group_bytes < SMALL_GROUP_BYTES:
-                            self._commit(group)
+                        if group_bytes < SMALL_GROUP_BYTES and not self._wary:
+                            if self._commit(group) > SLOW_S:
+                                self._wary = GROUPS_AFTER_SLOW
                         else:
+                            self._wary = max(0, self._wary - 1)
                             await loop.run_in_executor(self._disk, self._commit, group)
                     except (ResurgeError, OSError) as error:
                         self._refuse(error, step.send)
@@ -127,12 +130,12 @@ class Appender:
         finally:
             self._task = None
 
-    def _commit(self, group: Group) -> None:
+    def _commit(self, group: Group) -> float:
         started = time.monotonic()
         self._log.commit(group)
         seconds = time.monotonic() - started
-        self._quick = seconds < QUICK_S
         self._on_group(len(group.records), seconds)
+        return seconds
 
     def _refuse(self, error: Exception, replies: tuple[Reply, ...]) -> None:
         later = self._receiver.step(time.monotonic())

@@ -9,9 +9,7 @@ appender's answer is written straight to the transport. Everything else, and eve
 A device sends the same head with every exchange of a connection, but for the digits of its length. So once the parser
 has accepted a head, one that equals it byte for byte but for these digits is accepted without asking the parser again:
 at the start of a message equal bytes mean the same. Only a head with one Content-Length, plain line ends and no
-Transfer-Encoding is remembered, and anything that is not exactly one such message goes to the parser. A body that did
-not come whole with such a head is received straight into a buffer of its length, which is what the log writes from:
-a large one is copied by nobody.
+Transfer-Encoding is remembered, and anything that is not exactly one such message goes to the parser.
 
 A connection that starts a request and does not finish it in time is closed, whatever the route, and so is one whose
 headers do not end: uvicorn itself would keep both for ever.
@@ -33,7 +31,6 @@ from shared.sync.receiver import Reply
 
 _PATH = PATH.encode()
 _OK = b"HTTP/1.1 200 OK\r\ncontent-type: " + MEDIA_TYPE + b"\r\ncontent-length: %d\r\n\r\n"
-_RECEIVE_BYTES = 8 * 1024  # at once, while nobody knows how long the message is
 _HEAD_END = b"\r\n\r\n"
 _DIGITS_MAX = 12  # of a length; a longer one is the parser's to judge
 _UNUSUAL = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
@@ -53,15 +50,14 @@ class _Event:
 class ExchangeCycle:
     """One exchange under way; has what uvicorn asks of its own request-response cycle."""
 
-    __slots__ = ("body", "disconnected", "keep_alive", "length", "parts", "response_complete", "size")
+    __slots__ = ("disconnected", "keep_alive", "length", "parts", "response_complete", "size")
 
     message_event = _Event()
 
     def __init__(self, length: int, keep_alive: bool) -> None:
         self.length = length
         self.keep_alive = keep_alive
-        self.parts: list[bytes] = []  # of the body, as the parser hands them over
-        self.body: memoryview | None = None  # or all of it, as far as it is here
+        self.parts: list[bytes | memoryview] = []
         self.size = 0
         self.response_complete = False
         self.disconnected = False
@@ -116,7 +112,7 @@ class RepeatedHead:
         return self._found
 
 
-class ExchangeProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
+class ExchangeProtocol(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._ingest: Ingest = self.config.app.gateway.ingest  # type: ignore[union-attr]
@@ -129,27 +125,10 @@ class ExchangeProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         self._repeated: RepeatedHead | None = None
         self._receiving: ExchangeCycle | None = None  # the parser knows nothing of it
         self._used = 0.0  # when the last exchange was answered
-        self._received = memoryview(bytearray(_RECEIVE_BYTES))
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._address = self.client[0] if self.client else ""
-
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        cycle = self._receiving
-        if cycle is None or cycle.body is None:
-            return self._received
-        return cycle.body[cycle.size :]
-
-    def buffer_updated(self, count: int) -> None:
-        cycle = self._receiving
-        if cycle is None:
-            self.data_received(bytes(self._received[:count]))
-            return
-        cycle.size += count
-        if cycle.size == cycle.length:
-            self._finish_receiving()
-            self._submit(cycle, cycle.body)
 
     def data_received(self, data: bytes) -> None:
         if self._receiving is not None:
@@ -162,7 +141,7 @@ class ExchangeProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         if self._repeated is not None and (found := self._repeated.match(data)) is not None:
             length, start = found
             if length > 0 and len(data) - start <= length and len(self.connections) < self._connections_max:
-                self._begin(length, data, start)
+                self._begin(length, memoryview(data)[start:])
                 return
         before, begun = cycle, self._begun
         self._parse(data)
@@ -201,7 +180,7 @@ class ExchangeProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
 
     # -- without the parser ------------------------------------------------------------------------------------------
 
-    def _begin(self, length: int, data: bytes, start: int) -> None:
+    def _begin(self, length: int, body: memoryview) -> None:
         """An exchange whose head is the one before; as much of its body as came with it."""
         cycle = ExchangeCycle(0, True)
         self.cycle = cycle  # type: ignore[assignment]
@@ -211,21 +190,23 @@ class ExchangeProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         except Problem as problem:
             self._write(cycle, self._ingest.refusal(problem))
             return
-        cycle.size = len(data) - start
+        cycle.size = len(body)
         if cycle.size == length:
-            self._submit(cycle, memoryview(data)[start:])
+            self._submit(cycle, body)
             return
-        cycle.body = memoryview(bytearray(length))
-        cycle.body[: cycle.size] = memoryview(data)[start:]
+        cycle.parts.append(body)
         self._receiving = cycle
         self._deadline = self.loop.call_later(REQUEST_SECONDS_MAX, self._give_up)
 
     def _receive_more(self, cycle: ExchangeCycle, data: bytes) -> None:
-        """What came where nobody asked for a buffer."""
         missing = cycle.length - cycle.size
-        count = min(len(data), missing)
-        self.get_buffer(-1)[:count] = memoryview(data)[:count]
-        self.buffer_updated(count)
+        cycle.parts.append(data if len(data) <= missing else data[:missing])
+        cycle.size += len(cycle.parts[-1])
+        if cycle.size < cycle.length:
+            return
+        self._finish_receiving()
+        parts, cycle.parts = cycle.parts, []
+        self._submit(cycle, b"".join(parts))
         if len(data) > missing:
             self._parse(data[missing:])  # a pipelined request
 

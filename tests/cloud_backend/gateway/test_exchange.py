@@ -144,29 +144,32 @@ def test_whoever_does_not_speak_our_media_type_gets_a_problem(service):
     assert service.client.get("/v1/exchange").status_code == 405
 
 
-IN_THE_LOOP, IN_A_THREAD = 3600.0, 0.0  # how quick a disk must be for its small groups to be committed in the loop
-
-
-def test_small_groups_are_committed_in_the_loop_as_long_as_the_disk_is_quick(service, monkeypatch):
+def test_small_groups_are_committed_in_the_loop_and_a_few_after_a_slow_one_in_a_thread(service, monkeypatch):
     phone = service.phone()
-    asked: list[str] = []
+    asked: list[bool] = []
     commit = Log.commit
-    monkeypatch.setattr(
-        Log, "commit", lambda log, group: (asked.append(threading.current_thread().name), commit(log, group))
-    )
-    for quick_s in (IN_THE_LOOP, IN_THE_LOOP, IN_A_THREAD, IN_A_THREAD, IN_THE_LOOP, IN_THE_LOOP):
-        monkeypatch.setattr(appender, "QUICK_S", quick_s)
+
+    def noted(log, group):
+        asked.append(threading.current_thread().name.startswith("log"))
+        commit(log, group)
+
+    monkeypatch.setattr(Log, "commit", noted)
+    monkeypatch.setattr(appender, "GROUPS_AFTER_SLOW", 2)
+    for slow_s in (3600.0, 3600.0, 0.0, 3600.0, 3600.0, 3600.0):
+        monkeypatch.setattr(appender, "SLOW_S", slow_s)
         phone.send(10)
-    in_thread = [name.startswith("log") for name in asked]
-    assert in_thread[1:] == [False, False, True, True, False]  # it is the last group that tells
+    assert asked == [False, False, False, True, True, False]
     monkeypatch.setattr(appender, "SMALL_GROUP_BYTES", 10)
     phone.send(10)
-    assert asked[-1].startswith("log")
+    assert asked[-1]
 
 
-@pytest.mark.parametrize("quick_s", [IN_THE_LOOP, IN_A_THREAD])
-def test_a_full_disk_is_507_with_nothing_acknowledged_and_heals(service, monkeypatch, quick_s):
-    monkeypatch.setattr(appender, "QUICK_S", quick_s)
+IN_THE_LOOP, IN_A_THREAD = 0, 1 << 30  # groups to go to the thread
+
+
+@pytest.mark.parametrize("wary", [IN_THE_LOOP, IN_A_THREAD])
+def test_a_full_disk_is_507_with_nothing_acknowledged_and_heals(service, monkeypatch, wary):
+    service.gateway.appender._wary = wary
     phone = service.phone()
     phone.send(10)
     before = service.log_bytes()
@@ -184,10 +187,10 @@ def test_a_full_disk_is_507_with_nothing_acknowledged_and_heals(service, monkeyp
     assert phone.send(10) == 20
 
 
-@pytest.mark.parametrize("quick_s", [IN_THE_LOOP, IN_A_THREAD])
-def test_after_a_failed_sync_nothing_more_is_acknowledged_and_the_process_is_told_to_stop(start, monkeypatch, quick_s):
-    monkeypatch.setattr(appender, "QUICK_S", quick_s)
+@pytest.mark.parametrize("wary", [IN_THE_LOOP, IN_A_THREAD])
+def test_after_a_failed_sync_nothing_more_is_acknowledged_and_the_process_is_told_to_stop(start, monkeypatch, wary):
     service = start()
+    service.gateway.appender._wary = wary
     phone = service.phone()
     phone.send(10)
 
