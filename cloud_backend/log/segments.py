@@ -26,7 +26,7 @@ from cloud_backend.log.index import Index
 from shared.batch import NO_FRONTIER
 from shared.errors import BrokenInvariant, DamagedData, PeerError
 from shared.spool.disk import Disk, File
-from shared.wire.frame import HEADER, HEADER_BYTES, Frame, FrameType, encode, read_header
+from shared.wire.frame import HEADER, HEADER_BYTES, Frame, FrameType, encode, payload_digest, read_header
 
 CHUNK_BYTES = 1024 * 1024
 
@@ -116,14 +116,19 @@ def _read_segment(file: File, base: int, start: int, stop: int, *, erased: bool)
         frame = b"" if header is None else ahead.frame(position, header)
         if header is not None and header.flags & ERASED and not erased:
             frame = stand_in(frame)
-        if header is None or not (header.flags & (SEAL | ERASED) or frame_is_sound(frame)):
+        digest = (
+            None
+            if header is None or header.flags & (SEAL | ERASED)
+            else payload_digest(memoryview(frame)[HEADER_BYTES:])
+        )
+        if header is None or not (digest is None or frame_is_sound(frame, digest)):
             raise DamagedData(
                 f"segment {segment_name(base)} holds no sound record at offset {base + position}; "
                 "restore it from a copy with resurge log verify --repair",
                 code="log-damaged",
             )
         if frame and not header.flags & SEAL:
-            yield base + position, Record(header.received_us, frame)
+            yield base + position, Record(header.received_us, frame, digest)
         position += header.length
 
 
@@ -171,10 +176,10 @@ class ReadAhead:
         return position - self._start + header.length > len(self._data)
 
 
-def frame_is_sound(frame: bytes) -> bool:
-    """Whether this is one whole frame by its own checksum."""
+def frame_is_sound(frame: bytes, digest: bytes) -> bool:
+    """Whether this is one whole frame by its own checksum, given its payload's digest."""
     try:
-        length = read_header(memoryview(frame), 0)[9]
+        length = read_header(memoryview(frame), 0, digest)[9]
     except PeerError:
         return False
     return len(frame) == HEADER_BYTES + length

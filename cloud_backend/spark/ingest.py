@@ -69,7 +69,7 @@ def read_edges(
         if not range_.lo <= _slots[source] < range_.hi:
             continue
         read += len(record.frame)
-        message, _ = frame.decode_one(record.frame)
+        message, _ = frame.decode_one(record.frame, digest=record.digest)
         arrivals = found[name]
         device = source.hex()
         if message.frontier_us != NO_FRONTIER:

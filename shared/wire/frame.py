@@ -141,10 +141,13 @@ def read_header(
     return kind, codec, flags, term, incarnation, source, edge, seq, count, length, frontier
 
 
-def decode_one(data: bytes | memoryview, offset: int = 0) -> tuple[Frame, int]:
-    """The frame that starts at offset, and where the next one starts. Raises PeerError on anything not whole."""
+def decode_one(data: bytes | memoryview, offset: int = 0, digest: bytes | None = None) -> tuple[Frame, int]:
+    """The frame that starts at offset, and where the next one starts. Raises PeerError on anything not whole.
+    `digest` is its payload's, for whoever has computed it."""
     view = memoryview(data)
-    kind, codec, flags, term, incarnation, source, edge, seq, count, length, frontier = read_header(view, offset)
+    kind, codec, flags, term, incarnation, source, edge, seq, count, length, frontier = read_header(
+        view, offset, digest
+    )
     try:
         frame_type = FrameType(kind)
     except ValueError:
