@@ -193,7 +193,8 @@ def decode(
         if rows and (int(seq[0]) < lo or int(seq[-1]) >= hi or bool((seq[1:] <= seq[:-1]).any())):
             raise damaged("its sequence numbers do not ascend within its range")
     time_us = _read_scaled(reader, rows)
-    columns = _read_columns(reader, rows, schema, grouped=bool(flags & _GROUPED))
+    with np.errstate(all="ignore"):  # of floats that a grid gives; once, it costs as much as reading a plane
+        columns = _read_columns(reader, rows, schema, grouped=bool(flags & _GROUPED))
     reader.finish()
     return Batch(
         schema=schema, columns=columns, time_us=time_us, seq=seq, lo=lo, hi=hi, frontier_us=frontier_us, applied=applied

@@ -58,19 +58,20 @@ class OnGrid:
 
 def ordered_bits(values: Floats) -> Integers:
     """Integers in the order of the floats, one per representable value; -0.0 is just below 0.0."""
-    width = values.dtype.itemsize
-    signed: NDArray[Any] = values.view(np.int32 if width == 4 else np.int64)
-    magnitude = signed & np.array(2 ** (8 * width - 1) - 1, signed.dtype)
-    ordered: Integers = np.where(signed < 0, ~magnitude, magnitude).astype(np.int64)
-    return ordered
+    return _turned(values.view(np.int32 if values.dtype.itemsize == 4 else np.int64)).astype(np.int64, copy=False)
 
 
 def from_ordered_bits(integers: Integers, dtype: np.dtype) -> Floats:
-    width = dtype.itemsize
-    magnitude: NDArray[Any] = np.where(integers < 0, ~integers, integers).astype(np.uint32 if width == 4 else np.uint64)
-    sign = (integers < 0).astype(magnitude.dtype) << np.array(8 * width - 1, magnitude.dtype)
-    bits: Floats = (magnitude | sign).view(dtype)
-    return bits
+    return _turned(integers.astype(np.int32 if dtype.itemsize == 4 else np.int64, copy=False)).view(dtype)
+
+
+def _turned(signed: NDArray[Any]) -> NDArray[Any]:
+    """All bits but the sign's turned over where it is set: from a float's bits to its place in the order, and back."""
+    width = 8 * signed.dtype.itemsize
+    turned: NDArray[Any] = signed >> signed.dtype.type(width - 1)
+    turned &= signed.dtype.type(2 ** (width - 1) - 1)
+    turned ^= signed
+    return turned
 
 
 def place_on_grid(values: Floats, grid: Grid) -> OnGrid:
@@ -87,7 +88,9 @@ def place_on_grid(values: Floats, grid: Grid) -> OnGrid:
             fits &= held.astype(np.float64) == wide
     whole = bool(fits.all())
     integers = (rounded if whole else np.where(fits, rounded, 0.0)).astype(np.int64)
-    adjust = ordered_bits(held) - ordered_bits(_predict(integers, grid, held.dtype))
+    with np.errstate(all="ignore"):
+        predicted = _predict(integers, grid, held.dtype)
+    adjust = ordered_bits(held) - ordered_bits(predicted)
     if adjust.any():
         far = np.abs(adjust) > ADJUST_MAX
         if far.any():
@@ -100,21 +103,18 @@ def place_on_grid(values: Floats, grid: Grid) -> OnGrid:
 
 
 def take_from_grid(on: OnGrid, grid: Grid, dtype: np.dtype) -> Floats:
-    """The column again, but for its exceptions."""
+    """The column again, but for its exceptions. Under `np.errstate(all="ignore")`, as `_predict`."""
     held = np.dtype(np.float32) if grid.narrow else dtype
     if grid.kind is GridKind.BITS:
         integers = on.integers
-        if grid.shift:
-            negative = integers < 0
-            magnitude = np.where(negative, ~integers, integers).astype(np.uint64) << np.uint64(grid.shift)
-            signed = magnitude.astype(np.int64)
-            integers = np.where(negative, ~signed, signed)
+        if grid.shift:  # zeros into a magnitude, so ones where it stands turned over
+            ones = (integers >> np.int64(63)) & np.int64((1 << grid.shift) - 1)
+            integers = integers << np.int64(grid.shift) | ones
         return from_ordered_bits(integers, held).astype(dtype, copy=False)
     predicted = _predict(on.integers, grid, held)
     if on.adjust is not None:
         predicted = from_ordered_bits(ordered_bits(predicted) + on.adjust, held)
-    with np.errstate(invalid="ignore"):
-        return predicted.astype(dtype, copy=False)
+    return predicted.astype(dtype, copy=False)
 
 
 def find_grid(values: Floats) -> Grid:
@@ -180,15 +180,15 @@ def fill_forward(integers: Integers, fits: NDArray[np.bool_]) -> Integers:
 
 
 def _predict(integers: Integers, grid: Grid, dtype: np.dtype) -> Floats:
+    """What the grid says. Under `np.errstate(all="ignore")`: a stranger's grid may be anything."""
     wide = integers.astype(np.float64)
-    with np.errstate(all="ignore"):
-        if grid.kind is GridKind.RATIO:
-            wide /= grid.first
-        else:
-            wide *= grid.first
-            if grid.offset:
-                wide += grid.offset
-        return wide.astype(dtype, copy=False)
+    if grid.kind is GridKind.RATIO:
+        wide /= grid.first
+    else:
+        wide *= grid.first
+        if grid.offset:
+            wide += grid.offset
+    return wide.astype(dtype, copy=False)
 
 
 def _place_bits(values: Floats, grid: Grid) -> OnGrid:

@@ -289,7 +289,7 @@ def _write_head(writer: Writer, shape: Shape, heads: list[int], base: int) -> No
 def _write_planes(writer: Writer, folded: NDArray[np.uint64], low_bits: int) -> None:
     if low_bits:
         low = (folded & np.uint64((1 << low_bits) - 1)).astype(np.uint8)
-        bits = np.unpackbits(low[:, None], axis=1)[:, 8 - low_bits :]
+        bits = np.unpackbits(low).reshape(-1, 8)[:, 8 - low_bits :]
         packed = np.packbits(bits).tobytes()
         folded = folded >> np.uint64(low_bits)
     largest = int(folded.max()) if len(folded) else 0
@@ -310,7 +310,7 @@ def _read_planes(reader: Reader, rows: int, low_bits: int) -> NDArray[np.uint64]
         bits = np.unpackbits(reader.plane(-(-rows * low_bits // 8)), count=rows * low_bits)
         spread = np.zeros((rows, 8), np.uint8)
         spread[:, 8 - low_bits :] = bits.reshape(rows, low_bits)
-        low = np.packbits(spread, axis=1).reshape(-1)
+        low = np.packbits(spread)  # without an axis, which is many times slower
     if width <= 1:
         octets = reader.plane(rows) if width else np.zeros(rows, np.uint8)
         folded: NDArray[np.uint64] = octets.astype(np.uint64)
@@ -319,7 +319,7 @@ def _read_planes(reader: Reader, rows: int, low_bits: int) -> NDArray[np.uint64]
         octets = np.zeros((rows, held), np.uint8) if width != held else np.empty((rows, held), np.uint8)
         for place in range(width):
             octets[:, place] = reader.plane(rows)
-        folded = octets.view(_UNSIGNED[held]).reshape(-1).astype(np.uint64)
+        folded = octets.reshape(-1).view(_UNSIGNED[held]).astype(np.uint64, copy=False)  # which is little-endian
     return folded if low is None else (folded << np.uint64(low_bits)) | low
 
 
@@ -343,7 +343,7 @@ def _integrate(differences: Integers, order: int, heads: list[int], base: int) -
     for place in range(order - 1, -1, -1):
         if len(differences) > place:
             differences[place] = np.int64(heads[place])
-            np.cumsum(differences[place:], out=differences[place:])
+            differences[place:].cumsum(out=differences[place:])
     return differences
 
 
