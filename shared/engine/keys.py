@@ -195,17 +195,21 @@ class KeyIndex:
         """The positions that sort the numbers by their keys' values: the order results are emitted in."""
         if len(numbers) < 2 or not self.names:
             return np.arange(len(numbers))
-        if self._single and self.kinds[0] in INTEGERS:
-            return self.columns(numbers)[self.names[0]].argsort(kind="stable")
         values = self.values
         if len(self._ranks) != len(values):
             if len(numbers) < len(values) // 4:  # few of many: not worth ranking everyone
-                places = sorted(range(len(numbers)), key=[values[number] for number in numbers.tolist()].__getitem__)
-                return np.array(places, np.int64)
-            self._ranks = np.empty(len(values), np.int64)
-            self._ranks[sorted(range(len(values)), key=values.__getitem__)] = np.arange(len(values))
+                return self._sorted(numbers)
+            ranks = np.empty(len(values), np.int64)
+            ranks[self._sorted(np.arange(len(values)))] = np.arange(len(values))
+            self._ranks = ranks
         order: np.ndarray = self._ranks[numbers].argsort()
         return order
+
+    def _sorted(self, numbers: np.ndarray) -> np.ndarray:
+        if self._single and self.kinds[0] in INTEGERS:
+            return self.columns(numbers)[self.names[0]].argsort(kind="stable")
+        keys = [self.values[number] for number in numbers.tolist()]
+        return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
 
     # -- state -------------------------------------------------------------------------------------------------
 
