@@ -59,13 +59,14 @@ def run_example(
     from resurge.examples.trips.play import play
     from resurge.examples.trips.schedule import DEFAULT
 
-    everyone = gathered(recording, people, hours)
+    everyone = gathered(recording, people, hours, battery=True)
     schedule = "" if without_outages else DEFAULT if outages is None else outages.read_text(encoding="utf-8")
     directory = home or Path(tempfile.mkdtemp(prefix="resurge-trips-"))
     failed = True
     try:
         outcome = play(
             directory, everyone, length_s=length_s, schedule=schedule, at_least=at_least, port=port,
+            recorded=recording is not None,
             say=lambda line: print(line, file=sys.stderr, flush=True),
         )  # fmt: skip
         failed = bool(outcome.problems())

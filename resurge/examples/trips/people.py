@@ -34,6 +34,8 @@ DATED = 365 * DAY  # what lies before that has no date
 UNDATED_WEEK = MONDAY + 2817 * WEEK  # from 2024-01-01, when nobody's recording has a date
 RAW, HEADER_BYTES = "rawdata", 4096
 FILES = {"location": "gps", "gps": "gps", "accelerometer": "accelerometer", "accelerometeruncalibrated": ""}
+BATTERY_US = 300 * SECOND
+TABLE_US, GRAVITY = 180 * SECOND, 9.81
 ACCELEROMETER_US = 100_000  # as often as the program reads it; a recording at 50 Hz is thinned to that
 
 Columns = Mapping[str, np.ndarray]
@@ -147,14 +149,18 @@ def in_one_week(people: list[Person]) -> list[Person]:
     return placed
 
 
-def made_up_people(count: int, hours: float, *, every_s: int = 5) -> list[Person]:
-    """People of the synthetic itinerary, from eight o'clock on a Monday; what their phones read, and nothing random."""
+def made_up_people(count: int, hours: float, *, every_s: int = 5, battery: bool = False) -> list[Person]:
+    """People of the synthetic itinerary, from eight o'clock on a Monday; what their phones read, and nothing random.
+    With a battery they live by the program's own sampling, and put the phone down in the end."""
     origin = UNDATED_WEEK + 8 * 3_600 * SECOND
     people = []
     for number in range(count):
         until = origin + round(hours * 3_600) * SECOND
         sensors: dict[str, Columns] = {}
-        for sensor, every_us in (("gps", every_s * SECOND), ("accelerometer", ACCELEROMETER_US)):
+        rates = {"gps": every_s * SECOND, "accelerometer": ACCELEROMETER_US} | (
+            {"battery": BATTERY_US} if battery else {}
+        )
+        for sensor, every_us in rates.items():
             source = Synthetic(sensor, seed=101 + number, every_us=every_us, origin_us=origin)
             parts = []
             while (part := source.read(until)).time_us.size:
@@ -163,10 +169,20 @@ def made_up_people(count: int, hours: float, *, every_s: int = 5) -> list[Person
                 "time": np.concatenate([part.time_us for part in parts]),
                 **{name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns},
             }
+        if battery:
+            sensors["accelerometer"] = _put_down(sensors["accelerometer"])
         people.append(Person(f"person-{number + 1}", sensors))
     return people
 
 
-def gathered(recording: Path | None, count: int, hours: float) -> list[Person]:
-    """The people of a directory of recordings, or made-up ones."""
-    return made_up_people(count, hours) if recording is None else read_people(recording)
+def _put_down(accelerometer: Columns) -> Columns:
+    """In the end the phone is put on a table, where it stays: a GPS that is read by need rests from then on."""
+    rows = TABLE_US // ACCELEROMETER_US
+    flat = {"time": accelerometer["time"][-1] + ACCELEROMETER_US * np.arange(1, rows + 1), "x": np.zeros(rows),
+            "y": np.zeros(rows), "z": np.full(rows, GRAVITY)}  # fmt: skip
+    return {name: np.concatenate((column, flat[name])) for name, column in accelerometer.items()}
+
+
+def gathered(recording: Path | None, count: int, hours: float, *, battery: bool = False) -> list[Person]:
+    """The people of recordings, or made-up ones."""
+    return made_up_people(count, hours, battery=battery) if recording is None else read_people(recording)

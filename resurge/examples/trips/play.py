@@ -34,6 +34,7 @@ from shared.errors import UsageError
 
 LEAD_S = 1.0  # from the moment every phone is ready to the moment event time begins to pass
 READY_S = 120.0
+GPS_EVERY_US = 5 * SECOND  # the program's timer
 AFTER_MIDNIGHT_US = 2 * 3_600 * SECOND
 RETURN_S = 60.0  # for Spark's last answers to come back to the phones
 DRAIN_S = 300.0
@@ -50,6 +51,8 @@ class Outcome:
     on_phones: int
     outages: Mapping[str, list[Outage]]
     outages_felt: Mapping[str, int]  # of each phone: outages that refused it an exchange
+    gps_read: int
+    gps_unthinned: int  # as many as were recorded, or a phone would have read that always reads every five seconds
     bytes_sent: int
     speed: float
     seconds: float
@@ -69,6 +72,7 @@ class Outcome:
                 name: {"scheduled": len(one), "felt": self.outages_felt[name]} for name, one in self.outages.items()
             },
             "outage_minutes": round(without_us / SECOND / 60),
+            "gps_read": self.gps_read, "gps_unthinned": self.gps_unthinned,
             "bytes_sent": self.bytes_sent, "speed": round(self.speed, 1), "seconds": round(self.seconds, 1),
         }  # fmt: skip
 
@@ -92,13 +96,15 @@ def play(
     *,
     length_s: float,
     schedule: str = DEFAULT,
+    recorded: bool = True,
     at_least: int = 5,
     port: int = 0,
     say: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Play everyone's recordings within about this many seconds. Every process has ended when this returns."""
+    """Play everyone's recordings within about this many seconds. Every process has ended when this returns.
+    Unless they are `recorded`, phones decide themselves when to read the GPS."""
     began = time.monotonic()
-    plan = report.trips_plan(recorded=True, at_least=at_least)
+    plan = report.trips_plan(recorded=recorded, at_least=at_least)
     say(f"{len(people)} people; what their report must be, without phones, network or Spark")
     wanted = report.failure_free(plan, people)
     trips = [row for row in wanted if row.sink == "my_trips"]
@@ -117,7 +123,7 @@ def play(
         )
     stage = make_stage(home, plan, port=port, speed=speed)
     with Fleet() as fleet:
-        run = _Run(stage, fleet, say)
+        run = _Run(stage, fleet, say, recorded=recorded)
         run.start(people, outages, base_us)
         run.until(end_us, wanted=len(wanted))
         run.finish()
@@ -125,8 +131,8 @@ def play(
 
 
 class _Run:
-    def __init__(self, stage: Stage, fleet: Fleet, say: Callable[[str], None]) -> None:
-        self.stage, self.fleet, self.say = stage, fleet, say
+    def __init__(self, stage: Stage, fleet: Fleet, say: Callable[[str], None], *, recorded: bool) -> None:
+        self.stage, self.fleet, self.say, self.recorded = stage, fleet, say, recorded
         self.gateway, self.spark = stage.gateway(), stage.spark()
         self.spark.command = [*self.spark.command, "--module", MODULE]
         self.phones: list[Process] = []
@@ -212,6 +218,11 @@ class _Run:
         self.spark.stop()
         self.gateway.stop()
 
+    def _gps_unthinned(self, people: Sequence[Person], status: Mapping[str, Any]) -> int:
+        if self.recorded:
+            return sum(len(person.sensors["gps"]["time"]) for person in people)
+        return sum((status[person.name]["time_us"] - person.start_us) // GPS_EVERY_US for person in people)
+
     def _has_read_all(self) -> bool:
         with contextlib.suppress(FileNotFoundError, ValueError, KeyError):
             read = json.loads((self.stage.spark_store / "stable.json").read_bytes())["read"]
@@ -270,6 +281,8 @@ class _Run:
             on_phones=sum(self._held()),
             outages=outages,
             outages_felt={process.name: _last_said(process)["outages_felt"] for process in self.phones},
+            gps_read=sum(said["sensors"]["gps"]["readings"] for said in status.values()),
+            gps_unthinned=self._gps_unthinned(people, status),
             bytes_sent=sum(said["bytes_sent"] for said in status.values()),
             speed=self.stage.speed,
             seconds=seconds,
@@ -284,8 +297,8 @@ def _last_said(process: Process) -> dict[str, Any]:
 
 
 def _write(path: Path, columns: Mapping[str, np.ndarray]) -> None:
-    """A sensor's readings as a plain CSV; floats in their shortest exact form."""
-    lists = [column.tolist() for column in columns.values()]
+    """A sensor's readings as a plain CSV of numbers; floats in their shortest exact form."""
+    lists = [(column.astype(np.int64) if column.dtype == bool else column).tolist() for column in columns.values()]
     with path.open("w", encoding="utf-8") as out:
         out.write(",".join(columns) + "\n")
         for row in zip(*lists, strict=True):

@@ -19,6 +19,8 @@ from resurge.examples.trips.people import Person
 from resurge.examples.trips.program import my_trips
 from shared.batch import Batch
 from shared.plan.graph import Plan
+from shared.plan.operators import Timer
+from shared.plan.placement import device_fragment
 
 
 def trips_plan(*, recorded: bool, at_least: int = 5, version: int = 1) -> Plan:
@@ -34,12 +36,26 @@ def failure_free(plan: Plan, people: Sequence[Person]) -> list[ResultRow]:
                    for name in held[0].sensors[sensor]}  # fmt: skip
         devices = np.repeat([person.name for person in held], [len(person.sensors[sensor]["time"]) for person in held])
         inputs[sensor] = {**columns, "device": devices}
+    inputs |= {name: _ticks(every_us, people) for name, every_us in _timers(plan).items()}
     rows: dict[tuple[str, str, int, int], ResultRow] = {}
     for sink, columns in rs.evaluate(plan, inputs).items():
         kind = plan.sink(sink).type
         batch = Batch.of(kind.schema, {name: columns[name] for name in kind.schema.names}, columns["time"])
         rows.update((row.identity, row) for row in result_rows(sink_of(plan, sink), batch))
     return list(rows.values())
+
+
+def _timers(plan: Plan) -> dict[str, int]:
+    operators = {entry.name: plan.node(entry.node).operator for entry in device_fragment(plan).inputs}
+    return {name: operator.every_us for name, operator in operators.items() if isinstance(operator, Timer)}
+
+
+def _ticks(every_us: int, people: Sequence[Person]) -> dict[str, np.ndarray]:
+    """What a timer says on everyone's phone, from the first reading to the last."""
+    ticks = [np.arange(-(-person.start_us // every_us), person.end_us // every_us + 1) for person in people]
+    ticked = np.concatenate(ticks)
+    devices = np.repeat([person.name for person in people], [len(one) for one in ticks])
+    return {"time": ticked * every_us, "tick": ticked, "device": devices}
 
 
 def named(rows: Iterable[ResultRow], names: Mapping[str, str]) -> list[ResultRow]:

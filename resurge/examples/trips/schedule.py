@@ -1,7 +1,7 @@
 """When people lose the network: a file of lines, drawn onto the trips they really make.
 
     # who   when                  minutes
-    *       mid-trip              20        every person, in the middle of each trip that is long enough
+    *       mid-trip              20        every person, in the middle of each trip of half as long, or of the longest
     000     2008-10-24T02:30:00   20        one person, at a time of the recording as it is played (UTC)
 
 An outage is in event time: the twenty minutes that a person spends without a network, however fast the run goes.
@@ -57,9 +57,11 @@ def _drawn(line: str, words: Sequence[str], trips: Iterable[ResultRow]) -> list[
             f"outage line {line!r} is not WHO WHEN MINUTES, like '* mid-trip 20' or '000 2008-10-24T02:30:00 20'",
             code="example-outages",
         ) from None
+    lasted_us = {trip.window_start_us: round(float(trip.values["minutes"]) * MINUTE) for trip in trips}
+    longest_us = max(lasted_us.values(), default=0)
     middles = [
-        (trip.window_start_us + round(float(trip.values["minutes"]) * MINUTE / 2))
-        for trip in trips
-        if float(trip.values["minutes"]) * MINUTE >= length_us / 2
+        start_us + trip_us // 2
+        for start_us, trip_us in lasted_us.items()
+        if trip_us >= min(length_us / 2, longest_us)  # who makes short trips only loses the longest
     ]
     return [Outage(middle - length_us // 2, middle + length_us // 2) for middle in middles]

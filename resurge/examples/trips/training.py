@@ -98,10 +98,13 @@ KINDS = {
         "bus", 0.3, (16.0, 3.0, 9.0), 1.0, halt_m=2_000, halt_s=(5, 60), stop_m=1_500, stop_s=(10, 40), turn_m=2_500,
         radius_m=300,
     ),
-    "car in town": Kind("car", 0.45, (13.0, 2.5, 8.0), 1.7, halt_m=700, halt_s=(5, 60), turn_m=700, radius_m=200),
+    "car in town": Kind("car", 0.35, (13.0, 2.5, 8.0), 1.7, halt_m=700, halt_s=(5, 60), turn_m=700, radius_m=200),
     "car in a jam": Kind("car", 0.15, (9.0, 2.0, 5.0), 1.3, halt_m=250, halt_s=(3, 40), turn_m=600, radius_m=200),
+    "car on a city expressway": Kind(
+        "car", 0.15, (18.0, 3.5, 10.0), 1.5, halt_m=2_500, halt_s=(5, 90), turn_m=3_500, radius_m=450, sway=0.25
+    ),
     "car on a country road": Kind(
-        "car", 0.2, (20.0, 3.0, 14.0), 1.5, halt_m=3_000, halt_s=(5, 60), turn_m=4_000, radius_m=300
+        "car", 0.15, (20.0, 3.0, 14.0), 1.5, halt_m=3_000, halt_s=(5, 60), turn_m=4_000, radius_m=300
     ),
     "car on a motorway": Kind(
         "car", 0.2, (29.0, 4.0, 20.0), 1.2, halt_m=15_000, halt_s=(5, 60), radius_m=900, sway=0.1

@@ -50,7 +50,9 @@ def check(outcome: dict) -> None:
 def test_made_up_people_lose_the_network_mid_trip_and_no_answer(tmp_path):
     played = example("run", "trips", "--for", "40", "--json", "--home", str(tmp_path / "home"), timeout_s=550)
     assert played.returncode == 0, played.stderr
-    check(json.loads(played.stdout.splitlines()[-1]))
+    outcome = json.loads(played.stdout.splitlines()[-1])
+    check(outcome)
+    assert 0 < outcome["gps_read"] < 0.5 * outcome["gps_unthinned"], "phones rest when their people do"
 
 
 @pytest.mark.soak

@@ -92,6 +92,8 @@ def trip(start_min: float, minutes: float) -> ResultRow:
 def test_outages_are_drawn_onto_the_middle_of_trips():
     found = outages_of("* mid-trip 20\n", "ann", [trip(100, 40), trip(300, 5)])
     assert found == [Outage(110 * MINUTE, 130 * MINUTE)]
+    assert outages_of("* mid-trip 20\n", "ann", [trip(100, 4), trip(300, 6)]) == [Outage(293 * MINUTE, 313 * MINUTE)]
+    assert outages_of("* mid-trip 20\n", "ann", []) == []
 
 
 def test_outages_of_one_person_at_a_time_and_overlaps_joined():

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import resurge as rs
+from mobile_app.computation import Computation
+from mobile_app.sensors.recording import Recording
 from resurge.examples.trips import program
 from resurge.examples.trips.moving import compare, moved_text, plan_with_modes_in_the_cloud
-from resurge.examples.trips.people import SECOND, Person, made_up_people
+from resurge.examples.trips.people import DAY, SECOND, Person, made_up_people
+from resurge.examples.trips.play import _write
 from resurge.examples.trips.report import digest, failure_free, trips_plan
 from shared.plan.placement import device_fragment
 
@@ -87,6 +91,40 @@ def test_the_gps_rests_when_the_phone_does_and_spares_a_low_battery():
     assert outdoors == pytest.approx(120, abs=2)
     assert at_rest == pytest.approx(8, abs=1), "one a minute"
     assert read[0.1][0] == pytest.approx(30, abs=2), "every fourth"
+
+
+@pytest.mark.covers("SO-8", "SO-46")
+def test_a_phone_reads_the_gps_by_need_and_tells_what_the_program_means():
+    """The phone's own computation over recorded sensors, read in steps as a node does, against the program in memory."""
+    [person] = made_up_people(1, 1.0, battery=True)
+    plan = trips_plan(recorded=False)
+    made: dict[str, list[tuple]] = {}
+    for name, step_us in (("often", 61 * SECOND), ("seldom", 1_000 * SECOND)):
+        phone = Computation(plan, "person-1", _sources(person), from_us=person.start_us)
+        rows = made[name] = []
+        for until_us in range(person.start_us, person.end_us + DAY // 8, step_us):
+            for _, batch in phone.read(until_us):
+                rows += zip(
+                    batch.time_us.tolist(), *(batch.columns[c].tolist() for c in ("mode", "metres")), strict=True
+                )
+        ticks = (until_us - person.start_us) // (5 * SECOND)
+        assert 0.05 * ticks < phone.readings()["gps"] < 0.4 * ticks, "an hour under way, three on a table"
+    assert made["often"] == made["seldom"] != []
+    wanted = failure_free(plan, [person])
+    assert {row.sink for row in wanted} >= {"my_trips", "my_days"}
+    [day] = [row for row in wanted if row.sink == "my_days"]
+    assert sum(metres for _, _, metres in made["often"]) / 1000 == pytest.approx(day.values["km"], rel=0.05)
+
+
+def _sources(person: Person):
+    """Recorded sensors as `resurge node --sensor NAME=recording:FILE` opens them, without the file."""
+
+    def open_source(sensor: str, every_us: int) -> Recording:
+        with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+            _write(Path(file.name), person.sensors[sensor])
+            return Recording(Path(file.name), every_us=every_us, origin_us=person.start_us)
+
+    return open_source
 
 
 def test_an_empty_recording_gives_an_empty_report():
