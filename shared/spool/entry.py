@@ -18,6 +18,7 @@ PRIORITY_MAX = 255
 ITEM = Struct("<BI")  # kind, length
 CONTROL = Struct("<QQIIIIqqqBBxx")
 PLACE = Struct("<QIII")  # order, payload bytes, payload checksum, number of extents
+_CHECKSUM_AT = ITEM.size + CONTROL.size + 12
 
 
 class Reason(IntEnum):
@@ -80,7 +81,7 @@ class DataEntry:
 
     @property
     def checksum(self) -> int:
-        return int(PLACE.unpack_from(self.item, ITEM.size + CONTROL.size)[2])
+        return int.from_bytes(self.item[_CHECKSUM_AT : _CHECKSUM_AT + 4], "little")
 
     def batch(self, payload: bytes) -> SpooledBatch:
         """The batch as it was appended."""

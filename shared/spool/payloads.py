@@ -24,8 +24,9 @@ def read_payload(file: File, block: Superblock, entry: DataEntry) -> bytes | Non
 
 def damaged(file: File, block: Superblock, entries: Sequence[DataEntry]) -> list[DataEntry]:
     """Those whose stored payload fails its checksum."""
+    start = block.data_start
     whole = [entry for entry in entries if len(entry.extents) == 1]
     chained = [entry for entry in entries if len(entry.extents) != 1]
-    pieces = [(block.data_start + entry.extents[0][0] * UNIT_BYTES, entry.payload_bytes) for entry in whole]
+    pieces = [(start + entry.extents[0][0] * UNIT_BYTES, entry.payload_bytes) for entry in whole]
     failed = [e for e, checksum in zip(whole, file.checksums(pieces), strict=True) if checksum != e.checksum]
     return failed + [entry for entry in chained if read_payload(file, block, entry) is None]
