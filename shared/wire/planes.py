@@ -343,7 +343,8 @@ def _integrate(differences: Integers, order: int, heads: list[int], base: int) -
     for place in range(order - 1, -1, -1):
         if len(differences) > place:
             differences[place] = np.int64(heads[place])
-            differences[place:].cumsum(out=differences[place:])
+            following = differences[place:]
+            np.add.accumulate(following, out=following)
     return differences
 
 
