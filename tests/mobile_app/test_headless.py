@@ -14,7 +14,7 @@ import pytest
 
 import resurge as rs
 from mobile_app.headless import RunOptions, calling, run
-from mobile_app.links.gateway import READ_TIMEOUT_S
+from mobile_app.links.gateway import TIMEOUT
 from mobile_app.sensors.choose import Choice, parse_choices
 from mobile_app.snapshots import Snapshots
 from shared.errors import ResurgeError, UsageError
@@ -85,7 +85,7 @@ def test_being_told_to_end_does_not_wait_for_a_gateway_that_never_answers_an_enr
         ended.set()
         thread.join()
     assert account["produced"] == 0
-    assert took_s < READ_TIMEOUT_S
+    assert took_s < TIMEOUT.read_timeout
 
 
 def test_a_silent_gateway_costs_no_readings(home, plan):
