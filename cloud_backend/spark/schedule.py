@@ -252,6 +252,7 @@ def undo(
     ranges: Collection[Range] | None = None,
     code: str | None = None,
     rule: Rule = Rule.CHANGED,
+    damaged: Collection[str] = (),
 ) -> RecoveryPlan:
     """What rolling a vertex back to an epoch takes, when its operator was wrong: its output will change."""
     failed = {
@@ -259,7 +260,7 @@ def undo(
         for range_, lineage in manifest.vertices[vertex].items()
         if lineage.position > to and (ranges is None or any(range_.overlaps(each) for each in ranges))
     }
-    manifests = recovery_manifests(manifest, graph, code=code, changed=(vertex,))
+    manifests = recovery_manifests(manifest, graph, code=code, changed=(vertex,), damaged=damaged)
     return rollback(failed, manifests, to=to, rule=rule)
 
 

@@ -18,7 +18,7 @@ from cloud_backend.spark.plans import store_plan, stored_plan
 from cloud_backend.spark.schedule import cost, parse_physical, undo
 from cloud_backend.spark.slots import Range
 from cloud_backend.spark.store import Store
-from shared.errors import UsageError
+from shared.errors import DamagedData, UsageError
 from shared.plan.graph import Plan
 from shared.recovery.rollback import RecoveryPlan, Rule
 
@@ -62,7 +62,7 @@ def roll_back(
             raise UsageError(f"no job has run in {store.name!r} yet", code="job-no-plan")
         graph = job_graph(stored_plan(store, log.state.plan))
         _check(graph, vertex, to, log, fixed)
-        answer = undo(log.state, graph, vertex, to, ranges=ranges, rule=rule)
+        answer = _intact(log, graph, vertex, to, ranges=ranges, rule=rule)
         what = Undo(answer, dict(cost(log.state, answer)))
         if dry_run or not answer.rollback:
             return what
@@ -80,6 +80,31 @@ def roll_back(
         if entry is not None:
             return Undo(answer, what.cost, entry["n"])
     raise UsageError("the manifest changes too fast to append to it; try again", code="job-busy")
+
+
+def _intact(log: ManifestLog, graph: JobGraph, vertex: str, to: int, **asked: Any) -> RecoveryPlan:
+    """The rollback to snapshots that can be read: what a range gives up by going back may be all that is whole."""
+    damaged: set[str] = set()
+    while True:
+        answer = undo(log.state, graph, vertex, to, damaged=damaged, **asked)
+        found = {
+            file
+            for physical in map(parse_physical, answer.rollback)
+            for part in log.state.snapshot(physical, answer.epoch) or ()
+            for file in part.chain
+            if not _whole(log.store, file)
+        }
+        if not found - damaged:
+            return answer
+        damaged |= found
+
+
+def _whole(store: Store, file: str) -> bool:
+    try:
+        store.read_file(file)
+    except DamagedData:
+        return False
+    return True
 
 
 def _check(graph: JobGraph, vertex: str, to: int, log: ManifestLog, fixed: Plan | None) -> None:

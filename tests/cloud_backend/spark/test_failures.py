@@ -105,6 +105,28 @@ def test_a_state_file_lost_before_new_ranges_wrote_their_own_is_made_again_by_th
     world.check(least_rows=50)
 
 
+def test_an_asked_rollback_gives_up_nothing_whole_for_a_snapshot_that_is_gone(tmp_path: Path) -> None:
+    world = World(tmp_path, cells_plan(), settings=replace(_forgetful(), chain_max=3))
+    driver = world.driver()
+    for _ in range(8):
+        world.append()
+        driver.drain()
+    lineage = driver.manifest.vertices["mine"][min(driver.manifest.vertices["mine"])]
+    assert min(driver.manifest.cuts) > 1  # no start from nothing
+    oldest = min(lineage.commits)
+    (part,) = lineage.commits[oldest].state
+    (driver.store.files / part.chain[0]).unlink()
+    standing = [epoch for epoch, each in lineage.commits.items() if part.chain[0] not in each.state_files()]
+    whole = roll_back(driver.store.root, "mine", min(standing), dry_run=True)
+    assert whole.plan.epoch == min(standing)
+    with pytest.raises(UsageError, match="rollback-beyond-horizon"):
+        roll_back(driver.store.root, "mine", min(standing) - 1)
+    roll_back(driver.store.root, "mine", min(standing))
+    driver.drain()
+    assert not driver.failures.waiting()
+    world.check(least_rows=50)
+
+
 def _divide(driver: JobManager, old: list[Range], new: list[Range]) -> None:
     assert driver._append(
         "ranges", vertex="cells", old=[*map(str, old)], new=[*map(str, new)], **{"from": new[0].since}
