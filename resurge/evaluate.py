@@ -181,10 +181,16 @@ class _Evaluation:
         given = self.given.get(sensor)
         if given is None:
             return
-        order = np.argsort(given[TIME], kind="stable")
-        places = np.searchsorted(given[TIME][order], requests.time_us, side="right") - 1
-        answered = np.flatnonzero(places >= 0)
-        rows = order[places[answered]]
+        rows = np.full(len(requests), -1, np.int64)
+        devices = requests.columns[op.DEVICE]
+        for device in dict.fromkeys(devices.tolist()):  # each asks its own sensor
+            own = np.flatnonzero(given[op.DEVICE] == device)
+            order = own[np.argsort(given[TIME][own], kind="stable")]
+            asked = np.flatnonzero(devices == device)
+            places = np.searchsorted(given[TIME][order], requests.time_us[asked], side="right") - 1
+            rows[asked[places >= 0]] = order[places[places >= 0]]
+        answered = np.flatnonzero(rows >= 0)
+        rows = rows[answered]
         entry = self.fragment.input(sensor)
         taken = self.taken.setdefault(sensor, [])
         columns = {column.name: given[column.name][rows] for column in entry.schema}

@@ -116,6 +116,13 @@ def test_a_phone_reads_the_gps_by_need_and_tells_what_the_program_means():
     assert sum(metres for _, _, metres in made["often"]) / 1000 == pytest.approx(day.values["km"], rel=0.05)
 
 
+def test_several_phones_that_read_by_need_each_read_their_own_gps():
+    everyone = made_up_people(2, 1.0, battery=True)
+    plan = trips_plan(recorded=False)
+    alone = [row for person in everyone for row in failure_free(plan, [person])]
+    assert digest(failure_free(plan, everyone)) == digest(alone)
+
+
 def _sources(person: Person):
     """Recorded sensors as `resurge node --sensor NAME=recording:FILE` opens them, without the file."""
 
