@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,6 +56,7 @@ def run_example(
 ) -> None:
     """Play an example; exits 1 if anything was lost or any answer differs from that of a run without failures."""
     _check(name)
+    from resurge.examples.trips import telling
     from resurge.examples.trips.people import gathered
     from resurge.examples.trips.play import play
     from resurge.examples.trips.schedule import DEFAULT
@@ -75,7 +77,7 @@ def run_example(
             shutil.rmtree(directory, ignore_errors=True)
         elif home is None:
             print(f"Everything is in {directory}", file=sys.stderr)
-    _report(outcome.as_json(), as_json)
+    _report(outcome.as_json(), as_json, telling.of_run(outcome.as_json(), outcome.report))
     for problem in outcome.problems():
         print(f"resurge example: {problem} [example-account]", file=sys.stderr)
     if failed:
@@ -95,6 +97,7 @@ def recover_example(
     """Lose one hash range of the trips vertex while epochs go on: R, E and bytes, against full rollback."""
     _check(name)
     from cloud_backend.spark.session import LocalRunner
+    from resurge.examples.trips import telling
     from resurge.examples.trips.people import gathered
     from resurge.examples.trips.recovery import lose_a_range
     from resurge.examples.trips.report import trips_plan
@@ -102,7 +105,7 @@ def recover_example(
     plan = trips_plan(recorded=True, at_least=at_least)
     with tempfile.TemporaryDirectory(prefix="resurge-trips-") as directory:
         found = lose_a_range(Path(directory), plan, gathered(recording, people, hours), LocalRunner(), epochs=16)
-    _report(found.as_json(), as_json)
+    _report(found.as_json(), as_json, telling.of_recovery(found.as_json()))
 
 
 @app.command("move")
@@ -117,11 +120,13 @@ def move_example(
 ) -> None:
     """Tell modes on the phone, or in the cloud, by moving one line: answers, bytes and modelled energy of both."""
     _check(name)
+    from resurge.examples.trips import telling
     from resurge.examples.trips.moving import compare
     from resurge.examples.trips.people import gathered
 
     with tempfile.TemporaryDirectory(prefix="resurge-trips-") as directory:
-        _report(compare(Path(directory), gathered(recording, people, hours), at_least=at_least), as_json)
+        found = compare(Path(directory), gathered(recording, people, hours), at_least=at_least)
+    _report(found, as_json, telling.of_move(found))
 
 
 def _check(name: str) -> None:
@@ -131,9 +136,5 @@ def _check(name: str) -> None:
         raise UsageError(f"no example {name!r}; known: {', '.join(EXAMPLES)}", code="example-unknown")
 
 
-def _report(values: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(values))
-        return
-    for title, figure in values.items():
-        print(f"{title.replace('_', ' '):<22} {json.dumps(figure) if isinstance(figure, dict) else figure}")
+def _report(values: dict[str, Any], as_json: bool, lines: Iterable[str]) -> None:
+    print(json.dumps(values) if as_json else "\n".join(lines))

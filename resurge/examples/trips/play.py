@@ -56,6 +56,7 @@ class Outcome:
     bytes_sent: int
     speed: float
     seconds: float
+    report: Sequence[ResultRow]
     late: list[str] = field(default_factory=list)
 
     @property
@@ -286,6 +287,7 @@ class _Run:
             bytes_sent=sum(said["bytes_sent"] for said in status.values()),
             speed=self.stage.speed,
             seconds=seconds,
+            report=rows,
             late=self.late,
         )
 
