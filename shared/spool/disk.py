@@ -87,10 +87,11 @@ class PosixFile:
         if threads == 1 or sum(length for _, length in pieces) < THREADED_BYTES:
             return self._checksums(pieces)
         sums = [0] * len(pieces)
-        with ThreadPoolExecutor(threads, "checksums") as pool:
-            parts = pool.map(self._checksums, [pieces[at::threads] for at in range(threads)])
-            for at, part in enumerate(parts):
-                sums[at::threads] = part
+        with ThreadPoolExecutor(threads - 1, "checksums") as pool:
+            others = [pool.submit(self._checksums, pieces[at::threads]) for at in range(1, threads)]
+            sums[::threads] = self._checksums(pieces[::threads])
+            for at, other in enumerate(others, 1):
+                sums[at::threads] = other.result()
         return sums
 
     def _checksums(self, pieces: Sequence[tuple[int, int]]) -> list[int]:
