@@ -49,9 +49,12 @@ _FLAGS = AFTER_SYNC | SEAL | ERASED
 _SUFFIX = ".segment"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Record:
-    """A frame as the device sent it, and when the gateway received it (microseconds since 1970)."""
+    """A frame as the device sent it, and when the gateway received it (microseconds since 1970).
+
+    Nobody changes one; it is not frozen because one is made for every exchange, and freezing doubles the price.
+    """
 
     received_us: int
     frame: bytes | memoryview  # read records have bytes

@@ -195,10 +195,11 @@ class Log:
     def _add(self, record: Record, flags: int) -> None:
         if not self._parts:
             flags |= AFTER_SYNC  # the group before this one is synced before this one is taken
+        frame = record.frame
         header, self._chain = encode_record(record, self._end, self._chain, flags)
         self._pending.append(record)
-        self._parts += (header, record.frame)
-        self._end += RECORD_HEADER_BYTES + len(record.frame)
+        self._parts += (header, frame)
+        self._end += RECORD_HEADER_BYTES + len(frame)
 
     def commit(self, group: Group) -> None:
         """Write and sync a group; on any failure the log stops, see the head of this file."""
