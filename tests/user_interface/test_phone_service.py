@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes.util
+from dataclasses import fields
 
 import pytest
 
@@ -11,6 +12,7 @@ import resurge as rs
 from mobile_app.plans import Plans
 from mobile_app.platforms import Desktop
 from mobile_app.preferences import Preferences
+from mobile_app.results import KeptResult
 from mobile_app.service_link import ServiceClient
 from shared.plan.encoding import encode_plan
 from tests.user_interface import phone_world as world
@@ -104,6 +106,12 @@ def test_recorded_states_have_the_shapes_of_a_running_node(hand):
         client.do("stop_recording")
         assert started["name"] == "shape"
         assert recorded["recording"].keys() == running.keys()
+
+
+@pytest.mark.parametrize("told", [world.results, world.trips_results])
+def test_recorded_results_have_the_shape_of_those_that_the_store_keeps(told):
+    kept = {"number", *(field.name for field in fields(KeptResult))}
+    assert all(row.keys() == kept for row in told())
 
 
 def test_the_node_ends_in_an_orderly_way_with_the_app(hand):
