@@ -28,7 +28,7 @@ STEADY_M = 60.0  # in two steps: a direction worth the name
 COARSE, COARSE_MIN = 6, 5  # steps in a minute, and minutes that show anything
 FINE_S = 12.0  # between fixes while moving, to see halts and turns
 FLOOR = math.log(0.01)
-VOTES = 0.5
+VOTES = 0.7
 VOTE_MIN = 0.05
 CHANGED = math.log(0.03)  # another vehicle after a halt, without a step on foot
 
