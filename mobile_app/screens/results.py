@@ -62,7 +62,8 @@ class ResultsPage(Page):
     def _draw(self) -> None:
         sinks = sorted({row["sink"] for row in self._rows.values()})
         view = self.desk.view or {}
-        state = (tuple(sinks), self._sink, self._column, self._shape, self._through, view.get("gateway"))
+        today = wording.moment(self._now_us()).partition(",")[0]  # tomorrow it is called yesterday
+        state = (tuple(sinks), self._sink, self._column, self._shape, self._through, view.get("gateway"), today)
         if state == self._drawn:
             return
         self._drawn = state

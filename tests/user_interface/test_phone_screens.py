@@ -204,7 +204,7 @@ def test_a_result_that_is_taken_back_goes_from_the_screen(home):
 
 def test_trips_days_and_weeks_read_like_a_report(home):
     serving = world.serving(home, world.Recorded(world.ride(), came_back=world.trips_results))
-    with serving, held(bench_for(home)) as hand:
+    with serving as service, held(bench_for(home)) as hand:
         hand.until(lambda: hand.app.view)
         hand.go("results")
         hand.until_text("My weeks")
@@ -220,6 +220,8 @@ def test_trips_days_and_weeks_read_like_a_report(home):
         assert {"Distance", "CO2e", "Trips", "corrected"} <= set(hand.texts())
         hand.tap("My weeks")
         hand.until_text("7 days to yesterday")
+        service.view["time_us"] += 86_400 * world.SECOND  # the app stays open overnight, and nothing new comes
+        hand.until_text("7 days to Sunday 15 November")
 
 
 def test_pairing_waits_for_the_person_to_compare_the_number(home):
