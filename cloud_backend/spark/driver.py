@@ -44,6 +44,7 @@ from cloud_backend.spark.schedule import (
     specification,
     still_counts,
 )
+from cloud_backend.spark.slots import Range
 from cloud_backend.spark.store import Store
 from shared.errors import DamagedData, UsageError
 from shared.plan.encoding import encode_plan
@@ -338,10 +339,10 @@ class JobManager:
     def _failed(self, step: Step, spec: dict[str, Any], outcome: dict[str, Any]) -> None:
         kind, message = outcome["failed"], outcome["message"]
         self.failures.note(step, kind, message, self._clock())
+        if self._moved(step, spec):
+            return
         if kind == "state":
-            before = self.manifest.snapshot(step.physical, step.epoch - 1)
-            if before is not None:  # else somebody has gone back for it already: a range that was divided like this one
-                self._mend(step.physical, damaged=[outcome["file"]], reason=message)
+            self._mend(step.physical, damaged=[outcome["file"]], reason=message)
         elif kind == "record":
             owner = producer_of(self.manifest, outcome["file"])
             if owner is not None:
@@ -352,6 +353,16 @@ class JobManager:
             self.failures.park(step.physical, f"{kind}: {message}")
         else:
             self._retry(step, spec)
+
+    def _moved(self, step: Step, spec: dict[str, Any]) -> bool:
+        """Whether the range, or one whose state it starts from, has gone back since the step began: then it runs again
+        from there, and what failed may not come up."""
+        lineage = self.manifest.vertices.get(step.vertex, {}).get(step.range)
+        return (
+            lineage is None
+            or (lineage.position, lineage.generation) != (step.epoch - 1, spec["generation"])
+            or self.manifest.snapshot(step.physical, step.epoch - 1) is None
+        )
 
     def _retry(self, step: Step, spec: dict[str, Any]) -> None:
         (outcome,) = self._outcomes([step], [spec])
@@ -367,6 +378,12 @@ class JobManager:
             entry = mending(self.manifest, self.graph, [failed], code=self.runner.code, reason=reason, **found)
         except UsageError as error:  # nothing intact is left inside the horizon: say so, the rest goes on
             self.failures.park(failed, f"{reason}; {error.message}")
+            return
+        if not any(
+            lineage.position > max(entry["to"], lineage.first - 1)
+            for lineage in (self.manifest.vertices[vertex][Range.parse(text)] for vertex, text in entry["rollback"])
+        ):  # nobody would move, and it would come up again without end
+            self.failures.park(failed, reason)
             return
         if self._append("rollback", **entry):
             self.events.rollbacks += 1

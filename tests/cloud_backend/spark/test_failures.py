@@ -283,3 +283,18 @@ def test_an_arrival_merge_that_fails_takes_exactly_what_reads_it(tmp_path: Path)
 
 def _forgetful() -> JobSettings:
     return JobSettings(epoch_s=0.0, balance=False, collect_every=2, chain_max=2, retention=Retention(keep=2, horizon=2))
+
+
+def test_a_rollback_that_moves_nobody_parks_instead_of_coming_up_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, trips_plan())
+    driver = world.driver()
+    world.append()
+    driver.drain()
+    failed = ("trips", min(driver.manifest.vertices["trips"]))
+    there = {"rollback": [["trips", str(failed[1])]], "to": driver.manifest.position("trips"), "changed": False}
+    monkeypatch.setattr("cloud_backend.spark.driver.mending", lambda *_, **__: there)
+    driver._mend(failed, reason="a file is gone")
+    assert driver.failures.waiting() == {failed: "a file is gone"}
+    assert not driver.manifest.rollbacks

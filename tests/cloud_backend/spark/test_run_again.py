@@ -76,7 +76,7 @@ class Ran:
 
 def ran(root: Path, vertex: str = "cells", trouble: Callable[[Seen], None] = lambda _: None, **settings: object) -> Ran:
     seen: Seen = []
-    chosen = JobSettings(epoch_s=0.0, balance=False, **settings)  # type: ignore[arg-type]
+    chosen = JobSettings(epoch_s=0.0, balance=False, run_again_s=1e6, **settings)  # type: ignore[arg-type]
     world = World(
         root, cells_plan(faults=root / "faults"), settings=chosen, make_runner=lambda _: Watched(seen, trouble)
     )
