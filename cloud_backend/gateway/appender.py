@@ -105,28 +105,29 @@ class Appender:
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         group_bytes = SMALL_GROUP_BYTES
+        waiting: tuple[Reply, ...] = ()
         try:
             while step := self._receiver.step(time.monotonic()):
+                waiting = step.send
                 self._on_events(self._receiver.events())
                 if step.persist:
-                    try:
-                        at_us = time.time_ns() // 1000
-                        self._log.append([Record(at_us, record.frame, record.digest) for record in step.persist])
-                        group = self._log.take()
-                        group_bytes = group.bytes
-                        if group_bytes < SMALL_GROUP_BYTES and not self._wary:
-                            if self._commit(group) > SLOW_S:
-                                self._wary = GROUPS_AFTER_SLOW
-                        else:
-                            self._wary = max(0, self._wary - 1)
-                            await loop.run_in_executor(self._disk, self._commit, group)
-                    except (ResurgeError, OSError) as error:
-                        self._refuse(error, step.send)
-                        return
+                    at_us = time.time_ns() // 1000
+                    self._log.append([Record(at_us, record.frame, record.digest) for record in step.persist])
+                    group = self._log.take()
+                    group_bytes = group.bytes
+                    if group_bytes < SMALL_GROUP_BYTES and not self._wary:
+                        if self._commit(group) > SLOW_S:
+                            self._wary = GROUPS_AFTER_SLOW
+                    else:
+                        self._wary = max(0, self._wary - 1)
+                        await loop.run_in_executor(self._disk, self._commit, group)
+                waiting = ()
                 for reply in step.send:
                     self._tell(reply, reply)
                 if group_bytes < SMALL_GROUP_BYTES and self._log.unreserved(self._reserve_bytes // 2):
                     await loop.run_in_executor(self._disk, self._log.reserve, self._reserve_bytes)
+        except Exception as error:  # whatever it was: the receiver's marks are now ahead of the log
+            self._refuse(error, waiting)
         finally:
             self._task = None
 
@@ -138,13 +139,17 @@ class Appender:
         return seconds
 
     def _refuse(self, error: Exception, replies: tuple[Reply, ...]) -> None:
+        """Marks that are ahead of the log would acknowledge what is lost: go back to it, or answer nobody any more."""
         later = self._receiver.step(time.monotonic())
         self._receiver.events()
         failure = Unavailable(error.code if isinstance(error, ResurgeError) else "log-disk-failed")
         if failure.code == "log-disk-full":
-            self._log.reopen()
-            self._receiver.abandon(self._log)
-        else:
+            try:
+                self._log.reopen()
+                self._receiver.abandon(self._log)
+            except Exception as again:
+                failure, error = Unavailable("log-disk-failed"), again
+        if failure.code != "log-disk-full":
             self._broken = failure
             self._on_broken(error)
         for reply in (*replies, *later.send):

@@ -44,6 +44,7 @@ from shared.identity import EdgeKey
 from shared.spool.disk import Disk, File
 
 SEGMENT_BYTES = 64 * 1024 * 1024
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,13 +210,7 @@ class Log:
             self._write(group)
             end = group.end if group.next_header is None else self._roll(group.end, group.next_header)
         except OSError as error:
-            self._stopped = True
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            raise DiskFailed(
-                f"the disk refused the log: {error.strerror}; nothing of this group was acknowledged. "
-                + ("Free some space, or add a disk" if full else "Check the disk, then start the gateway again"),
-                code="log-disk-full" if full and not self._syncing else "log-disk-failed",
-            ) from error
+            raise self._refused(error) from error
         except BaseException:
             self._stopped = True
             raise
@@ -274,11 +269,13 @@ class Log:
             return
         try:
             self._file.write(self._reserved, bytes(wanted - self._reserved))
+            self._syncing = True
+            self._file.sync()
+            self._syncing = False
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            return
-        self._file.sync()
+            if error.errno in _FULL and not self._syncing:
+                return
+            raise self._refused(error) from error
         self._reserved = wanted
 
     def close(self) -> None:
@@ -305,11 +302,21 @@ class Log:
         self._syncing = True
         self._file.sync()
         self._syncing = False
-        self._file.close()
-        self._file = _create_segment(self._disk, end, header)
+        full, self._file = self._file, _create_segment(self._disk, end, header)  # which may fail: `reopen` closes one
+        full.close()
         self._base = end
         self._reserved = len(header)
         return end + len(header)
+
+    def _refused(self, error: OSError) -> DiskFailed:
+        """Stop, and say why: nobody knows any more what the disk holds."""
+        self._stopped = True
+        full = error.errno in _FULL
+        return DiskFailed(
+            f"the disk refused the log: {error.strerror}; nothing after the last group was acknowledged. "
+            + ("Free some space, or add a disk" if full else "Check the disk, then start the gateway again"),
+            code="log-disk-full" if full and not self._syncing else "log-disk-failed",
+        )
 
     def _check_running(self) -> None:
         if self._stopped:
@@ -321,10 +328,14 @@ class Log:
 
 def _create_segment(disk: Disk, base: int, header: bytes) -> File:
     file = disk.open(segment_name(base), create=True)
-    file.truncate(0)
-    file.write(0, header)
-    file.sync()
-    disk.sync()
+    try:
+        file.truncate(0)
+        file.write(0, header)
+        file.sync()
+        disk.sync()
+    except BaseException:
+        file.close()
+        raise
     return file
 
 

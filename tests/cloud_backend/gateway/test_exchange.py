@@ -7,6 +7,7 @@ import pytest
 
 from cloud_backend.gateway import appender
 from cloud_backend.gateway.gateway import QUIET_TICKS
+from cloud_backend.log.disk import LogDisk
 from cloud_backend.log.log import Log
 from cloud_backend.log.reader import Reader
 from shared.spool.disk import PosixDisk
@@ -207,6 +208,76 @@ def test_after_a_failed_sync_nothing_more_is_acknowledged_and_the_process_is_tol
     assert service.gateway.broken is not None
     reread = Log.open(PosixDisk(service.gateway.settings.log_directory))
     assert [state.high_water for _, state in reread.edges()] in ([10], [20])
+
+
+@pytest.mark.parametrize("what", ["write", "sync"])
+def test_a_disk_that_fails_while_room_is_reserved_ends_the_process_too(start, monkeypatch, what):
+    service = start(reserve_bytes=1 << 16)
+    phone = service.phone()
+    reserve = Log.reserve
+
+    def refuse(*_):
+        raise OSError(errno.EIO, "input/output error")
+
+    def reserve_on_a_failing_disk(log, length):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"shared.spool.disk.PosixFile.{what}", refuse)
+            reserve(log, length)
+
+    monkeypatch.setattr(Log, "reserve", reserve_on_a_failing_disk)
+    assert phone.send(10) == 10  # it was durable before
+    assert phone.exchange(phone.batch(10, 20))[0] == 503
+    assert service.gateway.broken is not None
+    reread = Log.open(PosixDisk(service.gateway.settings.log_directory))
+    assert [state.high_water for _, state in reread.edges()] == [10]
+
+
+@pytest.mark.parametrize("wary", [IN_THE_LOOP, IN_A_THREAD])
+def test_a_disk_too_full_for_the_next_segment_is_507_and_heals(start, monkeypatch, wary):
+    service = start(segment_bytes=4096)
+    service.gateway.appender._wary = wary
+    phone = service.phone()
+    phone.send(10)
+    opened = LogDisk.open
+
+    def refuse(disk, name, *, create=False):
+        if create:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        return opened(disk, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LogDisk, "open", refuse)
+        status, frames = phone.exchange(phone.batch(10, 20, bytes(5000)))
+    assert (status, Refusal.of(frames[0]).code) == (507, "log-disk-full")
+    phone.next = 20  # the segment before had taken it
+    assert phone.send(10) == 30
+    assert [state.high_water for _, state in service.gateway.log.edges()] == [30]
+
+
+@pytest.mark.parametrize("defect", ["the log cannot be read again", "an event cannot be noted"])
+def test_marks_that_are_ahead_of_the_log_acknowledge_nothing(start, monkeypatch, defect):
+    service = start()
+    phone = service.phone()
+    phone.send(10)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    def fail(*_, **__):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        if defect == "an event cannot be noted":
+            patch.setattr(service.gateway.appender, "_on_events", fail)
+        else:
+            patch.setattr("shared.spool.disk.PosixFile.write_parts", full)
+            patch.setattr(Log, "open", fail)
+        status, frames = phone.exchange(phone.batch(10, 20))
+    assert (status, Refusal.of(frames[0]).code) == (503, "log-disk-failed")
+    assert phone.exchange(phone.batch(10, 20))[0] == 503
+    assert service.gateway.broken is not None
+    reread = Log.open(PosixDisk(service.gateway.settings.log_directory))
+    assert [state.high_water for _, state in reread.edges()] == [10]
 
 
 def test_a_device_that_numbered_less_than_the_log_holds_is_reported_at_quiescence(service):
