@@ -28,5 +28,6 @@ def damaged(file: File, block: Superblock, entries: Sequence[DataEntry]) -> list
     whole = [entry for entry in entries if len(entry.extents) == 1]
     chained = [entry for entry in entries if len(entry.extents) != 1]
     pieces = [(start + entry.extents[0][0] * UNIT_BYTES, entry.payload_bytes) for entry in whole]
-    failed = [e for e, checksum in zip(whole, file.checksums(pieces), strict=True) if checksum != e.checksum]
-    return failed + [entry for entry in chained if read_payload(file, block, entry) is None]
+    suspects = [e for e, checksum in zip(whole, file.checksums(pieces), strict=True) if checksum != e.checksum]
+    # Looked at once more: a read that was cut short is no damage, and what is given up is gone.
+    return [entry for entry in suspects + chained if read_payload(file, block, entry) is None]

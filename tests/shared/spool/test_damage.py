@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 from random import Random
@@ -255,6 +256,18 @@ def test_verifying_gives_up_exactly_what_is_damaged(tmp_path: Path, size: int) -
     assert spool.verify() == len(left)
     assert_only_right_payloads_of(spool, left)
     spool.close()
+
+
+def test_a_read_that_is_cut_short_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = Spool.create(PosixDisk(tmp_path), capacity_bytes=20_000, device=DEVICE, incarnation=1)
+    for _ in range(5):
+        spool.append(batch_for(spool, EDGES[0], 5, 700))
+    spool.sync()
+    read = os.pread
+    monkeypatch.setattr(os, "pread", lambda file, length, offset: read(file, min(length, 300), offset))
+    assert spool.verify() == 5
+    assert spool.statistics().damage == 0
+    assert all(isinstance(entry, DataEntry) for entry in spool.pending(EDGES[0]))
 
 
 def assert_only_right_payloads_of(spool: Spool, entries: list[DataEntry]) -> None:
