@@ -36,7 +36,11 @@ RAW, HEADER_BYTES = "rawdata", 4096
 FILES = {"location": "gps", "gps": "gps", "accelerometer": "accelerometer", "accelerometeruncalibrated": ""}
 BATTERY_US = 300 * SECOND
 TABLE_US, GRAVITY = 180 * SECOND, 9.81
-ACCELEROMETER_US = 100_000  # as often as the program reads it; a recording at 50 Hz is thinned to that
+ACCELEROMETER_US = 100_000
+EVERY_US = {
+    "gps": SECOND,
+    "accelerometer": ACCELEROMETER_US,
+}  # as the program reads them; denser ones are thinned to it
 
 Columns = Mapping[str, np.ndarray]
 
@@ -129,11 +133,21 @@ def _person(name: str, by_sensor: Mapping[str, list[Path]]) -> Person:
             for field in SENSORS[sensor]
         }
         first = np.unique(time, return_index=True)[1]  # by time; of two readings at one moment the first
-        if sensor == "accelerometer":
-            periods = time[first] // ACCELEROMETER_US
-            first = first[np.append(True, np.diff(periods) > 0)]
+        periods = time[first] // EVERY_US[sensor]
+        first = first[np.append(True, np.diff(periods) > 0)]
         sensors[sensor] = {"time": time[first], **{name: column[first] for name, column in columns.items()}}
-    return Person(name, sensors)
+    start = min(int(columns["time"][0]) for columns in sensors.values())
+    return Person(name, {sensor: _begun(sensor, columns, start) for sensor, columns in sensors.items()})
+
+
+def _begun(sensor: str, columns: Columns, start: int) -> Columns:
+    """The readings with one more where all of a person's sensors begin, if this one began later: a phone plays each
+    recording from the same moment on. A place is not known there; how the phone shakes is as a moment later."""
+    if int(columns["time"][0]) == start:
+        return columns
+    first = {name: np.full(1, np.nan) if sensor == "gps" else column[:1] for name, column in columns.items()}
+    first["time"] = np.array([start], np.int64)
+    return {name: np.concatenate((first[name], column)) for name, column in columns.items()}
 
 
 def in_one_week(people: list[Person]) -> list[Person]:

@@ -9,8 +9,10 @@ import pytest
 
 from cloud_backend.results.rows import ResultRow
 from mobile_app.outages import parse_outages
-from resurge.examples.trips.people import DAY, WEEK, made_up_people, read_people
+from mobile_app.sensors.recording import Recording
+from resurge.examples.trips.people import DAY, SECOND, WEEK, made_up_people, read_people
 from resurge.examples.trips.phone import spans_of
+from resurge.examples.trips.play import _write
 from resurge.examples.trips.schedule import MINUTE, Outage, outages_of
 from shared.errors import UsageError
 
@@ -57,6 +59,31 @@ def test_every_format_becomes_a_person(recordings):
     bob = people["bob-2023-03-17"].sensors
     assert bob["gps"]["lat"].tolist() == [47.40, 47.41]
     assert len(bob["accelerometer"]["time"]) == 5, "fifty a second thinned to ten"
+
+
+def test_a_sensor_that_began_later_begins_with_the_first(tmp_path):
+    folder = tmp_path / "bob"
+    folder.mkdir()
+    (folder / "Location.csv").write_text("time,latitude,longitude\n1679068250000000000,47.4,8.5\n")
+    (folder / "Accelerometer.csv").write_text("time,z,y,x\n1679068248000000000,1,2,3\n")
+    [person] = read_people(tmp_path)
+    gps = person.sensors["gps"]
+    assert np.diff(gps["time"]).tolist() == [2 * SECOND]
+    assert np.isnan(gps["lat"][0])
+    assert gps["time"][0] == person.sensors["accelerometer"]["time"][0]
+
+
+def test_a_gps_denser_than_the_program_reads_it_is_thinned_as_a_phone_would(tmp_path):
+    folder = tmp_path / "bob"
+    folder.mkdir()
+    rows = "".join(f"{1679068248000000000 + n * 620_000_000},{47 + n / 1e4},8.5\n" for n in range(50))
+    (folder / "Location.csv").write_text("time,latitude,longitude\n" + rows)
+    [person] = read_people(tmp_path)
+    times = person.sensors["gps"]["time"]
+    assert len(times) == 31
+    _write(tmp_path / "gps.csv", person.sensors["gps"])
+    played = Recording(tmp_path / "gps.csv", every_us=SECOND, origin_us=person.start_us).read(person.end_us + 1)
+    assert played.time_us.tolist() == times.tolist(), "a phone that plays it reads all of it"
 
 
 def test_people_meet_in_one_week_at_the_times_of_day_they_had(recordings):
