@@ -293,7 +293,8 @@ def test_a_rollback_that_moves_nobody_parks_instead_of_coming_up_without_end(
     world.append()
     driver.drain()
     failed = ("trips", min(driver.manifest.vertices["trips"]))
-    there = {"rollback": [["trips", str(failed[1])]], "to": driver.manifest.position("trips"), "changed": False}
+    to = driver.manifest.position("trips")
+    there = {"rollback": [["trips", str(failed[1])]], "to": to, "changed": False, "lost": []}
     monkeypatch.setattr("cloud_backend.spark.driver.mending", lambda *_, **__: there)
     driver._mend(failed, reason="a file is gone")
     assert driver.failures.waiting() == {failed: "a file is gone"}
