@@ -379,10 +379,10 @@ class JobManager:
         except UsageError as error:  # nothing intact is left inside the horizon: say so, the rest goes on
             self.failures.park(failed, f"{reason}; {error.message}")
             return
-        if not any(
+        if not entry["lost"] and not any(
             lineage.position > max(entry["to"], lineage.first - 1)
             for lineage in (self.manifest.vertices[vertex][Range.parse(text)] for vertex, text in entry["rollback"])
-        ):  # nobody would move, and it would come up again without end
+        ):  # nobody would move, nor wait for a record, and it would come up again without end
             self.failures.park(failed, reason)
             return
         if self._append("rollback", **entry):

@@ -218,6 +218,27 @@ def test_a_record_lost_in_the_middle_costs_its_producer_that_epoch(tmp_path: Pat
     job.world.check(least_rows=50)
 
 
+def test_a_record_lost_of_a_producer_that_is_further_back_waits_for_it(tmp_path: Path) -> None:
+    job = ran(tmp_path)
+    job.driver.settings = replace(job.driver.settings, run_again_s=0.0)  # or the producer is there first
+    producer = ("mine", min(job.driver.manifest.vertices["mine"]))
+    for failed, to in ((producer, 1), (job.failed, 4)):
+        entry = mending(
+            job.driver.manifest, job.driver.graph, [failed], code=job.driver.runner.code, reason="test", to=to
+        )
+        assert job.driver._append("rollback", **entry)
+    state.forget_all()
+    committed = job.driver.manifest.lineage(producer).commits[5]
+    (record,) = [record for (_, reader), record in committed.outputs.items() if reader]
+    (job.driver.store.files / record.file).unlink()
+    for _ in range(10 * EPOCHS):
+        if not job.driver.step():
+            break
+    assert not job.driver.failures.waiting()
+    assert job.epochs_given() == [[5], [5], [6], [7]]
+    job.world.check(least_rows=50)
+
+
 def test_a_poison_batch_in_the_middle_is_left_out_again(tmp_path: Path) -> None:
     job = ran(tmp_path, "mine")
     job.world.append(poison=2)
