@@ -52,7 +52,7 @@ on conflict (sink, key, window_start_us, window_end_us) do update set
     revision = excluded.revision, retract = excluded.retract, complete = excluded.complete,
     value = iif(:retract, value, excluded.value), arrival = excluded.arrival
 where excluded.revision > result.revision
-""".replace(":corrects", "(not :retract and value not in (:value, '{}'))")
+""".replace(":corrects", "(not :retract and ordered(value) not in (:value, '{}'))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,7 @@ class Results:
         self._wall_us = wall_us
         self._database = sqlite3.connect(home / RESULTS_FILE, isolation_level=None)
         self._database.row_factory = sqlite3.Row
+        self._database.create_function("ordered", 1, _ordered, deterministic=True)
         self._database.execute("pragma journal_mode = wal")
         self._database.execute("pragma synchronous = full")
         self._database.executescript(SCHEMA)
@@ -146,6 +147,11 @@ class Results:
 
     def close(self) -> None:
         self._database.close()
+
+
+def _ordered(value: str) -> str:
+    """Rows from before corrections were counted have their columns in the order in which they came."""
+    return json.dumps(json.loads(value), sort_keys=True)
 
 
 def _kept(row: sqlite3.Row) -> KeptResult:

@@ -117,3 +117,17 @@ def test_a_home_from_before_corrections_were_counted_goes_on(tmp_path):
     results.apply([(2, row(2, 3.0))])
     assert [(kept.values, kept.corrections) for kept in results.latest()] == [({"km": 3.0}, 1)]
     results.close()
+
+
+def test_the_same_columns_in_another_order_are_no_correction(tmp_path):
+    database = sqlite3.connect(tmp_path / RESULTS_FILE)
+    database.executescript(SCHEMA)
+    database.execute("""insert into result values ('trips', '["a1"]', 0, 10, 1, 0, 1, '{"n": 2, "km": 1.0}', 1)""")
+    database.commit()
+    database.close()
+    results = Results(tmp_path)
+    results.apply([(2, row(2) | {"values": {"n": 2, "km": 1.0}})])
+    assert [kept.corrections for kept in results.latest()] == [0]
+    results.apply([(3, row(3) | {"values": {"n": 3, "km": 1.0}})])
+    assert [(kept.corrections, kept.former) for kept in results.latest()] == [(1, {"n": 2, "km": 1.0})]
+    results.close()
