@@ -6,8 +6,6 @@ of one, and preparing and unpacking them would be half of what it costs a phone'
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 import requests
 from requests.adapters import HTTPAdapter
 from urllib3 import exceptions
@@ -27,7 +25,7 @@ class GatewayLink:
 
     def __init__(self, url: str, *, pin: bytes = b"") -> None:
         self._url = url.rstrip("/")
-        self._path = urlsplit(self._url).path
+        self._path = ""  # of the URL, once that has proved to be one
         self._pin = pin
         self._session = self._open()
         self._pool: HTTPConnectionPool | None = None
@@ -42,6 +40,7 @@ class GatewayLink:
     def _connections(self) -> HTTPConnectionPool:
         """The session's connections to this gateway, found out once: doing it each time is a third of an exchange."""
         request = self._session.prepare_request(requests.Request("POST", self._url))
+        self._path = request.path_url.rstrip("/")
         adapter = self._session.get_adapter(self._url)
         if not isinstance(adapter, HTTPAdapter):
             raise requests.exceptions.InvalidSchema(self._url)

@@ -108,6 +108,7 @@ def test_a_refusal_is_an_answer_and_a_login_page_is_none(gateway):
         ("http://name.invalid", "cannot be reached"),
         ("http://", "address is none"),
         ("ftp://127.0.0.1", "address is none"),
+        ("https://[:::]:7", "address is none"),  # as a scanned link may say
     ],
 )
 def test_a_gateway_that_is_not_there_is_a_reason_not_a_traceback(url, reason):
