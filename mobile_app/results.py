@@ -109,10 +109,11 @@ class Results:
                     given = columns | {"number": number, "now_us": now_us}
                     changed += self._database.execute(UPSERT, given).rowcount
                 self._database.execute("update progress set through = max(through, ?)", (number,))
+            self._database.execute("commit")
         except BaseException:
-            self._database.execute("rollback")
+            if self._database.in_transaction:
+                self._database.execute("rollback")
             raise
-        self._database.execute("commit")
         return changed
 
     def latest(self, sink: str | None = None, *, limit: int = 100) -> list[KeptResult]:

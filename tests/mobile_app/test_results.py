@@ -49,6 +49,34 @@ def test_results_and_progress_survive_together(tmp_path):
     again.close()
 
 
+class FailsToCommit:
+    """A connection whose disk refuses one commit."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        self.refuses = 1
+
+    def execute(self, statement: str, *arguments):
+        if statement == "commit" and self.refuses:
+            self.refuses -= 1
+            raise sqlite3.OperationalError("disk I/O error")
+        return self._database.execute(statement, *arguments)
+
+    def __getattr__(self, name: str):
+        return getattr(self._database, name)
+
+
+def test_a_refused_commit_leaves_nothing_open(tmp_path):
+    results = Results(tmp_path)
+    results._database = FailsToCommit(results._database)
+    with pytest.raises(sqlite3.OperationalError, match="disk"):
+        results.apply([(1, row())])
+    assert (results.through, results.count()) == (0, 0)
+    assert results.apply([(1, row())]) == 1
+    assert (results.through, results.count()) == (1, 1)
+    results.close()
+
+
 def test_what_is_no_result_is_passed_over_and_counted(tmp_path):
     results = Results(tmp_path)
     assert results.apply([(1, {"sink": "trips"}), (2, row() | {"revision": True}), (3, row())]) == 1
