@@ -26,9 +26,10 @@ PRODUCT = ["tests/processes/test_up.py", "tests/processes/test_up_processes.py"]
 # Units that belong to what another stage is about, and would make the units' own stage too long.
 JOBS = ["tests/cloud_backend/spark", "tests/conformance"]
 CRASHES = ["tests/cloud_backend/log/test_crashes.py", "tests/shared/spool/test_crash_images.py"]
-LABS = ["tests/resurge/lab"]
+LABS = ["tests/resurge/lab", "tests/resurge/examples/trips/test_modes.py"]
 PHONE = [f"tests/user_interface/test_phone_{part}.py" for part in ("screens", "service", "starts")]
-NODES = ["tests/processes/test_node.py", "tests/processes/test_node_failures.py"]
+TERMUX = ["tests/mobile_app/sensors/test_termux_node.py"]
+NODES = ["tests/processes/test_node.py", "tests/processes/test_node_failures.py", *TERMUX]
 SIDE_BY_SIDE = {"processes", "ui"}
 STAGES: dict[str, tuple[int, list[list[str]]]] = {
     "install": (240, [["make", "--no-print-directory", "setup"]]),
@@ -54,7 +55,7 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
                 "--ignore=tests/simulation",
                 "--ignore=tests/spark",
                 "--ignore=tests/processes",
-                *(f"--ignore={path}" for path in (*JOBS, *CRASHES, *LABS)),
+                *(f"--ignore={path}" for path in (*JOBS, *CRASHES, *LABS, *TERMUX)),
             ]
         ],
     ),
