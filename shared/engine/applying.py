@@ -16,7 +16,7 @@ from shared.engine.snapshots import Value
 from shared.errors import UsageError
 from shared.plan.operators import Apply
 from shared.stream.expressions import TIME
-from shared.stream.registry import IN, OperatorMachine, OperatorType, operator_type
+from shared.stream.registry import IN, Named, OperatorMachine, OperatorType, operator_type
 from shared.stream.schema import Schema, dtype
 
 
@@ -61,10 +61,12 @@ def window_function(operator: Apply) -> Applied:
     names = kind.inputs[0][1].names
     fields = kind.outputs[0][1].fields
     parameters = dict(operator.parameters)
+    named = Named(kind)
 
     def answer(window: Window) -> tuple[object, ...]:
         given = {name: window[name] for name in (*names, TIME)}
-        row = kind.implementation(given, **parameters)
+        with named:
+            row = kind.implementation(given, **parameters)
         return tuple(checked(kind, row, kind.outputs[0][1]).values())
 
     return answer, names, fields
@@ -86,6 +88,7 @@ class RowsFunction(TwoInputs):
     def __init__(self, operator: Apply, key: KeyIndex) -> None:
         super().__init__(2 if operator.config else 1, key)
         self.kind = operator_type(operator.operator, operator.operator_version)
+        self.named = Named(self.kind)
         self.names = self.kind.inputs[0][1].names
         self.config = operator.config
         self.defaults = dict(operator.parameters)
@@ -114,7 +117,9 @@ class RowsFunction(TwoInputs):
         schema = self.kind.outputs[0][1]
         if len(rows):
             given = {**{name: rows.columns[name] for name in self.names}, TIME: rows.time}
-            made = checked(self.kind, self.kind.implementation(given, **parameters), schema)
+            with self.named:
+                answer = self.kind.implementation(given, **parameters)
+            made = checked(self.kind, answer, schema)
             for column in schema:
                 values = np.asarray(made[column.name], dtype(column.kind))
                 if values.shape != (len(rows),):
@@ -149,6 +154,7 @@ class Machines(TwoInputs):
     def __init__(self, operator: Apply, key: KeyIndex, inputs: int) -> None:
         super().__init__(inputs, key)
         self.kind = operator_type(operator.operator, operator.operator_version)
+        self.named = Named(self.kind)
         self.config = operator.config
         self.merging = inputs > 1
         self.defaults = dict(operator.parameters)
@@ -190,6 +196,10 @@ class Machines(TwoInputs):
         return machine
 
     def _configure(self, rows: Rows) -> None:
+        with self.named:
+            self._set_parameters(rows)
+
+    def _set_parameters(self, rows: Rows) -> None:
         for place, number in enumerate(self.key.numbers(rows.columns, len(rows)).tolist()):
             machine = self._machine(number)
             parameters = dict(self.states.get(number, (self.defaults, None))[0])
@@ -201,6 +211,10 @@ class Machines(TwoInputs):
             self.touch(number)
 
     def _process(self, port: int, rows: Rows) -> list[Rows]:
+        with self.named:
+            return self._processed(port, rows)
+
+    def _processed(self, port: int, rows: Rows) -> list[Rows]:
         name, schema = self.kind.inputs[port] if len(self.kind.inputs) > port else (IN, self.kind.inputs[0][1])
         names = (*schema.names, TIME)
         keys = self.key.numbers(rows.columns, len(rows)).tolist()
@@ -226,10 +240,11 @@ class Machines(TwoInputs):
         return PortRows(columns, time, port) if self.several else self.numbering.rows(columns, time)
 
     def _dump(self, states: Mapping[int, Value], *, since_mark: bool) -> Value:
-        whole = {
-            number: (parameters, self.machines[number].snapshot() if number in self.machines else state)
-            for number, (parameters, state) in states.items()
-        }
+        with self.named:
+            whole = {
+                number: (parameters, self.machines[number].snapshot() if number in self.machines else state)
+                for number, (parameters, state) in states.items()
+            }
         self.states.update(whole)
         return super()._dump(whole, since_mark=since_mark)
 

@@ -15,7 +15,7 @@ import numpy as np
 from shared.engine.evaluation import haversine_metres
 from shared.stream.aggregates import Aggregate
 from shared.stream.expressions import TIME
-from shared.stream.registry import AggregateMachine, operator_type
+from shared.stream.registry import AggregateMachine, Named, operator_type
 from shared.stream.schema import Field
 
 Window = Mapping[str, np.ndarray]  # the columns of one window's rows in stream order, `time` included
@@ -117,13 +117,15 @@ def _user(aggregate: Aggregate) -> Answer:
     parameters = dict(aggregate.parameters)
     kind = operator_type(str(parameters.pop("name")))
     parameters.pop("version", None)
+    named = Named(kind)
 
     def answer(window: Window) -> tuple[object, ...]:
-        machine = kind.implementation(**parameters)
-        if not isinstance(machine, AggregateMachine):
-            raise TypeError(f"{kind.name} is not an aggregate")
-        for values in zip(*(window[name].tolist() for name in aggregate.columns), strict=True):
-            machine.add(*values)
-        return (machine.result(),)
+        with named:
+            machine = kind.implementation(**parameters)
+            if not isinstance(machine, AggregateMachine):
+                raise TypeError(f"{kind.name} is not an aggregate")
+            for values in zip(*(window[name].tolist() for name in aggregate.columns), strict=True):
+                machine.add(*values)
+            return (machine.result(),)
 
     return answer

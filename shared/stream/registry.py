@@ -84,6 +84,22 @@ class OperatorType:
         return dict(self.outputs)[port]
 
 
+class Named:
+    """Around calls of a user's code: what it raises gets a note with the operator type's name. May be used again."""
+
+    __slots__ = ("_note",)
+
+    def __init__(self, kind: OperatorType) -> None:
+        self._note = f"operator type {kind.name!r}"
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is not None:
+            error.add_note(self._note)
+
+
 _types: dict[str, OperatorType] = {}
 
 
