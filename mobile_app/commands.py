@@ -287,8 +287,9 @@ ACTS = (
 
 
 def _planned(node: Node) -> dict[str, Any]:
-    computation = node.computation
-    return {} if computation is None else plan_view(computation.plan) | {"missing": computation.troubles()}
+    plan, computation = node.plan, node.computation
+    missing = {} if computation is None else computation.troubles()
+    return {} if plan is None else plan_view(plan) | {"missing": missing}
 
 
 def _apply(name: str, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:

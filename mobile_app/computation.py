@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mobile_app.sensors.appended import AppendedRows
@@ -17,7 +18,7 @@ from mobile_app.sensors.timer import Timer as TimerSource
 from mobile_app.snapshots import Snapshot
 from shared.batch import NO_FRONTIER, Batch
 from shared.engine.pipeline import Pipeline
-from shared.errors import DamagedData, UsageError
+from shared.errors import BrokenInvariant, DamagedData, ResurgeError, UsageError
 from shared.plan.fragments import Fragment, Input
 from shared.plan.graph import Plan
 from shared.plan.operators import Appended, Sensor, SyncBack, Timer
@@ -25,7 +26,38 @@ from shared.plan.placement import device_fragment
 
 RATE_LEAST = 0.01  # a hint may slow a sensor down a hundredfold, not stop it: silence is for the plan to ask for
 
+SAID_CHARACTERS_MAX = 80  # of what a user's exception says
+
 OpenSource = Callable[[str, int], Source]  # sensor name, microseconds between readings
+
+
+class OperatorFailed(ResurgeError):
+    """The plan's own code raised: this computation is half done, so nothing of it may be kept. Close it."""
+
+
+@contextmanager
+def _users_code() -> Iterator[None]:
+    """Around everything that may call an operator of the user's, its `snapshot` and `restore` too."""
+    try:
+        yield
+    except (BrokenInvariant, DamagedData):  # about stored data, not about the plan's code
+        raise
+    except Exception as error:
+        raise OperatorFailed(
+            f"{_said(error)}. Update the program or the plan; it then goes on from the last snapshot",
+            code="operator-failed",
+        ) from error
+
+
+def _said(error: Exception) -> str:
+    who = next((note for note in getattr(error, "__notes__", ()) if note.startswith("operator type ")), "the plan")
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # an exception of the user's, whose text fails as well
+        text = ""
+    if len(text) > SAID_CHARACTERS_MAX:
+        text = f"{text[: SAID_CHARACTERS_MAX - 1]}…"
+    return f"{who} raised {type(error).__name__}{': ' if text else ''}{text}"
 
 
 @dataclass(slots=True)
@@ -137,7 +169,7 @@ class Computation:
         for name, results in self._returned.items():
             if (came := results.read(self._reached_us)) is not None:
                 self.taken += 1
-                outputs += self._serve(self._pipeline.push(name, came))
+                outputs += self._serve(self._compute(name, came))
         frontier_us = until_us
         for name, rows in self._appended.items():
             outputs += self._serve(self._push(self._readings[name], rows.read(until_us), until_us))
@@ -150,20 +182,28 @@ class Computation:
             frontier_us = min(frontier_us, samples.frontier_us)
             outputs += self._serve(self._push(reading, samples, samples.frontier_us))
         for name in self._quiet:
-            outputs += self._serve(self._pipeline.advance(name, frontier_us))
+            outputs += self._serve(self._advance(name, frontier_us))
         self._reached_us = max(self._reached_us, until_us)
         return outputs
 
     def _push(self, reading: _Reading, samples: Samples, frontier_us: int) -> list[tuple[str, Batch]]:
         name, schema = reading.input.name, reading.input.schema
         if not len(samples):
-            return self._pipeline.advance(name, frontier_us)
+            return self._advance(name, frontier_us)
         columns = shaped(samples, schema)
         batch = Batch.of(schema, columns, samples.time_us, lo=reading.next, frontier_us=frontier_us)
         reading.next = batch.hi
         reading.readings += len(samples)
         self.taken += len(samples)
-        return self._pipeline.push(name, batch)
+        return self._compute(name, batch)
+
+    def _compute(self, name: str, batch: Batch) -> list[tuple[str, Batch]]:
+        with _users_code():
+            return self._pipeline.push(name, batch)
+
+    def _advance(self, name: str, frontier_us: int) -> list[tuple[str, Batch]]:
+        with _users_code():
+            return self._pipeline.advance(name, frontier_us)
 
     def _serve(self, outputs: list[tuple[str, Batch]]) -> list[tuple[str, Batch]]:
         """Answer the plan's own requests for readings; what the answers cause comes after what is there."""
@@ -217,14 +257,16 @@ class Computation:
                    if name in self._appended)  # fmt: skip
 
     def snapshot(self) -> bytes:
-        return self._pipeline.snapshot()
+        with _users_code():
+            return self._pipeline.snapshot()
 
     def resume(self, snapshot: Snapshot) -> bool:
         """Go on from this state; False when it is of another plan or another version of the engine."""
         if snapshot.plan != self.digest():
             return False
         try:
-            self._pipeline.restore(snapshot.state)
+            with _users_code():
+                self._pipeline.restore(snapshot.state)
         except DamagedData:
             return False
         self._kept_origins = dict(snapshot.origins)

@@ -12,6 +12,7 @@ import os
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from mobile_app.commands import Commands
+from mobile_app.computation import OperatorFailed
 from mobile_app.enrolment import enrol, enrolled_with
 from mobile_app.erasure import finish_erasure
 from mobile_app.export import clear_old_exports
@@ -148,6 +150,11 @@ class _Running:
         if self.options.on_view is not None:
             self.options.on_view(view)
 
+    def _told(self, event: object) -> None:
+        """Whoever wrote the operator needs to see where it failed; everybody else reads it in health."""
+        if isinstance(event, OperatorFailed):
+            self.options.say("".join(traceback.format_exception(event)).rstrip())
+
     def run(self) -> dict[str, Any]:
         options = self.options
         finish_erasure(options.home)
@@ -166,6 +173,7 @@ class _Running:
             sensors=options.sensors,
             speed=options.speed,
             plan=options.plan,
+            on_event=self._told,
             on_output=options.on_output,
             attend=self.commands.attend,
             on_view=self._published,

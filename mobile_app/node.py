@@ -21,7 +21,7 @@ from typing import Any
 
 from mobile_app.capture import Capture
 from mobile_app.clock import EventClock, boot_id, boot_time_us, open_clock, wall_time_us
-from mobile_app.computation import Computation
+from mobile_app.computation import Computation, OperatorFailed
 from mobile_app.consent import Consents
 from mobile_app.first_contact import FirstContact
 from mobile_app.health import Health
@@ -94,6 +94,14 @@ class Surroundings:
     on_view: Callable[[dict[str, Any]], None] | None = None  # the view state, whenever it is published
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A plan whose own code raised. Its computation is gone; the disk is as after a kill at that moment."""
+
+    plan: Plan
+    why: str
+
+
 class Node:
     """One home, open. `turn` does everything that is due; `run` repeats it until `stop` says so."""
 
@@ -155,6 +163,7 @@ class Node:
         )
         self.computation: Computation | None = None
         self._recorder: Recorder | None = None
+        self._failed: Failed | None = None
         self._coming: Plan | None = plan
         self._hints: dict[str, float] = {}
         self._hint_ends: float | None = None
@@ -167,6 +176,13 @@ class Node:
         self._left = False
 
     # --- plans -----------------------------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> Plan | None:
+        """What runs here, or would if its code had not failed."""
+        if self.computation is not None:
+            return self.computation.plan
+        return None if self._failed is None else self._failed.plan
 
     def _choose_plan(self) -> Plan | None:
         """The stored plan, or the program's own unless the stored one is newer."""
@@ -212,6 +228,10 @@ class Node:
         except SpoolFull:
             computation.close()
             raise
+        except OperatorFailed as error:  # its saved state is not for this code
+            computation.close()
+            self._stop_computing(plan, error)
+            return
         recorder = Recorder(
             computation, self.spool, self.sender, self._snapshots,
             loss_window_s=self._around.settings.loss_window_s,
@@ -221,8 +241,23 @@ class Node:
             recorder.resume(snapshot)
         if self.computation is not None:
             self.computation.close()
-        self.computation, self._recorder = computation, recorder
+        self.computation, self._recorder, self._failed = computation, recorder, None
         self._shares = {}
+
+    def _stop_computing(self, plan: Plan, error: OperatorFailed) -> None:
+        """The plan's own code raised: let go of its sensors and go on without it.
+
+        Nothing of it is saved, because what came out before the failure and the state behind it no longer belong
+        together. A kill leaves the same behind, so adopting a plan again, this one or another, goes on from the newest
+        snapshot that fits the spool, as a start of the process does.
+        """
+        if self.computation is not None:
+            self.computation.close()
+        self.computation = self._recorder = None
+        self._failed = Failed(plan, error.message)
+        self._next_keep_up = self._next_publish = 0.0  # say so at once
+        if self._around.on_event is not None:
+            self._around.on_event(error)
 
     def _from_us(self) -> int:
         """Where sensors are read from: now, or at the very first start where a recording's beginning was put."""
@@ -240,15 +275,15 @@ class Node:
 
     def undecided(self) -> list[str]:
         """Sensors that the plan wants and nobody has allowed or refused."""
-        plan = None if self.computation is None else self.computation.plan
+        plan = self.plan
         if plan is None or plan is self._around.plan:
             return []
         return sorted(sensor.name for sensor in plan.sensors if self.consents.of(sensor.name) is None)
 
     def readopt(self) -> None:
         """Begin the plan anew between two turns, with what may be read now."""
-        if self.computation is not None and self._coming is None:
-            self._coming = self.computation.plan
+        if self._coming is None:
+            self._coming = self.plan
 
     # --- the loop --------------------------------------------------------------------------------------------
 
@@ -298,23 +333,29 @@ class Node:
 
     def _read(self, now: float) -> None:
         until_us = self.clock.now_us()
-        computation, recorder = self.computation, self._recorder
-        if computation is not None and recorder is not None:
-            if not recorder.blocked:
-                outputs = computation.read(until_us)
-                recorder.take(outputs, read_until_us=until_us, now=now)
-                if self._around.on_output is not None:
-                    for name, batch in outputs:
-                        if computation.kinds.get(name) == "subscribe" and len(batch):
-                            self._around.on_output(name, batch)
-            recorder.commit(now, until_us)
-            self._begun = True  # the first commit saves, whatever there is
+        if self.computation is not None and self._recorder is not None:
+            try:
+                self._compute(self.computation, self._recorder, until_us, now)
+            except OperatorFailed as error:
+                self._stop_computing(self.computation.plan, error)
         wanted = self.capture.looked_at(now)
         if self.recordings.running is not None:
             wanted |= self.recordings.running.about.sensors
         if wanted or self.capture.opened:
-            self.capture.want(wanted, {} if computation is None else computation.rates(), self._open_sensor, now)
+            planned = {} if self.computation is None else self.computation.rates()
+            self.capture.want(wanted, planned, self._open_sensor, now)
             self.capture.read(until_us, now)
+
+    def _compute(self, computation: Computation, recorder: Recorder, until_us: int, now: float) -> None:
+        if not recorder.blocked:
+            outputs = computation.read(until_us)
+            recorder.take(outputs, read_until_us=until_us, now=now)
+            if self._around.on_output is not None:
+                for name, batch in outputs:
+                    if computation.kinds.get(name) == "subscribe" and len(batch):
+                        self._around.on_output(name, batch)
+        recorder.commit(now, until_us)
+        self._begun = True  # the first commit saves, whatever there is
 
     def _keep_up(self, now: float) -> None:
         """Every few seconds: the device's condition and policies, and what follows from them."""
@@ -381,6 +422,7 @@ class Node:
             refusal=self.last_refusal,
             refusal_code=self.last_refusal_code,
             blocked=self._recorder is not None and self._recorder.blocked,
+            failure="" if self._failed is None else self._failed.why,
             exchanges=self.uplink.exchanges,
             missing=missing,
             undecided=tuple(undecided),
@@ -392,7 +434,8 @@ class Node:
         For the thread that runs the node: the program's callbacks, say.
         """
         if self.computation is None:
-            raise UsageError(f"there is no plan yet, so no stream {stream!r} to append to", code="append-stream")
+            why = "there is no plan yet" if self._failed is None else "the plan's code failed"
+            raise UsageError(f"{why}, so there is no stream {stream!r} to append to", code="append-stream")
         self.computation.append(stream, self.clock.now_us(), row)
 
     def _note(self, event: object, now: float) -> None:
@@ -435,8 +478,12 @@ class Node:
             self.uplink.wait(min(TURN_S_MIN, max(0.0, self.uplink.next_wake() - time.monotonic())))
 
     def _spool_everything(self) -> None:
-        if self._recorder is not None:
+        if self.computation is None or self._recorder is None:
+            return
+        try:
             self._recorder.commit(time.monotonic(), self.clock.now_us(), everything=True)
+        except OperatorFailed as error:  # what is not in the spool or a snapshot by now is lost, as by a kill
+            self._stop_computing(self.computation.plan, error)
 
     def close(self) -> dict[str, Any]:
         """Leave everything durable and return the account. Takes well under two seconds, whatever the link does."""

@@ -46,6 +46,7 @@ class Facts:
     refusal: str = ""
     refusal_code: str = ""
     blocked: bool = False
+    failure: str = ""  # why the plan is not computed
     exchanges: int = 0
     missing: dict[str, str] = field(default_factory=dict)
     undecided: tuple[str, ...] = ()
@@ -191,6 +192,8 @@ class Upkeep:
         if pause:
             level = self._condition.battery or 0.0
             found[pause] = f"the battery is at {level:.0%}, below the floor: nothing is read or sent"
+        if facts.failure:
+            found["operator-failed"] = f"readings are not computed now: {facts.failure}"
         for sensor, why in facts.missing.items():
             code = "sensor-permission" if "permission" in why.lower() else "sensor-missing"
             found[code] = f"{found[code]}; {sensor}: {why}" if code in found else f"{sensor}: {why}"

@@ -83,11 +83,11 @@ def goes_first(statistics: SpoolStatistics, evict: Evict, names: Iterable[str]) 
 
 
 def node_view(node: Node, around: Surroundings) -> dict[str, Any]:
-    statistics, computation, gateway = node.spool.statistics(), node.computation, around.gateway
+    statistics, plan, computation, gateway = node.spool.statistics(), node.plan, node.computation, around.gateway
     now_us, anchor, condition = node.clock.now_us(), node.clock.anchor, node.decision.condition
     rate = node.bytes_per_second()
     full_in_s = node.spool.time_until_overwrite(rate) if rate > 0 else None
-    wanted = [] if computation is None else [sensor.name for sensor in computation.plan.sensors]
+    wanted = [] if plan is None else [sensor.name for sensor in plan.sensors]
     recording = node.recordings.state()
     if recording is not None:
         recording["missing"] = {s: why for s, why in node.capture.missing.items() if s in recording["sensors"]}
@@ -102,7 +102,7 @@ def node_view(node: Node, around: Surroundings) -> dict[str, Any]:
         "time_us": now_us,
         "time_uncertainty_us": anchor.uncertainty_us,
         "boot_id": anchor.boot_id,
-        "plan": None if computation is None else {"name": computation.plan.name, "version": computation.plan.version},
+        "plan": None if plan is None else {"name": plan.name, "version": plan.version},
         "sensors": node.readings.states(),
         "missing_sensors": missing | node.capture.missing,
         "edges": edge_states(statistics, node.edge_names),

@@ -27,7 +27,9 @@ def notice(view: Mapping[str, Any]) -> tuple[str, str]:
     """(title, text) for this view of the node."""
     readings = sum(_readings(entry) for entry in view.get("sensors", {}).values())
     silent = sorted(view.get("missing_sensors", {}))
+    failed = any(entry["code"] == "operator-failed" and not entry["over"] for entry in view.get("health", ()))
     title = "Recording" if view.get("plan") else "Waiting for something to record"
+    title = "Not computing: its program failed" if failed else title
     parts = [f"{count(readings)} readings"]
     if held := view.get("spooled", 0):
         parts.append(f"{count(held)} held here")

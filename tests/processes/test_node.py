@@ -237,7 +237,7 @@ sys.exit(pytest.main([*options, *(f"tests/mobile_app/{name}" for name in sys.arg
 """
 SUITE = (
     "test_home.py", "test_batching.py", "test_clock.py", "test_results.py", "sensors/test_synthetic.py", "test_health.py",
-    "test_recordings.py", "test_service_link.py",
+    "test_recordings.py", "test_service_link.py", "test_operator_failures.py",
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ digests of both. The sensors are functions of event time, so "what it must have 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -341,5 +342,53 @@ def test_a_permission_taken_away_stops_that_sensor_and_its_return_starts_it(tmp_
         account = service.end()
         claim(f"1 permission taken and given back; {account['produced']} readings numbered")
         assert account["produced"] == account["spooled"]
+    finally:
+        service.close()
+
+
+FAILING = """import resurge as rs
+@rs.operator('shaken', takes={{'x': 'float64', 'y': 'float64', 'z': 'float64'}},
+             gives={{'x': 'float64', 'y': 'float64', 'z': 'float64'}})
+class Shaken:
+    n = 0
+    def process(self, port, row):
+        self.n += 1
+        if self.n == {fails_at}:
+            raise ValueError('too shaken')
+        yield {{name: row[name] for name in 'xyz'}}
+    def snapshot(self):
+        return self.n.to_bytes(8, 'big')
+    def restore(self, state):
+        self.n = int.from_bytes(state, 'big')
+rs.sensor('accelerometer', every='20ms').apply('shaken').sync('shake', batch=500, within='10s')
+"""
+
+
+def test_an_operator_that_raises_ends_no_process_and_a_corrected_program_goes_on(tmp_path, claim):
+    service = Service(tmp_path, program=FAILING.format(fails_at=5_003))
+    try:
+        service.start()
+        told = service.ask(
+            lambda client: next((entry for entry in client.health() if entry["code"] == "operator-failed"), None)
+        )
+        assert "operator type 'shaken' raised ValueError: too shaken" in told["what"]
+        service.ask(lambda client: client.do("start_recording", name="by hand", sensors=["accelerometer"]))
+        service.ask(lambda client: (client.view()["recording"] or {}).get("readings") or None)
+        service.ask(lambda client: client.do("stop_recording"))
+        assert service.codes().count("operator-failed") == 1
+        account = service.end()
+        schema = Schema.of(dict.fromkeys("xyz", "float64"))
+        before = service.spooled(schema)
+        assert account["produced"] == len(before) <= 5_002
+        service.program.write_text(FAILING.format(fails_at=-1))
+        service.start()
+        assert "operator-failed" not in service.codes()
+        service.ask(lambda client: client.view()["produced"] > len(before) + 2_000 or None)
+        service.end()
+        rows = service.spooled(schema)
+        assert rows[: len(before)] == before
+        steps = {after[1] - at[1] for at, after in itertools.pairwise(rows)} - {EVERY_US}
+        assert len(steps) == 1  # one silence: from the failure to the second start
+        compare(service, [row[1:] for row in rows], "an operator raised, once", claim)
     finally:
         service.close()
