@@ -32,8 +32,8 @@ REMEDIES = {
     "storage-full": "make room on this device (delete recordings, photos, apps), then start again",
     "storage-low": "make room on this device, or raise the limit for recordings in Setup",
     "disk-failed": "restart the device; if it comes back, copy your recordings away and send the diagnostics",
-    "operator-failed": "what is held is safe and still sent. Update the program, or ask for a corrected plan, "
-    "and start again: it goes on from its last snapshot",
+    "operator-failed": "what is held is safe and still sent. It is tried again by itself; if it comes back, update the "
+    "program, or ask for a corrected plan: it goes on from its last snapshot",
     "killed": "exempt the app from battery optimisation, and do not force-stop it",
     "crashed": "send the diagnostics: this is a defect of ours. What was durable is safe",
     "rebooted": "nothing: it went on after the device was started again",

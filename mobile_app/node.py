@@ -15,7 +15,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,7 @@ PUBLISH_S_MIN = 1.0
 WATCHED_S = 5.0
 HINT_LASTS_S = 60.0  # a gateway repeats a hint while it is meant
 TRY_MISSING_S = 10.0
+TRY_FAILED_S, TRY_FAILED_S_MAX = 60.0, 900.0  # after a plan's code raised; twice as long each time it raises at once
 POLL_S = 30.0
 EXCHANGE_TIMEOUT_S = 30.0  # more than any link takes to give up
 
@@ -100,6 +101,7 @@ class Failed:
 
     plan: Plan
     why: str
+    again_at: float  # a reading may have been to blame: the next one may be good
 
 
 class Node:
@@ -164,6 +166,8 @@ class Node:
         self.computation: Computation | None = None
         self._recorder: Recorder | None = None
         self._failed: Failed | None = None
+        self._try_failed_s = 0.0
+        self._adopted_at = 0.0
         self._coming: Plan | None = plan
         self._hints: dict[str, float] = {}
         self._hint_ends: float | None = None
@@ -205,6 +209,7 @@ class Node:
     def _adopt(self, plan: Plan, now: float) -> None:
         """Run this plan from now on; what the old one still held is in the spool when this returns."""
         from_us = self._from_us()
+        self._adopted_at = now
 
         def open_for(sensor: str, every_us: int) -> Source:
             if not self.may_read(plan, sensor):
@@ -254,7 +259,10 @@ class Node:
         if self.computation is not None:
             self.computation.close()
         self.computation = self._recorder = None
-        self._failed = Failed(plan, error.message)
+        now = time.monotonic()
+        soon = now - self._adopted_at <= self._try_failed_s
+        self._try_failed_s = min(2 * self._try_failed_s, TRY_FAILED_S_MAX) if soon else TRY_FAILED_S
+        self._failed = Failed(plan, error.message, now + self._try_failed_s)
         self._next_keep_up = self._next_publish = 0.0  # say so at once
         if self._around.on_event is not None:
             self._around.on_event(error)
@@ -292,6 +300,9 @@ class Node:
         if self._around.attend is not None:
             self._around.attend(self)
         paused = self.decision.pause
+        if self._failed is not None and now >= self._failed.again_at:
+            self._failed = replace(self._failed, again_at=now + self._try_failed_s)
+            self.readopt()
         if self._coming is not None and not paused and not (self._recorder is not None and self._recorder.blocked):
             plan, self._coming = self._coming, None
             try:

@@ -209,6 +209,21 @@ def test_a_repaired_operator_goes_on_in_the_same_process_when_the_plan_is_begun_
     check_account(bench)
 
 
+def test_a_failed_plan_is_tried_again_by_itself_and_less_often_while_it_fails(bench, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.setattr("mobile_app.node.TRY_FAILED_S", 0.5)
+    fail_in_the_middle(bench, plan(tmp_path, RAW, TALLY))
+    Tally.raises = {"restore": ValueError("and nothing else")}  # at once, at the first row
+    bench.gateway.down = False
+    bench.run_until(lambda: len([event for event in bench.events if isinstance(event, OperatorFailed)]) >= 3)
+    assert bench.node._try_failed_s >= 1.0, "it must wait longer each time"
+    Tally.raises = {}  # the reading that was to blame has passed
+    bench.run_until(lambda: bench.delivered("tally") >= 100)
+    assert said(bench) is None
+    rows = logged(bench.gateway.records, "tally")
+    assert [(number, n) for number, _, _, n in rows] == [(number, number + 1) for number in range(len(rows))]
+    check_account(bench)
+
+
 @pytest.mark.parametrize("when", ["the first row", "the start"])
 def test_a_snapshot_that_newer_code_refuses_is_kept_for_code_that_takes_it(bench, tmp_path, monkeypatch, when):  # noqa: F811
     program = plan(tmp_path, TALLY)
