@@ -66,6 +66,11 @@ class World:
         }
 
     def append(self, given: dict[str, np.ndarray]) -> None:
+        self.log.append(self.encoded(given))
+        self.log.sync()
+
+    def encoded(self, given: dict[str, np.ndarray]) -> list[Record]:
+        """The records that devices send for these rows, the last that `epoch_columns` gave."""
         (edge,) = self.plan.edges
         records = []
         each = self.rows // self.devices
@@ -82,8 +87,7 @@ class World:
                 batch.frontier_us,
             )  # fmt: skip
             records.append(Record(self.epoch, encode(data.frame())))
-        self.log.append(records)
-        self.log.sync()
+        return records
 
     def driver(self, runner: Runner, **settings: object) -> JobManager:
         chosen = JobSettings(epoch_s=0.0, balance=False, **settings)  # type: ignore[arg-type]
