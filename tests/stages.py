@@ -22,14 +22,14 @@ RECORDINGS_ABSENT = "recordings absent"
 
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 # The whole product, which mostly waits for Spark, beside its parts, which mostly wait for each other.
-PRODUCT = ["tests/processes/test_up.py", "tests/processes/test_up_processes.py"]
+TERMUX = ["tests/mobile_app/sensors/test_termux_node.py"]
+PRODUCT = ["tests/processes/test_up.py", "tests/processes/test_up_processes.py", *TERMUX]
 # Units that belong to what another stage is about, and would make the units' own stage too long.
 JOBS = ["tests/cloud_backend/spark", "tests/conformance"]
 CRASHES = ["tests/cloud_backend/log/test_crashes.py", "tests/shared/spool/test_crash_images.py"]
 LABS = ["tests/resurge/lab", "tests/resurge/examples/trips/test_modes.py"]
 PHONE = [f"tests/user_interface/test_phone_{part}.py" for part in ("screens", "service", "starts")]
-TERMUX = ["tests/mobile_app/sensors/test_termux_node.py"]
-NODES = ["tests/processes/test_node.py", "tests/processes/test_node_failures.py", *TERMUX]
+NODES = ["tests/processes/test_node.py", "tests/processes/test_node_failures.py"]
 SIDE_BY_SIDE = {"processes", "ui"}
 STAGES: dict[str, tuple[int, list[list[str]]]] = {
     "install": (240, [["make", "--no-print-directory", "setup"]]),

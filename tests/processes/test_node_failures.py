@@ -335,7 +335,8 @@ def test_a_permission_taken_away_stops_that_sensor_and_its_return_starts_it(tmp_
         fake.set("mode-termux-location", "denied")
         service.ask(lambda client: True if "sensor-permission" in [e["code"] for e in client.health()] else None, 180.0)
         silent, powered = readings("gps"), readings("battery")
-        wait_until(lambda: readings("battery") > powered, "the rest to go on", timeout_s=90.0)  # asked every 30 s at most
+        # The battery is asked every 30 s at most.
+        wait_until(lambda: readings("battery") > powered, "the rest to go on", timeout_s=90.0)
         fake.set("mode-termux-location", "ok")
         wait_until(lambda: readings("gps") > silent, "the fixes to come back", timeout_s=120.0)
         service.ask(lambda client: True if "sensor-permission" not in [e["code"] for e in client.health()] else None)
