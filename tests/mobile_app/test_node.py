@@ -19,6 +19,7 @@ from mobile_app.node import Node, Surroundings
 from mobile_app.sensors.choose import parse_choices
 from mobile_app.settings import Gateway, Settings
 from mobile_app.spools import spool_cipher
+from shared.batch import Batch
 from shared.engine.pipeline import Pipeline
 from shared.errors import DamagedData, UsageError
 from shared.identity import edge_id
@@ -403,10 +404,9 @@ def test_rows_that_the_program_appends_are_computed_and_delivered_like_readings(
     assert rows == {"value": [1.0, 2.5], "word": ["said 1.0", "said 2.5"]}
 
 
-def log_columns(records: list[Frame], edge: str) -> dict[str, list[object]]:
-    """Every row of an edge, by column, as the log's records give it."""
+def log_batches(records: list[Frame], edge: str) -> Iterator[Batch]:
+    """The batches of an edge, decoded, as the log's records give them."""
     schemas: dict[int, Schema] = {}
-    found: dict[str, list[object]] = {}
     for frame in records:
         if frame.edge != edge_id(edge):
             continue
@@ -415,7 +415,13 @@ def log_columns(records: list[Frame], edge: str) -> dict[str, list[object]]:
             schemas[schema.id] = schema
         elif frame.type is FrameType.DATA:
             data = Data.of(frame)
-            batch = columns.decode(data.codec, bytes(data.columns), schemas[data.schema_id], lo=data.lo, hi=data.hi)
-            for name, column in batch.columns.items():
-                found.setdefault(name, []).extend(column.tolist())
+            yield columns.decode(data.codec, bytes(data.columns), schemas[data.schema_id], lo=data.lo, hi=data.hi)
+
+
+def log_columns(records: list[Frame], edge: str) -> dict[str, list[object]]:
+    """Every row of an edge, by column."""
+    found: dict[str, list[object]] = {}
+    for batch in log_batches(records, edge):
+        for name, column in batch.columns.items():
+            found.setdefault(name, []).extend(column.tolist())
     return found

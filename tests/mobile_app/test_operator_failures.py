@@ -24,11 +24,8 @@ from mobile_app.snapshots import FILES
 from mobile_app.spools import STATE
 from shared.engine.pipeline import Pipeline
 from shared.identity import edge_id
-from shared.stream.schema import Schema
-from shared.wire import columns
 from shared.wire.frame import Frame, FrameType
-from shared.wire.messages import Data, Declare
-from tests.mobile_app.test_node import RAW, Bench, bench, plan  # noqa: F401 - bench is a fixture
+from tests.mobile_app.test_node import RAW, Bench, bench, log_batches, plan  # noqa: F401 - bench is a fixture
 
 EVERY_US = 1_000_000
 TALLY = "rs.sensor('gps', every='1s').apply('failing_tally').sync('tally', batch=7, within='20s')"
@@ -75,17 +72,10 @@ def repaired() -> Iterator[None]:
 
 
 def logged(records: list[Frame], edge: str) -> list[Row]:
-    schemas: dict[int, Schema] = {}
     rows: list[Row] = []
-    for frame in (frame for frame in records if frame.edge == edge_id(edge)):
-        if frame.type is FrameType.DECLARE:
-            schema = Declare.of(frame).schema
-            schemas[schema.id] = schema
-        elif frame.type is FrameType.DATA:
-            data = Data.of(frame)
-            batch = columns.decode(data.codec, bytes(data.columns), schemas[data.schema_id], lo=data.lo, hi=data.hi)
-            values = (batch.columns[name].tolist() for name in ("speed", "n"))
-            rows += zip(batch.seq.tolist(), batch.time_us.tolist(), *values, strict=True)
+    for batch in log_batches(records, edge):
+        values = (batch.columns[name].tolist() for name in ("speed", "n"))
+        rows += zip(batch.seq.tolist(), batch.time_us.tolist(), *values, strict=True)
     return rows
 
 
