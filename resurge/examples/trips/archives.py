@@ -44,7 +44,9 @@ def unpack(archive: Path, into: Path) -> None:
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         raise _refused(archive, f"one name for a file and for a folder ({error.filename})") from error
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
-        raise _refused(archive, f"damaged, or packed in a way nobody here reads ({error})") from error
+        raise _refused(
+            archive, f"nothing that can be read: it is damaged, or packed in a way nobody here reads ({error})"
+        ) from error
 
 
 def _check(archive: Path, member: zipfile.ZipInfo) -> None:
