@@ -2,7 +2,7 @@
 #
 #   make run [ARGS="--for 60 --json"]   the whole product here: gateway, Spark, simulated phones, dashboard
 #   make test                           install everything, run every suite (also what CI runs)
-#   make setup check sim bench shots soak apk-gate clean
+#   make setup check sim bench shots recordings soak apk-gate clean
 
 SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(if $(shell $(p) -c 'import sys; print(sys.version_info >= (3,11) or "")' 2>/dev/null),$(p))))
@@ -12,7 +12,7 @@ SEEDS ?= 500
 NAME ?= engine
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
-.PHONY: setup run test check sim bench shots soak apk-gate coverage clean java venv
+.PHONY: setup run test check sim bench shots recordings soak apk-gate coverage clean java system venv
 .DEFAULT_GOAL := help
 
 help:
@@ -28,6 +28,9 @@ $(BIN)/python:
 java:
 	@tests/find_java
 
+system:
+	@tests/install_system_packages
+
 # What `make run` needs, and nothing more: no Kivy, no browser, no apt beyond Java.
 $(VENV)/.run-installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "==> installing the gateway, Spark and the node (about 500 MB, once)"
@@ -37,10 +40,9 @@ $(VENV)/.run-installed: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.all-installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "==> installing everything: product, phone app, test tools"
 	@$(PIP) --editable '.[cloud,mobile,dev]'
-	@tests/install_system_packages
 	@touch $@ $(VENV)/.run-installed
 
-setup: java $(VENV)/.all-installed
+setup: java system $(VENV)/.all-installed
 
 run: java $(VENV)/.run-installed
 	@$(BIN)/resurge up $(ARGS)
@@ -48,7 +50,7 @@ run: java $(VENV)/.run-installed
 test:
 	@$(if $(PYTHON),$(PYTHON),python3) tests/stages.py
 
-check: setup
+check: $(VENV)/.all-installed
 	@$(BIN)/python tests/stages.py check
 
 sim: setup
@@ -61,6 +63,9 @@ bench: setup
 shots: setup
 	@$(BIN)/python -m tests.user_interface.shots
 	@$(BIN)/python -m tests.user_interface.phone_shots
+
+recordings: setup
+	@$(BIN)/python tests/stages.py recordings
 
 soak: setup
 	@$(BIN)/python tests/stages.py soak

@@ -1,3 +1,3 @@
-from mobile_app.service import main
+from mobile_app.service.foreground import main
 
 main()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,22 +26,22 @@ DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 class Database:
     """Open the file at a path, creating it when it is not there; None is in memory. Safe to share between threads.
 
-    `private`: nobody but its owner may read the file, nor look into its directory if that had to be made.
+    Nobody but its owner may read the file, nor look into its directory if that had to be made: wherever an operator
+    puts it, positions of people are in it.
     """
 
-    def __init__(
-        self, path: Path | None, *, private: bool = False, synchronous: Literal["FULL", "NORMAL"] = "FULL"
-    ) -> None:
+    def __init__(self, path: Path | None, *, synchronous: Literal["FULL", "NORMAL"] = "FULL") -> None:
         self._name = "the database" if path is None else path.name
         self._lock = threading.Lock()
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._connection = sqlite3.connect(
             ":memory:" if path is None else path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
         )
         try:
-            if path is not None and private:
-                path.chmod(0o600)  # before WAL: SQLite gives the files beside it the mode this one has
+            if path is not None:
+                with suppress(PermissionError):  # somebody else's file, shared on purpose
+                    path.chmod(0o600)  # before WAL: SQLite gives the files beside it the mode this one has
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute(f"PRAGMA synchronous = {synchronous}")
             self._connection.execute("SELECT count(*) FROM sqlite_master")  # reads what a damaged file fails on
@@ -89,6 +89,27 @@ class Database:
             self.create(schema, format=format)
         with self._lock:
             self._connection.executescript(later)
+
+    def shrink(self) -> None:
+        """Write the file anew, so that it holds nothing that was deleted; neither does the journal beside it."""
+        with self._lock:
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def migrate(self, script: str, *, before: int, after: int) -> None:
+        """Bring a file of an earlier format to a later one, all or none; nothing happens to a file of another."""
+        with self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")  # of two processes the second finds it done
+            try:
+                if int(self._connection.execute("PRAGMA user_version").fetchone()[0]) == before:
+                    for statement in script.split(";"):
+                        self._connection.execute(statement)
+                    self._connection.execute(f"PRAGMA user_version = {after}")
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:

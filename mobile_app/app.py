@@ -20,29 +20,31 @@ os.environ.setdefault("KIVY_NO_CONSOLELOG", "1")
 from kivy.app import App
 from kivy.clock import Clock
 from kivy.core.window import Window
-from kivy.metrics import Metrics
+from kivy.metrics import Metrics, dp
 from kivy.uix.widget import Widget
 
 from mobile_app import platforms
-from mobile_app.calls import Calls
-from mobile_app.preferences import TEXT_SIZES, load_preferences
-from mobile_app.screens import PAGES
-from mobile_app.screens.look import look
+from mobile_app.home.preferences import TEXT_SIZES, load_preferences
 from mobile_app.screens.page import Page, View
-from mobile_app.screens.sheets import Sheet
+from mobile_app.screens.pages import PAGES
 from mobile_app.screens.shell import Shell
 from mobile_app.screens.welcome import Welcome
-from mobile_app.service_link import ServiceClient, ServiceGone
+from mobile_app.screens.widgets.look import look
+from mobile_app.screens.widgets.sheets import Sheet
+from mobile_app.service.calls import Calls
+from mobile_app.service.connection import ServiceClient, ServiceGone
 from shared.errors import ResurgeError
 
 VIEW_EVERY_S = 1.0
 DRAW_EVERY_S = 0.25  # a screen that moves asks this often
 BACK_KEY = 27
+SMALLEST = (340, 480)  # density-independent pixels: a small phone
 
 
 class ResurgeApp(App):
     """`home` is the node's directory; `around` is what the platform can do for us."""
 
+    root: Widget | None
     title = "Resurge"
     icon = str(Path(__file__).with_name("icon.png"))  # of a desktop's window; an APK has its own
     starting_s = 10.0  # how long a service may take until it answers; a phone unpacks it at the first start
@@ -100,11 +102,11 @@ class ResurgeApp(App):
 
     def _compose(self) -> Widget:
         if not self.preferences.welcomed:
-            return Welcome(self._welcomed)
-        self.shell = Shell(PAGES, lambda kind: kind(self), self._went)
+            return Welcome(self._end_welcome)
+        self.shell = Shell(PAGES, lambda kind: kind(self), self._on_page)
         return self.shell
 
-    def _welcomed(self) -> None:
+    def _end_welcome(self) -> None:
         self.preferences.welcomed = True
         self.preferences.save(self.home)
         self.restyle()
@@ -123,7 +125,7 @@ class ResurgeApp(App):
         if self.shell is not None and here:
             self.shell.go(here)
         elif self.shell is not None:
-            self._went(self.shell.current)
+            self._on_page(self.shell.current)
 
     def _read_insets(self, *_: object) -> None:
         insets = self.around.insets()
@@ -210,7 +212,7 @@ class ResurgeApp(App):
 
     # --- what screens ask of us -------------------------------------------------------------------------------------
 
-    def _went(self, page: Page) -> None:
+    def _on_page(self, page: Page) -> None:
         if self.gone is not None:
             page.lose(self.gone)
         elif self.view is not None:
@@ -239,9 +241,9 @@ class ResurgeApp(App):
         Clock.schedule_once(lambda _dt: self.restyle(), 0)  # not under the finger that chose it
 
     def open_settings(self, what: str) -> None:
-        told = self.around.open_settings(what)
-        if told:
-            self.say(told)
+        text = self.around.open_settings(what)
+        if text:
+            self.say(text)
 
     def share(self, path: Path, mime: str) -> None:
         self.say(self.around.share(path, mime))
@@ -250,7 +252,15 @@ class ResurgeApp(App):
         return key == BACK_KEY and self.shell is not None and self.shell.back()
 
 
+def shape_window(around: platforms.Platform) -> None:
+    """On a desktop: a window like a phone, that cannot be made too small for what is in it."""
+    if (size := around.window_size()) is not None:
+        Window.size = (dp(size[0]), dp(size[1]))
+        Window.minimum_width, Window.minimum_height = dp(SMALLEST[0]), dp(SMALLEST[1])
+
+
 def main() -> None:
     """The app of this phone or desktop."""
     around = platforms.platform()
+    shape_window(around)
     ResurgeApp(around.home, around).run()

@@ -19,22 +19,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mobile_app.commands import Commands
-from mobile_app.computation import OperatorFailed
-from mobile_app.enrolment import enrol, enrolled_with
-from mobile_app.erasure import finish_erasure
-from mobile_app.export import clear_old_exports
-from mobile_app.keys import load_keys
+from mobile_app.home.erasure import finish_erasure
+from mobile_app.home.files import HomeLock
+from mobile_app.home.keys import load_keys
+from mobile_app.links.enrolment import enrol, enrolled_with
 from mobile_app.links.gateway import GatewayLink
 from mobile_app.links.link import InterruptedLink, Link, LinkDown
+from mobile_app.links.outages import Outages, parse_outages
 from mobile_app.links.relay import Relay, RelayLink
-from mobile_app.node import Node, Surroundings
-from mobile_app.outages import Outages, parse_outages
-from mobile_app.plans import Plans
+from mobile_app.node.computation import OperatorFailed
+from mobile_app.node.loop import Node
+from mobile_app.node.plans import Plans
+from mobile_app.node.surroundings import Surroundings
+from mobile_app.recordings.export import clear_old_exports
 from mobile_app.sensors.choose import Choice
-from mobile_app.service_link import ServiceServer
+from mobile_app.service.commands import Commands
+from mobile_app.service.connection import ServiceServer
+from mobile_app.service.terminal import Terminal, unknown_sensors
 from mobile_app.settings import load_gateway, load_settings
-from mobile_app.storage import HomeLock
 from shared.batch import Batch
 from shared.errors import ResurgeError, UsageError
 from shared.plan.graph import Plan
@@ -114,6 +116,9 @@ def run(options: RunOptions) -> dict[str, Any]:
     with HomeLock(options.home) as lock, stopping(options.stop, signals=options.signals) as stop:
         enrolling = _enrol_if_asked(options, stop, end)
         commands = Commands(options.home, stop)
+        terminal = Terminal(options.say)
+        for sentence in unknown_sensors(options.plan, options.sensors):
+            options.say(sentence)
         server = ServiceServer(options.home, commands.handle)
         try:
             while True:
@@ -122,7 +127,7 @@ def run(options: RunOptions) -> dict[str, Any]:
                     enrolling = None
                 finished = None if enrolling is None else enrolling.finished
                 running = _Running(
-                    options, lock, commands, outages, started=started, end=end, stop=stop, enrolled=finished
+                    options, lock, commands, outages, terminal, started=started, end=end, stop=stop, enrolled=finished
                 )
                 account = running.run()
                 commands.between()
@@ -140,6 +145,7 @@ class _Running:
     lock: HomeLock
     commands: Commands
     outages: Outages
+    terminal: Terminal
     started: float
     end: float
     stop: threading.Event
@@ -147,10 +153,11 @@ class _Running:
 
     def _published(self, view: dict[str, Any]) -> None:
         self.commands.published(view)
+        self.terminal.show(view)
         if self.options.on_view is not None:
             self.options.on_view(view)
 
-    def _told(self, event: object) -> None:
+    def _report_failure(self, event: object) -> None:
         """Whoever wrote the operator needs to see where it failed; everybody else reads it in health."""
         if isinstance(event, OperatorFailed):
             self.options.say("".join(traceback.format_exception(event)).rstrip())
@@ -173,7 +180,7 @@ class _Running:
             sensors=options.sensors,
             speed=options.speed,
             plan=options.plan,
-            on_event=self._told,
+            on_event=self._report_failure,
             on_output=options.on_output,
             attend=self.commands.attend,
             on_view=self._published,
@@ -187,15 +194,20 @@ class _Running:
         except BaseException:
             link.close()
             raise
-        options.say(f"device {node.device} incarnation {node.spool.incarnation} running")
         try:
+            node.turn(time.monotonic())
+            self._check_inputs(node)
+            options.say(f"device {node.stores.device.hex()} incarnation {node.stores.spool.incarnation} running")
             node.run(self._over)
             if gateway is not None and not self.stop.is_set() and time.monotonic() >= self.end:
                 node.drain(DRAIN_S, self.stop.is_set)
             return node.close() | {"outages": interrupted.outages_begun(), "outages_felt": interrupted.outages_felt()}
+        except NothingToRead:
+            node.close()
+            raise
         except OSError as error:
             node.fail("storage-full" if error.errno in FULL else "disk-failed", str(error))
-            self.commands.closed(node.health.entries())
+            self.commands.closed(node.stores.health.entries())
             node.leave()
             return self._wait_for_room(error)
         except Exception as error:
@@ -204,6 +216,13 @@ class _Running:
         finally:
             self.commands.closed()
             node.leave()
+
+    def _check_inputs(self, node: Node) -> None:
+        """A program whose every source is missing does nothing. What waits in the spool is reason enough to run."""
+        own = self.options.plan is not None and node.runner.plan is self.options.plan
+        why = node.runner.why_nothing_is_read() if own else ""
+        if why and not node.stores.spool.statistics().batches and node.stores.recordings.running is None:
+            raise NothingToRead(f"the program reads nothing here: {why}", code="node-nothing-to-read")
 
     def _over(self) -> bool:
         asked = self.stop.is_set() or self.commands.reopen.is_set()
@@ -222,6 +241,10 @@ class _Running:
             "repair it, then start the node again",
             code="node-disk",
         ) from error
+
+
+class NothingToRead(UsageError):
+    """None of the program's sensors can be read, so nothing would ever come out."""
 
 
 class DiskFailed(ResurgeError):

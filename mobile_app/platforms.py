@@ -57,10 +57,14 @@ class Platform(Protocol):
         """Open the system's settings for `battery` or `permissions`; returns what to tell the person, if anything."""
         ...
 
+    def window_size(self) -> tuple[int, int] | None:
+        """Width and height in density-independent pixels; None where the system gives the app its screen."""
+        ...
+
     def close(self) -> None: ...
 
 
-class Desktop:
+class DesktopPlatform:
     """The service in a thread; sensors are simulated, so that every screen has something to show."""
 
     def __init__(self, home: Path) -> None:
@@ -68,7 +72,7 @@ class Desktop:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self._why_not = ""
 
     def dark_mode(self) -> bool:
@@ -76,6 +80,10 @@ class Desktop:
 
     def insets(self) -> tuple[float, float, float, float]:
         return NOTHING
+
+    def window_size(self) -> tuple[int, int]:
+        """A phone's shape, and low enough for a small laptop's screen."""
+        return 412, 700
 
     def start_service(self) -> None:
         if self._thread is None or not self._thread.is_alive():
@@ -90,7 +98,7 @@ class Desktop:
             from mobile_app.sensors.choose import parse_choices
 
             sensors = parse_choices(f"{name}=synthetic:{seed}" for seed, name in enumerate(SIMULATED, start=1))
-            run(RunOptions(home=self.home, sensors=sensors, say=self.said.append, stop=self._stop, signals=False))
+            run(RunOptions(home=self.home, sensors=sensors, say=self.messages.append, stop=self._stop, signals=False))
         except ResurgeError as error:  # a home that another node runs in is one: the app then shows that node
             self._why_not = str(error)
         except Exception as error:
@@ -124,7 +132,7 @@ class Desktop:
             self._thread.join(timeout=5.0)
 
 
-class Phone:
+class AndroidPlatform:
     """Everything through `mobile_app.android.screen`; the service outlives the app."""
 
     def __init__(self) -> None:
@@ -132,6 +140,9 @@ class Phone:
 
         self._screen = screen
         self.home = screen.home()
+
+    def window_size(self) -> None:
+        return None
 
     def dark_mode(self) -> bool:
         return self._screen.dark_mode()
@@ -171,5 +182,5 @@ class Phone:
 
 def platform() -> Platform:
     if host() == ANDROID_APP:
-        return Phone()
-    return Desktop(Path(os.environ.get(HOME_VARIABLE) or Path.home() / ".resurge" / "app"))
+        return AndroidPlatform()
+    return DesktopPlatform(Path(os.environ.get(HOME_VARIABLE) or Path.home() / ".resurge" / "app"))

@@ -2,13 +2,14 @@
 
 settings.toml    a person's choices, all optional (below)
 policy.json      what was changed on the screen since; it counts before settings.toml
-consents.json    which sensors a plan may read (consent.py)
-health           why it stopped (health.py)
-recordings/      named recordings (recordings.py); exports/ copies of them for other programs
+consents.json    which sensors a plan may read (home/consents.py)
+health           why it stopped (condition/health.py)
+recordings/      named recordings (recordings/store.py); exports/ copies of them for other programs
 gateway.json     which gateway, its pinned keys, our incarnation; written by `resurge node enrol`
 device.key       this device's private key
-clock.json       event time's anchor (clock.py)
-plan.bin         the newest plan (plans.py)
+ran-unpaired     a node ran here before there was a gateway (node/stores.py)
+clock.json       event time's anchor (home/clock.py)
+plan.bin         the newest plan (node/plans.py)
 spool/ state/    what is not delivered yet, and the operators' state at that point; both encrypted
 spool.key        the key they are encrypted with
 results.sqlite   what came back
@@ -24,8 +25,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from mobile_app.presence import Area
-from mobile_app.storage import read_json, write_durably
+from mobile_app.condition.presence import Area
+from mobile_app.home.files import read_json, write_durably
 from shared.errors import DamagedData, UsageError
 
 SETTINGS_FILE = "settings.toml"
@@ -92,6 +93,16 @@ def change_policies(home: Path, changes: Mapping[str, Any]) -> Settings:
     settings = _checked({**asdict(load_settings(home)), **changed})
     write_durably(home / POLICY_FILE, json.dumps(changed).encode())
     return settings
+
+
+def settings_toml(**values: str | float | bool) -> str:
+    """The text of a settings.toml with these values, whatever characters a name has."""
+    return "".join(f"{name} = {_toml(value)}\n" for name, value in values.items())
+
+
+def _toml(value: str | float | bool) -> str:
+    """A string of JSON is one of TOML, except that TOML wants DEL escaped as well."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def policies(settings: Settings) -> dict[str, Any]:

@@ -30,12 +30,14 @@ if TYPE_CHECKING:
     from shared.errors import PeerError as PeerError
     from shared.errors import ResurgeError as ResurgeError
     from shared.errors import UsageError as UsageError
-    from shared.plan.explain import explain as explain
-    from shared.stream.declare import aggregate as aggregate
-    from shared.stream.declare import lossless as lossless
-    from shared.stream.declare import lossy as lossy
-    from shared.stream.declare import operator as operator
-    from shared.stream.declare import plan_of as plan_of
+    from shared.language.codecs import register_codec as register_codec
+    from shared.stream.declarations import aggregate as aggregate
+    from shared.stream.declarations import explain as explain
+    from shared.stream.declarations import lossless as lossless
+    from shared.stream.declarations import lossy as lossy
+    from shared.stream.declarations import operator as operator
+    from shared.stream.declarations import plan_of as plan_of
+    from shared.stream.functions import concat as concat
     from shared.stream.functions import count as count
     from shared.stream.functions import dft as dft
     from shared.stream.functions import distinct as distinct
@@ -46,11 +48,15 @@ if TYPE_CHECKING:
     from shared.stream.functions import if_else as if_else
     from shared.stream.functions import is_missing as is_missing
     from shared.stream.functions import last as last
+    from shared.stream.functions import like as like
     from shared.stream.functions import max as max
     from shared.stream.functions import mean as mean
+    from shared.stream.functions import median as median
     from shared.stream.functions import min as min
+    from shared.stream.functions import parse as parse
     from shared.stream.functions import path_km as path_km
     from shared.stream.functions import quantile as quantile
+    from shared.stream.functions import split as split
     from shared.stream.functions import sqrt as sqrt
     from shared.stream.functions import std as std
     from shared.stream.functions import sum as sum
@@ -72,11 +78,12 @@ __version__ = "0.1.0"
 _HOMES = {
     "resurge.live": ("Live",),
     "shared.errors": ("PeerError", "ResurgeError", "UsageError"),
-    "shared.plan.explain": ("explain",),
-    "shared.stream.declare": ("aggregate", "lossless", "lossy", "operator", "plan_of"),
+    "shared.language.codecs": ("register_codec",),
+    "shared.stream.declarations": ("aggregate", "explain", "lossless", "lossy", "operator", "plan_of"),
     "shared.stream.functions": (
-        "count", "dft", "distinct", "first", "floor", "haversine", "hypot", "if_else", "is_missing", "last", "max",
-        "mean", "min", "path_km", "quantile", "sqrt", "std", "sum", "top_k", "user_aggregate", "variance",
+        "concat", "count", "dft", "distinct", "first", "floor", "haversine", "hypot", "if_else", "is_missing",
+        "last", "like", "max", "mean", "median", "min", "parse", "path_km", "quantile", "split", "sqrt", "std",
+        "sum", "top_k", "user_aggregate", "variance",
     ),
     "shared.stream.program": ("load_program",),
     "shared.stream.sources": ("feedback", "sensor", "stream", "timer"),

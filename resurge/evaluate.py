@@ -14,13 +14,15 @@ from shared.batch import END_OF_TIME, Batch
 from shared.engine.pipeline import Pipeline
 from shared.engine.rows import constant
 from shared.errors import UsageError
+from shared.language.expressions import FLOATS, TIME
+from shared.language.schema import Schema, dtype
+from shared.language.values import column_of
 from shared.plan import operators as op
 from shared.plan.fragments import Fragment, Input
 from shared.plan.graph import Plan
 from shared.plan.placement import check_placement, fragment_input, fragment_outputs
+from shared.plan.wellformed import check_cycles
 from shared.stream.drafts import Draft, assemble, located, user_line
-from shared.stream.expressions import FLOATS, TIME
-from shared.stream.schema import Schema, dtype
 from shared.stream.stream import Sink, Stream
 
 ENGINES = ("numpy", "spark")
@@ -50,6 +52,7 @@ def evaluate(
     """
     plan = plan_of(program)
     check_placement(plan)  # a part of a program may leave outputs unread, but stands where it can work
+    check_cycles(plan)
     given = {name: as_columns(plan, name, columns) for name, columns in inputs.items()}
     if engine == "spark":
         from cloud_backend.spark.evaluate import evaluate as evaluate_on_spark
@@ -87,19 +90,19 @@ def plan_of(program: Stream | Sink | Plan) -> Plan:
 
 def whole_fragment(plan: Plan) -> Fragment:
     """Device and cloud as one fragment: sources in, results out, sync edges passed through."""
-    sources = [node for node in plan.nodes if isinstance(node.operator, op.SOURCES)]
+    sources = [node for node in plan.nodes if isinstance(node.operator, op.Source)]
     inputs = []
     for node in sources:
         entry = fragment_input(node)
         inputs.append(Input(entry.name, entry.node, node.schema, entry.type))
-    computing = tuple(node for node in plan.nodes if not isinstance(node.operator, (*op.SOURCES, *op.SINKS)))
+    computing = tuple(node for node in plan.nodes if not isinstance(node.operator, (op.Source, *op.SINKS)))
     outputs = [output for output in fragment_outputs(plan, plan.nodes) if output.kind != "sync"]
     return Fragment(plan.name, "cloud", tuple(inputs), computing, tuple(outputs))
 
 
 def as_columns(plan: Plan, name: str, columns: Columns) -> dict[str, np.ndarray]:
     """The given columns as arrays of the source's kinds, `time` and `device` among them."""
-    known = {op.input_name(node.operator): node for node in plan.nodes if isinstance(node.operator, op.SOURCES)}
+    known = {node.operator.input_name: node for node in plan.nodes if isinstance(node.operator, op.Source)}
     if name not in known:
         raise UsageError(f"the program has no source {name!r} (has: {', '.join(known)})", code="evaluate-input")
     schema = known[name].schema
@@ -117,7 +120,9 @@ def as_columns(plan: Plan, name: str, columns: Columns) -> dict[str, np.ndarray]
             f"input {name!r} has no column {unknown[0]!r} (has: {', '.join(wanted)})", code="evaluate-input"
         )
     arrays = {
-        column: _array(name, column, columns[column], kind) for column, kind in wanted.items() if column in columns
+        column: column_of(columns[column], kind, column=column, where=f"input {name!r}", code="evaluate-input")
+        for column, kind in wanted.items()
+        if column in columns
     }
     rows = len(arrays[TIME])
     if op.DEVICE not in arrays:
@@ -134,15 +139,6 @@ def as_columns(plan: Plan, name: str, columns: Columns) -> dict[str, np.ndarray]
     return {column: arrays[column] for column in wanted}
 
 
-def _array(name: str, column: str, values: object, kind: str) -> np.ndarray:
-    if isinstance(values, np.ndarray) and values.dtype == dtype(kind):
-        return values
-    try:
-        return np.array(values, dtype(kind))
-    except (ValueError, TypeError, OverflowError) as error:
-        raise UsageError(f"column {column!r} of input {name!r} is not {kind}: {error}", code="evaluate-input") from None
-
-
 class _Evaluation:
     def __init__(self, plan: Plan, given: Given) -> None:
         self.fragment = whole_fragment(plan)
@@ -156,8 +152,12 @@ class _Evaluation:
         self.taken: dict[str, list[Batch]] = {}  # the readings of sensors read on request
 
     def run(self, frontier_us: int) -> Results:
-        for entry in self.fragment.inputs:
-            if entry.name in self.given and entry.name not in self.on_request:
+        given = [entry for entry in self.fragment.inputs if entry.name in self.given]
+        given = [entry for entry in given if entry.name not in self.on_request]
+        if any(entry.name.startswith("feedback ") for entry in self.fragment.inputs):
+            self._push_by_time(given, frontier_us)
+        else:
+            for entry in given:
                 columns = self.given[entry.name]
                 self._take(self.pipeline.push(entry.name, Batch.of(entry.schema, columns, columns[TIME])))
         names = [entry.name for entry in self.fragment.inputs if not entry.name.startswith("feedback ")]
@@ -168,6 +168,20 @@ class _Evaluation:
             for output in self.fragment.outputs
             if output.kind in ("subscribe", "sync_back")
         }
+
+    def _push_by_time(self, given: list[Input], frontier_us: int) -> None:
+        """Rows one after the other, each moving time on its input, as `Live` and a device take them: what a cycle feeds
+        back depends on it."""
+        times = [self.given[entry.name][TIME] for entry in given]
+        order = np.argsort(np.concatenate(times), kind="stable") if times else np.empty(0, np.int64)
+        sources = np.repeat(np.arange(len(given)), [len(one) for one in times])
+        places = np.concatenate([np.arange(len(one)) for one in times]) if times else order
+        for at in order.tolist():
+            entry, place = given[sources[at]], int(places[at])
+            row = {name: column[place : place + 1] for name, column in self.given[entry.name].items()}
+            moved = min(int(row[TIME][0]), frontier_us)
+            batch = Batch.of(entry.schema, row, row[TIME], lo=place, frontier_us=moved)
+            self._take(self.pipeline.push(entry.name, batch))
 
     def _take(self, outputs: list[tuple[str, Batch]]) -> None:
         for name, batch in outputs:
@@ -200,12 +214,9 @@ class _Evaluation:
 
 
 def _concatenated(schema: Schema, batches: list[Batch]) -> dict[str, np.ndarray]:
-    times = [batch.time_us for batch in batches]
-    columns = {TIME: np.concatenate(times) if times else np.empty(0, np.int64)}
-    for column in schema:
-        parts = [batch.columns[column.name] for batch in batches]
-        columns[column.name] = np.concatenate(parts) if parts else np.empty(0, dtype(column.kind))
-    return columns
+    whole = Batch.joined(batches or [Batch.of(schema, {name: [] for name in schema.names}, [])])
+    # Copies: what goes out may be rows that came in, and those are the caller's.
+    return {TIME: whole.time_us.copy(), **{name: whole.columns[name].copy() for name in schema.names}}
 
 
 __all__ = ["evaluate", "plan_of", "whole_fragment"]

@@ -12,13 +12,14 @@ import numpy as np
 
 from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
 from shared.engine.pipeline import Pipeline
+from shared.engine.rows import read_only
 from shared.errors import UsageError
+from shared.language.expressions import TIME
+from shared.language.values import column_of
 from shared.plan import operators as op
 from shared.plan.placement import ON_CLOUD, device_fragment, sides
-from shared.stream.declare import plan_of
+from shared.stream.declarations import plan_of
 from shared.stream.drafts import Callback
-from shared.stream.expressions import TIME
-from shared.stream.schema import dtype
 from shared.stream.stream import Sink, Stream
 
 Reading = Mapping[str, object]
@@ -46,6 +47,7 @@ class Live:
         self._pipeline = Pipeline(fragment, device=device)
         self._schemas = {entry.name: entry.schema for entry in fragment.inputs}
         self._next = dict.fromkeys(self._schemas, 0)
+        self._cycles = any(name.startswith("feedback ") for name in self._schemas)
 
     def append(self, stream: Stream | str, *, time: int | Sequence[int], **columns: object) -> None:
         """One row (`time=5, lat=47.0`) or several (`time=[5, 6], lat=[47.0, 47.1]`); then no earlier row may follow."""
@@ -58,8 +60,22 @@ class Live:
             raise UsageError(
                 f"{name!r} has the columns {', '.join(schema.names)}; look at {unknown[0]!r}", code="live-input"
             )
-        times = np.atleast_1d(np.asarray(time, np.int64))
-        arrays = {field.name: np.atleast_1d(np.asarray(columns[field.name], dtype(field.kind))) for field in schema}
+        one = not _several(time)
+        given = {field.name: _column(name, field.name, columns[field.name], field.kind, one=one) for field in schema}
+        times = _column(name, TIME, time, "int64", one=one)
+        uneven = [column for column, values in given.items() if len(values) != len(times)]
+        if uneven:
+            raise UsageError(
+                f"column {uneven[0]!r} of {name!r} has {len(given[uneven[0]])} values, time has {len(times)}",
+                code="live-input",
+            )
+        rows = range(len(times)) if self._cycles else range(min(1, len(times)))
+        for row in rows:  # in a cycle each row goes round before the next one comes
+            part = slice(row, row + 1) if self._cycles else slice(None)
+            self._push(name, {column: values[part] for column, values in given.items()}, times[part])
+
+    def _push(self, name: str, arrays: dict[str, np.ndarray], times: np.ndarray) -> None:
+        schema = self._schemas[name]
         lo = self._next[name]
         self._next[name] = lo + len(times)
         frontier_us = int(times.max()) if len(times) else NO_FRONTIER
@@ -80,7 +96,7 @@ class Live:
             if name.startswith("request "):
                 self._read(name.removeprefix("request "), batch)
             elif len(batch) and name in self._callbacks:
-                self._callbacks[name]({TIME: batch.time_us, **batch.columns})
+                self._callbacks[name](read_only({TIME: batch.time_us, **batch.columns}))
 
     def _read(self, sensor: str, requests: Batch) -> None:
         query = self._sensors.get(sensor)
@@ -95,6 +111,15 @@ class Live:
 
 def _input_name(stream: Stream) -> str:
     operator = stream.draft.operator
-    if not isinstance(operator, op.SOURCES):
+    if not isinstance(operator, op.Source):
         raise UsageError("rows are appended to a source: rs.stream(...), rs.sensor(...)", code="live-input")
-    return op.input_name(operator)
+    return operator.input_name
+
+
+def _several(time: object) -> bool:
+    return isinstance(time, Sequence) or np.ndim(time) > 0  # type: ignore[arg-type]  # a datetime has no dimension
+
+
+def _column(name: str, column: str, values: object, kind: str, *, one: bool) -> np.ndarray:
+    """The values of one row or of several, as the column's kind."""
+    return column_of([values] if one else values, kind, column=column, where=repr(name), code="live-input")

@@ -8,13 +8,13 @@ follows on this edge. `applied` is the stamp of the last operator already applie
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from shared.stream.schema import Schema, dtype
+from shared.language.schema import Schema, dtype
 
 NO_FRONTIER = -(2**63)  # before every event time
 END_OF_TIME = 2**63 - 1  # after every event time: the stream has ended
@@ -51,4 +51,36 @@ class Batch:
             lo=lo,
             hi=hi,
             frontier_us=frontier_us,
+        )
+
+    def take(self, index: np.ndarray) -> Batch:
+        """The rows at these places, ascending; the covered range stays."""
+        columns = {name: column[index] for name, column in self.columns.items()}
+        return replace(self, columns=columns, time_us=self.time_us[index], seq=self.seq[index])
+
+    def slice(self, start: int, stop: int | None = None) -> Batch:
+        """The rows from place `start` to before `stop`. Slices that meet cover together what the batch covers."""
+        rows = slice(start, stop)
+        return replace(
+            self,
+            columns={name: column[rows] for name, column in self.columns.items()},
+            time_us=self.time_us[rows],
+            seq=self.seq[rows],
+            lo=self.lo if start == 0 else int(self.seq[start]),
+            hi=self.hi if stop is None or stop >= len(self) else int(self.seq[stop]),
+        )
+
+    @staticmethod
+    def joined(batches: Sequence[Batch]) -> Batch:
+        """Batches of one edge one after the other, at least one; frontier and stamp are the last one's."""
+        first, last = batches[0], batches[-1]
+        if len(batches) == 1:
+            return first
+        names = first.schema.names
+        return replace(
+            last,
+            columns={name: np.concatenate([batch.columns[name] for batch in batches]) for name in names},
+            time_us=np.concatenate([batch.time_us for batch in batches]),
+            seq=np.concatenate([batch.seq for batch in batches]),
+            lo=first.lo,
         )

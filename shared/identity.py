@@ -28,6 +28,17 @@ def edge_id(name: str) -> EdgeId:
     )
 
 
+_FIELD = 2**255 - 19
+_OF_ORDER_8 = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
+_SMALL_ORDER = frozenset({0, 1, _FIELD - 1, _OF_ORDER_8, _FIELD - _OF_ORDER_8})  # y of the eight such points
+
+
+def is_small_order(public_key: bytes) -> bool:
+    """Whether an Ed25519 key is one of the few points for which anybody can make a signature, of any message."""
+    y = int.from_bytes(public_key, "little") & ((1 << 255) - 1)  # without the sign of x
+    return y % _FIELD in _SMALL_ORDER
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class EdgeKey:
     """One numbered edge of one installation of one device."""

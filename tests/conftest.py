@@ -1,15 +1,35 @@
-"""What tests claim is said at the end of the run, also of those that other processes ran."""
+"""What every test may use: the recordings outside the repository, and a claim that is printed at the end of the run."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.claims import Claim
+from tests.skips import RECORDINGS
 
 CLAIM = "claim"
 CASES_MAX = 3  # of one test, a line each; of more, only the first
+
+
+@pytest.fixture(scope="session")
+def outside_recordings() -> Path:
+    """The directory of recordings that lie outside the repository; where there is none, the test is skipped."""
+    from resurge.bench._recordings import directory
+
+    found = directory()
+    if found is None:
+        pytest.skip(f"{RECORDINGS}: RESURGE_RECORDINGS names none, and beside this clone is no ../shared/data")
+    return found
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "outside_recordings" in getattr(item, "fixturenames", ()):
+            item.add_marker("recordings")
 
 
 @pytest.fixture

@@ -1,8 +1,9 @@
 """`make test`: every suite in stages, each with its seconds, its budget and its skips.
 
 Runs under any Python, before the environment exists: its first stage makes it. A stage over its budget is
-said, not failed: machines differ. A skip fails the run when root, because then everything can be installed;
-only recordings that lie outside the repository may be absent.
+said, not failed: machines differ. A test may be skipped for one of the two reasons in `skips.py`; any other
+skip fails its stage, for root and for everybody else. `stages.py recordings` runs again, where recordings lie
+beside the clone or RESURGE_RECORDINGS names them, what reads them; there none of them may be skipped.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+from skips import OTHER_REASON, RECORDINGS, forbidden
+
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = str(ROOT / ".venv" / "bin" / "python")
 REPORTS = ROOT / ".resurge" / "test-reports"
 UNIT = "not (sim or spark or processes or ui or soak)"
-RECORDINGS_ABSENT = "recordings absent"
 
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 # The whole product, which mostly waits for Spark, beside its parts, which mostly wait for each other.
-TERMUX = ["tests/mobile_app/sensors/test_termux_node.py"]
+TERMUX = ["tests/mobile_app/sensors/termux/test_node.py"]
 PRODUCT = ["tests/processes/test_up.py", "tests/processes/test_up_processes.py", *TERMUX]
 # Units that belong to what another stage is about, and would make the units' own stage too long.
 JOBS = ["tests/cloud_backend/spark", "tests/conformance"]
@@ -83,10 +85,25 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
         ],
     ),
 }
-SOAK = [
-    [PYTHON, "-m", "tests.simulation.run", "--seeds", "2000", "--json"],
-    [*PYTEST, "-m", "soak", "--timeout=3600"],
-]
+# Not part of `make test`, and without a budget.
+OTHER_STAGES: dict[str, list[list[str]]] = {
+    "recordings": [[*PYTEST, "-m", "recordings and not soak"]],
+    "soak": [
+        [PYTHON, "-m", "tests.simulation.run", "--seeds", "2000", "--json"],
+        [*PYTEST, "-m", "soak", "--timeout=3600"],
+    ],
+}
+
+
+def verdict(name: str, passed: bool, skips: list[str]) -> str:
+    """What is wrong with a stage that ended so; empty when nothing is."""
+    if not passed:
+        return "failed"
+    if forbidden(skips):
+        return OTHER_REASON
+    if name == "recordings" and any(RECORDINGS in reason for reason in skips):
+        return "failed: there are no recordings"
+    return ""
 
 
 def run_stage(name: str, commands: list[list[str]]) -> tuple[bool, list[str]]:
@@ -129,17 +146,16 @@ def main(names: list[str]) -> int:
     failed: list[str] = []
     lines: list[str] = []
     for name in chosen:
-        budget, commands = (0, SOAK) if name == "soak" else STAGES[name]
+        budget, commands = STAGES[name] if name in STAGES else (0, OTHER_STAGES[name])
         print(f"\n===== {name}", flush=True)
         started = time.monotonic()
         passed, skips = run_stage(name, commands)
         seconds = time.monotonic() - started
-        forbidden = [skip for skip in skips if RECORDINGS_ABSENT not in skip] if os.geteuid() == 0 else []
-        if not passed or forbidden:
+        wrong = verdict(name, passed, skips)
+        if wrong:
             failed.append(name)
         over = f" (over its budget of {budget} s)" if budget and seconds > budget else ""
-        verdict = "failed" if not passed else "skips are not allowed as root" if forbidden else "passed"
-        lines.append(f"{name:<10} {verdict:<8} {seconds:6.1f} s  skips {len(skips)}{over}")
+        lines.append(f"{name:<10} {wrong or 'passed':<8} {seconds:6.1f} s  skips {len(skips)}{over}")
         lines += [f"           skipped: {reason}" for reason in sorted(set(skips))]
         if name == "install" and not passed:
             break

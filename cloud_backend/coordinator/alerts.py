@@ -54,6 +54,12 @@ CREATE TABLE IF NOT EXISTS queue (
 ) STRICT;
 CREATE TABLE IF NOT EXISTS counts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 """
+# Added since format 1 was first written; a version that does not know it ignores it.
+_LATER = """
+CREATE TABLE IF NOT EXISTS outcomes (
+  webhook INTEGER PRIMARY KEY, at_us INTEGER NOT NULL, event TEXT NOT NULL, problem TEXT NOT NULL
+) STRICT;
+"""
 _ALERTS = "SELECT number, kind, subject, detail, began_us, ended_us FROM alerts"
 
 
@@ -94,6 +100,15 @@ class Webhook:
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of the last message to a webhook."""
+
+    at_us: int
+    event: str
+    problem: str  # empty: it arrived
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     number: int
     webhook: Webhook
@@ -105,8 +120,8 @@ class Alerts:
     """Open the alerts at a path, creating the file when it is not there. Safe to share between threads."""
 
     def __init__(self, path: Path) -> None:
-        self._database = Database(path, private=True)  # webhooks' secrets are in it
-        self._database.require(_SCHEMA, format=FORMAT, code="alerts-format")
+        self._database = Database(path)
+        self._database.require(_SCHEMA, format=FORMAT, code="alerts-format", later=_LATER)
 
     def close(self) -> None:
         self._database.close()
@@ -168,10 +183,7 @@ class Alerts:
         """Tell this address of every change from now on. Its secret is told to the caller, and nobody else again."""
         check_url(url)
         with self._database.transaction() as database:
-            if database.execute("SELECT count(*) FROM webhooks").fetchone()[0] >= WEBHOOKS_MAX:
-                raise UsageError(
-                    f"there are {WEBHOOKS_MAX} webhooks already; remove one first", code="webhook-too-many"
-                )
+            _check_room(database.execute("SELECT count(*) FROM webhooks").fetchone()[0])
             secret = secrets.token_urlsafe(32)
             number = database.execute(
                 "INSERT INTO webhooks (url, secret, private, created_us) VALUES (?, ?, ?, ?)",
@@ -179,11 +191,21 @@ class Alerts:
             ).lastrowid
         return next(each for each in self.webhooks() if each.number == number)
 
+    def check_room_for_webhook(self) -> None:
+        _check_room(len(self.webhooks()))
+
+    def webhook(self, number: int) -> Webhook:
+        for each in self.webhooks():
+            if each.number == number:
+                return each
+        raise _no_webhook()
+
     def remove_webhook(self, number: int) -> None:
         with self._database.transaction() as database:
             database.execute("DELETE FROM queue WHERE webhook = ?", (number,))
+            database.execute("DELETE FROM outcomes WHERE webhook = ?", (number,))
             if not database.execute("DELETE FROM webhooks WHERE number = ?", (number,)).rowcount:
-                raise UsageError("there is no such webhook", code="webhook-not-found")
+                raise _no_webhook()
 
     def webhooks(self) -> list[Webhook]:
         rows = self._database.read("SELECT number, url, secret, private, created_us FROM webhooks ORDER BY number")
@@ -191,29 +213,31 @@ class Alerts:
 
     def test_webhook(self, number: int, now_us: int) -> None:
         """Put a message that says it is a test into the queue."""
-        if number not in {each.number for each in self.webhooks()}:
-            raise UsageError("there is no such webhook", code="webhook-not-found")
+        self.webhook(number)
         with self._database.transaction() as database:
             _put(database, number, {"event": "test", "at_us": now_us}, now_us)
 
     def due(self, now_us: int, limit: int = 5) -> list[Message]:
-        """Messages whose time has come, oldest first."""
+        """Messages whose time has come, the oldest few of each webhook: one that is away is in no other's way."""
         webhooks = {each.number: each for each in self.webhooks()}
         rows = self._database.read(
-            "SELECT number, webhook, body, attempts FROM queue WHERE due_us <= ? AND attempts <= ?"
-            " ORDER BY number LIMIT ?",
+            "SELECT number, webhook, body, attempts FROM"
+            " (SELECT *, row_number() OVER (PARTITION BY webhook ORDER BY number) AS place FROM queue"
+            "  WHERE due_us <= ? AND attempts <= ?) WHERE place <= ? ORDER BY number",
             (now_us, len(RETRIES_S), limit),
         )
         return [Message(row[0], webhooks[row[1]], row[2].encode(), row[3]) for row in rows if row[1] in webhooks]
 
-    def delivered(self, message: Message) -> None:
+    def delivered(self, message: Message, now_us: int) -> None:
         with self._database.transaction() as database:
+            _keep_outcome(database, message, now_us, "")
             database.execute("DELETE FROM queue WHERE number = ?", (message.number,))
             _count(database, "delivered")
 
     def failed(self, message: Message, problem: str, now_us: int) -> None:
         """Try again later, longer each time; a message that was tried often enough is kept as given up."""
         with self._database.transaction() as database:
+            _keep_outcome(database, message, now_us, problem[:200])
             wait_s = RETRIES_S[min(message.attempts, len(RETRIES_S) - 1)]
             database.execute(
                 "UPDATE queue SET attempts = attempts + 1, due_us = ?, problem = ? WHERE number = ?",
@@ -229,8 +253,35 @@ class Alerts:
         names = ("number", "webhook", "attempts", "due_us", "problem")
         return [dict(zip(names, row, strict=True)) | {"given_up": row[2] > len(RETRIES_S)} for row in rows]
 
+    def outcomes(self) -> dict[int, Outcome]:
+        """The last outcome of each webhook that was ever sent a message."""
+        rows = self._database.read("SELECT webhook, at_us, event, problem FROM outcomes")
+        return {row[0]: Outcome(*row[1:]) for row in rows}
+
+    def version(self) -> list[int]:
+        """Differs after an alert began or ended, and after a message was put, arrived or failed."""
+        queued = self._database.read("SELECT count(*), coalesce(max(number), 0) FROM queue")[0]
+        alerts = self._database.read("SELECT coalesce(max(number), 0), count(ended_us) FROM alerts")[0]
+        return [*alerts, *queued, *self.counts().values()]
+
     def counts(self) -> dict[str, int]:
         return {"delivered": 0, "failed": 0, "dropped": 0} | dict(self._database.read("SELECT name, value FROM counts"))
+
+
+def _keep_outcome(database: sqlite3.Connection, message: Message, now_us: int, problem: str) -> None:
+    event = str(json.loads(message.body).get("event", ""))
+    database.execute(
+        "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?)", (message.webhook.number, now_us, event, problem)
+    )
+
+
+def _check_room(webhooks: int) -> None:
+    if webhooks >= WEBHOOKS_MAX:
+        raise UsageError(f"there are {WEBHOOKS_MAX} webhooks already; remove one first", code="webhook-too-many")
+
+
+def _no_webhook() -> UsageError:
+    return UsageError("there is no such webhook", code="webhook-not-found")
 
 
 def _enqueue(database: sqlite3.Connection, alert: Alert, now_us: int) -> None:

@@ -7,7 +7,7 @@ can be newer, and nothing it refers to can vanish in between:
 1. Hard links to all segments and store files there are: what is trimmed or collected from here on stays reachable.
 2. The jobs' manifests. 3. Links again: what came meanwhile. 4. The results, which may be newer than the manifests:
    publishing an epoch again changes nothing. 5. The log, up to a sound record: it may be newer than all of it, and the
-   jobs simply read on. 6. Roster, accounts, audit, queries and alerts, each by SQLite's own online backup.
+   jobs simply read on. 6. Roster, people, audit, queries and alerts, each by SQLite's own online backup.
 
 Sessions and one-time links are left out: a copy of the file must not sign anybody in. The gateway's key is in it, since
 devices know it: keep a backup as you keep the gateway's home.
@@ -29,6 +29,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from cloud_backend.log.format import segment_base
+from cloud_backend.log.marks_files import marks_end
 from cloud_backend.log.segments import sound_prefix
 from cloud_backend.log.verify import Verification, verify
 from shared.errors import DamagedData, UsageError
@@ -52,7 +53,7 @@ class Places:
     jobs: Path
 
     @staticmethod
-    def beside(gateway: Path) -> Places:
+    def of_home(gateway: Path) -> Places:
         """As `resurge up` and docs/operations.md lay them out: all under one directory."""
         root = gateway.parent
         return Places(gateway, root / "results.sqlite", root / "plan.bin", root / "spark", root / "jobs")
@@ -118,7 +119,7 @@ def _stage(places: Places, staging: Path) -> None:
 def _link_segments(original: Path, copy: Path) -> None:
     copy.mkdir(parents=True, exist_ok=True)
     for path in sorted(original.iterdir()):
-        if segment_base(path.name) is not None:
+        if segment_base(path.name) is not None or marks_end(path.name) is not None:
             _link(path, copy / path.name)
 
 
@@ -178,9 +179,9 @@ def _copy_database(original: Path, copy: Path) -> None:
         target.close()
 
 
-def _sign_out(accounts: Path) -> None:
-    if accounts.exists():
-        database = sqlite3.connect(accounts, isolation_level=None)
+def _sign_out(people: Path) -> None:
+    if people.exists():
+        database = sqlite3.connect(people, isolation_level=None)
         database.execute("DELETE FROM sessions")
         database.execute("DELETE FROM links")
         database.execute("VACUUM")

@@ -1,7 +1,7 @@
 """Queries: what people asked of the streams beside the program, and as which Spark job it runs.
 
 A query is SQL text or a plan. It is compiled when it is submitted, so that a mistake is told to whoever made it, and
-then wanted as a further job (`cloud_backend.spark.jobs`): the Spark process starts it, beside the program's own job.
+then wanted as a further job (`cloud_backend.spark.control.jobs`): the Spark process starts it beside the program's job.
 This file keeps who asked what and when; whether it runs is the job directory's to say. A query's rows go to a sink
 of its own name, so two queries never write to one sink.
 """
@@ -9,6 +9,7 @@ of its own name, so two queries never write to one sink.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,11 @@ from typing import Any
 from cloud_backend.coordinator.sql import sql
 from cloud_backend.database import Database
 from shared.errors import UsageError
+from shared.language.schema import Schema
 from shared.plan.encoding import decode_plan
 from shared.plan.graph import Plan
 from shared.plan.operators import Subscribe, SyncBack
 from shared.stream.drafts import Program, collecting, stop_collecting
-from shared.stream.schema import Schema
 from shared.stream.sources import stream
 
 FORMAT = 1
@@ -55,17 +56,14 @@ class Queries:
     def close(self) -> None:
         self._database.close()
 
+    def check(self, query: Query) -> None:
+        """Refuse a name or a sink that another query has."""
+        _check_free(query, self.all())
+
     def put(self, query: Query) -> None:
         """Keep a query; refuses a name or a sink that another one has."""
         with self._database.transaction() as database:
-            others = [_query(row) for row in database.execute(_ALL)]
-            taken = {sink for other in others for sink in other.sinks}
-            if query.name in {other.name for other in others} or taken & set(query.sinks):
-                raise UsageError(
-                    "a query of this name, or one that writes to the same sink, is there already; choose another "
-                    "name, or drop that one",
-                    code="query-name-taken",
-                )
+            _check_free(query, [_query(row) for row in database.execute(_ALL)])
             database.execute(
                 "INSERT INTO queries VALUES (?, ?, ?, ?, ?, ?)",
                 (query.name, query.kind, query.text, query.person, query.submitted_us, "\n".join(query.sinks)),
@@ -88,7 +86,8 @@ def compile_sql(text: str, name: str, edges: Mapping[str, Schema]) -> Plan:
     token = collecting(program)
     try:
         for edge, schema in edges.items():
-            stream(f"logged {edge}", {field.name: field.kind for field in schema.fields}).sync(edge)
+            with suppress(UsageError):  # a device may declare what no program could; then only that cannot be asked
+                stream(f"logged {edge}", {field.name: field.kind for field in schema.fields}).sync(edge)
         sql(text).subscribe(name)
     finally:
         stop_collecting(token)
@@ -125,6 +124,16 @@ def check_sinks(plan: Plan, taken: Iterable[str]) -> tuple[str, ...]:
 def _query(stored: tuple[Any, ...]) -> Query:
     name, kind, text, person, submitted_us, sinks = stored
     return Query(name, kind, text, person, submitted_us, tuple(sinks.split("\n")))
+
+
+def _check_free(query: Query, others: Iterable[Query]) -> None:
+    for other in others:
+        if query.name == other.name or set(query.sinks) & set(other.sinks):
+            raise UsageError(
+                "a query of this name, or one that writes to the same sink, is there already; choose another name, or "
+                "drop that one",
+                code="query-name-taken",
+            )
 
 
 def _only_what_is_read(program: Program) -> Plan:

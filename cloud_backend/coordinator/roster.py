@@ -20,6 +20,7 @@ from shared.errors import PeerError, UsageError
 from shared.identity import DeviceId, device_id
 from shared.sync.session import Enrolment
 from shared.wire.enrolment import CODE_BYTES
+from shared.wire.status import NO_PLAN, DeviceStatus
 
 FORMAT = 1
 CODE_LIFETIME_US = 10 * 60 * 1_000_000
@@ -64,12 +65,11 @@ class RosterEntry:
     enrolled_us: int
     revoked_us: int | None
     seen_us: int | None
-    status: Mapping[str, object]
+    status: DeviceStatus
 
     @property
     def plan_version(self) -> int | None:
-        version = self.status.get("plan")
-        return version if isinstance(version, int) else None
+        return None if self.status.plan == NO_PLAN else self.status.plan
 
 
 class Roster:
@@ -198,16 +198,22 @@ class Roster:
         return [Deletion(DeviceId(row[0]), row[1], row[2], row[3], json.loads(row[4])) for row in rows]
 
     def revoked(self) -> set[DeviceId]:
-        return {
-            DeviceId(row[0]) for row in self._database.read("SELECT device FROM devices WHERE revoked_us IS NOT NULL")
-        }
+        return set(self.revocations())
 
-    def seen(self, reports: Iterable[tuple[DeviceId, int, Mapping[str, object] | None]]) -> None:
+    def revocations(self) -> dict[DeviceId, int]:
+        """The devices that are refused now, those whose data was deleted among them, and since when."""
+        rows = self._database.read("SELECT device, revoked_us FROM devices WHERE revoked_us IS NOT NULL")
+        return {DeviceId(device): revoked_us for device, revoked_us in rows}
+
+    def seen(self, reports: Iterable[tuple[DeviceId, int, DeviceStatus | None]]) -> None:
         """Note when devices were last heard, and what they said of themselves (None: nothing new)."""
         with self._database.transaction() as database:
             database.executemany(
                 "UPDATE devices SET seen_us = ?, status = coalesce(?, status) WHERE device = ?",
-                [(at_us, None if status is None else json.dumps(status), device) for device, at_us, status in reports],
+                [
+                    (at_us, None if status is None else json.dumps(status.to_json()), device)
+                    for device, at_us, status in reports
+                ],
             )
 
     def audit(self, at_us: int, act: str, device: DeviceId | None = None, detail: str = "") -> None:
@@ -227,7 +233,7 @@ class Roster:
             " ORDER BY name, device"
         )
         return [
-            RosterEntry(DeviceId(device), key, name, incarnation, enrolled, revoked, seen, json.loads(status))
+            RosterEntry(DeviceId(device), key, name, incarnation, enrolled, revoked, seen, _stored_status(status))
             for device, key, name, incarnation, enrolled, revoked, seen, status in rows
         ]
 
@@ -248,3 +254,12 @@ def _hash(code: bytes) -> bytes:
 
 def _audit(database: sqlite3.Connection, at_us: int, act: str, device: DeviceId | None, detail: str) -> None:
     database.execute("INSERT INTO audit VALUES (?, ?, ?, ?)", (at_us, act, device, detail))
+
+
+def _stored_status(text: str) -> DeviceStatus:
+    """A status as it was stored. An earlier gateway stored whatever a device said: what makes no sense is left out."""
+    try:
+        values = json.loads(text)
+        return DeviceStatus.from_json(values) if isinstance(values, dict) else DeviceStatus()
+    except (PeerError, ValueError, RecursionError):
+        return DeviceStatus()

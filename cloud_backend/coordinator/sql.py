@@ -21,20 +21,24 @@ from itertools import pairwise
 from typing import NoReturn
 
 import sqlglot
+from sqlglot import TokenType
 from sqlglot import expressions as ast
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokens import TokenType
 
 from shared.errors import UsageError
+from shared.language.aggregates import Aggregate
 from shared.plan.operators import Sync
 from shared.stream import functions
-from shared.stream.aggregates import Aggregate
 from shared.stream.drafts import current_program, located
 from shared.stream.stream import Stream
 from shared.stream.terms import Operand, Term, call, col, expression_of
 from shared.stream.windowed import WindowedStream
 
 TEXT_MAX = 100_000
+# What a query may cost before anything is built from it. Compiling one of these sizes takes under half a second here.
+TOKENS_MAX = 2000
+NODES_MAX = 2000  # of the expressions it means: x BETWEEN a AND b means x twice, x IN (a, b, c) three times
+DEPTH_MAX = 60  # a chain of AND, OR or + is as deep as it is long; a plan is read back up to 64
 UNITS = {"MICROSECOND": "us", "MILLISECOND": "ms", "SECOND": "s", "MINUTE": "m", "HOUR": "h", "DAY": "d"}
 WINDOWS = ("TUMBLE", "HOP", "SESSION")
 CLAUSES = {"expressions", "from_", "where", "group", "having"}
@@ -59,7 +63,7 @@ FUNCTIONS: dict[type[ast.Expression], str] = {
     ast.Abs: "abs", ast.Sqrt: "sqrt", ast.Floor: "floor", ast.Ceil: "ceil", ast.Round: "round", ast.Exp: "exp",
     ast.Ln: "log", ast.Lower: "lower", ast.Upper: "upper", ast.Length: "length",
 }  # fmt: skip
-AGGREGATES: dict[type[ast.Expression], Callable[[str], Aggregate]] = {
+AGGREGATES: dict[type[ast.Expr], Callable[[str], Aggregate]] = {
     ast.Sum: functions.sum, ast.Avg: functions.mean, ast.Min: functions.min, ast.Max: functions.max,
     ast.VariancePop: functions.variance, ast.StddevPop: functions.std, ast.First: functions.first,
     ast.Last: functions.last, ast.Median: lambda column: functions.quantile(column, 0.5),
@@ -87,12 +91,37 @@ def _parsed(query: str) -> ast.Select:
         raise UsageError("a query starts with SELECT", code="sql-syntax")
     if not isinstance(tree, ast.Select):
         _unsupported(tree.key.upper())
+    _check_size(tree)
     return tree
+
+
+def _check_size(tree: ast.Select) -> None:
+    """Refuse what would take long or too much memory to build, from the tree alone."""
+    if _nodes(tree, 0) > NODES_MAX:
+        raise UsageError(f"a query means at most {NODES_MAX} operations; ask less at once", code="sql-size")
+
+
+def _nodes(tree: ast.Expr, depth: int) -> int:
+    """How many operations an expression means, those counted again that are evaluated again."""
+    if depth > DEPTH_MAX:
+        raise UsageError(
+            f"a query is at most {DEPTH_MAX} operations deep, a chain of AND, OR or + being as deep as it is long; "
+            "shorten it, or use IN",
+            code="sql-size",
+        )
+    parts = [_nodes(child, depth + 1) for child in tree.iter_expressions()]
+    count = 1 + sum(parts)
+    if isinstance(tree, ast.Between | ast.In) and parts:
+        again = 1 if isinstance(tree, ast.Between) else len(tree.expressions) - 1
+        count += max(again, 0) * parts[0]
+    return min(count, NODES_MAX + 1)
 
 
 def _durations_quoted(query: str) -> str:
     """`1 SECOND` becomes '1s', and SESSION( a plain function: neither is an expression of standard SQL."""
     tokens = sqlglot.tokenize(query)
+    if len(tokens) > TOKENS_MAX:
+        raise UsageError(f"a query has at most {TOKENS_MAX} words and signs; ask less at once", code="sql-size")
     parts: list[str] = []
     position = 0
     for first, second in pairwise(tokens):
@@ -127,6 +156,7 @@ class _Query:
         self.computed: dict[str, Term] = {}  # arguments of aggregates that are more than a column
         self.aggregates: dict[str, Aggregate] = {}
         self.names: dict[str, str] = {}  # an aggregate's text -> its column, for HAVING
+        self.known: tuple[str, ...] = ()  # the columns of the stream, which computed ones must not be called like
 
     def stream(self) -> Stream:
         source = self._source()
@@ -142,6 +172,12 @@ class _Query:
         clause = self.tree.args.get("from_")
         if clause is None or not isinstance(clause.this, ast.Table):
             _unsupported("a query without FROM stream" if clause is None else "a subquery")
+        if clause.this.alias:
+            raise UsageError(
+                f"a stream keeps its name in a query: write FROM {clause.this.name} without {clause.this.alias!r}, and "
+                "columns without a stream before them",
+                code="sql-unsupported",
+            )
         _refuse_clauses(clause.this, {"this"})
         name = clause.this.name
         known = dict(self.streams)
@@ -176,7 +212,10 @@ class _Query:
                     f"{item.sql()} aggregates without a window; a stream does not end. Add GROUP BY TUMBLE(1 MINUTE)",
                     code="sql-window",
                 )
-            chosen[self._name(item)] = self._term(item.unalias())
+            name = self._name(item)
+            if name in chosen:
+                raise _twice(name)
+            chosen[name] = self._term(item.unalias())
         return source.select(**chosen)
 
     def _name(self, item: ast.Expression) -> str:
@@ -194,6 +233,7 @@ class _Query:
             raise UsageError(
                 f"GROUP BY takes one window ({', '.join(WINDOWS)}) and columns, not {group.sql()}", code="sql-window"
             )
+        self.known = source.schema.names
         for item in self.tree.expressions:
             self._collect(item, key)
         if self.computed:
@@ -212,10 +252,12 @@ class _Query:
             return
         aggregate, name = self._aggregate(bare)
         name = item.alias or name
+        if name in self.aggregates:
+            raise _twice(name)
         self.aggregates[name] = aggregate
         self.names[bare.sql()] = name
 
-    def _aggregate(self, tree: ast.Expression) -> tuple[Aggregate, str]:
+    def _aggregate(self, tree: ast.Expr) -> tuple[Aggregate, str]:
         if isinstance(tree, ast.Count):
             return self._count(tree)
         if isinstance(tree, ast.Quantile | ast.ApproxQuantile):
@@ -244,18 +286,32 @@ class _Query:
     def _argument(self, tree: ast.Expression) -> str:
         if isinstance(tree, ast.Column):
             return str(tree.name)
-        name = f"argument_{len(self.computed) + 1}"
+        number = len(self.computed) + 1
+        while f"argument_{number}" in (*self.known, *self.computed):
+            number += 1
+        name = f"argument_{number}"
         self.computed[name] = self._term(tree)
         return name
 
     # --- Expressions --------------------------------------------------------------------------------------------------
 
     def _term(self, tree: ast.Expression) -> Term:
-        known = self.names.get(tree.sql())
-        if known is not None:
+        if isinstance(tree, ast.AggFunc):
+            known = self.names.get(tree.sql())
+            if known is None:
+                raise UsageError(
+                    f"HAVING {tree.sql()}: name it in SELECT first, like {tree.sql()} AS n, then HAVING n ...",
+                    code="sql-having",
+                )
             return col[known]
         if type(tree) in BINARY:
             return BINARY[type(tree)](self._term(tree.this), self._term(tree.expression))
+        if isinstance(tree, ast.Round) and tree.args.get("decimals") is not None:
+            inner = tree.this.sql()
+            raise UsageError(
+                f"ROUND takes one value and rounds to whole numbers: write ROUND({inner} * 10) / 10 for one digit",
+                code="sql-unsupported",
+            )
         if type(tree) in FUNCTIONS:
             _refuse_clauses(tree, {"this"})
             return call(FUNCTIONS[type(tree)], self._term(tree.this))
@@ -284,16 +340,26 @@ class _Query:
                 for branch in reversed(tree.args["ifs"]):
                     answer = call("if_else", self._term(branch.this), self._term(branch.args["true"]), answer)
                 return answer if isinstance(answer, Term) else Term(expression_of(answer))
-            case ast.Cast() if tree.to.sql() in KINDS:
+            case ast.Cast() if tree.to.sql() not in KINDS:
+                raise UsageError(
+                    f"{tree.to.sql()} is no kind of column here; CAST to one of {', '.join(KINDS)}",
+                    code="sql-unsupported",
+                )
+            case ast.Cast():
                 return self._term(tree.this).cast(KINDS[tree.to.sql()])
         _unsupported(tree.sql())
 
 
+def _twice(name: str) -> UsageError:
+    return UsageError(f"two columns of the query are called {name!r}; give one another name with AS", code="sql-name")
+
+
 def _any(conditions: list[Term]) -> Term:
-    found = conditions[0]
-    for condition in conditions[1:]:
-        found = found | condition
-    return found
+    """By halves, so that many conditions are not a deep expression."""
+    if len(conditions) == 1:
+        return conditions[0]
+    half = len(conditions) // 2
+    return _any(conditions[:half]) | _any(conditions[half:])
 
 
 def _constant(tree: ast.Literal) -> int | float | str:

@@ -2,8 +2,8 @@
 
 Only an admin configures an address. It is resolved once per delivery, every address of the answer must be a public one
 (unless the admin said the receiver is on a private network), and the connection goes to exactly the address that was
-checked: a name that answers differently the second time gains nothing. No redirect is followed, at most 4 KB of the
-answer are read and none of it is shown, and everything has a time limit.
+checked: a name that answers differently the second time gains nothing. No redirect is followed, of the answer only the
+status is read and nothing is shown, and a delivery ends after ten seconds, however slowly the receiver drips.
 
 The body is signed: `X-Resurge-Signature: t=SECONDS,v1=HEX`, HMAC-SHA256 with the webhook's secret over "SECONDS.BODY".
 """
@@ -12,19 +12,22 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import http.client
+import re
 import socket
 import ssl
+import time
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import SplitResult, urlsplit
 
 from shared.errors import PeerError, UsageError
 
-TIMEOUT_S = 5.0
-ANSWER_BYTES_MAX = 4096
+DEADLINE_S = 10.0  # of a delivery, from the first packet to the status
+STATUS_BYTES_MAX = 4096
+_STATUS = re.compile(rb"HTTP/1\.[01] ([1-5][0-9][0-9])[ \r\n]")
 URL_CHARACTERS_MAX = 500
-# Global by their prefix, with an IPv4 address inside that need not be: NAT64 and 6to4.
-_WRAPPED = (ip_network("64:ff9b::/96"), ip_network("2002::/16"))
+_GLOBAL_UNICAST = ip_network("2000::/3")  # all that is assigned; Python calls the reserved rest public
+# Global by their prefix, with an IPv4 address inside that need not be (6to4), or for documents only.
+_NOT_REACHED = (ip_network("2002::/16"), ip_network("3fff::/20"))
 
 
 def check_url(url: str) -> SplitResult:
@@ -54,35 +57,60 @@ def check_url(url: str) -> SplitResult:
     return parts
 
 
-def deliver(url: str, body: bytes, *, secret: str, now_s: int, private: bool = False) -> None:
+def deliver(
+    url: str, body: bytes, *, secret: str, now_s: int, private: bool = False, deadline_s: float = DEADLINE_S
+) -> None:
     """POST a signed body; PeerError says in our words why it did not arrive."""
     parts = check_url(url)
+    host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)
-    address = resolve(parts.hostname or "", port, private=private)
-    connection = http.client.HTTPConnection(parts.hostname or "", port, timeout=TIMEOUT_S)
+    address = resolve(host, port, private=private)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    head = (
+        f"POST {target} HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\nUser-Agent: Resurge\r\n"
+        f"X-Resurge-Signature: {signature(body, secret=secret, now_s=now_s)}\r\nContent-Length: {len(body)}\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    until = time.monotonic() + deadline_s
     try:
-        plain = socket.create_connection((str(address), port), timeout=TIMEOUT_S)
-        connection.sock = (
-            ssl.create_default_context().wrap_socket(plain, server_hostname=parts.hostname)
-            if parts.scheme == "https"
-            else plain
-        )
-        headers = {
-            "Content-Type": "application/json",
-            "User-Agent": "Resurge",
-            "X-Resurge-Signature": signature(body, secret=secret, now_s=now_s),
-        }
-        connection.request("POST", parts.path + (f"?{parts.query}" if parts.query else "") or "/", body, headers)
-        answer = connection.getresponse()
-        answer.read(ANSWER_BYTES_MAX)
-    except (OSError, http.client.HTTPException, ValueError) as error:
+        with socket.create_connection((str(address), port), timeout=deadline_s) as plain:
+            if parts.scheme == "https":
+                plain.settimeout(_left_s(until))
+                with ssl.create_default_context().wrap_socket(plain, server_hostname=host) as channel:
+                    status = _exchange(channel, head.encode() + body, until)
+            else:
+                status = _exchange(plain, head.encode() + body, until)
+    except (OSError, ValueError) as error:
         raise PeerError(
             f"the webhook could not be reached: {type(error).__name__}", code="webhook-unreachable"
         ) from None
-    finally:
-        connection.close()
-    if not 200 <= answer.status < 300:
-        raise PeerError(f"the webhook answered {answer.status}", code="webhook-refused")
+    if not 200 <= status < 300:
+        raise PeerError(f"the webhook answered {status}", code="webhook-refused")
+
+
+def _exchange(channel: socket.socket, request: bytes, until: float) -> int:
+    """Send the request and read the status of the answer; a timeout of a socket counts anew with every byte, so it is
+    set to what is left before each."""
+    channel.settimeout(_left_s(until))
+    channel.sendall(request)
+    answer = b""
+    while b"\n" not in answer and len(answer) < STATUS_BYTES_MAX:
+        channel.settimeout(_left_s(until))
+        received = channel.recv(STATUS_BYTES_MAX)
+        if not received:
+            break
+        answer += received
+    found = _STATUS.match(answer)
+    if found is None:
+        raise ValueError("no HTTP status")
+    return int(found[1])
+
+
+def _left_s(until: float) -> float:
+    left_s = until - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError
+    return left_s
 
 
 def signature(body: bytes, *, secret: str, now_s: int) -> str:
@@ -109,6 +137,6 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return is_public(address.ipv4_mapped)
-        if any(address in network for network in _WRAPPED):
+        if address not in _GLOBAL_UNICAST or any(address in network for network in _NOT_REACHED):
             return False
     return address.is_global and not address.is_multicast

@@ -8,40 +8,32 @@ from pathlib import Path
 from fastapi import FastAPI
 
 from cloud_backend.coordinator import alerts, queries
-from cloud_backend.dashboard.access import Access, install
-from cloud_backend.dashboard.api.alerts import alerts_router
-from cloud_backend.dashboard.api.asked import install_errors
-from cloud_backend.dashboard.api.devices import devices_router
-from cloud_backend.dashboard.api.jobs import jobs_router
-from cloud_backend.dashboard.api.people import people_router
-from cloud_backend.dashboard.api.queries import queries_router
-from cloud_backend.dashboard.api.results import results_router
-from cloud_backend.dashboard.api.streams import streams_router
-from cloud_backend.dashboard.exposition import Exposition
-from cloud_backend.dashboard.history import History
-from cloud_backend.dashboard.pages.routes import pages_router, site_of
-from cloud_backend.dashboard.signin import signin_router
-from cloud_backend.dashboard.sources import Sources
+from cloud_backend.dashboard.api.acting import acting_router
+from cloud_backend.dashboard.api.reading import reading_routers
+from cloud_backend.dashboard.history.history import History
+from cloud_backend.dashboard.pages.routes import pages_router
+from cloud_backend.dashboard.pages.sign_in import signin_router
+from cloud_backend.dashboard.prometheus import Exposition
+from cloud_backend.dashboard.refusals import install_refusals
+from cloud_backend.dashboard.sign_in.access import Access, install
+from cloud_backend.dashboard.sources import PROGRAM, Sources
 from cloud_backend.dashboard.upkeep import Upkeep
 from cloud_backend.gateway.gateway import Gateway, now_us
-from cloud_backend.gateway.operations import operator_token
+from cloud_backend.gateway.operator_routes import operator_token
 from cloud_backend.results.store import Results
-from cloud_backend.spark.jobs import JobDirectory
-
-PROGRAM = "main"  # the job of the devices' own program; queries have names of their own
+from cloud_backend.spark.control.jobs import JobDirectory
 
 
 def include_dashboard(app: FastAPI, gateway: Gateway, results: Results, *, version: str) -> Upkeep:
     """Add everything a person or the command line asks; run the upkeep while the app runs, close it after."""
     sources = sources_of(gateway, results, version=version)
+    app.state.sources = sources
     install(app, sources.access)
-    install_errors(app)
+    install_refusals(app)
     app.include_router(signin_router())
-    app.include_router(pages_router(site_of(sources, quarantined=lambda: gateway.quarantined)))
-    for router in (
-        devices_router, streams_router, queries_router, jobs_router, results_router, people_router, alerts_router,
-    ):  # fmt: skip
-        app.include_router(router(sources))
+    app.include_router(pages_router(sources))
+    for router in (*reading_routers(sources), acting_router(sources)):
+        app.include_router(router)
     exposition = Exposition(sources, gateway.metrics.registry)
     gateway.metrics.before.append(exposition.look)
     return Upkeep(sources, gateway.appender.run_when_idle)
@@ -58,8 +50,8 @@ def sources_of(gateway: Gateway, results: Results, *, version: str) -> Sources:
 
     return Sources(
         home=home, log=gateway.log, roster=gateway.roster, results=results,
-        access=Access(home, token=operator_token(home), hosts=settings.dashboard_hosts),
+        access=Access(home, token=operator_token(home), hosts=settings.dashboard_hosts, sign=gateway.keys.sign),
         history=History(gateway.log, home / "history.sqlite"), plan=settings.plan, stores=stores,
         queries=queries.Queries(home / queries.FILE), alerts=alerts.Alerts(home / alerts.FILE), jobs=jobs,
-        clock_us=now_us, version=version,
+        clock_us=now_us, version=version, key=gateway.keys.public_key, quarantined=lambda: gateway.quarantined,
     )  # fmt: skip

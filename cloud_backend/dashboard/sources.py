@@ -1,19 +1,27 @@
-"""What pages and API read and act on: one object, made once when the gateway starts."""
+"""What views read and acts change: one object, made once when the gateway starts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from cloud_backend.coordinator.alerts import Alerts
 from cloud_backend.coordinator.queries import Queries
-from cloud_backend.coordinator.roster import Roster
-from cloud_backend.dashboard.access import Access
-from cloud_backend.dashboard.history import History
+from cloud_backend.coordinator.roster import Roster, RosterEntry
+from cloud_backend.dashboard.fleet.devices import Device, Fleet
+from cloud_backend.dashboard.history.history import History
+from cloud_backend.dashboard.history.job_facts import JobFacts
+from cloud_backend.dashboard.sign_in.access import Access
 from cloud_backend.log.log import Log
 from cloud_backend.results.store import Results
-from cloud_backend.spark.jobs import JobDirectory
+from cloud_backend.spark.control.jobs import JobDirectory
+from shared.errors import ResurgeError
+from shared.plan.encoding import decode_plan
+from shared.plan.graph import Plan
+
+PROGRAM = "main"  # the job of the devices' own program; queries have names of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +39,59 @@ class Sources:
     jobs: JobDirectory | None  # where further jobs are wanted; None: nothing here would run them
     clock_us: Callable[[], int]
     version: str
+    key: bytes = b""  # the gateway's public key: what the audit log is signed with
+    quarantined: Callable[[], int] = lambda: 0  # elements that were delivered and that Spark could not use
+    fleet: Fleet = field(init=False)
+    facts: JobFacts = field(default_factory=JobFacts)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fleet", Fleet(self.log, self.history))
+
+    def program(self) -> Plan | None:
+        """The devices' program as it is now; None where there is none, or none that can be read."""
+        if self.plan is None or not self.plan.exists():
+            return None
+        return _program(self.plan, self.plan.stat().st_mtime_ns)
+
+    def plans(self) -> Iterator[Plan]:
+        """What runs now: the queries' plans, then the program."""
+        if self.jobs is not None:
+            yield from map(self.jobs.plan, self.jobs.names())
+        program = self.program()
+        if program is not None:
+            yield program
+
+    def devices(self) -> list[Device]:
+        """Every device ever enrolled, by name, with the log read up to now."""
+        self.history.follow(seconds_max=0.2)
+        return self.fleet.devices(self.entries(), self.clock_us())
+
+    def entries(self) -> list[RosterEntry]:
+        return self.roster.entries()
+
+    def device_names(self) -> dict[str, str]:
+        return {entry.device.hex(): entry.name for entry in self.entries()}
+
+    def edge_names(self) -> dict[str, str]:
+        """By number in hex, as the ledger has it."""
+        with self.history.lock:
+            return {f"{edge:016x}": name for edge, name in self.history.names.items()}
+
+    def look_again(self) -> None:
+        """Read devices and jobs anew at the next look: something was just changed."""
+        self.fleet.forget()
+        self.facts.forget()
 
     def close(self) -> None:
         self.history.close()
         self.queries.close()
         self.alerts.close()
         self.access.close()
+
+
+@lru_cache(maxsize=8)
+def _program(path: Path, _: int) -> Plan | None:
+    try:
+        return decode_plan(path.read_bytes())
+    except (ResurgeError, OSError):
+        return None

@@ -7,6 +7,7 @@ the log failed: only a new process reads what the disk really holds.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import gc
 import json
 import logging
@@ -15,26 +16,48 @@ import signal
 import socket
 import sys
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 
-from cloud_backend.coordinator.accounts import FILE, Accounts
-from cloud_backend.gateway.address import write_address
+from cloud_backend.coordinator.people import FILE, People
+from cloud_backend.gateway.address_file import write_address
 from cloud_backend.gateway.app import create_app
 from cloud_backend.gateway.certificate import load_certificate
 from cloud_backend.gateway.gateway import Gateway, now_us
-from cloud_backend.gateway.limits import Rate
+from cloud_backend.gateway.http_protocol import ExchangeProtocol
+from cloud_backend.gateway.rate_limits import Rate
 from cloud_backend.gateway.settings import Settings
-from cloud_backend.logs import write_logs
+from cloud_backend.logging_setup import set_up_logging
 from shared.errors import ResurgeError
 
 DISK_FAILED = 70  # EX_SOFTWARE of sysexits; a supervisor starts the gateway again
-CONNECTIONS_MAX = 8192
+HANDSHAKE_SECONDS_MAX = 15.0
 KEEP_ALIVE_S = 75  # longer than a device's usual minute between two exchanges
 _log = logging.getLogger("resurge.gateway")
+
+
+class GatewayServer(uvicorn.Server):
+    """uvicorn's, with a limit on the TLS handshake: a socket that never finishes one is not a connection yet."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await self.lifespan.startup()
+        if self.lifespan.should_exit:
+            raise SystemExit(1)
+        loop = asyncio.get_running_loop()
+        connect = partial(
+            ExchangeProtocol, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        ssl, limit = self.config.ssl, HANDSHAKE_SECONDS_MAX if self.config.ssl else None
+        self.servers = [
+            await loop.create_server(
+                connect, sock=listener, ssl=ssl, backlog=self.config.backlog, ssl_handshake_timeout=limit
+            )
+            for listener in sockets or ()
+        ]
+        self.started = True
 
 
 def parse(arguments: list[str]) -> Settings:
@@ -50,8 +73,13 @@ def parse(arguments: list[str]) -> Settings:
     parser.add_argument("--copy", type=Path, action="append", default=[], help="further directory for every segment")
     parser.add_argument("--rate", type=float, help="exchanges per second that one device may make (default: 50)")
     parser.add_argument(
-        "--failures", type=float, help="failed introductions per second that one address may make (default: 5)"
-    )
+        "--failures", type=float,
+        help="failed introductions per second of one key or, with a code, of one address (default: 5)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--proxy", action="append", default=[],
+        help="address of a reverse proxy whose X-Forwarded-For is believed; may be repeated (default: nobody's)",
+    )  # fmt: skip
     parser.add_argument("--tls", action="store_true", help="serve TLS with a certificate that devices pin")
     parser.add_argument(
         "--dashboard-host", action="append", default=[],
@@ -65,6 +93,7 @@ def parse(arguments: list[str]) -> Settings:
         jobs=given.jobs,
         log_json=given.log_json,
         dashboard_hosts=tuple(given.dashboard_host),
+        proxies=frozenset(given.proxy),
     )  # fmt: skip
     if given.rate:
         settings = replace(settings, exchange_rate=Rate(given.rate, 10 * given.rate))
@@ -75,7 +104,7 @@ def parse(arguments: list[str]) -> Settings:
 
 def main(arguments: list[str]) -> int:
     settings = parse(arguments)
-    write_logs(as_json=settings.log_json)
+    set_up_logging(as_json=settings.log_json)
     servers: list[uvicorn.Server] = []
 
     def stop(error: Exception) -> None:
@@ -89,8 +118,8 @@ def main(arguments: list[str]) -> int:
     except ResurgeError as error:
         _log.critical("%s", error)
         return 1
-    if gateway.log.recovery.cut_bytes:
-        _log.warning("cut %d bytes of a torn write off the log", gateway.log.recovery.cut_bytes)
+    if gateway.log.cut_bytes:
+        _log.warning("cut %d bytes of a torn write off the log", gateway.log.cut_bytes)
     certificate, pin = load_certificate(settings.home) if settings.tls else (None, b"")
     with socket.create_server((settings.host, settings.port), backlog=2048) as listener:
         port = listener.getsockname()[1]
@@ -98,14 +127,14 @@ def main(arguments: list[str]) -> int:
             settings.home, host=settings.host, port=port, pin=pin, key=gateway.keys.public_key, pid=os.getpid()
         )
         config = uvicorn.Config(
-            app, loop=_available("uvloop", "asyncio"), http=http_protocol(),
-            proxy_headers=False, log_config=None, log_level="warning", access_log=False, server_header=False,
-            date_header=False, timeout_keep_alive=KEEP_ALIVE_S, limit_concurrency=CONNECTIONS_MAX,
+            app, loop="uvloop" if find_spec("uvloop") else "asyncio", http=ExchangeProtocol,
+            proxy_headers=False, log_config=None, log_level="error", access_log=False, server_header=False,
+            date_header=False, timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=5, ssl_certfile=certificate, ssl_keyfile=certificate,
         )  # fmt: skip
         if config.ssl_certfile:
             _tls_1_3_only(config)
-        server = uvicorn.Server(config)
+        server = GatewayServer(config)
         servers.append(server)
         calm_collector()
         print(json.dumps({"listening": f"{settings.host}:{port}", "home": str(settings.home)}), flush=True)
@@ -121,14 +150,14 @@ def offer_first_link(settings: Settings, port: int) -> None:
     """While nobody could sign in as admin: print a link that does, once."""
     if not settings.dashboard or settings.results is None:
         return
-    accounts = Accounts(settings.home / FILE)
+    people = People(settings.home / FILE)
     try:
-        if accounts.needs_admin():
-            link = f"{'https' if settings.tls else 'http'}://127.0.0.1:{port}/signin/once/{accounts.new_link(now_us())}"
+        if people.needs_admin():
+            link = f"{'https' if settings.tls else 'http'}://127.0.0.1:{port}/signin/once/{people.new_link(now_us())}"
             text = f"gateway: sign in to the dashboard as admin, once and within the hour: {link}"
             print(json.dumps({"sign_in_once": link}) if settings.log_json else text, flush=True)
     finally:
-        accounts.close()
+        people.close()
 
 
 def calm_collector() -> None:
@@ -144,24 +173,6 @@ def _tls_1_3_only(config: uvicorn.Config) -> None:
     config.load()
     if config.ssl is not None:
         config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
-
-
-def http_protocol() -> Any:
-    """Our protocol where httptools is installed; uvicorn's pure Python one elsewhere."""
-    if not _is_installed("httptools"):
-        return "h11"
-    from cloud_backend.gateway.protocol import ExchangeProtocol
-
-    return ExchangeProtocol
-
-
-def _available(wanted: str, otherwise: str) -> str:
-    """The faster loop where it is installed; Windows has no uvloop."""
-    return wanted if _is_installed(wanted) else otherwise
-
-
-def _is_installed(package: str) -> bool:
-    return find_spec(package) is not None
 
 
 if __name__ == "__main__":

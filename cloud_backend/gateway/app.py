@@ -13,13 +13,14 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
 
-from cloud_backend.gateway import ingest, problems
+from cloud_backend.gateway import http_problems, ingest
+from cloud_backend.gateway.body_limit import LimitBody
 from cloud_backend.gateway.enrolment import enrolment_router
 from cloud_backend.gateway.gateway import Gateway
-from cloud_backend.gateway.operations import operations_router
+from cloud_backend.gateway.operator_routes import operations_router
 from cloud_backend.gateway.settings import Settings
-from cloud_backend.gateway.size import LimitBody
 
 if TYPE_CHECKING:
     from cloud_backend.dashboard.upkeep import Upkeep
@@ -33,7 +34,7 @@ class GatewayApp(FastAPI):
 
     gateway: Gateway
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] == ingest.PATH:
             await self.gateway.ingest(scope, receive, send)
         else:
@@ -53,7 +54,8 @@ def create_app(settings: Settings, *, gateway: Gateway | None = None) -> Gateway
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        background = [asyncio.create_task(part.run()) for part in (the_gateway, *upkeep)]
+        parts: list[Gateway | Upkeep] = [the_gateway, *upkeep]
+        background = [asyncio.create_task(part.run()) for part in parts]
         try:
             yield
         finally:
@@ -66,11 +68,11 @@ def create_app(settings: Settings, *, gateway: Gateway | None = None) -> Gateway
 
     app = GatewayApp(
         title="Resurge gateway", version=VERSION, lifespan=lifespan, docs_url=None, redoc_url=None,
-        responses=problems.declare(403, 422),
+        responses=http_problems.declare(403, 422),
         description="Devices enrol and exchange here; operators look after it.",
     )  # fmt: skip
     app.gateway = the_gateway
-    problems.install(app)
+    http_problems.install(app)
     app.add_middleware(LimitBody, bytes_max=REQUEST_BYTES_MAX)
     app.include_router(enrolment_router(the_gateway))
     app.include_router(operations_router(the_gateway))
@@ -85,7 +87,7 @@ def _exchange_operation() -> dict[str, Any]:
     media = ingest.MEDIA_TYPE.decode()
     frames = {media: {"schema": {"type": "string", "format": "binary"}}}
     refusals: dict[str, Any] = {}
-    for status, answer in problems.declare(400, 401, 403, 405, 408, 409, 413, 415, 429, 503, 507).items():
+    for status, answer in http_problems.declare(400, 401, 403, 405, 408, 409, 413, 415, 429, 503, 507).items():
         refusals[str(status)] = {**answer, "content": {**frames, **answer["content"]}}  # type: ignore[dict-item]
     return {
         "tags": ["devices"],

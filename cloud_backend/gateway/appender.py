@@ -32,6 +32,10 @@ SLOW_S = 0.002
 GROUPS_AFTER_SLOW = 8  # in the thread, before the loop tries the disk again: how quick it is there, nobody can tell
 
 
+# What the disk refused before it took anything: reading it again tells where the log goes on.
+GOES_ON = frozenset({"log-disk-full", "log-no-descriptors"})
+
+
 class Unavailable(Exception):
     """The log cannot take anything now; nothing of the exchange was kept."""
 
@@ -41,7 +45,7 @@ class Unavailable(Exception):
 
 
 # Called once per body. A future per body would do the same for more than everything else the appender does.
-Decided = Callable[[Reply | Unavailable], None]
+OnOutcome = Callable[[Reply | Unavailable], None]
 
 
 class Appender:
@@ -51,7 +55,7 @@ class Appender:
         receiver: Receiver,
         *,
         reserve_bytes: int = 0,
-        on_events: Callable[[list[object]], None],
+        on_events: Callable[[list[object]], None],  # raises nothing
         on_group: Callable[[int, float], None],
         on_broken: Callable[[Exception], None],
     ) -> None:
@@ -66,7 +70,7 @@ class Appender:
         self._broken: Unavailable | None = None
         self._wary = 0  # groups that still go to the thread because one was slow
 
-    def submit(self, body: bytes | memoryview, decided: Decided) -> None:
+    def submit(self, body: bytes | memoryview, decided: OnOutcome) -> None:
         """Decide one body; `decided` gets the reply once everything it rests on is durable, or why there is none."""
         if self._broken is not None:
             decided(self._broken)
@@ -143,13 +147,13 @@ class Appender:
         later = self._receiver.step(time.monotonic())
         self._receiver.events()
         failure = Unavailable(error.code if isinstance(error, ResurgeError) else "log-disk-failed")
-        if failure.code == "log-disk-full":
+        if failure.code in GOES_ON:
             try:
                 self._log.reopen()
                 self._receiver.abandon(self._log)
             except Exception as again:
                 failure, error = Unavailable("log-disk-failed"), again
-        if failure.code != "log-disk-full":
+        if failure.code not in GOES_ON:
             self._broken = failure
             self._on_broken(error)
         for reply in (*replies, *later.send):
@@ -158,6 +162,6 @@ class Appender:
     def _tell(self, reply: Reply, outcome: Reply | Unavailable) -> None:
         """One whose connection breaks while it is answered must not keep the rest of the group from their answers."""
         try:
-            cast("Decided", reply.handle)(outcome)
+            cast("OnOutcome", reply.handle)(outcome)
         except Exception as error:
             asyncio.get_running_loop().call_exception_handler({"message": "answering failed", "exception": error})

@@ -59,7 +59,7 @@ class GatewayDownlink:
         """Only while the log cannot be emptied as fast as it fills, or the operator wants less of this device; `*`
         stands for every sensor."""
         rate = min(self._rate, self.device_rates.get(device, FULL_RATE)) if self.device_rates else self._rate
-        return Hint(device, rates={"*": rate}) if rate < FULL_RATE else None
+        return Hint(device, {"*": rate}) if rate < FULL_RATE else None
 
     # -- called by the gateway now and then ------------------------------------------------------------------------
 
@@ -110,6 +110,7 @@ def result_body(row: ResultRow) -> dict[str, object]:
         "key": list(row.key),
         "window_start_us": row.window_start_us,
         "window_end_us": row.window_end_us,
+        "row": row.row,
         "revision": row.revision,
         "retract": row.retract,
         "complete": row.complete,

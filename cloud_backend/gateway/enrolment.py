@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from cloud_backend.gateway.gateway import Gateway, now_us
-from cloud_backend.gateway.problems import Problem, declare
+from cloud_backend.gateway.http_problems import Problem, declare
 from shared.errors import PeerError
 from shared.identity import device_id
 from shared.wire.enrolment import (
@@ -45,7 +45,7 @@ def enrolment_router(gateway: Gateway) -> APIRouter:
     async def enrol(body: EnrolmentBody, request: Request) -> EnrolmentAccepted:
         """Repeating the request with the same key is answered the same way while the code is good."""
         address = request.client.host if request.client else ""
-        failures = gateway.ingest.failures
+        failures = gateway.enrolment_failures
         if wait_s := failures.wait_s(address, time.monotonic()):
             raise Problem("rate-limited", "too many attempts; come back later", retry_after_s=int(wait_s + 0.999))
         asked = EnrolmentRequest(

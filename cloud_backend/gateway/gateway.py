@@ -13,28 +13,34 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from cloud_backend.coordinator.roster import Roster
 from cloud_backend.gateway.appender import Appender
+from cloud_backend.gateway.connections import Connections, raise_file_limit
 from cloud_backend.gateway.downlink import GatewayDownlink
+from cloud_backend.gateway.faults import Faults
 from cloud_backend.gateway.ingest import Ingest
 from cloud_backend.gateway.keys import Keys, load_keys
 from cloud_backend.gateway.metrics import Metrics
+from cloud_backend.gateway.rate_limits import Buckets
 from cloud_backend.gateway.settings import Settings
-from cloud_backend.log.account import Conservation, Reported
-from cloud_backend.log.copies import open_disk
+from cloud_backend.log.account import Conservation, DeviceReports
+from cloud_backend.log.heads import Heads, read_heads
 from cloud_backend.log.log import Log
+from cloud_backend.log.segment_copies import open_disk
 from cloud_backend.results.store import Results
 from shared.errors import UsageError
 from shared.identity import DeviceId
 from shared.sync.exchange import ResultsAcknowledged, StatusReceived
 from shared.sync.receiver import ExchangeApplied, Receiver
 from shared.sync.session import GatewaySessions
+from shared.wire.status import DeviceStatus
 
 TICK_S = 0.5  # revocation must reach open sessions within 5 s
 TRIM_EVERY_S = 30.0
+HEAD_EVERY_S = 60.0
 QUIET_TICKS = 10  # without a record, before the account is checked: nobody should have to wait for that
 
 
@@ -49,6 +55,9 @@ class Gateway:
         self._home_lock = _lock(settings)
         self.keys: Keys = load_keys(settings.home)
         self.metrics = Metrics()
+        self.faults = Faults(self.metrics)
+        self.connections = Connections(raise_file_limit())
+        self.enrolment_failures = Buckets(settings.failure_rate)  # by address
         self.roster = Roster(settings.roster_path)
         self.log = Log.open(open_disk(settings.log_directory, settings.copies), segment_bytes=settings.segment_bytes)
         self.results = None if settings.results is None else Results(settings.results)
@@ -63,13 +72,16 @@ class Gateway:
             self.log, receiver, reserve_bytes=settings.reserve_bytes, on_events=self._take_events,
             on_group=self.metrics.group, on_broken=self._break,
         )  # fmt: skip
-        self.ingest = Ingest(self.appender, self.sessions, settings, self.metrics)
+        self.ingest = Ingest(self.appender, self.sessions, settings, self.metrics, self.faults)
         self._receiver = receiver
-        self._seen: dict[DeviceId, tuple[int, Mapping[str, object] | None]] = {}
+        self._seen: dict[DeviceId, tuple[int, DeviceStatus | None]] = {}
         self._roster_changes = -1  # so that the first tick reads what was configured before
         self._trimmed_at = time.monotonic()
+        self._heads = Heads(settings.home, self.keys.sign)
+        self._head_kept_at = 0.0
+        self._check_tail()
         self._conservation = Conservation(self.log)
-        self._reported = Reported()
+        self._reports = DeviceReports()
         self._quiet_at, self._quiet_ticks = self.log.durable_end, 0
 
     async def run(self) -> None:
@@ -93,9 +105,21 @@ class Gateway:
         await asyncio.to_thread(self._flush_seen)
         await asyncio.to_thread(self.downlink.refresh)
         self.metrics.sessions.set(len(self.sessions))
+        self.metrics.connections.set(len(self.connections))
         self.metrics.log_end.set(self.log.durable_end)
+        if time.monotonic() - self._head_kept_at > HEAD_EVERY_S:
+            self._head_kept_at = time.monotonic()
+            await asyncio.to_thread(self._heads.keep, *self.log.head, now_us())
         await self._check_conservation()
         await self._follow_job()
+
+    def _check_tail(self) -> None:
+        """A log that ends before an end this gateway signed has lost its tail. It goes on, and somebody must know."""
+        reached = max((head.offset for head in read_heads(self.settings.home)), default=0)
+        if reached > self.log.durable_end:
+            text = f"the log ends at offset {self.log.durable_end}, this gateway signed that it reached {reached}"
+            logging.getLogger("resurge.gateway").error("%s: its tail was cut off; restore it from a copy", text)
+            self.roster.audit(now_us(), "log-cut", detail=text)
 
     def device_rates(self) -> dict[DeviceId, float]:
         """The share of its sampling rate that an operator wants of a device, where that is less than all of it."""
@@ -107,6 +131,7 @@ class Gateway:
         stable = self.follow_hints()
         if stable is not None and time.monotonic() - self._trimmed_at > TRIM_EVERY_S:
             self._trimmed_at = time.monotonic()
+            await asyncio.to_thread(self.log.keep_marks, stable)  # the long part, beside the exchanges
             await self.appender.run_when_idle(lambda: self.log.trim(stable))
 
     def follow_hints(self) -> int | None:
@@ -123,14 +148,14 @@ class Gateway:
         """When nothing was logged for a while: does everything add up? If not, somebody must know at once."""
         quiet, self._quiet_at = self._quiet_at == self.log.durable_end, self.log.durable_end
         self._quiet_ticks = self._quiet_ticks + 1 if quiet else 0
-        if self._quiet_ticks < QUIET_TICKS or (self._conservation.is_done and not self._reported.news):
+        if self._quiet_ticks < QUIET_TICKS or (self._conservation.is_done and not self._reports.news):
             return
         found: list[str] = []
         if not self._conservation.is_done:
             await self.appender.run_when_idle(lambda: found.extend(self._conservation.check()))
         if self._conservation.is_done:
-            found += self._reported.contradictions(self.log)
-            self.metrics.spooled.set(self._reported.spooled(self.log))
+            found += self._reports.contradictions(self.log)
+            self.metrics.spooled.set(self._reports.spooled(self.log))
         for text in found:
             logging.getLogger("resurge.gateway").error("the account does not add up: %s", text)
             self.roster.audit(now_us(), "account-violated", detail=text)
@@ -139,6 +164,7 @@ class Gateway:
     async def close(self) -> None:
         """Finish what was received, seal the log, let the home go."""
         await self.appender.close()
+        self._heads.keep(*self.log.head, now_us())
         self._flush_seen()
         self.roster.close()
         if self.results is not None:
@@ -146,18 +172,26 @@ class Gateway:
         os.close(self._home_lock)
 
     def _take_events(self, events: list[object]) -> None:
+        """What exchanges brought beside batches. One that fails must not stop the log."""
         at_us = now_us()
         for event in events:
-            if isinstance(event, ExchangeApplied):
-                self.metrics.applied(event)
-                self._reported.exchange(event.device, event.incarnation, event.elements)
-                if event.device not in self._seen:
-                    self._seen[event.device] = (at_us, None)
-            elif isinstance(event, StatusReceived):
-                self._reported.status(event.device, event.incarnation, event.values)
-                self._seen[event.device] = (at_us, event.values)
-            elif isinstance(event, ResultsAcknowledged):
-                self.downlink.acknowledged(event.device, event.through)
+            try:
+                self._take_event(event, at_us)
+            except Exception as error:
+                self.faults.note(error, getattr(event, "device", None), "an exchange's report")
+
+    def _take_event(self, event: object, at_us: int) -> None:
+        if isinstance(event, ExchangeApplied):
+            self.metrics.applied(event)
+            self._reports.exchange(event.device, event.incarnation, event.elements)
+            if event.device not in self._seen:
+                self._seen[event.device] = (at_us, None)
+        elif isinstance(event, StatusReceived):
+            if event.status.produced is not None:
+                self._reports.status(event.device, event.incarnation, event.status.produced)
+            self._seen[event.device] = (at_us, event.status)
+        elif isinstance(event, ResultsAcknowledged):
+            self.downlink.acknowledged(event.device, event.through)
 
     def _flush_seen(self) -> None:
         seen, self._seen = self._seen, {}

@@ -1,9 +1,9 @@
 """`POST /v1/exchange`: the one route that must be fast.
 
 It is a raw ASGI handler inside the FastAPI app but before its middleware: at 1 KB per exchange the framework's own work
-would be most of the cost. Under `protocol.ExchangeProtocol` the same steps run without ASGI in between. Order matters:
-the size is checked before the body is read, the rate before it is parsed, the seal before anything in it is believed;
-only then does it reach the appender.
+would be most of the cost. Under `http_protocol.ExchangeProtocol` the same steps run without ASGI in between. Order
+matters: the size is checked before the body is read, the rate before it is parsed, the seal before anything in it is
+believed; only then does it reach the appender.
 
 A body of our media type is answered in frames, a refusal too: sealed where there is a session, so that a relay
 cannot invent one. Anybody else gets a problem in JSON.
@@ -13,19 +13,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from cloud_backend.gateway.appender import Appender, Decided, Unavailable
-from cloud_backend.gateway.limits import Allowance, Buckets
+from starlette.types import Receive, Scope, Send
+
+from cloud_backend.gateway.appender import Appender, OnOutcome, Unavailable
+from cloud_backend.gateway.exchange_bodies import Bodies, Body
+from cloud_backend.gateway.faults import Faults
+from cloud_backend.gateway.http_problems import MEDIA_TYPE as PROBLEM_TYPE
+from cloud_backend.gateway.http_problems import Problem, status_of
 from cloud_backend.gateway.metrics import Metrics
-from cloud_backend.gateway.problems import MEDIA_TYPE as PROBLEM_TYPE
-from cloud_backend.gateway.problems import Problem, status_of
+from cloud_backend.gateway.rate_limits import Allowance, Introductions
 from cloud_backend.gateway.settings import Settings
 from shared.identity import DeviceId
 from shared.sync.receiver import Reply
 from shared.sync.session import GatewaySessions
 from shared.wire.envelope import is_envelope
+from shared.wire.frame import claimed_source
 from shared.wire.messages import bare_refusal
 
 PATH = "/v1/exchange"
@@ -34,12 +38,7 @@ BODY_SECONDS_MAX = 30.0  # a phone on a bad link sends 5 MB in less; a slower on
 RETRY_AFTER_S = 5
 NOT_OURS = frozenset({"exchange-media-type", "method-not-allowed"})  # whoever this is does not read frames
 
-# Failures that cost the sender's address something: guesses at identities, not mistakes of an honest device.
-GUESSES = frozenset({"device-unknown", "envelope-seal", "enrolment-code", "enrolment-signature"})
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+GUESS = "device-unknown"  # the refusal of an introduction that failed
 
 
 class Answer(NamedTuple):
@@ -51,61 +50,64 @@ class Answer(NamedTuple):
 
 
 class Ingest:
-    """What becomes of one exchange, whoever carries it: `admit` its size, `submit` its body, `answer` its outcome."""
+    """What becomes of one exchange, whoever carries it: look at its `check_head`, `submit` its body, `answer` it."""
 
-    def __init__(self, appender: Appender, sessions: GatewaySessions, settings: Settings, metrics: Metrics) -> None:
+    def __init__(
+        self, appender: Appender, sessions: GatewaySessions, settings: Settings, metrics: Metrics, faults: Faults
+    ) -> None:
         self._appender = appender
         self._sessions = sessions
         self._metrics = metrics
-        self.bytes_max = settings.exchange_bytes_max
-        self._in_flight_max = settings.in_flight_bytes_max
-        self._in_flight = 0
+        self._faults = faults
+        self.bodies = Bodies(
+            sessions, body_bytes_max=settings.exchange_bytes_max, bytes_max=settings.in_flight_bytes_max
+        )
         self._exchange_rate = settings.exchange_rate
         self._byte_rate = settings.byte_rate
         self._allowances: dict[DeviceId, Allowance] = {}  # of enrolled devices only, so it is bounded by the roster
-        self.failures = Buckets(settings.failure_rate)  # by address; enrolment shares it
+        self._introductions = Introductions(settings.bad_hello_rate, settings.failure_rate)
 
-    def declared(self, headers: list[tuple[bytes, bytes]]) -> int:
-        """The length a body declares, or the largest allowed if it declares none; Problem for a foreign body."""
-        length, is_ours = self.bytes_max, False
+    def check_head(self, headers: list[tuple[bytes, bytes]]) -> None:
+        """Before a body is read: Problem for a foreign one, or one that announces more than is taken."""
+        is_ours = False
         for name, value in headers:
             if name == b"content-length":
-                length = int(value) if value.isdigit() and len(value) < 20 else self.bytes_max + 1
+                if not value.isdigit() or len(value) > 19 or int(value) > self.bodies.body_bytes_max:
+                    raise self.bodies.too_large()
             elif name == b"content-type":
                 is_ours = value == MEDIA_TYPE
         if not is_ours:
             raise Problem("exchange-media-type", f"expected Content-Type {MEDIA_TYPE.decode()}")
-        return length
 
-    def admit(self, length: int, address: str) -> None:
-        """Before a body is read; `release` the same length once it is answered."""
-        if length > self.bytes_max:
-            raise self.too_large()
-        if self._in_flight + length > self._in_flight_max:
-            raise Problem("gateway-busy", "too many bytes are on their way already", retry_after_s=1)
-        if wait_s := self.failures.wait_s(address, time.monotonic()):
-            raise _too_fast(wait_s)
-        self._in_flight += length
-
-    def release(self, length: int) -> None:
-        self._in_flight -= length
-
-    def submit(self, body: bytes | memoryview, decided: Decided) -> None:
-        """Hand in a whole body; `decided` hears its outcome once all it rests on is durable. Problem if its device is
+    def submit(self, body: bytes, address: str, decided: OnOutcome) -> None:
+        """Hand in a whole body; `decided` hears its outcome once all it rests on is durable. Problem if its sender is
         too fast."""
-        if is_envelope(body):
-            session = self._sessions.claimed(body)
-            if session is not None:
-                self._charge(session.device, len(body))
-        self._appender.submit(body, decided)
+        device: DeviceId | None = None
+        try:
+            if is_envelope(body):
+                session = self._sessions.claimed(body)
+                if session is not None:
+                    device = session.device
+                    self._charge(device, len(body))
+            elif wait_s := self._introductions.wait_s(address, claimed_source(body), time.monotonic()):
+                raise _too_fast(wait_s)
+            self._appender.submit(body, decided)
+        except Problem:
+            raise
+        except Exception as error:  # the door: whatever it was, it is this exchange's end and nobody else's
+            self._faults.note(error, device, "an exchange")
+            text = "this gateway failed at this exchange and kept nothing of it; keep it, its operator was told"
+            raise Problem("gateway-fault", text, retry_after_s=RETRY_AFTER_S) from None
 
-    def answer(self, reply: Reply, address: str) -> Answer:
+    def answer(self, reply: Reply, body: bytes, address: str) -> Answer:
         code = reply.refused
         if code is None:
+            if not is_envelope(body):
+                self._introductions.succeeded(claimed_source(body), time.monotonic())
             return Answer(200, reply.body)
         self._metrics.refused(code)
-        if code in GUESSES:
-            self.failures.take(address, time.monotonic())
+        if code == GUESS:
+            self._introductions.failed(address, claimed_source(body), time.monotonic())
         return Answer(status_of(code), reply.body)
 
     def refusal(self, error: Problem | Unavailable) -> Answer:
@@ -119,15 +121,12 @@ class Ingest:
         body = bare_refusal(error.code, error.detail, retry_after_s=error.retry_after_s)
         return Answer(error.status, body, error.retry_after_s, close=True)
 
-    def too_large(self) -> Problem:
-        return Problem("exchange-too-large", f"an exchange has at most {self.bytes_max} bytes; send smaller ones")
-
     def too_slow(self) -> Problem:
         text = f"the body took longer than {BODY_SECONDS_MAX:.0f} s; send smaller exchanges"
         return Problem("exchange-too-slow", text, status=408)
 
     def _charge(self, device: DeviceId, size: int) -> None:
-        """The device whose session a body claims pays; a HELLO has none, its address pays if it fails."""
+        """The device whose session a body claims pays."""
         now = time.monotonic()
         allowance = self._allowances.get(device)
         if allowance is None:
@@ -156,39 +155,35 @@ class Ingest:
     async def _exchange(self, scope: Scope, receive: Receive) -> Answer:
         if scope["method"] != "POST":
             raise Problem("method-not-allowed", "exchanges are posted", status=405)
-        length = self.declared(scope["headers"])
-        address = scope["client"][0] if scope["client"] else ""
-        self.admit(length, address)
+        self.check_head(scope["headers"])
+        address: str = scope["client"][0] if scope["client"] else ""
+        body = Body(self.bodies)
         try:
-            body = await self._body(receive, length)
-            return self.answer(await self._outcome(body), address)
+            await self._read(body, receive)
+            whole = body.whole()
+            return self.answer(await self._outcome(whole, address), whole, address)
         finally:
-            self.release(length)
+            body.release()
 
-    async def _outcome(self, body: bytes) -> Reply:
+    async def _outcome(self, body: bytes, address: str) -> Reply:
         waiter: asyncio.Future[Reply | Unavailable] = asyncio.get_running_loop().create_future()
         # Its connection may have gone by then, and the task with it.
-        self.submit(body, lambda outcome: None if waiter.done() else waiter.set_result(outcome))
+        self.submit(body, address, lambda outcome: None if waiter.done() else waiter.set_result(outcome))
         outcome = await waiter
         if isinstance(outcome, Unavailable):
             raise outcome
         return outcome
 
-    async def _body(self, receive: Receive, length: int) -> bytes:
-        parts: list[bytes] = []
-        size = 0
+    async def _read(self, body: Body, receive: Receive) -> None:
         try:
             async with asyncio.timeout(BODY_SECONDS_MAX):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise ConnectionResetError
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    if size > length:
-                        raise self.too_large()
+                    body.add(message.get("body", b""))
                     if not message.get("more_body"):
-                        return b"".join(parts)
+                        return
         except TimeoutError:
             raise self.too_slow() from None
 

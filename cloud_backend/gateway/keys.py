@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from shared.errors import DamagedData, PeerError
+from shared.identity import is_small_order
 from shared.spool.disk import PosixDisk
 
 KEY_FILE = "gateway.key"
@@ -38,7 +39,9 @@ class SessionKey:
 
 
 def is_signed_by(public_key: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether this is an Ed25519 signature by this key; False, never an exception, for a malformed key."""
+    """Whether this is an Ed25519 signature by this key; False, never an exception, for a malformed or weak key."""
+    if is_small_order(public_key):
+        return False
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, message)
     except (InvalidSignature, ValueError):

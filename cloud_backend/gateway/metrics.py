@@ -37,6 +37,10 @@ class Metrics:
             "resurge_account_violations", "Times the account did not add up at quiescence", registry=self.registry
         )
         self.ticks_failed = Counter("resurge_ticks_failed", "Background ticks that failed", registry=self.registry)
+        self.faults = Counter(
+            "resurge_faults", "Exceptions that nobody expected, each the end of one exchange", registry=self.registry
+        )
+        self.connections = Gauge("resurge_connections", "Open connections", registry=self.registry)
         self.sessions = Gauge("resurge_sessions", "Open sessions", registry=self.registry)
 
         self.before: list[Callable[[], None]] = []  # looks to take, aside, before the counters are told

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cloud_backend.gateway.limits import Rate
+from cloud_backend.gateway.rate_limits import Rate
 from cloud_backend.log.log import SEGMENT_BYTES
 from shared.wire.envelope import EXCHANGE_BYTES_MAX
 
@@ -31,7 +31,9 @@ class Settings:
     in_flight_bytes_max: int = 256 * 1024 * 1024  # bodies held at once, over all devices
     exchange_rate: Rate = field(default_factory=lambda: Rate(per_s=50, burst=500))
     byte_rate: Rate = field(default_factory=lambda: Rate(per_s=2 * 1024 * 1024, burst=256 * 1024 * 1024))
-    failure_rate: Rate = field(default_factory=lambda: Rate(per_s=5, burst=100))
+    failure_rate: Rate = field(default_factory=lambda: Rate(per_s=5, burst=100))  # of one address or one claimed key
+    bad_hello_rate: Rate = field(default_factory=lambda: Rate(per_s=200, burst=1000))  # answered before anybody waits
+    proxies: frozenset[str] = frozenset()  # addresses whose X-Forwarded-For is believed
     backlog_bytes_max: int = 1 << 30  # unread log beyond which devices are asked to sample less
 
     @property

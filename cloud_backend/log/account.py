@@ -8,13 +8,12 @@ be a bug, or a spool that lost its memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cloud_backend.log.index import NUMBERED
 from cloud_backend.log.log import Log
-from shared.identity import DeviceId, EdgeId, EdgeKey
-from shared.wire.frame import HEADER, FrameType
+from shared.identity import DeviceId, EdgeKey
+from shared.wire.frame import FrameType, stored_header
 
 CHECK_BYTES_MAX = 4 * 1024 * 1024  # per look: an exchange that comes meanwhile waits for it
 
@@ -31,20 +30,20 @@ class EdgeAccount:
     gaps: int = 0
 
 
-def count(edges: dict[EdgeKey, EdgeAccount], data: bytes) -> None:
+def count(edges: dict[EdgeKey, EdgeAccount], data: bytes | memoryview) -> None:
     """Take one record's frame into the account; reading the log has already checked it."""
-    (_, _, kind, _, _, _, _, incarnation, source, number, lo, elements, _, _) = HEADER.unpack_from(data)
-    if kind not in NUMBERED:
+    header = stored_header(data)
+    if header.kind not in NUMBERED:
         return
-    key = EdgeKey(DeviceId(source), incarnation, EdgeId(number))
+    key = EdgeKey(header.source, header.incarnation, header.edge)
     edge = edges.get(key)
     if edge is None:
         edge = edges[key] = EdgeAccount(0, 0)
-    hi = lo + elements
+    lo, hi = header.seq, header.hi
     fresh = max(0, hi - max(lo, edge.through))
     edge.duplicates += hi - lo - fresh
     edge.gaps += max(0, lo - edge.through)
-    if kind == FrameType.DATA:
+    if header.kind == FrameType.DATA:
         edge.delivered += fresh
     else:
         edge.ledgered += fresh
@@ -97,7 +96,7 @@ class Conservation:
         return found
 
 
-class Reported:
+class DeviceReports:
     """What devices say they have numbered in all, held against the log.
 
     A status is sent with the first exchange after it was known. So one that comes in an exchange which brings nothing
@@ -108,14 +107,12 @@ class Reported:
     def __init__(self) -> None:
         self._coming: dict[tuple[DeviceId, int], int] = {}
         self._produced: dict[tuple[DeviceId, int], int] = {}
-        self._told: set[tuple[DeviceId, int, int]] = set()
+        self._contradicted: set[tuple[DeviceId, int, int]] = set()
         self.news = False  # something was said since it was last held against the log
 
-    def status(self, device: DeviceId, incarnation: int, values: Mapping[str, object]) -> None:
+    def status(self, device: DeviceId, incarnation: int, produced: int) -> None:
         """A status, which an exchange brings; `exchange` says next what else it brought."""
-        produced = values.get("produced")
-        if isinstance(produced, int) and not isinstance(produced, bool):
-            self._coming[device, incarnation] = produced
+        self._coming[device, incarnation] = produced
 
     def exchange(self, device: DeviceId, incarnation: int, elements: int) -> None:
         produced = self._coming.pop((device, incarnation), None) if self._coming else None
@@ -137,8 +134,8 @@ class Reported:
         held = self._held(log)
         for (device, incarnation), produced in self._produced.items():
             through = held.get((device, incarnation), 0)
-            if through > produced and (device, incarnation, through) not in self._told:
-                self._told.add((device, incarnation, through))
+            if through > produced and (device, incarnation, through) not in self._contradicted:
+                self._contradicted.add((device, incarnation, through))
                 found.append(
                     f"device {device.hex()}: the log covers {through} elements, the device has numbered {produced}"
                 )

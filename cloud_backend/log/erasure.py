@@ -28,11 +28,11 @@ from cloud_backend.log.format import (
 )
 from cloud_backend.log.log import Log
 from shared.identity import DeviceId
-from shared.wire.frame import HEADER, HEADER_BYTES, FrameType, payload_digest
+from shared.wire.frame import HEADER_BYTES, FrameType, payload_digest, stored_header
 
 
 @dataclass(slots=True)
-class Erased:
+class ErasureCounts:
     segments: int = 0  # rewritten
     batches: int = 0
     elements: int = 0
@@ -45,7 +45,7 @@ def prepare(log: Log) -> list[int]:
     return log.closed_segments()
 
 
-def erase(log: Log, base: int, device: DeviceId, *, through_incarnation: int, done: Erased) -> None:
+def erase(log: Log, base: int, device: DeviceId, *, through_incarnation: int, done: ErasureCounts) -> None:
     """Erase a device's batches, up to an incarnation, in one closed segment. Call it, like `prepare`, while nothing is
     appended or trimmed; a segment takes some tenths of a second."""
     if base not in log.closed_segments():
@@ -56,18 +56,17 @@ def erase(log: Log, base: int, device: DeviceId, *, through_incarnation: int, do
         done.segments += 1
 
 
-def _erase_in(data: bytearray, base: int, device: DeviceId, incarnation: int, done: Erased) -> bytes | None:
+def _erase_in(data: bytearray, base: int, device: DeviceId, incarnation: int, done: ErasureCounts) -> bytes | None:
     """The segment with this device's batches erased; None when it has none that are not erased already."""
     found = False
     position = decode_segment_header(bytes(data), base).length
     while (header := decode_record_header(memoryview(data), position, base + position)) is not None:
         if header.frame_bytes and not header.flags & ERASED:
-            fields = HEADER.unpack_from(data, position + RECORD_HEADER_BYTES)
-            kind, of_incarnation, source, elements = fields[2], fields[7], fields[8], fields[11]
-            if kind == FrameType.DATA and source == device and of_incarnation <= incarnation:
+            frame = stored_header(data, position + RECORD_HEADER_BYTES)
+            if frame.kind == FrameType.DATA and frame.source == device and frame.incarnation <= incarnation:
                 done.bytes += _erase_at(data, position, header)
                 done.batches += 1
-                done.elements += elements
+                done.elements += frame.elements
                 found = True
         position += header.length
     return bytes(data) if found else None

@@ -1,4 +1,4 @@
-"""The bytes of a log segment: a header that opens with the index, then records in one hash chain.
+"""The bytes of a log segment: a header with what changed in the index before it, then records in one hash chain.
 
 Offsets are global: a segment's base plus the position in its file, so an offset names a record for as long
 as the record is kept. Three checks overlap on purpose:
@@ -28,12 +28,13 @@ from shared.wire.frame import PAYLOAD_BYTES_MAX, payload_digest
 
 SEGMENT_MAGIC = b"RSLG"
 RECORD_MAGIC = b"RSrc"
-VERSION = 2  # frames of version 2 in it; everything else is as in version 1
-_READ = (1, VERSION)
+VERSION = 3  # the header holds the changed entries of the index; before, all of them. Frames are of version 2, as in 2
+_READ = (1, 2, VERSION)
+_WHOLE_INDEX = (1, 2)
 CHAIN_BYTES = 32
 GENESIS = bytes(CHAIN_BYTES)  # the chain before the first segment
 
-SEGMENT_HEADER = struct.Struct(f"<4sHHQ{CHAIN_BYTES}sI")  # magic, version, 0, base, previous chain, index bytes
+SEGMENT_HEADER = struct.Struct(f"<4sHHQ{CHAIN_BYTES}sI")  # magic, version, 0, base, previous chain, bytes of entries
 CHECKSUM = struct.Struct("<I")
 RECORD_FIELDS = struct.Struct("<4sB3sIqQ")  # magic, flags, 0, frame bytes, received_us, offset
 RECORD_HEADER_BYTES = RECORD_FIELDS.size + CHAIN_BYTES + CHECKSUM.size
@@ -65,7 +66,8 @@ class Record:
 class SegmentHeader:
     base: int
     previous: bytes  # the chain at the end of the segment before
-    index: bytes
+    entries: bytes  # of the index: those that changed in the segment before
+    is_whole: bool  # all entries instead, as older versions wrote them
     length: int  # of the whole header, so the first record starts at base + length
     chain: bytes  # where this segment's chain starts
 
@@ -97,8 +99,8 @@ def header_length(index_bytes: int) -> int:
     return SEGMENT_HEADER.size + index_bytes + CHECKSUM.size
 
 
-def encode_segment_header(base: int, previous: bytes, index: bytes) -> bytes:
-    body = SEGMENT_HEADER.pack(SEGMENT_MAGIC, VERSION, 0, base, previous, len(index)) + index
+def encode_segment_header(base: int, previous: bytes, entries: bytes) -> bytes:
+    body = SEGMENT_HEADER.pack(SEGMENT_MAGIC, VERSION, 0, base, previous, len(entries)) + entries
     return body + CHECKSUM.pack(zlib.crc32(body))
 
 
@@ -126,8 +128,8 @@ def decode_segment_header(data: bytes, base: int) -> SegmentHeader:
             f"segment {name} has format {version}; this program reads {VERSION}, use the one that wrote it",
             code="log-segment-version",
         )
-    index = bytes(data[SEGMENT_HEADER.size : end])
-    return SegmentHeader(base, previous, index, length, segment_chain(data[:length]))
+    entries = bytes(data[SEGMENT_HEADER.size : end])
+    return SegmentHeader(base, previous, entries, version in _WHOLE_INDEX, length, segment_chain(data[:length]))
 
 
 def encode_record(record: Record, offset: int, chain: bytes, flags: int) -> tuple[bytes, bytes]:

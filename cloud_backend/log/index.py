@@ -2,8 +2,12 @@
 
 Per (device, incarnation, edge) it keeps a contiguous high-water mark that data and tombstones both move, so a
 range is decided once, by whichever came first. Nothing here expires: a phone may be silent for weeks, and
-forgetting its mark would let old batches in twice. Every segment opens with the whole index, so that reading
-one segment is enough to go on from any point, however much was trimmed before it.
+forgetting its mark would let old batches in twice. So it grows with the fleet, and it is never written whole: a segment
+opens with the entries that changed in the one before it, and what trimmed segments changed is in files of marks
+(`marks_files.py`).
+
+An entry of the index, in a segment's header or in a file of marks: key, high-water mark, ledgered elements, and the
+declaration if it changed too.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from shared.identity import DeviceId, EdgeId, EdgeKey
 from shared.wire.frame import HEADER, FrameType
 
 KEY = struct.Struct("<I16sQ")  # incarnation, device, edge: contiguous in a frame's header, in this order
+_OWNER = struct.Struct("<I16s")  # the first two of them
 _KEY_START = 12  # magic 2, version, type, codec, flags, reserved 2, term 4
 _KEY_END = _KEY_START + KEY.size
 _RANGE = struct.Struct("<QI")  # seq, count
@@ -38,7 +43,7 @@ class EdgeState:
     declaration: bytes = b""  # the DECLARE frame that counts from here on
 
 
-def frame_type(frame: bytes) -> int:
+def frame_type(frame: bytes | memoryview) -> int:
     """The type of an encoded frame, without decoding it."""
     return frame[_TYPE]
 
@@ -46,6 +51,8 @@ def frame_type(frame: bytes) -> int:
 class Index:
     def __init__(self) -> None:
         self._edges: dict[bytes, EdgeState] = {}
+        self._of_device: dict[bytes, list[bytes]] = {}  # the keys of one installation
+        self._changed: dict[bytes, bytes] = {}  # since `start_changes`: key -> the new declaration, if there is one
 
     def high_water(self, key: EdgeKey) -> int:
         """The number that must come next on this edge; everything below it is decided."""
@@ -62,7 +69,8 @@ class Index:
         key = bytes(frame[_KEY_START:_KEY_END])
         state = self._edges.get(key)
         if state is None:
-            state = self._edges[key] = EdgeState()
+            state = self._add(key, EdgeState())
+        self._changed.setdefault(key, b"")
         if kind in NUMBERED:
             seq, count = _RANGE.unpack_from(frame, _KEY_END)
             if seq != state.high_water or not count:
@@ -75,7 +83,17 @@ class Index:
             if kind == _TOMBSTONE:
                 state.ledgered += count
         elif kind == _DECLARE:
-            state.declaration = bytes(frame)
+            state.declaration = self._changed[key] = bytes(frame)
+
+    def edges_of(self, device: DeviceId, incarnation: int) -> dict[EdgeId, int]:
+        """The edges of one installation, each with the bytes of its declaration."""
+        keys = self._of_device.get(_OWNER.pack(incarnation, device), ())
+        return {EdgeId(KEY.unpack(key)[2]): len(self._edges[key].declaration) for key in keys}
+
+    def _add(self, key: bytes, state: EdgeState) -> EdgeState:
+        self._edges[key] = state
+        self._of_device.setdefault(key[: _OWNER.size], []).append(key)
+        return state
 
     def edges(self) -> Iterator[tuple[EdgeKey, EdgeState]]:
         """Every edge ever seen, in the order of its key."""
@@ -84,23 +102,47 @@ class Index:
             yield EdgeKey(DeviceId(device), incarnation, EdgeId(edge)), self._edges[packed]
 
     def encode(self) -> bytes:
+        """Every entry, in the order of the keys."""
+        return self._encode({key: state.declaration for key, state in self._edges.items()})
+
+    def encode_changes(self) -> bytes:
+        """The entries that changed since `start_changes`."""
+        return self._encode(self._changed)
+
+    def start_changes(self) -> None:
+        self._changed = {}
+
+    def _encode(self, entries: dict[bytes, bytes]) -> bytes:
         parts: list[bytes] = []
-        for packed in sorted(self._edges):
-            state = self._edges[packed]
-            parts += (packed, _ENTRY.pack(state.high_water, state.ledgered, len(state.declaration)), state.declaration)
+        for key in sorted(entries):
+            state, declaration = self._edges[key], entries[key]
+            parts += (key, _ENTRY.pack(state.high_water, state.ledgered, len(declaration)), declaration)
         return b"".join(parts)
 
     @staticmethod
     def decode(data: bytes) -> Index:
         index = Index()
-        position = 0
+        index.add_entries(data)
+        return index
+
+    def add_entries(self, data: bytes) -> None:
+        """Take entries that were written later than all that is here. Raises DamagedData for what cannot follow."""
+        position, before = 0, b""
         while position < len(data):
             if len(data) - position < KEY.size + _ENTRY.size:
                 raise DamagedData("an index entry ends early", code="log-index")
-            packed = data[position : position + KEY.size]
+            key = data[position : position + KEY.size]
             high_water, ledgered, length = _ENTRY.unpack_from(data, position + KEY.size)
             position += KEY.size + _ENTRY.size + length
-            if position > len(data) or ledgered > high_water or packed in index._edges:
+            state = self._edges.get(key) or self._add(key, EdgeState())
+            if (
+                position > len(data)
+                or not before < key
+                or ledgered > high_water
+                or high_water < state.high_water
+                or ledgered < state.ledgered
+            ):
                 raise DamagedData("an index entry is out of bounds", code="log-index")
-            index._edges[packed] = EdgeState(high_water, ledgered, data[position - length : position])
-        return index
+            state.high_water, state.ledgered, before = high_water, ledgered, key
+            if length:
+                state.declaration = data[position - length : position]

@@ -38,13 +38,15 @@ from cloud_backend.log.format import (
     synced_record_after,
 )
 from cloud_backend.log.index import EdgeState, Index
-from cloud_backend.log.segments import bases, read_records, sound_prefix
+from cloud_backend.log.marks_files import MarksFile, add_marks, read_marks
+from cloud_backend.log.segments import bases, index_at, read_records, read_segment_header, sound_prefix
 from shared.errors import BrokenInvariant, DamagedData, DiskFailed
-from shared.identity import EdgeKey
+from shared.identity import DeviceId, EdgeId, EdgeKey
 from shared.spool.disk import Disk, File
 
 SEGMENT_BYTES = 64 * 1024 * 1024
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_NO_FILES = (errno.EMFILE, errno.ENFILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class Group:
     end: int
     records: tuple[Record, ...]
     parts: tuple[bytes | memoryview, ...]  # what is written from `start` on: the header and frame of each record
+    chain: bytes  # after them, and after that header
     next_header: bytes | None = None  # the whole header of the segment that starts at `end`
 
     def __bool__(self) -> bool:
@@ -63,15 +66,6 @@ class Group:
     @property
     def bytes(self) -> int:
         return self.end - self.start
-
-
-@dataclass(frozen=True, slots=True)
-class Recovery:
-    """What opening found: how many bytes of a torn write it cut off."""
-
-    segments: int = 0
-    cut_bytes: int = 0
-    cut_segment: bool = False  # a segment whose creation had not finished was removed
 
 
 class Log:
@@ -88,6 +82,7 @@ class Log:
         self._chain = chain
         self._end = end
         self._durable_end = end
+        self._head = (end, chain)
         self._segment_bytes = segment_bytes
         self._reserved = file.size()  # bytes of the file already written, as zeros if not as records
         self._pending: list[Record] = []
@@ -96,38 +91,40 @@ class Log:
         self._committing = False
         self._stopped = False
         self._syncing = False  # a sync that fails may have dropped what it should have written, a write has not
-        self.recovery = Recovery()
+        self.cut_bytes = 0  # of a torn write, which opening cut off
 
     @staticmethod
     def open(disk: Disk, *, segment_bytes: int = SEGMENT_BYTES) -> Log:
         """The log on this disk, or a new one. Cuts a torn tail off, raises DamagedData for anything worse."""
-        removed = False
         found = bases(disk)
         if found and _is_unfinished(disk, found[-1]):
             disk.remove(segment_name(found.pop()))
             disk.sync()
-            removed = True
         if not found:
             header = encode_segment_header(0, GENESIS, b"")
-            log = Log(
+            return Log(
                 disk, base=0, file=_create_segment(disk, 0, header), index=Index(), chain=segment_chain(header),
                 end=len(header), segment_bytes=segment_bytes,
             )  # fmt: skip
-            log.recovery = Recovery(1, 0, removed)
-            return log
+        marks = read_marks(disk)
+        for base in [base for base in found[:-1] if marks and base < marks[-1].end]:
+            disk.remove(segment_name(base))  # trimming was decided and a crash cut it short
+            disk.sync()
+            found.remove(base)
         _check_joined(disk, found)
         base = found[-1]
+        index = index_at(disk, base, marks)
         file = disk.open(segment_name(base))
-        prefix = sound_prefix(file.read(0, file.size()), base)
+        prefix = sound_prefix(file.read(0, file.size()), base, index)
         if prefix.torn_bytes:
             file.truncate(prefix.length)
         file.sync()  # what was read may be in the page cache only, and answers will rest on it
         disk.sync()
         log = Log(
-            disk, base=base, file=file, index=prefix.index, chain=prefix.chain, end=base + prefix.length,
+            disk, base=base, file=file, index=index, chain=prefix.chain, end=base + prefix.length,
             segment_bytes=segment_bytes,
         )  # fmt: skip
-        log.recovery = Recovery(len(found), prefix.torn_bytes, removed)
+        log.cut_bytes = prefix.torn_bytes
         return log
 
     def reopen(self) -> None:
@@ -153,9 +150,17 @@ class Log:
     def durable_end(self) -> int:
         return self._durable_end
 
+    @property
+    def head(self) -> tuple[int, bytes]:
+        """The durable end and the chain there: what nobody can change in front of it."""
+        return self._head
+
     def high_water(self, key: EdgeKey) -> int:
         """What must come next on this edge. Counts what is appended and not yet durable: hold answers until a sync."""
         return self._index.high_water(key)
+
+    def edges_of(self, device: DeviceId, incarnation: int) -> dict[EdgeId, int]:
+        return self._index.edges_of(device, incarnation)
 
     def edges(self) -> Iterator[tuple[EdgeKey, EdgeState]]:
         return self._index.edges()
@@ -182,12 +187,15 @@ class Log:
             raise BrokenInvariant("a group is still being committed", code="log-group-open")
         end, next_header = self._end, None
         if roll or end - self._decided_base >= self._segment_bytes:
-            # The next segment's index is as of now: what is appended while this group commits comes after it.
-            next_header = encode_segment_header(end, self._chain, self._index.encode())
+            # What changed up to now: what is appended while this group commits comes after it.
+            next_header = encode_segment_header(end, self._chain, self._index.encode_changes())
+            self._index.start_changes()
             self._chain = segment_chain(next_header)
             self._decided_base = end
             self._end += len(next_header)
-        group = Group(self._pending_start, end, tuple(self._pending), tuple(self._parts), next_header)
+        group = Group(
+            self._pending_start, end, tuple(self._pending), tuple(self._parts), self._chain, next_header
+        )  # fmt: skip
         self._pending, self._parts = [], []
         self._pending_start = self._end
         self._committing = bool(group)
@@ -215,14 +223,44 @@ class Log:
             self._stopped = True
             raise
         self._durable_end = end
+        self._head = (end, group.chain)
         self._committing = False
 
     def read(self, start: int, end: int, *, erased: bool = False) -> Iterator[tuple[int, Record]]:
         """Durable records that start in [start, end), with their offsets. Raises DamagedData where one is not whole."""
         return read_records(self._disk, start, min(end, self._durable_end), erased=erased)
 
+    def keep_marks(self, before: int) -> None:
+        """Make durable what trimming up to this offset must not forget. Reads closed segments only: it may run in a
+        thread of its own while groups are committed, but not beside `trim` or another of its kind."""
+        new_start = self._start_after(before)
+        marks = read_marks(self._disk)
+        covered = marks[-1].end if marks else 0
+        if new_start <= max(covered, self.start):
+            return
+        whole = index_at(self._disk, new_start, ()) if self._holds_whole_index(new_start, covered) else None
+        if whole is not None:
+            entries, covered = whole.encode(), 0
+        else:
+            changes = Index()
+            for base in bases(self._disk):
+                if covered < base <= new_start:
+                    changes.add_entries(read_segment_header(self._disk, base).entries)
+            entries = changes.encode()
+        add_marks(self._disk, MarksFile(covered, new_start, entries))
+
+    def _holds_whole_index(self, new_start: int, covered: int) -> bool:
+        """Whether a segment of an older version opens with all entries: then the marks start over with it."""
+        between = [base for base in bases(self._disk) if covered < base <= new_start]
+        return any(read_segment_header(self._disk, base).is_whole for base in between)
+
+    def _start_after(self, before: int) -> int:
+        """Where the log would start once it is trimmed up to this offset."""
+        return max((base for base in bases(self._disk) if base <= min(before, self._base)), default=0)
+
     def trim(self, before: int) -> int:
         """Remove whole segments that end at or before this offset; returns how many bytes. The index stays."""
+        self.keep_marks(before)
         freed = 0
         found = bases(self._disk)
         for base, following in pairwise(found):
@@ -311,11 +349,15 @@ class Log:
     def _refused(self, error: OSError) -> DiskFailed:
         """Stop, and say why: nobody knows any more what the disk holds."""
         self._stopped = True
-        full = error.errno in _FULL
+        code, remedy = "log-disk-failed", "Check the disk, then start the gateway again"
+        if error.errno in _FULL:
+            remedy = "Free some space, or add a disk"
+            code = code if self._syncing else "log-disk-full"
+        elif error.errno in _NO_FILES and not self._syncing:
+            code, remedy = "log-no-descriptors", "Allow this process more open files (ulimit -n)"
         return DiskFailed(
-            f"the disk refused the log: {error.strerror}; nothing after the last group was acknowledged. "
-            + ("Free some space, or add a disk" if full else "Check the disk, then start the gateway again"),
-            code="log-disk-full" if full and not self._syncing else "log-disk-failed",
+            f"the disk refused the log: {error.strerror}; nothing after the last group was acknowledged. {remedy}",
+            code=code,
         )
 
     def _check_running(self) -> None:

@@ -18,7 +18,15 @@ from dataclasses import dataclass, field
 from cloud_backend.log.index import NUMBERED
 from shared.identity import DeviceId, EdgeKey
 from shared.sync.provenance import EMPTY
-from shared.wire.frame import HEADER, HEADER_BYTES, Frame, FrameType, decode_one, payload_digest
+from shared.wire.frame import (
+    HEADER_BYTES,
+    Frame,
+    FrameType,
+    decode_one,
+    frame_of,
+    payload_digest,
+    stored_header,
+)
 from shared.wire.messages import Chain, chain_digest
 
 WAITING_MAX = 4096  # batches of an edge kept for a signature to come; runs are 64 batches long
@@ -77,9 +85,7 @@ class SignedRuns:
 
 def _erased_frame(data: bytes) -> Frame:
     """An erased frame: its header is as it was, so its checksum no longer fits."""
-    (_, _, kind, codec, flags, _, term, incarnation, source, edge, seq, count, _, frontier) = HEADER.unpack_from(data)
-    payload = data[HEADER_BYTES:]
-    return Frame(FrameType(kind), source, payload, incarnation, term, edge, seq, count, codec, flags, frontier)
+    return frame_of(stored_header(data), data[HEADER_BYTES:])
 
 
 def _digest_left(payload: bytes) -> bytes:

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cloud_backend.log.format import Record, decode_segment_header, segment_name
-from cloud_backend.log.index import Index, frame_type
-from cloud_backend.log.segments import ReadAhead, bases, first_record, read_records
+from cloud_backend.log.index import frame_type
+from cloud_backend.log.marks_files import read_marks
+from cloud_backend.log.segments import ReadAhead, bases, first_record, index_at, read_records
 from shared.errors import DamagedData
 from shared.spool.disk import PosixDisk
 from shared.wire.frame import FrameType
@@ -54,17 +55,12 @@ class Reader:
         found = bases(self._disk)
         if not found:
             return
-        file = self._disk.open(segment_name(found[0]))
-        try:
-            header = decode_segment_header(file.read(0, first_record(file, found[0])), found[0])
-        finally:
-            file.close()
-        for _, state in Index.decode(header.index).edges():
+        for _, state in index_at(self._disk, found[0], read_marks(self._disk)).edges():
             if state.declaration:
                 yield state.declaration
         for _, record in self.read(found[0], self.valid_end()):
             if frame_type(record.frame) == FrameType.DECLARE:
-                yield record.frame
+                yield bytes(record.frame)
 
     def _walk(self, base: int) -> int:
         file = self._disk.open(segment_name(base))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cloud_backend.log.format import (
@@ -23,10 +23,12 @@ from cloud_backend.log.format import (
     synced_record_after,
 )
 from cloud_backend.log.index import Index
+from cloud_backend.log.marks_files import MarksFile
 from shared.batch import NO_FRONTIER
 from shared.errors import BrokenInvariant, DamagedData, PeerError
 from shared.spool.disk import Disk, File
-from shared.wire.frame import HEADER, HEADER_BYTES, Frame, FrameType, encode, payload_digest, read_header
+from shared.wire.frame import HEADER_BYTES, encode, payload_digest, read_header, stored_header
+from shared.wire.messages import Frontier
 
 CHUNK_BYTES = 1024 * 1024
 
@@ -36,7 +38,6 @@ class Prefix:
     """The sound start of a segment: whole records in one unbroken chain."""
 
     header: SegmentHeader
-    index: Index  # as it stands after the last sound record
     chain: bytes
     length: int  # bytes of the file that are sound
     records: int
@@ -48,10 +49,10 @@ def bases(disk: Disk) -> list[int]:
     return [base for name in disk.names() if (base := segment_base(name)) is not None]
 
 
-def sound_prefix(data: bytes, base: int) -> Prefix:
-    """Walk a whole segment. Raises DamagedData if its header is not sound or acknowledged records are damaged."""
+def sound_prefix(data: bytes, base: int, index: Index | None = None) -> Prefix:
+    """Walk a whole segment. Raises DamagedData if its header is not sound or acknowledged records are damaged.
+    `index`, as it is at the segment's base, is brought to the segment's end."""
     header = decode_segment_header(data, base)
-    index = Index.decode(header.index)
     chain = header.chain
     position = header.length
     records = 0
@@ -64,6 +65,8 @@ def sound_prefix(data: bytes, base: int) -> Prefix:
         if record.flags & SEAL:
             continue
         records += 1
+        if index is None:
+            continue
         try:
             index.apply(frame)
         except BrokenInvariant as error:
@@ -74,7 +77,7 @@ def sound_prefix(data: bytes, base: int) -> Prefix:
             ) from error
     rest = len(data) - position
     if not rest or not data.count(b"\0", position) < rest:
-        return Prefix(header, index, chain, position, records, 0)
+        return Prefix(header, chain, position, records, 0)
     later = synced_record_after(data, position, base)
     if later is not None:
         raise DamagedData(
@@ -82,7 +85,45 @@ def sound_prefix(data: bytes, base: int) -> Prefix:
             "records that were acknowledged later; restore it from a copy with resurge log verify --repair",
             code="log-damaged",
         )
-    return Prefix(header, index, chain, position, records, rest)
+    return Prefix(header, chain, position, records, rest)
+
+
+def read_segment_header(disk: Disk, base: int) -> SegmentHeader:
+    file = disk.open(segment_name(base))
+    try:
+        return decode_segment_header(file.read(0, first_record(file, base)), base)
+    finally:
+        file.close()
+
+
+def index_at(disk: Disk, wanted: int, marks: Sequence[MarksFile]) -> Index:
+    """The index at the base of a segment: what was trimmed, then what every kept segment up to there changed."""
+    index, at = Index(), 0
+    for file in marks:
+        index.add_entries(file.entries)
+        at = file.end
+    headers: list[SegmentHeader] = []
+    for base in reversed([base for base in bases(disk) if at < base <= wanted]):
+        headers.append(read_segment_header(disk, base))
+        if headers[-1].is_whole:
+            index = Index()
+            break
+    else:
+        _check_nothing_is_missing(disk, at)
+    for header in reversed(headers):
+        index.add_entries(header.entries)
+    return index
+
+
+def _check_nothing_is_missing(disk: Disk, at: int) -> None:
+    """Changes must be there from the first offset on, or from where the marks end."""
+    found = bases(disk)
+    if found and found[0] > at:
+        raise DamagedData(
+            f"older segments than {segment_name(found[0])} were trimmed and no file of marks is left of them; restore "
+            "it from a copy with resurge log verify --repair",
+            code="log-marks",
+        )
 
 
 def read_records(disk: Disk, start: int, end: int, *, erased: bool = False) -> Iterator[tuple[int, Record]]:
@@ -134,12 +175,11 @@ def _read_segment(file: File, base: int, start: int, stop: int, *, erased: bool)
 
 def stand_in(frame: bytes) -> bytes:
     """What a reader gets for an erased batch: the frontier it carried, or nothing if it had none."""
-    _, _, _, _, _, _, _, incarnation, source, edge, seq, _, _, frontier_us = HEADER.unpack_from(frame)
-    if frontier_us == NO_FRONTIER:
+    header = stored_header(frame)
+    if header.frontier_us == NO_FRONTIER:
         return b""
-    return encode(
-        Frame(FrameType.FRONTIER, source, incarnation=incarnation, edge=edge, seq=seq, frontier_us=frontier_us)
-    )
+    message = Frontier(header.source, header.incarnation, header.edge, header.seq, header.frontier_us)
+    return encode(message.frame())
 
 
 class ReadAhead:
@@ -179,7 +219,7 @@ class ReadAhead:
 def frame_is_sound(frame: bytes, digest: bytes) -> bool:
     """Whether this is one whole frame by its own checksum, given its payload's digest."""
     try:
-        length = read_header(memoryview(frame), 0, digest)[9]
+        length = read_header(memoryview(frame), 0, digest).payload_bytes
     except PeerError:
         return False
     return len(frame) == HEADER_BYTES + length

@@ -1,10 +1,13 @@
 """A result row, its identity, and the one canonical text both engines are compared by.
 
-Identity is (sink, key, window): what the row is about. `revision` orders the answers given about it; the highest
-one counts, on a phone as in the cloud. A retraction is an answer too: "there is no such row (any more)".
-The canonical form leaves out revision and epoch, because those say how often an answer was given and not what it
-is: a run that had to correct itself must end with the same digest as one that did not. Floats are written in
-hexadecimal, so two digests agree only when every bit does.
+Identity is (sink, key, window, row): what the row is about. Where a sink says one row about a key and window, and says
+it again when a late reading corrects it, `row` is 0. Where several rows may be about one key and time, as pairs of a
+join are, `row` tells them apart: it is made of the epoch and the place in it, which a replay repeats.
+
+`revision` orders the answers given about an identity; the highest one counts, on a phone as in the cloud. A retraction
+is an answer too: "there is no such row (any more)". The canonical form leaves out revision and epoch, because those say
+how often an answer was given and not what it is: a run that had to correct itself must end with the same digest as one
+that did not. Floats are written in hexadecimal, so two digests agree only when every bit does.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import numpy as np
 from shared.errors import UsageError
 
 Value = bool | int | float | str
+Identity = tuple[str, str, int, int, int]  # sink, encoded key, window start and end, row
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +36,16 @@ class ResultRow:
     retract: bool
     complete: bool  # False: an input that belongs to the window was missing when it closed
     values: Mapping[str, Value]
+    row: int = 0  # which of the rows about this key and window; 0 where there is only one
 
     @property
-    def identity(self) -> tuple[str, str, int, int]:
-        return (self.sink, encode_key(self.key), self.window_start_us, self.window_end_us)
+    def identity(self) -> Identity:
+        return (self.sink, encode_key(self.key), self.window_start_us, self.window_end_us, self.row)
 
     def content(self) -> str:
-        """What the row says, without how often it was said."""
+        """What the row says, without how often it was said, and without its number among several."""
         return json.dumps(
-            [*self.identity, self.device, self.complete, encode_values(self.values)],
+            [*self.identity[:4], self.device, self.complete, encode_values(self.values)],
             separators=(",", ":"),
             ensure_ascii=False,
         )
@@ -96,13 +101,13 @@ def _untagged(value: object) -> Value:
     raise UsageError(f"a stored result holds {value!r}, which no version wrote", code="results-value")
 
 
-def standing(rows: Iterable[ResultRow]) -> list[ResultRow]:
-    """Of rows said one after the other those that stand, where they are sessions: a late row lengthens or joins
-    sessions, and the one it makes stands in place of all those of its key that lie within it."""
-    standing: dict[tuple[str, str], list[ResultRow]] = {}
+def last_sessions(rows: Iterable[ResultRow]) -> list[ResultRow]:
+    """Of sessions that came one after the other those that count: a late row lengthens or joins
+    sessions, and the one it makes replaces all those of its key that lie within it."""
+    kept: dict[tuple[str, str], list[ResultRow]] = {}
     for row in rows:
-        sink, key, start, end = row.identity
-        others = standing.setdefault((sink, key), [])
+        sink, key, start, end, _ = row.identity
+        others = kept.setdefault((sink, key), [])
         others[:] = [other for other in others if not start <= other.window_start_us <= other.window_end_us <= end]
         others.append(row)
-    return [row for others in standing.values() for row in others]
+    return [row for others in kept.values() for row in others]

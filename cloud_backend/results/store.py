@@ -26,20 +26,22 @@ from shared.errors import BrokenInvariant
 
 __all__ = ["ResultRow", "Results", "digest_of"]
 
-FORMAT = 1
+FORMAT = 2
 
-# Both kinds of row open with the nine columns that `_stored` writes and `_row` reads.
+# Both kinds of row open with the ten columns that `_stored` writes and `_row` reads.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS epochs (epoch INTEGER PRIMARY KEY, rows INTEGER NOT NULL, digest TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS answers (
   sink TEXT NOT NULL, key TEXT NOT NULL, window_start_us INTEGER NOT NULL, window_end_us INTEGER NOT NULL,
+  row INTEGER NOT NULL,
   device TEXT NOT NULL, revision INTEGER NOT NULL, retract INTEGER NOT NULL, complete INTEGER NOT NULL,
   content TEXT NOT NULL, change INTEGER NOT NULL,
-  PRIMARY KEY (sink, key, window_start_us, window_end_us)) STRICT, WITHOUT ROWID;
+  PRIMARY KEY (sink, key, window_start_us, window_end_us, row)) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX IF NOT EXISTS answers_by_change ON answers (change);
 CREATE INDEX IF NOT EXISTS answers_by_window ON answers (sink, window_end_us);
 CREATE TABLE IF NOT EXISTS downlinks (
   sink TEXT NOT NULL, key TEXT NOT NULL, window_start_us INTEGER NOT NULL, window_end_us INTEGER NOT NULL,
+  row INTEGER NOT NULL,
   device TEXT NOT NULL, revision INTEGER NOT NULL, retract INTEGER NOT NULL, complete INTEGER NOT NULL,
   content TEXT NOT NULL, seq INTEGER NOT NULL,
   PRIMARY KEY (device, seq)) STRICT, WITHOUT ROWID;
@@ -48,6 +50,19 @@ CREATE TABLE IF NOT EXISTS downlink_heads (device TEXT PRIMARY KEY, head INTEGER
 
 # Added since format 1 was first written; a version that does not know it ignores it.
 _LATER = "CREATE TABLE IF NOT EXISTS marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID"
+# Until format 2 a sink had one row about a key and window: its number is 0.
+_OF_FORMAT_1 = "sink, key, window_start_us, window_end_us, 0, device, revision, retract, complete, content"
+_FROM_FORMAT_1 = f"""
+ALTER TABLE answers RENAME TO former_answers;
+ALTER TABLE downlinks RENAME TO former_downlinks;
+DROP INDEX answers_by_change;
+DROP INDEX answers_by_window;
+{_SCHEMA}
+INSERT INTO answers SELECT {_OF_FORMAT_1}, change FROM former_answers;
+INSERT INTO downlinks SELECT {_OF_FORMAT_1}, seq FROM former_downlinks;
+DROP TABLE former_answers;
+DROP TABLE former_downlinks
+"""  # noqa: S608 - all of it is ours
 _LAST_CHANGE = (
     "SELECT max(coalesce((SELECT max(change) FROM answers), 0),"
     " coalesce((SELECT value FROM marks WHERE name = 'change'), 0))"
@@ -59,6 +74,7 @@ class Results:
 
     def __init__(self, path: Path | str) -> None:
         self._database = Database(Path(path))
+        self._database.migrate(_FROM_FORMAT_1, before=1, after=FORMAT)
         self._database.require(
             _SCHEMA, format=FORMAT, code="results-format", later=_LATER, name="results store",
             remedy="upgrade, or move the file away and let the job publish again",
@@ -81,7 +97,10 @@ class Results:
                 return 0
             news = [row for row in rows if _is_news(database, row)]
             for row in news:
-                for each in (*(_inside(database, row) if row.sink in sessions and not row.retract else ()), row):
+                replaced = _unnumbered(database, row)
+                if row.sink in sessions and not row.retract:
+                    replaced += _inside(database, row)
+                for each in (*replaced, row):
                     _answer(database, each)
                     _send_down(database, each)
             # After a rollback an epoch comes again with corrections: its last publication is the one to recognise.
@@ -102,16 +121,20 @@ class Results:
             return database.execute("DELETE FROM answers WHERE sink = ?", (sink,)).rowcount
 
     def forget_device(self, device: str, *, after: int = 0) -> int:
-        """Remove every answer after a change number that is for or about a device, whose id is then its own or a part
-        of its key; returns how many went. Costs what was answered since, and writes only if there is something."""
-        about = "change > ? AND (device = ? OR instr(key, ?) > 0)"
-        parameters = (after, device, json.dumps("s" + device, ensure_ascii=False))
+        """Remove every answer after a change number that is for or about a device, whose id is then its own, a part of
+        its key or one of its values; returns how many went, and leaves nothing of them in the file. Costs what was
+        answered since, and writes only if there is something."""
+        about = "change > ? AND (device = ? OR instr(key, ?) > 0 OR instr(content, ?) > 0)"
+        named = json.dumps("s" + device, ensure_ascii=False)
+        parameters = (after, device, named, named)
         if not self._database.read(f"SELECT 1 FROM answers WHERE {about} LIMIT 1", parameters):  # noqa: S608 - ours
             return 0
         with self._database.transaction() as database:
             _keep_change(database)
             database.execute("DELETE FROM downlinks WHERE device = ?", (device,))
-            return database.execute(f"DELETE FROM answers WHERE {about}", parameters).rowcount  # noqa: S608 - ours
+            count = database.execute(f"DELETE FROM answers WHERE {about}", parameters).rowcount  # noqa: S608 - ours
+        self._database.shrink()
+        return int(count)
 
     def change(self) -> int:
         """The number of the last answer given."""
@@ -125,7 +148,7 @@ class Results:
             "SELECT * FROM downlinks WHERE device = ? AND seq > ? ORDER BY seq LIMIT ?",
             (device, after_seq, limit),
         )
-        return [(row[9], _row(row)) for row in found]
+        return [(row[10], _row(row)) for row in found]
 
     def downlink_head(self, device: str) -> int:
         """The last sequence number given to a row for this device; 0 when there was none."""
@@ -136,7 +159,7 @@ class Results:
         """What a sink says now, by window and key; with a limit the newest windows only."""
         found = self._database.read(
             "SELECT * FROM answers WHERE sink = ? AND NOT retract"
-            " ORDER BY window_end_us DESC, window_start_us DESC, key DESC LIMIT ?",
+            " ORDER BY window_end_us DESC, window_start_us DESC, key DESC, row DESC LIMIT ?",
             (sink, -1 if limit is None else limit),
         )
         return [_row(row) for row in reversed(found)]
@@ -146,21 +169,21 @@ class Results:
         several windows end together: the end of the last row is where the next page goes on, so none may be cut off."""
         found = self._database.read(
             "SELECT * FROM answers WHERE sink = ? AND window_end_us < ? AND NOT retract"
-            " ORDER BY window_end_us DESC, window_start_us DESC, key DESC LIMIT ?",
+            " ORDER BY window_end_us DESC, window_start_us DESC, key DESC, row DESC LIMIT ?",
             (sink, (1 << 63) - 1 if before_us is None else before_us, limit),
         )
         if len(found) == limit:
             found += self._database.read(
                 "SELECT * FROM answers WHERE sink = ? AND window_end_us = ? AND NOT retract"
-                " AND (window_start_us, key) < (?, ?) ORDER BY window_start_us DESC, key DESC",
-                (sink, found[-1][3], found[-1][2], found[-1][1]),
+                " AND (window_start_us, key, row) < (?, ?, ?) ORDER BY window_start_us DESC, key DESC, row DESC",
+                (sink, found[-1][3], found[-1][2], found[-1][1], found[-1][4]),
             )
         return [_row(row) for row in found]
 
     def changes(self, after: int, limit: int = 1000) -> tuple[int, list[ResultRow]]:
         """Answers given since a change number, retractions included, and the number to go on from."""
         found = self._database.read("SELECT * FROM answers WHERE change > ? ORDER BY change LIMIT ?", (after, limit))
-        return (found[-1][9] if found else after), [_row(row) for row in found]
+        return (found[-1][10] if found else after), [_row(row) for row in found]
 
     def last_change(self) -> int:
         """A number that grows with every answer; 0 before the first."""
@@ -192,12 +215,12 @@ def _keep_change(database: sqlite3.Connection) -> None:
 
 def _is_news(database: sqlite3.Connection, row: ResultRow) -> bool:
     known = database.execute(
-        "SELECT * FROM answers WHERE sink = ? AND key = ? AND window_start_us = ? AND window_end_us = ?",
+        "SELECT * FROM answers WHERE sink = ? AND key = ? AND window_start_us = ? AND window_end_us = ? AND row = ?",
         row.identity,
     ).fetchone()
-    if known is None or known[5] < row.revision:
+    if known is None or known[6] < row.revision:
         return True
-    if known[5] == row.revision and (bool(known[6]), _row(known).content()) != (row.retract, row.content()):
+    if known[6] == row.revision and (bool(known[7]), _row(known).content()) != (row.retract, row.content()):
         raise BrokenInvariant(
             f"sink {row.sink!r} gave two answers with revision {row.revision} for one key and window; "
             "a changed answer needs a higher revision",
@@ -211,16 +234,30 @@ def _inside(database: sqlite3.Connection, row: ResultRow) -> list[ResultRow]:
     found = database.execute(
         "SELECT * FROM answers WHERE sink = ? AND key = ? AND window_start_us >= ? AND window_end_us <= ?"
         " AND revision < ? AND NOT retract",
-        (*row.identity, row.revision),
+        (*row.identity[:4], row.revision),
     ).fetchall()
     inside = [_row(stored) for stored in found]
     return [replace(each, revision=row.revision, retract=True) for each in inside if each.identity != row.identity]
 
 
+def _unnumbered(database: sqlite3.Connection, row: ResultRow) -> list[ResultRow]:
+    """A retraction of the one row that format 1 kept of several, once a rollback says all of them again, or takes that
+    one back."""
+    if not row.row:
+        return []
+    found = database.execute(
+        "SELECT * FROM answers WHERE sink = ? AND key = ? AND window_start_us = ? AND window_end_us = ? AND row = 0"
+        " AND revision < ? AND NOT retract",
+        (*row.identity[:4], row.revision >> 32 << 32),
+    ).fetchall()
+    former = [each for each in map(_row, found) if not row.retract or each.content() == row.content()]
+    return [replace(each, revision=row.revision, retract=True) for each in former]
+
+
 def _answer(database: sqlite3.Connection, row: ResultRow) -> None:
     (last,) = database.execute(_LAST_CHANGE).fetchone()
     database.execute(
-        "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (*_stored(row), last + 1),
     )
 
@@ -232,7 +269,7 @@ def _send_down(database: sqlite3.Connection, row: ResultRow) -> None:
         "INSERT INTO downlink_heads VALUES (?, 1) ON CONFLICT (device) DO UPDATE SET head = head + 1 RETURNING head",
         (row.device,),
     ).fetchone()
-    database.execute("INSERT INTO downlinks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*_stored(row), seq))
+    database.execute("INSERT INTO downlinks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*_stored(row), seq))
 
 
 def _stored(row: ResultRow) -> tuple[object, ...]:
@@ -240,14 +277,15 @@ def _stored(row: ResultRow) -> tuple[object, ...]:
 
 
 def _row(stored: tuple[Any, ...]) -> ResultRow:
-    sink, key, start, end, device, revision, retract, complete, content = stored[:9]
+    sink, key, start, end, number, device, revision, retract, complete, content = stored[:10]
     return ResultRow(
         sink=sink, device=device, key=decode_key(key), window_start_us=start, window_end_us=end, revision=revision,
         retract=bool(retract), complete=bool(complete), values=decode_values(content),
+        row=number,
     )  # fmt: skip
 
 
 def _publication_digest(rows: list[ResultRow]) -> str:
     """Unlike `digest_of` this one tells revisions apart: it recognises a publication, not an answer."""
-    lines = sorted(f"{row.revision}\t{row.retract}\t{row.content()}" for row in rows)
+    lines = sorted(f"{row.revision}\t{row.retract}\t{row.row}\t{row.content()}" for row in rows)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -19,25 +19,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cloud_backend.spark import records
+from cloud_backend.spark.control.schedule import ready_steps, specification
 from cloud_backend.spark.graph import FEEDBACK, JobGraph, job_graph
-from cloud_backend.spark.lineage import Committed, RecordFile
-from cloud_backend.spark.manifest import ManifestLog
-from cloud_backend.spark.plans import store_plan
-from cloud_backend.spark.schedule import ready_steps, specification
+from cloud_backend.spark.manifest.entries import Commit, Cut, Entry, PlanChange
+from cloud_backend.spark.manifest.lineage import Committed, RecordFile
+from cloud_backend.spark.manifest.manifest import ManifestLog
+from cloud_backend.spark.manifest.plans import store_plan
 from cloud_backend.spark.slots import WHOLE, slots_of
-from cloud_backend.spark.store import Store
+from cloud_backend.spark.storage import records
+from cloud_backend.spark.storage.store import Store
+from cloud_backend.spark.task.specification import Failed
 from shared.batch import END_OF_TIME, NO_FRONTIER
 from shared.engine.pipeline import FEEDBACK_ROUNDS_MAX
-from shared.errors import ResurgeError, UsageError
+from shared.errors import BrokenInvariant, ResurgeError, UsageError
+from shared.language.registry import registered
+from shared.language.schema import Schema, dtype
 from shared.plan import operators as op
 from shared.plan.graph import Node, Plan
 from shared.plan.wellformed import operator_references
-from shared.stream.registry import registered
-from shared.stream.schema import Schema, dtype
 
 if TYPE_CHECKING:
-    from cloud_backend.spark.driver import Runner
+    from cloud_backend.spark.control.driver import Runner
 
 EPOCHS = 2
 RANGES = 2
@@ -58,7 +60,7 @@ def evaluate(
 
 
 def _runner(directory: Path, plan: Plan) -> Runner:
-    from cloud_backend.spark.session import SparkRunner, open_session
+    from cloud_backend.spark.cluster.session import SparkRunner, open_session
 
     modules = _operator_modules(plan)
     return SparkRunner(open_session("local[2]"), directory / "code", modules, check=False)
@@ -108,7 +110,7 @@ def all_on_cloud(plan: Plan) -> Plan:
 
 
 def edge_name(source: op.Sensor | op.Timer | op.Appended) -> str:
-    return "".join(letter if letter.isalnum() else "_" for letter in op.input_name(source))
+    return "".join(letter if letter.isalnum() else "_" for letter in source.input_name)
 
 
 class _Evaluation:
@@ -123,9 +125,9 @@ class _Evaluation:
         number = store_plan(self.store, plan)
         ingests = {name for name in self.graph.order if self.graph.vertices[name].ingest}
         divided = {name: 1 if name in ingests else RANGES for name in self.graph.order}
-        self._append("plan", plan=number, vertices=divided)
+        self._append(PlanChange(number, divided))
         self.names = {
-            EDGE + edge_name(node.operator): op.input_name(node.operator)
+            EDGE + edge_name(node.operator): node.operator.input_name
             for node in plan.nodes
             if isinstance(node.operator, op.Sensor | op.Timer | op.Appended)
         }
@@ -151,7 +153,7 @@ class _Evaluation:
     def _cut(self, given: Mapping[str, Columns], frontier_us: int) -> None:
         """One more epoch, in which the sources' next share of rows and this frontier arrive."""
         self.epoch += 1
-        self._append("cut", epoch=self.epoch, starts={}, ends={}, frontiers={})
+        self._append(Cut(self.epoch, {}, {}))
         for name in self.graph.order:
             if self.graph.vertices[name].ingest:
                 self._give(name, given, frontier_us)
@@ -180,18 +182,18 @@ class _Evaluation:
         while steps := ready_steps(self.log.state, self.graph):
             specs = [
                 specification(
-                    self.log.state, self.graph, step, log="", store=self.store.location, code=self.runner.code
-                ) | {"given": True}
+                    self.log.state, self.graph, step, log="", store=self.store.location, code=self.runner.code,
+                    given=True,
+                )
                 for step in steps
             ]  # fmt: skip
-            for step, outcome in zip(steps, self.runner.run(specs), strict=True):
-                if "ok" not in outcome:
-                    raise ResurgeError(f"{step.vertex}: {outcome['message']}", code="evaluate-failed")
-                if outcome["ok"]["quarantined"]:
-                    raise ResurgeError(
-                        f"{step.vertex}: {outcome['ok']['quarantined'][0]['reason']}", code="evaluate-failed"
-                    )
-                self._append("commit", vertex=step.vertex, ranges={str(step.range): outcome["ok"]})
+            for step, (outcome,) in zip(steps, self.runner.run(specs), strict=True):
+                if isinstance(outcome, Failed):
+                    raise ResurgeError(f"{step.vertex}: {outcome.message}", code="evaluate-failed")
+                if outcome.committed.quarantined:
+                    reason = outcome.committed.quarantined[0].reason
+                    raise ResurgeError(f"{step.vertex}: {reason}", code="evaluate-failed")
+                self._append(Commit(step.vertex, {step.range: outcome.committed}))
 
     def _give(self, vertex: str, given: Mapping[str, Columns], frontier_us: int) -> None:
         """Record this epoch's share of a source's rows as its ingest vertex would have."""
@@ -211,7 +213,7 @@ class _Evaluation:
             file = self.store.write_file(f"given.e{self.epoch}.t{self.term}", "record", data, durable=False)
             outputs[edge, reader] = RecordFile(file, footer.rows, len(data), footer.digest_of(WHOLE))
         committed = Committed(self.epoch, 0, outputs, (), len(rows), 0, 0.0, self.runner.code, self.log.state.plan)
-        self._append("commit", vertex=vertex, ranges={str(WHOLE): committed.to_json()})
+        self._append(Commit(vertex, {WHOLE: committed}))
 
     def _sink(self, vertex: str, sink: str, key: tuple[str, ...]) -> dict[str, np.ndarray]:
         schema = self.graph.plan.sink(sink).type.schema
@@ -229,8 +231,9 @@ class _Evaluation:
         rows = rows.take(order[np.argsort(rows.time_us[order], kind="stable")])
         return {"time": rows.time_us} | {name: rows.columns[name] for name in schema.names}
 
-    def _append(self, kind: str, **fields: object) -> None:
-        assert self.log.try_append(kind, term=self.term, **fields) is not None
+    def _append(self, entry: Entry) -> None:
+        if self.log.try_append(entry, term=self.term) is None:
+            raise BrokenInvariant("somebody else wrote to the store of an evaluation", code="manifest-order")
 
 
 def _empty(schema: Schema) -> dict[str, np.ndarray]:

@@ -9,13 +9,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from shared.language.schema import Schema
+from shared.language.windows import SessionWindow, TimeWindow
 from shared.plan.fragments import Vertex
-from shared.plan.graph import Node, Plan, with_device
-from shared.plan.operators import DEVICE, Select, Subscribe, SyncBack, Where, WindowAggregate
+from shared.plan.graph import Node, Plan
+from shared.plan.operators import (
+    DEVICE,
+    WINDOW_END,
+    WINDOW_START,
+    Apply,
+    KeyBy,
+    Port,
+    Select,
+    Subscribe,
+    SyncBack,
+    Where,
+    WindowAggregate,
+)
+from shared.plan.stream_type import with_device
 from shared.plan.vertices import vertices
-from shared.recovery.replay import topological
-from shared.stream.schema import Schema
-from shared.stream.windows import SessionWindow
+from shared.recovery.order import topological
 
 FEEDBACK = "feedback "
 
@@ -43,6 +56,7 @@ class Sink:
     stable: bool  # hold results until their epoch is STABLE
     down: bool  # rows go to the device they are about; otherwise only to whoever asks
     sessions: bool = False  # late rows may join its windows: a row stands in place of those inside its window
+    windows: bool = False  # one row about a key and window, which a later one corrects; else every row counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +170,35 @@ def sink_of(plan: Plan, name: str) -> Sink:
     node = plan.sink(name)
     down = isinstance(node.operator, SyncBack)
     stable = isinstance(node.operator, SyncBack) and node.operator.commit == "stable"
-    return Sink(name, node.type.key, stable, down, _late_sessions(plan, node))
+    made_by = _made_by(plan, node)
+    return Sink(name, node.type.key, stable, down, _late_sessions(made_by), _windows(plan, node))
 
 
-def _late_sessions(plan: Plan, sink: Node) -> bool:
-    """Whether a sink's rows are sessions that a late row may still lengthen or join."""
+def _made_by(plan: Plan, sink: Node) -> Node:
+    """The node that made a sink's rows: what lies between drops rows and columns, and makes none."""
     node = sink
     while isinstance(node.operator, SyncBack | Subscribe | Where | Select):
-        node = plan.nodes[node.inputs[0]]
+        node = plan.node(node.inputs[0])
+    return node
+
+
+def _late_sessions(node: Node) -> bool:
+    """Whether rows are sessions that a late row may still lengthen or join."""
     match node.operator:
         case WindowAggregate(window=SessionWindow(), lateness_us=lateness):
             return lateness > 0
     return False
+
+
+def _windows(plan: Plan, sink: Node) -> bool:
+    """Whether there is one row about a key and window. A window that slides has one for each reading, and windows of so
+    many readings may begin and end with readings of one time. A user's operator that names a window in each of its rows
+    says by it what the row is about."""
+    node = _made_by(plan, sink)
+    match node.operator:
+        case WindowAggregate(window=TimeWindow() | SessionWindow()) | Apply(window=TimeWindow() | SessionWindow()):
+            return True
+    while isinstance(node.operator, KeyBy | Where | Select | Port):
+        node = plan.node(node.inputs[0])
+    bounds = (WINDOW_START, WINDOW_END)
+    return isinstance(node.operator, Apply) and all(name in node.schema and name in sink.schema for name in bounds)

@@ -1,9 +1,10 @@
 """The job's process: `python -m cloud_backend.spark.job --log DIR --store DIR --plan FILE --results FILE`.
 
-With --jobs DIR it also runs every job that is wanted there (`cloud_backend.spark.jobs`), in the same Spark session.
+With --jobs DIR it also runs every job that is wanted there (`cloud_backend.spark.control.jobs`), in the same session.
 Prints one JSON line when it is ready and one when it stops. SIGTERM and SIGINT finish the round at hand and stop;
 kill -9 at any point costs nothing but time. With --log-json all else it says, Spark included, is JSON as well, on
-standard error (`cloud_backend.logs`). With --standby it waits until the lease of the running driver has run out.
+standard error (`cloud_backend.logging_setup`). With --standby it waits until the lease of the running driver has run
+out.
 """
 
 from __future__ import annotations
@@ -20,25 +21,26 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from cloud_backend.logs import children_logged, write_logs
+from cloud_backend.coordinator.roster import Roster
+from cloud_backend.logging_setup import children_logged, set_up_logging
 from cloud_backend.results.store import Results
-from cloud_backend.spark.driver import JobManager, JobSettings
-from cloud_backend.spark.files import is_uri
-from cloud_backend.spark.jobs import JobDirectory, JobsRunner
-from cloud_backend.spark.lease import Lease
-from cloud_backend.spark.log_use import LogUse
-from cloud_backend.spark.manifest import Fenced
-from cloud_backend.spark.store import Store
+from cloud_backend.spark.control.driver import JobManager, JobSettings
+from cloud_backend.spark.control.jobs import JobDirectory, JobsRunner
+from cloud_backend.spark.control.lease import Lease
+from cloud_backend.spark.control.log_use import LogUse
+from cloud_backend.spark.manifest.manifest import Fenced
+from cloud_backend.spark.manifest.plans import PlanFile
+from cloud_backend.spark.storage.files import is_uri
+from cloud_backend.spark.storage.store import Store
 from shared.errors import ResurgeError, UsageError
-from shared.plan.encoding import decode_plan
 
 FENCED_EXIT = 3
-LOG4J_JSON = Path(__file__).parent / "log4j2-json.properties"  # the same fields as `cloud_backend.logs`
+LOG4J_JSON = Path(__file__).parent / "log4j2-json.properties"  # the same fields as `cloud_backend.logging_setup`
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
-    write_logs(as_json=options.log_json)
+    set_up_logging(as_json=options.log_json)
     stopping = False
 
     def stop(*_: object) -> None:
@@ -58,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)  # the gateway's home, if this is started first
     results = Results(options.results)
+    program = PlanFile(options.plan)
+    roster = RosterFile(options.roster or options.log.parent / "roster.sqlite")
     local = options.local or _local(options.store)
     log_use = LogUse(local)
     if options.log_json:
@@ -68,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         manager = JobManager(
             options.log,
             options.store,
-            decode_plan(options.plan.read_bytes()),
+            program.read(),
             options.master,
             results=results,
             operator_modules=options.module,
@@ -76,19 +80,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             session_settings=dict(each.split("=", 1) for each in options.conf),
             local_dir=local,
             log_use=log_use,
+            gone=roster.gone,
+            deleted=roster.deleted,
         )
     _say({"ready": True, "owner": manager.owner, "term": manager.term, "epoch": manager.manifest.last_cut})
     others: list[threading.Thread] = []
     if options.jobs:
         runner = JobsRunner(
             JobDirectory(options.jobs), options.log, results=results, runner=manager.runner, log_use=log_use,
-            settings=settings,
+            settings=settings, gone=roster.gone, deleted=roster.deleted,
         )  # fmt: skip
         others.append(threading.Thread(target=runner.run, args=(lambda: stopping,), name="jobs", daemon=True))
     try:
         for thread in others:
             thread.start()
-        manager.run(stop=lambda: stopping)
+        manager.run(stop=lambda: stopping, program=program)
         for thread in others:
             thread.join()
         if options.drain:
@@ -100,6 +106,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+class RosterFile:
+    """What a job needs to know of the gateway's roster. Before there is one, nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._roster: Roster | None = None
+
+    def gone(self) -> dict[str, int]:
+        """The devices that are refused, and since when."""
+        roster = self._opened()
+        return {} if roster is None else {device.hex(): at_us for device, at_us in roster.revocations().items()}
+
+    def deleted(self) -> dict[str, int]:
+        """The devices whose data is to be erased and of which the log holds nothing more, and when that was asked for.
+        One that has paired again is a new incarnation, and what it says is kept."""
+        roster = self._opened()
+        if roster is None or not (done := [each for each in roster.deletions() if each.done_us is not None]):
+            return {}
+        gone = roster.revocations()
+        return {each.device.hex(): each.asked_us for each in done if each.device in gone}
+
+    def _opened(self) -> Roster | None:
+        if self._roster is None and self._path.exists():
+            self._roster = Roster(self._path)
+        return self._roster
+
+
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m cloud_backend.spark.job", description=__doc__)
     parser.add_argument("--log", type=Path, required=True, help="the ingest log's directory")
@@ -109,7 +142,14 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--local", type=Path, help="where the gateway finds stable.json and hints.json, when --store is a URI"
     )
-    parser.add_argument("--plan", type=Path, required=True, help="an encoded plan")
+    parser.add_argument(
+        "--plan", type=Path, required=True, help="an encoded plan; followed when another one is deployed"
+    )
+    parser.add_argument(
+        "--roster",
+        type=Path,
+        help="the gateway's roster, to wait for nobody who was revoked (default: beside --log)",
+    )
     parser.add_argument("--results", type=Path, required=True, help="the results store")
     parser.add_argument("--jobs", type=Path, help="a directory of further jobs to start and stop as they are wanted")
     parser.add_argument("--master", default="local[*]", help="any Spark master")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cloud_backend.spark.texts import Coded
+from cloud_backend.spark.storage.text_columns import Coded
 from shared.errors import BrokenInvariant, UsageError
 
 SLOTS = 1024
@@ -119,7 +119,7 @@ def _hash_text(column: np.ndarray) -> np.ndarray:
         for position in range(width):
             inside = position < lengths
             hashed[inside] = (hashed[inside] ^ letters[inside, position]) * _FNV_PRIME
-    return _mix(hashed)[coded.codes]
+    return np.take(_mix(hashed), coded.codes)
 
 
 def _mix(values: np.ndarray) -> np.ndarray:
@@ -128,7 +128,8 @@ def _mix(values: np.ndarray) -> np.ndarray:
         values = values + _GOLDEN
         values = (values ^ (values >> np.uint64(30))) * _MIX_1
         values = (values ^ (values >> np.uint64(27))) * _MIX_2
-    return values ^ (values >> np.uint64(31))
+        mixed: np.ndarray = values ^ (values >> np.uint64(31))
+    return mixed
 
 
 def covers_all(ranges: Iterable[Range]) -> bool:

@@ -30,7 +30,7 @@ BATTERY_EXEMPTION = "battery exemption"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PermissionStep:
     """One question to the person."""
 
     name: str  # what the screens call it
@@ -43,15 +43,17 @@ class Step:
 
 
 STEPS = (
-    Step("notifications", (NOTIFICATIONS,), "shows that a recording runs, and when it stops", from_api=33),
-    Step("location", (FINE, COARSE), "positions on your recordings", sensors=("gps", "cell", "wifi"), any_of=True),
-    Step(
+    PermissionStep("notifications", (NOTIFICATIONS,), "shows that a recording runs, and when it stops", from_api=33),
+    PermissionStep("location", (FINE, COARSE), "positions on your recordings",
+                   sensors=("gps", "cell", "wifi"), any_of=True),
+    PermissionStep(
         "background location", (BACKGROUND,), "positions while the screen is off, and after a restart of the phone",
         from_api=29, sensors=("gps",), after="location",
     ),
-    Step("activity", (ACTIVITY,), "counting steps", from_api=29, sensors=("steps",)),
-    Step("microphone", (MICROPHONE,), "how loud it is; sound itself is never kept", sensors=("microphone",)),
-    Step("battery exemption", (BATTERY_EXEMPTION,), "keeps Android from stopping a recording to save battery"),
+    PermissionStep("activity", (ACTIVITY,), "counting steps", from_api=29, sensors=("steps",)),
+    PermissionStep("microphone", (MICROPHONE,), "how loud it is; sound itself is never kept", sensors=("microphone",)),
+    PermissionStep("battery exemption", (BATTERY_EXEMPTION,),
+                   "keeps Android from stopping a recording to save battery"),
 )  # fmt: skip
 
 
@@ -65,18 +67,18 @@ class Asking:
     asked: set[str] = field(default_factory=set)
     for_good: set[str] = field(default_factory=set)  # refused so that Android shows no dialog any more
 
-    def holds(self, step: Step) -> bool:
+    def holds(self, step: PermissionStep) -> bool:
         if self.api_level < step.from_api:
             return True
         held = [permission in self.granted for permission in step.permissions]
         return any(held) if step.any_of else all(held)
 
-    def applies(self, step: Step) -> bool:
+    def applies(self, step: PermissionStep) -> bool:
         """Whether this phone and these sensors need the step at all."""
         wanted = not step.sensors or any(sensor in self.sensors for sensor in step.sensors)
         return wanted and self.api_level >= step.from_api
 
-    def next(self) -> Step | None:
+    def next(self) -> PermissionStep | None:
         """The next question, or None when there is none left to ask."""
         for step in STEPS:
             if not self.applies(step) or self.holds(step) or step.name in self.asked:
@@ -87,7 +89,7 @@ class Asking:
             return step
         return None
 
-    def answer(self, step: Step, answers: Mapping[str, bool], *, dialog_shown: bool = True) -> None:
+    def answer(self, step: PermissionStep, answers: Mapping[str, bool], *, dialog_shown: bool = True) -> None:
         """Take a person's answer. Without a dialog Android answered by itself: refused for good, earlier."""
         self.asked.add(step.name)
         for permission, yes in answers.items():
@@ -103,5 +105,5 @@ class Asking:
             if self.applies(step) and not self.holds(step)
         ]
 
-    def _by_settings(self, step: Step) -> bool:
+    def _by_settings(self, step: PermissionStep) -> bool:
         return step.name in self.for_good or (step.permissions == (BACKGROUND,) and self.api_level >= 30)

@@ -10,7 +10,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3 import exceptions
 from urllib3.connectionpool import HTTPConnectionPool
-from urllib3.response import HTTPResponse
+from urllib3.response import BaseHTTPResponse
 from urllib3.util import Timeout
 
 from mobile_app.links.link import REPLY_BYTES_MAX, LinkDown
@@ -46,7 +46,9 @@ class GatewayLink:
             raise requests.exceptions.InvalidSchema(self._url)
         verify = not self._pin  # with a pin the key decides, not an authority
         pool = adapter.get_connection_with_tls_context(request, verify)
-        adapter.cert_verify(pool, self._url, verify, None)
+        adapter.cert_verify(pool, self._url, verify, None)  # type: ignore[no-untyped-call]  # it has no types
+        if not isinstance(pool, HTTPConnectionPool):
+            raise requests.exceptions.InvalidSchema(self._url)
         return pool
 
     def exchange(self, body: bytes) -> bytes:
@@ -84,7 +86,7 @@ class GatewayLink:
         self._session.close()
 
 
-def _bounded(response: HTTPResponse) -> bytes:
+def _bounded(response: BaseHTTPResponse) -> bytes:
     """The body, no more of it than an answer may have: a hostile gateway cannot fill the phone's memory."""
     body: bytes = response.read(REPLY_BYTES_MAX + 1, decode_content=True)
     if len(body) > REPLY_BYTES_MAX:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from mobile_app.outages import Outages
+from mobile_app.links.outages import Outages
 
 REPLY_BYTES_MAX = 8 * 1024 * 1024
 

@@ -11,8 +11,9 @@ see an exchange without an answer, and repeat it.
 
 `id` numbers the phone's question, so a late answer to an earlier one is not taken for this one's. `status` is in
 decimal: the HTTP status of an enrolment, 200 for any answer to an exchange, 0 when the gateway gave none. One thread
-owns the ROUTER socket; a few workers do the blocking HTTP. Every queue is bounded: beyond it the phone is told at
-once that its exchange was not carried.
+owns the ROUTER socket; a few workers do the blocking HTTP. Every queue is bounded, in messages and in bytes: one
+question of a phone waits at a time, `WAITING_BYTES_MAX` of all of them together; beyond it the phone is told at
+once that its exchange was not carried. Answers that a phone does not read are dropped.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from collections.abc import Callable
 
 from mobile_app.links.link import REPLY_BYTES_MAX, Link, LinkDown
 from shared.errors import UsageError
+from shared.wire.envelope import EXCHANGE_BYTES_MAX
 
 try:
     import zmq
@@ -32,9 +34,11 @@ except ImportError:  # HTTP alone is enough for a device; only relays and those 
     zmq = None  # type: ignore[assignment]
 
 ROUTES = (b"exchange", b"enrol")
-BODY_BYTES_MAX = 16 * 1024 * 1024
+BODY_BYTES_MAX = EXCHANGE_BYTES_MAX  # no larger one is read by the gateway
 ANSWER_TIMEOUT_MS = 20_000  # more than the relay needs to give up on the gateway
 WAITING_MAX = 256
+WAITING_BYTES_MAX = 32 * 1024 * 1024
+UNREAD_MAX = 2  # messages of one phone inside ZeroMQ, each way: it has one question outstanding
 WORKERS = 4
 UNREACHABLE = 0
 POLL_MS = 200
@@ -117,6 +121,8 @@ class Relay:
         self._router = self._context.socket(zmq.ROUTER)
         self._router.setsockopt(zmq.LINGER, 0)
         self._router.setsockopt(zmq.MAXMSGSIZE, BODY_BYTES_MAX)
+        self._router.setsockopt(zmq.RCVHWM, UNREAD_MAX)
+        self._router.setsockopt(zmq.SNDHWM, UNREAD_MAX)
         try:
             self._router.bind(bind)
         except zmq.ZMQError as error:
@@ -129,10 +135,13 @@ class Relay:
             self._router.get_string(zmq.LAST_ENDPOINT)
         )  # with the port chosen when --bind named port 0 or *
         self._wake_in = self._context.socket(zmq.PULL)
+        self._wake_in.setsockopt(zmq.RCVHWM, UNREAD_MAX)
         self._wake_in.bind("inproc://answers")
         self._open_link = open_link
         self._questions: queue.Queue[list[bytes] | None] = queue.Queue(WAITING_MAX)
         self._workers = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
+        self._waiting: dict[bytes, int] = {}  # bytes of the question of each phone that waits for its answer
+        self.waiting_bytes = 0
         self.carried = 0
         self.failed = 0
 
@@ -147,6 +156,7 @@ class Relay:
             ready = dict(poller.poll(POLL_MS))
             if self._wake_in in ready:
                 phone, number, status, answer = self._wake_in.recv_multipart()
+                self.waiting_bytes -= self._waiting.pop(phone, 0)
                 self.carried += int(status != b"0")
                 self.failed += int(status == b"0")
                 self._router.send_multipart([phone, number, status, answer])
@@ -157,15 +167,19 @@ class Relay:
     def _take(self, parts: list[bytes]) -> None:
         if len(parts) != 4 or parts[2] not in ROUTES or len(parts[1]) > 20:
             return  # not one of ours; answering would only help whoever probes
-        try:
-            self._questions.put_nowait(parts)
-        except queue.Full:
-            self._router.send_multipart([parts[0], parts[1], b"%d" % UNREACHABLE, b""])
+        phone, number, _, body = parts
+        if phone in self._waiting or self.waiting_bytes + len(body) > WAITING_BYTES_MAX or self._questions.full():
+            self._router.send_multipart([phone, number, b"%d" % UNREACHABLE, b""])
+            return
+        self._waiting[phone] = len(body)
+        self.waiting_bytes += len(body)
+        self._questions.put_nowait(parts)
 
     def _work(self) -> None:
         link = self._open_link()
         answers = self._context.socket(zmq.PUSH)
         answers.setsockopt(zmq.LINGER, 0)
+        answers.setsockopt(zmq.SNDHWM, UNREAD_MAX)
         answers.connect("inproc://answers")
         while (parts := self._questions.get()) is not None:
             phone, number, route, body = parts
@@ -174,7 +188,7 @@ class Relay:
                     status, answer = link.enrol(body)
                 else:
                     status, answer = 200, link.exchange(body)
-            except LinkDown:
+            except Exception:  # LinkDown mostly; whatever it was, the phone must hear that nothing was carried
                 link.reset()
                 status, answer = UNREACHABLE, b""
             answers.send_multipart([phone, number, b"%d" % status, answer])

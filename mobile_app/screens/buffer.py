@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from mobile_app.screens.controls import Choices
 from mobile_app.screens.health import health_cards
-from mobile_app.screens.held import Held
 from mobile_app.screens.ledger import ledger_cards
 from mobile_app.screens.page import Page, View
-from mobile_app.screens.text import Column, replace
+from mobile_app.screens.waiting import WaitingCards
+from mobile_app.screens.widgets.controls import Choices
+from mobile_app.screens.widgets.text import Column, replace
 
 LEDGER_ROWS = 50
 
@@ -23,7 +23,7 @@ class BufferPage(Page):
         self._content = Column(gap=12)
         body.add_widget(self._choices)
         body.add_widget(self._content)
-        self._held = Held()
+        self._waiting = WaitingCards()
         self._ledger: list[dict[str, Any]] = []
         self._drawn: object = None
 
@@ -33,8 +33,8 @@ class BufferPage(Page):
         self._drawn = None
         self.scroll.scroll_y = 1
         self.refresh()
-        if self.desk.view is not None:
-            self.show(self.desk.view)
+        if self.app.view is not None:
+            self.show(self.app.view)
 
     def leave(self) -> bool:
         if self.part == "held":
@@ -44,26 +44,26 @@ class BufferPage(Page):
 
     def refresh(self) -> None:
         if self.part == "ledger":
-            self.desk.ask(lambda client: client.ledger(LEDGER_ROWS), self._take_ledger, key="ledger")
+            self.app.ask(lambda client: client.ledger(LEDGER_ROWS), self._take_ledger, key="ledger")
 
     def _take_ledger(self, entries: list[dict[str, Any]]) -> None:
         self._ledger = entries
-        if self.desk.view is not None:
-            self.show(self.desk.view)
+        if self.app.view is not None:
+            self.show(self.app.view)
 
     def show(self, view: View) -> None:
         if self.part == "held":
             if self._drawn != "held":
                 self._drawn = "held"
-                replace(self._content, self._held)
-            self._held.show(view)
+                replace(self._content, self._waiting)
+            self._waiting.show(view)
         elif self.part == "ledger":
             key: object = ("ledger", repr(self._ledger), repr(view["spool"].get("ledger")))
             if key != self._drawn:
                 self._drawn = key
                 replace(self._content, *ledger_cards(view, self._ledger))
         else:
-            denied = [one["name"] for one in self.desk.around.missing_permissions()]
+            denied = [one["name"] for one in self.app.around.missing_permissions()]
             key = (
                 "health",
                 denied,
@@ -71,4 +71,4 @@ class BufferPage(Page):
             )
             if key != self._drawn:
                 self._drawn = key
-                replace(self._content, *health_cards(view, self.desk))
+                replace(self._content, *health_cards(view, self.app))

@@ -9,20 +9,19 @@ from kivy.metrics import dp
 from kivy.uix.scrollview import ScrollView
 from kivy.uix.widget import Widget
 
-from mobile_app import wording
-from mobile_app.screens.controls import PushButton
-from mobile_app.screens.diagram import LANE, Diagram
 from mobile_app.screens.page import Empty, Page, View, sentence
-from mobile_app.screens.surfaces import Card, Notice
-from mobile_app.screens.text import Column, Text, replace
+from mobile_app.screens.widgets.diagram import COLUMN_WIDTH, Diagram
+from mobile_app.screens.widgets.surfaces import Card, Notice
+from mobile_app.screens.widgets.text import Column, Text, replace
+from mobile_app.screens.words import wording
 
 
 def _sideways(diagram: Diagram) -> Widget:
-    """The diagram, scrolling sideways where its lanes need more room than there is."""
+    """The diagram, scrolling sideways where its columns need more room than there is."""
     scroll = ScrollView(do_scroll_y=False, size_hint_y=None, bar_width=dp(3), effect_cls=ScrollEffect)
     diagram.bind(height=scroll.setter("height"))
     diagram.size_hint_x = None
-    scroll.bind(width=lambda _scroll, width: setattr(diagram, "width", max(width, dp(LANE) * diagram.lanes)))
+    scroll.bind(width=lambda _scroll, width: setattr(diagram, "width", max(width, dp(COLUMN_WIDTH) * diagram.columns)))
     scroll.add_widget(diagram)
     return scroll
 
@@ -38,12 +37,12 @@ class FlowPage(Page):
         self._diagram: Diagram | None = None
 
     def refresh(self) -> None:
-        self.desk.ask(lambda client: client.plan(), self._take_plan, key="plan")
+        self.app.ask(lambda client: client.plan(), self._take_plan, key="plan")
 
     def _take_plan(self, plan: dict[str, Any]) -> None:
         self._plan = plan
-        if self.desk.view is not None:
-            self.show(self.desk.view)
+        if self.app.view is not None:
+            self.show(self.app.view)
 
     def show(self, view: View) -> None:
         plan = self._plan
@@ -65,23 +64,22 @@ class FlowPage(Page):
             return
         here = sum(operator["side"] == "device" for operator in plan["operators"])
         there = len(plan["operators"]) - here
-        told = f"Version {plan['version']}: {wording.plural(here, 'operator')} on this phone, {there} in the cloud"
+        text = f"Version {plan['version']}: {wording.plural(here, 'operator')} on this phone, {there} in the cloud"
         self._diagram = Diagram(plan)
         replace(
             self._content,
-            Card(Text(str(plan["name"]), size="title", bold=True), Text(told, size="label", colour="soft"), gap=3),
+            Card(Text(str(plan["name"]), size="title", bold=True), Text(text, size="label", colour="soft"), gap=3),
             *(Notice("warn", f"{name} is missing", sentence(why)) for name, why in sorted(missing.items())),
             _sideways(self._diagram),
         )  # fmt: skip
 
     def _nothing(self, view: View) -> Widget:
         if view.get("gateway") is None:
-            return Empty(
-                "flow", "No plan runs here",
+            return self.pair_first(
+                "No plan runs here",
                 "A plan says what this phone computes and what it sends. Pair with a gateway and it brings one; "
                 "recording works without.",
-                PushButton("Pair this phone", lambda: self.desk.go("setup"), kind="tonal", icon="link", fit=True),
-            )  # fmt: skip
+            )
         return Empty(
             "flow", "Waiting for a plan", "The gateway has not sent one yet. It arrives with the next exchange."
         )

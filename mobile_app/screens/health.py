@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kivy.uix.widget import Widget
 
-from mobile_app import wording
-from mobile_app.screens.controls import PushButton
-from mobile_app.screens.icons import Icon
-from mobile_app.screens.page import Desk, Empty, View, sentence
-from mobile_app.screens.surfaces import Card, Notice
-from mobile_app.screens.text import Column, Row, Text, Wrap
+from mobile_app.screens.page import Empty, View, sentence
+from mobile_app.screens.widgets.controls import PushButton
+from mobile_app.screens.widgets.icons import Icon
+from mobile_app.screens.widgets.surfaces import Card, Notice
+from mobile_app.screens.widgets.text import Column, Row, Text, Wrap
+from mobile_app.screens.words import wording
+
+if TYPE_CHECKING:
+    from mobile_app.app import ResurgeApp
 
 # These lose nothing and pass by themselves; everything else wants a person.
 HARMLESS = {"not-paired", "no-network", "waiting-wifi", "waiting-unmetered", "waiting-home-network", "rebooted",
@@ -22,9 +25,9 @@ HARMLESS = {"not-paired", "no-network", "waiting-wifi", "waiting-unmetered", "wa
 SETTINGS = {"killed": "battery", "sensor-permission": "permissions"}
 
 
-def health_cards(view: View, desk: Desk) -> list[Widget]:
+def health_cards(view: View, app: ResurgeApp) -> list[Widget]:
     """What the service says is wrong, and what the system does not allow the app."""
-    entries, denied = view.get("health", []), desk.around.missing_permissions()
+    entries, denied = view.get("health", []), app.around.missing_permissions()
     if not denied and all(entry["code"] == "not-paired" for entry in entries):
         return [
             Empty(
@@ -39,12 +42,12 @@ def health_cards(view: View, desk: Desk) -> list[Widget]:
         head = Notice("bad", title, "Each says what happened and what helps.")
     else:
         head = Notice("info", "It runs; this is in its way", "Nothing is lost by it.")
-    return [head, *(_denied(one, desk) for one in denied), *(_card(view, entry, desk) for entry in entries)]
+    return [head, *(_denied(one, app) for one in denied), *(_card(view, entry, app) for entry in entries)]
 
 
-def _denied(permission: dict[str, str], desk: Desk) -> Card:
+def _denied(permission: dict[str, str], app: ResurgeApp) -> Card:
     """A permission that is missing, and the way to give it."""
-    ask, settings = desk.around.ask_permissions, lambda: desk.open_settings("permissions")
+    ask, settings = app.around.ask_permissions, lambda: app.open_settings("permissions")
     act = (
         PushButton("Allow", ask)
         if permission["how"] == "ask"
@@ -54,7 +57,7 @@ def _denied(permission: dict[str, str], desk: Desk) -> Card:
     return Card(Row(Icon("lock", side=24, colour="bad"), words, gap=14), act)
 
 
-def _card(view: View, entry: dict[str, Any], desk: Desk) -> Card:
+def _card(view: View, entry: dict[str, Any], app: ResurgeApp) -> Card:
     harmless = entry["code"] in HARMLESS
     colour = "soft" if harmless else "warn" if entry["over"] else "bad"
     seconds = max(0.0, (view["time_us"] - entry["since"]) / 1e6)
@@ -73,10 +76,10 @@ def _card(view: View, entry: dict[str, Any], desk: Desk) -> Card:
     )  # fmt: skip
     acts: list[Widget] = []
     if entry["code"] in SETTINGS:
-        act = lambda: desk.open_settings(SETTINGS[entry["code"]])  # noqa: E731
+        act = lambda: app.open_settings(SETTINGS[entry["code"]])  # noqa: E731
         acts.append(PushButton("Open the settings", act, kind="tonal", fit=True))
     if entry["over"]:
-        act = lambda: desk.do("dismiss", code=entry["code"])  # noqa: E731
+        act = lambda: app.do("dismiss", code=entry["code"])  # noqa: E731
         acts.append(PushButton("Dismiss", act, kind="outlined", fit=True))
     if acts:
         card.add_widget(Wrap(*acts))

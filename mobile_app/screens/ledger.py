@@ -6,10 +6,10 @@ from typing import Any
 
 from kivy.uix.widget import Widget
 
-from mobile_app import wording
 from mobile_app.screens.page import Empty, View, fact, section
-from mobile_app.screens.surfaces import Card, Divider
-from mobile_app.screens.text import Column, Row, Space, Text
+from mobile_app.screens.widgets.surfaces import Card, Divider
+from mobile_app.screens.widgets.text import Column, Row, Space, Text
+from mobile_app.screens.words import wording
 
 REASONS = {
     "evicted": "evicted: the spool was full",

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from mobile_app import wording
-from mobile_app.screens.controls import PushButton
-from mobile_app.screens.icons import Icon, sensor_icon
 from mobile_app.screens.page import Empty, Page, View, sentence
-from mobile_app.screens.plots import LinePlot
-from mobile_app.screens.surfaces import Card, Notice, Swatch
-from mobile_app.screens.text import Column, Row, Text, Wrap, replace
+from mobile_app.screens.widgets.controls import PushButton
+from mobile_app.screens.widgets.icons import Icon, sensor_icon
+from mobile_app.screens.widgets.plots import LinePlot
+from mobile_app.screens.widgets.surfaces import Card, Notice, Swatch
+from mobile_app.screens.widgets.text import Column, Row, Text, Wrap, replace
+from mobile_app.screens.words import wording
+from mobile_app.service.connection import ServiceClient
 
 SPAN_S = 30.0
 KEPT = 4096  # readings held per sensor, as many as the service keeps
@@ -22,6 +24,10 @@ DRAWN = {"gps": ("speed", "accuracy"), "location": ("speed", "accuracy"), "batte
 SLOW_SHARE = 0.8  # a rate below this share of what was asked is pointed out
 UNITS = {"accelerometer": "m/s²", "linear_acceleration": "m/s²", "gravity": "m/s²", "gyroscope": "rad/s",
          "magnetometer": "µT", "barometer": "hPa", "light": "lx", "microphone": "dB"}  # fmt: skip
+
+
+def _newest(sensor: str, after_us: int, client: ServiceClient) -> dict[str, Any]:
+    return client.samples(sensor, after_us)
 
 
 class SensorCard(Card):
@@ -42,7 +48,7 @@ class SensorCard(Card):
         self._times = np.empty(0, np.int64)
         self._columns: dict[str, np.ndarray] = {}
         self._plot: LinePlot | None = None
-        self._shown: list[str] = []
+        self._names: list[str] = []
         self._numbers: dict[str, Text] = {}
 
     @property
@@ -74,12 +80,12 @@ class SensorCard(Card):
 
     def _show_rate(self, samples: dict[str, Any]) -> None:
         actual, asked = samples.get("rate_hz"), samples.get("asked_hz")
-        told = wording.rate(actual)
+        text = wording.rate(actual)
         if asked:
-            told += (
+            text += (
                 f" of {wording.rate(asked)}" if actual is None or actual >= 0.95 else f", asked {wording.rate(asked)}"
             )
-        self._rate.text = told
+        self._rate.text = text
         self._rate.recolour("warn" if actual is not None and asked and actual < SLOW_SHARE * asked else "soft")
         gaps = samples.get("gaps", 0)
         if gaps:
@@ -92,8 +98,8 @@ class SensorCard(Card):
 
     def _show_values(self, columns: dict[str, list[Any]]) -> None:
         names = [name for name, values in columns.items() if values]
-        if names != self._shown:
-            self._shown = names
+        if names != self._names:
+            self._names = names
             drawn = self._drawn()
             self._numbers = {}
             parts = []
@@ -151,11 +157,10 @@ class LivePage(Page):
 
     def refresh(self) -> None:
         for sensor, card in self._cards.items():
-            self.desk.ask(
-                lambda client, sensor=sensor, after=card.newest_us: client.samples(sensor, after),
-                lambda samples, card=card: card.take(samples, (self.desk.view or {}).get("time_us", 0)),
-                key=("samples", sensor),
-            )  # fmt: skip
+            self.app.ask(partial(_newest, sensor, card.newest_us), partial(self._show, card), key=("samples", sensor))
+
+    def _show(self, card: SensorCard, samples: dict[str, Any]) -> None:
+        card.take(samples, (self.app.view or {}).get("time_us", 0))
 
     def show(self, view: View) -> None:
         sensors = self.sensors(view)
@@ -176,5 +181,5 @@ class LivePage(Page):
         return Empty(
             "live", "No sensor is being read",
             "Choose in Setup which sensors this app may read. You will see each one here, with the rate it really has.",
-            PushButton("Choose sensors", lambda: self.desk.go("setup"), kind="tonal", icon="setup", fit=True),
+            PushButton("Choose sensors", lambda: self.app.go("setup"), kind="tonal", icon="setup", fit=True),
         )  # fmt: skip

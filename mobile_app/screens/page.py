@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from kivy.effects.scroll import ScrollEffect
 from kivy.metrics import dp
@@ -13,53 +12,21 @@ from kivy.uix.boxlayout import BoxLayout
 from kivy.uix.scrollview import ScrollView
 from kivy.uix.widget import Widget
 
-from mobile_app import wording
-from mobile_app.platforms import Platform
-from mobile_app.preferences import Preferences
-from mobile_app.screens.controls import PushButton
-from mobile_app.screens.icons import Icon
-from mobile_app.screens.look import look
-from mobile_app.screens.surfaces import Card, Chip, Swatch, paint
-from mobile_app.screens.text import Column, Row, Space, Text, replace
-from mobile_app.service_link import ServiceClient, ServiceGone
-from mobile_app.theme import GAP
+from mobile_app.screens.widgets.controls import PushButton
+from mobile_app.screens.widgets.icons import Icon
+from mobile_app.screens.widgets.look import look
+from mobile_app.screens.widgets.surfaces import Card, Chip, Swatch, paint
+from mobile_app.screens.widgets.text import Column, Row, Space, Text, replace
+from mobile_app.screens.widgets.theme import GAP
+from mobile_app.screens.words import wording
+from mobile_app.service.connection import ServiceGone
 from shared.errors import ResurgeError
+
+if TYPE_CHECKING:
+    from mobile_app.app import ResurgeApp
 
 View = dict[str, Any]
 WIDEST = 640  # lines longer than this are hard to read
-
-
-class Desk(Protocol):
-    """What a screen may ask of the app around it."""
-
-    view: View | None  # the newest that the service told; None before the first
-    preferences: Preferences
-    around: Platform
-
-    def ask(
-        self, question: Callable[[ServiceClient], Any], then: Callable[[Any], None], *, key: object = None,
-        otherwise: Callable[[ResurgeError], None] | None = None,
-    ) -> None: ...  # fmt: skip
-
-    def do(self, name: str, then: Callable[[Any], None] | None = None, /, **arguments: Any) -> None: ...
-
-    def go(self, screen: str) -> None: ...
-
-    def say(self, text: str) -> None: ...
-
-    def open_sheet(self, sheet: Widget) -> None: ...
-
-    def close_sheet(self) -> None: ...
-
-    def start_service(self) -> None: ...
-
-    def open_settings(self, what: str) -> None: ...
-
-    def prefer(self) -> None:
-        """Keep the preferences and dress everything anew."""
-        ...
-
-    def share(self, path: Path, mime: str) -> None: ...
 
 
 class Page(BoxLayout):
@@ -69,9 +36,9 @@ class Page(BoxLayout):
     title = ""
     icon = ""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, app: ResurgeApp) -> None:
         super().__init__(orientation="vertical")
-        self.desk = desk
+        self.app = app
         self.chip = Chip("Starting", fill="raised", colour="soft")
         self.add_widget(self._header())
         self.scroll = ScrollView(
@@ -110,6 +77,11 @@ class Page(BoxLayout):
         """Fill the cards."""
         raise NotImplementedError
 
+    def pair_first(self, title: str, text: str) -> Empty:
+        """Instead of cards, where a gateway would fill them."""
+        offer = PushButton("Pair this phone", lambda: self.app.go("setup"), kind="tonal", icon="link", fit=True)
+        return Empty(self.icon, title, text, offer)
+
     def take(self, view: View) -> None:
         if self._gone is not None:
             self._gone = None
@@ -130,11 +102,11 @@ class Page(BoxLayout):
                 "alert", "The recorder is not running",
                 "Nothing is being recorded. What was recorded is safe on this phone and is sent when the recorder "
                 "runs again.",
-                PushButton("Start the recorder", self.desk.start_service, icon="record", fit=True), colour="bad",
+                PushButton("Start the recorder", self.app.start_service, icon="record", fit=True), colour="bad",
             )  # fmt: skip
-            told = error.code if isinstance(error, ServiceGone) else f"{error.message} [{error.code}]"
-            told = sentence(self.desk.around.why_not_running()) or told
-            self._gone.add_widget(Text(told, size="caption", colour="faint", align="center"))
+            text = error.code if isinstance(error, ServiceGone) else f"{error.message} [{error.code}]"
+            text = sentence(self.app.around.why_not_running()) or text
+            self._gone.add_widget(Text(text, size="caption", colour="faint", align="center"))
             replace(self.body, self._gone)
 
     def leave(self) -> bool:

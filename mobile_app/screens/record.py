@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from kivy.graphics import Color, SmoothEllipse, SmoothRoundedRectangle
@@ -10,14 +11,14 @@ from kivy.uix.anchorlayout import AnchorLayout
 from kivy.uix.behaviors import ButtonBehavior
 from kivy.uix.widget import Widget
 
-from mobile_app import wording
-from mobile_app.screens.controls import Field, IconButton, Pressed, PushButton
-from mobile_app.screens.icons import Icon, sensor_icon
-from mobile_app.screens.look import look
 from mobile_app.screens.page import Page, View, apart, section, sentence
 from mobile_app.screens.recording_sheet import RecordingSheet
-from mobile_app.screens.surfaces import Card, Chip, Divider, Notice
-from mobile_app.screens.text import Column, Row, Space, Text, Wrap, replace
+from mobile_app.screens.widgets.controls import Field, IconButton, Pressed, PushButton
+from mobile_app.screens.widgets.icons import Icon, sensor_icon
+from mobile_app.screens.widgets.look import look
+from mobile_app.screens.widgets.surfaces import Card, Chip, Divider, Notice
+from mobile_app.screens.widgets.text import Column, Row, Space, Text, Wrap, replace
+from mobile_app.screens.words import wording
 
 STOPS = {"storage-full", "storage-low", "disk-failed", "battery-floor", "killed", "crashed"}  # what ends a recording
 QUICK_LABELS = ("start", "turn", "stop", "event")
@@ -46,9 +47,9 @@ class RecordButton(ButtonBehavior, Widget):
         colour = "bad" if self.recording else "accent"
         held = 0.92 if self.state == "down" else 1.0
         with self.canvas:
-            for share, alpha in ((1.0, 0.10), (0.87, 0.16), (0.74, 1.0)):
-                side = self.width * share * held
-                Color(*look.colour(colour, alpha))
+            for part, strength in ((1.0, 0.10), (0.87, 0.24), (0.74, 1.0)):
+                side = self.width * part * held
+                Color(*look.blend(colour, "card", strength))
                 SmoothEllipse(pos=(self.center_x - side / 2, self.center_y - side / 2), size=(side, side))
             side = self.width * 0.26 * held
             Color(*look.colour("on_accent" if not self.recording or look.palette.name == "light" else "page"))
@@ -81,13 +82,13 @@ class RecordPage(Page):
         self._recordings: list[dict[str, Any]] = []
 
     def refresh(self) -> None:
-        self.desk.ask(lambda client: client.do("recordings"), self._take_recordings, key="recordings")
+        self.app.ask(lambda client: client.do("recordings"), self._take_recordings, key="recordings")
 
     # --- what is so ----------------------------------------------------------------------------------------------
 
     def show(self, view: View) -> None:
         recording = view.get("recording")
-        filled = _allowed(view) if recording is None else recording["id"]
+        filled = (_allowed(view), _where_it_stays(view)) if recording is None else recording["id"]
         if self._filled != filled:
             self._filled = filled
             self._button.show(recording is not None)
@@ -112,8 +113,8 @@ class RecordPage(Page):
             )  # fmt: skip
             return
         allowed = _allowed(view)
-        told = "Stays on this phone. No account, no server."
-        replace(self._hero, button, Text(told, colour="soft", align="center"), Space(2), self._field)
+        stays = Text(_where_it_stays(view), colour="soft", align="center")
+        replace(self._hero, button, stays, Space(2), self._field)
         if allowed:
             self._hero.add_widget(Text("Will be recorded", size="caption", colour="faint", align="center"))
             self._hero.add_widget(_chips(allowed))
@@ -122,7 +123,7 @@ class RecordPage(Page):
                 Notice("info", "No sensor may be recorded yet", "Choose in Setup which ones this app may read.")
             )
             self._hero.add_widget(
-                PushButton("Choose sensors", lambda: self.desk.go("setup"), kind="tonal", icon="setup")
+                PushButton("Choose sensors", lambda: self.app.go("setup"), kind="tonal", icon="setup")
             )
 
     def _show_markers(self, recording: dict[str, Any] | None) -> None:
@@ -141,9 +142,7 @@ class RecordPage(Page):
             self.body.add_widget(self._markers, index=self.body.children.index(self._top))
         if self._label.parent is not None:
             self._label.parent.remove_widget(self._label)
-        quick = Wrap(
-            *(PushButton(word, lambda word=word: self._mark(word), kind="tonal", fit=True) for word in QUICK_LABELS)
-        )
+        quick = Wrap(*(PushButton(word, partial(self._mark, word), kind="tonal", fit=True) for word in QUICK_LABELS))
         self._markers.add_widget(section("Mark this moment"))
         self._markers.add_widget(Row(self._label, IconButton("flag", self._mark, label="mark", colour="accent"), gap=6))
         self._markers.add_widget(quick)
@@ -155,12 +154,12 @@ class RecordPage(Page):
             )  # fmt: skip
 
     def _show_notices(self, view: View) -> None:
-        told = [item for item in view.get("health", []) if item["code"] in STOPS]
-        key = tuple(item["what"] for item in told)
+        text = [item for item in view.get("health", []) if item["code"] in STOPS]
+        key = tuple(item["what"] for item in text)
         if key != self._noticed:
             self._noticed = key
             replace(
-                self._notices, *apart(Notice("bad", sentence(item["what"]), sentence(item["remedy"])) for item in told)
+                self._notices, *apart(Notice("bad", sentence(item["what"]), sentence(item["remedy"])) for item in text)
             )
 
     def _take_recordings(self, recordings: list[dict[str, Any]]) -> None:
@@ -195,26 +194,35 @@ class RecordPage(Page):
             words.add_widget(Chip("ended early", fill="warn_tint", colour="warn", icon="alert"))
         return Pressed(
             words, Icon("more", side=22, colour="soft"),
-            act=lambda: self.desk.open_sheet(RecordingSheet(self.desk, one)), padding=(0, 12, 6, 12), gap=10,
+            act=lambda: self.app.open_sheet(RecordingSheet(self.app, one)), padding=(0, 12, 6, 12), gap=10,
         )  # fmt: skip
 
     # --- what a person does ---------------------------------------------------------------------------------------
 
     def _toggle(self) -> None:
         if self._button.recording:
-            self.desk.do("stop_recording", self._stopped)
+            self.app.do("stop_recording", self._stopped)
         else:
-            self.desk.do("start_recording", name=self._field.text.strip())
+            self.app.do("start_recording", name=self._field.text.strip())
             self._field.text = ""
 
     def _stopped(self, summary: dict[str, Any]) -> None:
         readings = wording.plural(sum(summary["readings"].values()), "reading")
-        self.desk.say(f"Kept “{summary['name']}”: {readings}")
+        self.app.say(f"Kept “{summary['name']}”: {readings}")
 
     def _mark(self, label: str = "") -> None:
-        self.desk.do("marker", lambda marker: self.desk.say(f"Marked “{marker['label']}”"),
+        self.app.do("marker", lambda marker: self.app.say(f"Marked “{marker['label']}”"),
                      label=label or self._label.text.strip())  # fmt: skip
         self._label.text = ""
+
+
+def _where_it_stays(view: View) -> str:
+    if view.get("gateway") is None:
+        return "Stays on this phone. No account, no server."
+    plan = view.get("plan")
+    if plan is None:
+        return "A recording stays on this phone. The gateway has sent no plan, so nothing goes there."
+    return f"A recording stays on this phone. What goes to the gateway is what the plan “{plan['name']}” reads."
 
 
 def _allowed(view: View) -> list[str]:

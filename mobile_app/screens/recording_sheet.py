@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mobile_app import wording
-from mobile_app.screens.controls import PushButton
-from mobile_app.screens.page import Desk
-from mobile_app.screens.sheets import Entry, Question, Sheet, buttons
-from mobile_app.screens.text import Text
+from mobile_app.screens.widgets.controls import PushButton
+from mobile_app.screens.widgets.sheets import Entry, Question, Sheet, buttons
+from mobile_app.screens.widgets.text import Text
+from mobile_app.screens.words import wording
+
+if TYPE_CHECKING:
+    from mobile_app.app import ResurgeApp
 
 MIMES = {"csv": "text/csv", "gpx": "application/gpx+xml", "zip": "application/zip"}
 
 
 class RecordingSheet(Sheet):
-    def __init__(self, desk: Desk, recording: dict[str, Any]) -> None:
-        self._desk, self._recording = desk, recording
+    def __init__(self, app: ResurgeApp, recording: dict[str, Any]) -> None:
+        self._desk, self._recording = app, recording
         counts = ", ".join(
             f"{wording.count(count)} {sensor}" for sensor, count in sorted(recording["readings"].items())
         )
         super().__init__(
             recording["name"], counts or "No reading was kept.",
             Text("Export and share", size="label", colour="faint", bold=True),
-            buttons(*(PushButton(word, lambda kind=kind: self._export(kind), kind="tonal")
+            buttons(*(PushButton(word, partial(self._export, kind), kind="tonal")
                       for kind, word in (("csv", "CSV"), ("gpx", "GPX"), ("zip", "zip")))),
             buttons(PushButton("Rename", self._rename, kind="outlined", icon="edit"),
                     PushButton("Delete", self._ask_delete, kind="danger", icon="trash")),
@@ -53,7 +56,7 @@ class RecordingSheet(Sheet):
         )  # fmt: skip
 
 
-def export(desk: Desk, kind: str, recording: str) -> None:
+def export(app: ResurgeApp, kind: str, recording: str) -> None:
     """Have the service write the file, then hand it to whatever can share it here."""
-    desk.say("Writing the file")
-    desk.do("export", lambda answer: desk.share(Path(answer["path"]), MIMES[kind]), kind=kind, recording=recording)
+    app.say("Writing the file")
+    app.do("export", lambda answer: app.share(Path(answer["path"]), MIMES[kind]), kind=kind, recording=recording)

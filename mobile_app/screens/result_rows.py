@@ -12,15 +12,15 @@ from kivy.uix.anchorlayout import AnchorLayout
 from kivy.uix.scrollview import ScrollView
 from kivy.uix.widget import Widget
 
-from mobile_app import result_words as words
-from mobile_app import wording
-from mobile_app.quantities import COUNTS, quantity
-from mobile_app.screens.controls import Pressed
-from mobile_app.screens.icons import WORDS, Icon
 from mobile_app.screens.page import fact
-from mobile_app.screens.sheets import Sheet
-from mobile_app.screens.surfaces import Card, Chip, Divider, Figure, Notice, figures, paint
-from mobile_app.screens.text import Column, Row, Space, Text, Wrap
+from mobile_app.screens.widgets.controls import Pressed
+from mobile_app.screens.widgets.icons import WORDS, Icon
+from mobile_app.screens.widgets.sheets import Sheet
+from mobile_app.screens.widgets.surfaces import Card, Chip, Divider, Figure, Notice, figures, paint
+from mobile_app.screens.widgets.text import Column, Row, Space, Text, Wrap
+from mobile_app.screens.words import result_words as words
+from mobile_app.screens.words import wording
+from mobile_app.screens.words.quantities import COUNTS, quantity
 
 ROWS_MAX = 30
 REPORTED_MAX = 4  # figures of a report
@@ -63,19 +63,19 @@ class _Teller:
         name = words.name(row, self._rows)
         when = words.day(row, self._now_us) if words.is_report(row) else words.times(row)
         head = Row(Text(name or when, bold=True, one_line=True), gap=8, height_min=26)
-        said = Column(head, Text(words.line(row["values"], self._columns), size="label", colour="soft"), gap=2)
+        column = Column(head, Text(words.line(row["values"], self._columns), size="label", colour="soft"), gap=2)
         before = words.former(row, self._columns)
         if before:
-            said.add_widget(Text(f"was {before}", size="caption", colour="faint"))
+            column.add_widget(Text(f"was {before}", size="caption", colour="faint"))
         marks = _marks(row)
         if name:
             head.add_widget(Text(when, size="label", colour="soft", fit=True))
             if marks:
-                said.add_widget(Space(3))
-                said.add_widget(Wrap(*marks, gap=6))
+                column.add_widget(Space(3))
+                column.add_widget(Wrap(*marks, gap=6))
         for mark in () if name else marks:
             head.add_widget(mark)
-        parts = [_badge(WORDS[name.lower()]), said] if name.lower() in WORDS else [said]
+        parts = [_badge(WORDS[name.lower()]), column] if name.lower() in WORDS else [column]
         return Pressed(*parts, act=lambda: self._show(_details(row, self._rows, self._now_us)), gap=14,
                        padding=(0, 10, 0, 10))  # fmt: skip
 
@@ -130,8 +130,8 @@ def _details(row: Result, rows: Sequence[Result], now_us: int) -> Sheet:
     if row.get("corrections"):
         often = "" if row["corrections"] == 1 else f", for the {_th(row['corrections'])} time"
         before = words.former(row, list(words.measured([row, {"values": row.get("former") or {}}])))
-        told = f"Before that it said {before}." if before else ""
-        parts.append(Notice("info", f"Corrected {wording.moment(row['corrected_us'])}{often}", told))
+        text = f"Before that it said {before}." if before else ""
+        parts.append(Notice("info", f"Corrected {wording.moment(row['corrected_us'])}{often}", text))
     if not row["complete"]:
         parts.append(Notice("warn", "Incomplete", "Something that belongs to it had not come in when it was made."))
     return Sheet(name or when, when if name else "", *parts)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 from kivy.uix.widget import Widget
 
-from mobile_app import result_words, wording
-from mobile_app.quantities import quantity
-from mobile_app.screens.controls import Choices, PushButton
 from mobile_app.screens.page import Empty, Page, View, section
-from mobile_app.screens.plots import BarPlot, TracePlot
 from mobile_app.screens.result_rows import listed
-from mobile_app.screens.surfaces import Card, Figure, figures
-from mobile_app.screens.text import Column, Text, Wrap, replace
+from mobile_app.screens.widgets.controls import Choices, PushButton
+from mobile_app.screens.widgets.plots import BarPlot, TracePlot
+from mobile_app.screens.widgets.surfaces import Card, Figure, figures
+from mobile_app.screens.widgets.text import Column, Text, Wrap, replace
+from mobile_app.screens.words import result_words, wording
+from mobile_app.screens.words.quantities import quantity
 
 BARS_MAX = 40
 CHARTED_MAX = 6  # columns that can be chosen for the chart; the list has them all
-Identity = tuple[str, str, int, int]
+Identity = tuple[str, str, int, int, int]
 
 
 class ResultsPage(Page):
@@ -31,7 +32,7 @@ class ResultsPage(Page):
         self._sink = ""
         self._column = ""
         self._shape = ""  # what the person chose; until then, what suits the rows
-        self._shown = "chart"
+        self._drawing = "chart"
         self._drawn: object = None
         self._choices, self._content = Column(gap=12), Column(gap=12)
         self._offered: object = None
@@ -39,11 +40,14 @@ class ResultsPage(Page):
         body.add_widget(self._content)
 
     def refresh(self) -> None:
-        self.desk.ask(lambda client, after=self._through: client.results(after), self._take, key="results")
+        after = self._through
+        self.app.ask(lambda client: client.results(after), self._take, key="results")
 
     def _take(self, rows: list[dict[str, Any]]) -> None:
         for row in rows:
-            identity = (row["sink"], repr(row["key"]), row["window_start_us"], row["window_end_us"])
+            identity = (
+                row["sink"], repr(row["key"]), row["window_start_us"], row["window_end_us"], row.get("row", 0),
+            )  # fmt: skip
             kept = self._rows.get(identity)
             if kept is None or row["revision"] > kept["revision"]:
                 self._rows[identity] = row
@@ -61,7 +65,7 @@ class ResultsPage(Page):
 
     def _draw(self) -> None:
         sinks = sorted({row["sink"] for row in self._rows.values()})
-        view = self.desk.view or {}
+        view = self.app.view or {}
         today = wording.moment(self._now_us()).partition(",")[0]  # tomorrow it is called yesterday
         state = (tuple(sinks), self._sink, self._column, self._shape, self._through, view.get("gateway"), today)
         if state == self._drawn:
@@ -77,15 +81,15 @@ class ResultsPage(Page):
         elif not rows:
             replace(self._content, Empty("results", "Taken back", "Every result of this kind was corrected away."))
         else:
-            drawing = {"chart": self._chart, "trace": self._trace, "list": self._list}[self._shown]
+            drawing = {"chart": self._chart, "trace": self._trace, "list": self._list}[self._drawing]
             replace(self._content, *drawing(rows))
 
     def _offer(self, sinks: list[str], rows: list[dict[str, Any]]) -> None:
         """The choices above; they stay under the finger while rows come in."""
         shapes = {"chart": "Chart", "trace": "Trace", "list": "List"}
-        if not any(result_words.placed(row) for row in rows):
+        if not any(result_words.has_position(row) for row in rows):
             del shapes["trace"]
-        self._shown = self._shape if self._shape in shapes else _suits(rows)
+        self._drawing = self._shape if self._shape in shapes else _suits(rows)
         if (offered := (tuple(sinks), self._sink, tuple(shapes), bool(rows))) == self._offered:
             return
         self._offered = offered
@@ -93,21 +97,20 @@ class ResultsPage(Page):
         if len(sinks) > 1:
             parts.append(Choices({sink: wording.words(sink) for sink in sinks}, self._sink, self._choose_sink))
         if rows:
-            parts.append(Choices(shapes, self._shown, self._choose_shape))
+            parts.append(Choices(shapes, self._drawing, self._choose_shape))
         replace(self._choices, *parts)
 
     def _nothing(self, view: View) -> Widget:
         if view.get("gateway") is None:
-            return Empty(
-                "results", "Results come from a gateway",
+            return self.pair_first(
+                "Results come from a gateway",
                 "Pair this phone and its readings are worked on there. What comes out returns here, and stays here "
                 "when you are offline.",
-                PushButton("Pair this phone", lambda: self.desk.go("setup"), kind="tonal", icon="link", fit=True),
-            )  # fmt: skip
+            )
         return Empty(
             "results", "Nothing has come back yet",
             "Results appear here once the running plan sends some back to this phone.",
-            PushButton("See what is computed", lambda: self.desk.go("flow"), kind="tonal", icon="flow", fit=True),
+            PushButton("See what is computed", lambda: self.app.go("flow"), kind="tonal", icon="flow", fit=True),
         )  # fmt: skip
 
     # --- the three shapes -------------------------------------------------------------------------------------------
@@ -129,40 +132,38 @@ class ResultsPage(Page):
         plot.show(values, [bool(row["complete"]) for row in shown], below if len(shown) > 1 else [(0.5, below[0][1])])
         finite = [value for value in given if result_words.is_number(value) and math.isfinite(value)]
         three = {"latest": given[-1], "highest": max(finite, default=None), "sum of these": sum(finite)}
-        said = figures([Figure(name, measured.value(value)) for name, value in three.items()])
+        numbers = figures([Figure(name, measured.value(value)) for name, value in three.items()])
         title = f"{measured.label} in {measured.unit}" if measured.unit else measured.label
-        card = Card(section(title, self._told(shown)), said, plot)
+        card = Card(section(title, self._summary(shown)), numbers, plot)
         if len(columns) > 1:
             chips = Wrap()
             for column in columns:
                 kind = "filled" if column == self._column else "outlined"
                 label = quantity(column).label
-                chips.add_widget(
-                    PushButton(label, lambda column=column: self._choose_column(column), kind=kind, fit=True)
-                )
+                chips.add_widget(PushButton(label, partial(self._choose_column, column), kind=kind, fit=True))
             card.add_widget(chips)
         return [card]
 
-    def _told(self, rows: list[dict[str, Any]]) -> str:
+    def _summary(self, rows: list[dict[str, Any]]) -> str:
         partial = sum(not row["complete"] for row in rows)
-        told = wording.plural(len(rows), "result")
-        return f"{told}, {partial} of them incomplete (lighter)" if partial else told
+        text = wording.plural(len(rows), "result")
+        return f"{text}, {partial} of them incomplete (lighter)" if partial else text
 
     def _trace(self, rows: list[dict[str, Any]]) -> list[Widget]:
-        placed = [row for row in rows if result_words.placed(row)]
+        positions = [row for row in rows if result_words.has_position(row)]
         plot = TracePlot(height=340)
-        latitude = np.array([row["values"]["lat"] for row in placed], float)
-        longitude = np.array([row["values"]["lon"] for row in placed], float)
+        latitude = np.array([row["values"]["lat"] for row in positions], float)
+        longitude = np.array([row["values"]["lon"] for row in positions], float)
         plot.show(latitude, longitude)
-        ends = f"{self._when(placed[0])} to {self._when(placed[-1])}"
-        note = f"{wording.plural(len(placed), 'place')}, {ends}. North is up; the ring is where it began."
+        ends = f"{self._when(positions[0])} to {self._when(positions[-1])}"
+        note = f"{wording.plural(len(positions), 'place')}, {ends}. North is up; the ring is where it began."
         return [Card(section("The way", note), plot)]
 
     def _list(self, rows: list[dict[str, Any]]) -> list[Widget]:
-        return listed(rows, self._now_us(), self.desk.open_sheet)
+        return listed(rows, self._now_us(), self.app.open_sheet)
 
     def _now_us(self) -> int:
-        return int((self.desk.view or {}).get("time_us", 0))
+        return int((self.app.view or {}).get("time_us", 0))
 
     def _when(self, row: dict[str, Any]) -> str:
         """Below a plot there is little room."""

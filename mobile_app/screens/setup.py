@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kivy.core.clipboard import Clipboard
 from kivy.uix.widget import Widget
 
-from mobile_app import wording
-from mobile_app.preferences import APPEARANCES, TEXT_SIZES
-from mobile_app.screens.controls import Choices, PushButton, SwitchRow
-from mobile_app.screens.icons import Icon, sensor_icon
+from mobile_app.home.preferences import APPEARANCES, TEXT_SIZES
 from mobile_app.screens.page import Page, View, fact, section
 from mobile_app.screens.recording_sheet import MIMES
-from mobile_app.screens.sheets import Entry, Question, Sheet, buttons
-from mobile_app.screens.surfaces import Card, Divider, Notice
-from mobile_app.screens.text import Column, Row, Space, Text, replace
+from mobile_app.screens.widgets.controls import Choices, PushButton, SwitchRow
+from mobile_app.screens.widgets.icons import Icon, sensor_icon
+from mobile_app.screens.widgets.sheets import Entry, Question, Sheet, buttons
+from mobile_app.screens.widgets.surfaces import Card, Divider, Notice
+from mobile_app.screens.widgets.text import Column, Row, Space, Text, replace
+from mobile_app.screens.words import wording
 
 LANES = (
     ("wifi_only", "Only over Wi-Fi", "Mobile data is never used; readings wait on this phone."),
@@ -43,17 +44,17 @@ class SetupPage(Page):
         for part in (self._gateway, self._sensors, self._policies, self._looks(), self._data, self._about):
             body.add_widget(part)
         self._fill_data()
-        self._told: object = None
+        self._about_shows: object = None
 
     def refresh(self) -> None:
         if not self._available:
-            self.desk.ask(lambda client: client.do("sensors"), self._take_available, key="sensors")
+            self.app.ask(lambda client: client.do("sensors"), self._take_available, key="sensors")
 
     def _take_available(self, sensors: dict[str, dict[str, Any]]) -> None:
         self._available = sensors
         self._consents = None
-        if self.desk.view is not None:
-            self._show_consents(self.desk.view)
+        if self.app.view is not None:
+            self._show_consents(self.app.view)
 
     def show(self, view: View) -> None:
         self._show_gateway(view)
@@ -90,7 +91,7 @@ class SetupPage(Page):
         self._gateway.add_widget(PushButton("Unpair", self._ask_unpair, kind="outlined"))
 
     def _scan(self) -> None:
-        self.desk.open_sheet(
+        self.app.open_sheet(
             Sheet(
                 "Scan with the camera",
                 "Open the phone's camera and point it at the QR code that `resurge device pair` or the dashboard "
@@ -100,18 +101,18 @@ class SetupPage(Page):
         )  # fmt: skip
 
     def _paste(self) -> None:
-        held = (Clipboard.paste() or "").strip()
-        self.desk.open_sheet(
+        link = (Clipboard.paste() or "").strip()
+        self.app.open_sheet(
             Entry(
                 "Pair with a link", "resurge://…", "Pair", self.pair, lines=3,
-                value=held if held.startswith("resurge://") else "",
+                value=link if link.startswith("resurge://") else "",
                 text="Copy it from the dashboard or from `resurge device pair`. It is good for ten minutes, once.",
             )
         )  # fmt: skip
 
     def pair(self, link: str) -> None:
-        self.desk.say("Asking the gateway")
-        self.desk.do("pair", self.confirm_pairing, link=link)
+        self.app.say("Asking the gateway")
+        self.app.do("pair", self.confirm_pairing, link=link)
 
     def confirm_pairing(self, _answer: dict[str, Any] | None = None) -> None:
         """The service holds the pairing until the person has compared; the card at the top asks."""
@@ -129,14 +130,14 @@ class SetupPage(Page):
         )  # fmt: skip
 
     def _confirm(self, yes: bool) -> None:
-        told = "Paired" if yes else "Not paired; nothing was sent"
-        self.desk.do("confirm_pair", lambda _done: self.desk.say(told), yes=yes)
+        text = "Paired" if yes else "Not paired; nothing was sent"
+        self.app.do("confirm_pair", lambda _done: self.app.say(text), yes=yes)
 
     def _ask_unpair(self) -> None:
-        self.desk.open_sheet(
+        self.app.open_sheet(
             Question(
                 "Unpair this phone?", "Nothing more is sent. What waits stays on this phone.", "Unpair",
-                lambda: self.desk.do("unpair", lambda _done: self.desk.say("Unpaired")), danger=True,
+                lambda: self.app.do("unpair", lambda _done: self.app.say("Unpaired")), danger=True,
             )
         )  # fmt: skip
 
@@ -166,7 +167,7 @@ class SetupPage(Page):
                 "A plan asks to read this" if sensor in view.get("consents", {}) and consents[sensor] is None else ""
             )
             row = SwitchRow(
-                sensor, detail, lambda allow, sensor=sensor: self._consent(sensor, allow),
+                sensor, detail, partial(self._consent, sensor),
                 on=consents[sensor] is True, icon=sensor_icon(sensor),
             )  # fmt: skip
             self._switches[sensor] = row
@@ -178,9 +179,9 @@ class SetupPage(Page):
                 )
 
     def _consent(self, sensor: str, allow: bool) -> None:
-        self.desk.do("consent", sensor=sensor, allow=allow)
+        self.app.do("consent", sensor=sensor, allow=allow)
         if allow:
-            self.desk.around.ask_permissions([sensor])
+            self.app.around.ask_permissions([sensor])
 
     # --- when it sends, how long it goes on ---------------------------------------------------------------------------
 
@@ -189,7 +190,7 @@ class SetupPage(Page):
             self._policy_rows: dict[str, SwitchRow] = {}
             replace(self._policies, section("When it sends, and how long it reads"), Space(2))
             for key, title, text in LANES:
-                row = SwitchRow(title, text, lambda on, key=key: self._policy(key, on), on=bool(policies.get(key)))
+                row = SwitchRow(title, text, partial(self._policy, key), on=bool(policies.get(key)))
                 self._policy_rows[key] = row
                 self._policies.add_widget(row)
             self._floor = Choices(FLOORS, "", lambda floor: self._policy("battery_floor", float(floor)))
@@ -209,12 +210,12 @@ class SetupPage(Page):
             self._room.show(_nearest(room, ROOMS))
 
     def _policy(self, key: str, value: Any) -> None:
-        self.desk.do("policy", **{key: value})
+        self.app.do("policy", **{key: value})
 
     # --- the look ---------------------------------------------------------------------------------------------------
 
     def _looks(self) -> Widget:
-        preferences = self.desk.preferences
+        preferences = self.app.preferences
         return Card(
             section("Appearance"),
             Choices({name: name.capitalize() for name in APPEARANCES}, preferences.appearance, self._choose_appearance),
@@ -223,12 +224,12 @@ class SetupPage(Page):
         )  # fmt: skip
 
     def _choose_appearance(self, name: str) -> None:
-        self.desk.preferences.appearance = name
-        self.desk.prefer()
+        self.app.preferences.appearance = name
+        self.app.prefer()
 
     def _choose_text_size(self, name: str) -> None:
-        self.desk.preferences.text_size = name
-        self.desk.prefer()
+        self.app.preferences.text_size = name
+        self.app.prefer()
 
     # --- a person's own data ------------------------------------------------------------------------------------------
 
@@ -241,16 +242,16 @@ class SetupPage(Page):
         )  # fmt: skip
 
     def _diagnose(self) -> None:
-        self.desk.say("Collecting; readings are not part of it")
-        self.desk.do("diagnostics", lambda answer: self.desk.share(Path(answer["path"]), MIMES["zip"]))
+        self.app.say("Collecting; readings are not part of it")
+        self.app.do("diagnostics", lambda answer: self.app.share(Path(answer["path"]), MIMES["zip"]))
 
     def _ask_delete(self) -> None:
-        self.desk.open_sheet(
+        self.app.open_sheet(
             Question(
                 "Delete everything of mine?",
                 "Recordings, readings that wait, results and this phone's key are removed for good. You are told what "
                 "a gateway already has.",
-                "Delete everything", lambda: self.desk.do("delete_my_data", self._deleted), danger=True,
+                "Delete everything", lambda: self.app.do("delete_my_data", self._deleted), danger=True,
             )
         )  # fmt: skip
 
@@ -261,13 +262,13 @@ class SetupPage(Page):
         if delivered:
             readings = wording.plural(delivered, "reading")
             text += f" The gateway {cloud.get('gateway', '')} holds {readings}. {answer.get('remedy', '')}"
-        self.desk.open_sheet(Sheet("Deleted", text, PushButton("Close", self.desk.close_sheet, kind="tonal")))
+        self.app.open_sheet(Sheet("Deleted", text, PushButton("Close", self.app.close_sheet, kind="tonal")))
 
     def _show_about(self, view: View) -> None:
-        told = (view["device"], view.get("name"), view.get("encrypted_at_rest"))
-        if told == self._told:
+        shows = (view["device"], view.get("name"), view.get("encrypted_at_rest"))
+        if shows == self._about_shows:
             return
-        self._told = told
+        self._about_shows = shows
         replace(
             self._about, section("This device"), fact("Name", str(view.get("name", ""))),
             fact("Device", view["device"][:16]), fact("Incarnation", str(view.get("incarnation", ""))),
@@ -277,10 +278,10 @@ class SetupPage(Page):
         )  # fmt: skip
 
     def _rename(self) -> None:
-        name = str((self.desk.view or {}).get("name", ""))
-        told = "This is what the operator of a gateway sees."
-        self.desk.open_sheet(
-            Entry("Name of this device", "Name", "Rename", lambda new: self._policy("name", new), value=name, text=told)
+        name = str((self.app.view or {}).get("name", ""))
+        text = "This is what the operator of a gateway sees."
+        self.app.open_sheet(
+            Entry("Name of this device", "Name", "Rename", lambda new: self._policy("name", new), value=name, text=text)
         )
 
 

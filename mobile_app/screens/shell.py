@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from kivy.clock import Clock
 from kivy.graphics import Color, Rectangle
@@ -13,12 +14,12 @@ from kivy.uix.boxlayout import BoxLayout
 from kivy.uix.floatlayout import FloatLayout
 from kivy.uix.widget import Widget
 
-from mobile_app.screens.icons import Icon
-from mobile_app.screens.look import look
 from mobile_app.screens.page import Page
-from mobile_app.screens.sheets import Sheet
-from mobile_app.screens.surfaces import Card, paint
-from mobile_app.screens.text import Column, Text, replace
+from mobile_app.screens.widgets.icons import Icon
+from mobile_app.screens.widgets.look import look
+from mobile_app.screens.widgets.sheets import Sheet
+from mobile_app.screens.widgets.surfaces import Card, paint
+from mobile_app.screens.widgets.text import Column, Text, replace
 
 SAID_S = 4.0
 TAB_TEXT_MAX = 13.5  # six names fit beside each other; the icons say it too
@@ -54,11 +55,11 @@ class Shell(FloatLayout):
     """Holds the screens, one of them visible. In landscape the bar stands at the side."""
 
     def __init__(
-        self, kinds: Sequence[type[Page]], make: Callable[[type[Page]], Page], went: Callable[[Page], None]
+        self, kinds: Sequence[type[Page]], make: Callable[[type[Page]], Page], on_page: Callable[[Page], None]
     ) -> None:
         """`make` builds a screen when it is first gone to: the app is there before all of it is."""
         super().__init__()
-        self._went, self._make = went, make
+        self._on_page, self._make = on_page, make
         self._kinds = {kind.name: kind for kind in kinds}
         self._pages: dict[str, Page] = {}
         self.current = self._page(kinds[0].name)
@@ -72,13 +73,13 @@ class Shell(FloatLayout):
             self._bar_edge = Rectangle()
             Color(*look.colour("card"))
             self._bar_ground = Rectangle()
-        self.tabs = {kind.name: Tab(kind, lambda name=kind.name: self.go(name)) for kind in kinds}
+        self.tabs = {kind.name: Tab(kind, partial(self.go, kind.name)) for kind in kinds}
         for tab in self.tabs.values():
             self._bar.add_widget(tab)
         self._frame = BoxLayout()
         self.add_widget(self._frame)
         self._sheet: Sheet | None = None
-        self._said: Widget | None = None
+        self._message: Widget | None = None
         self._lies_wide: bool | None = None
         self.bind(size=self.rearrange, pos=self.rearrange)
         self._bar.bind(size=self._place_bar, pos=self._place_bar)
@@ -104,7 +105,7 @@ class Shell(FloatLayout):
             self._stage.padding = [left, top, right, 0]
 
     def _place_bar(self, *_: object) -> None:
-        x, y, width, height = *self._bar.pos, *self._bar.size
+        (x, y), (width, height) = self._bar.pos, self._bar.size
         thick = max(1, round(dp(1)))
         self._bar_edge.pos, self._bar_edge.size = (x, y), (width, height)
         if self._lies_wide:
@@ -125,7 +126,7 @@ class Shell(FloatLayout):
             self.current = page
             self.tabs[name].choose(True)
             replace(self._stage, page)
-        self._went(page)
+        self._on_page(page)
 
     def open_sheet(self, sheet: Sheet) -> None:
         self.close_sheet()
@@ -153,14 +154,14 @@ class Shell(FloatLayout):
         holder = AnchorLayout(anchor_y="bottom", padding=[dp(12), 0, dp(12), bottom + dp(BAR + 10)])
         card.size_hint_x, card.width = None, min(self.width - dp(24), dp(520))
         holder.add_widget(card)
-        self._said = holder
+        self._message = holder
         self.add_widget(holder)
         Clock.schedule_once(lambda _dt: self._hush(holder), SAID_S)
 
     def _hush(self, only: Widget | None = None) -> None:
-        if self._said is not None and only in (None, self._said):
-            self.remove_widget(self._said)
-            self._said = None
+        if self._message is not None and only in (None, self._message):
+            self.remove_widget(self._message)
+            self._message = None
 
     def back(self) -> bool:
         """Close a sheet, leave a part of a screen, go to the first screen; False when there is no way back."""

@@ -11,11 +11,11 @@ from kivy.uix.boxlayout import BoxLayout
 from kivy.uix.scrollview import ScrollView
 from kivy.uix.widget import Widget
 
-from mobile_app.screens.controls import PushButton
-from mobile_app.screens.icons import Icon
-from mobile_app.screens.look import look
-from mobile_app.screens.surfaces import paint
-from mobile_app.screens.text import Column, Row, Space, Text, replace
+from mobile_app.screens.widgets.controls import PushButton
+from mobile_app.screens.widgets.icons import Icon
+from mobile_app.screens.widgets.look import look
+from mobile_app.screens.widgets.surfaces import paint
+from mobile_app.screens.widgets.text import Column, Row, Space, Text, replace
 
 STEPS = (
     ("record", "Record what your phone senses",
@@ -91,9 +91,9 @@ def _emblem(icon: str) -> Widget:
     """A drawing of rings, as water coming up: what sank comes back whole."""
     holder = AnchorLayout(size_hint_y=None, height=dp(220))
     rings = AnchorLayout(size_hint=(None, None), size=(dp(204), dp(204)))
-    paint(rings, "accent", corner=102, alpha=0.07)
+    paint(rings, "accent", corner=102, share=0.07)
     middle = AnchorLayout(size_hint=(None, None), size=(dp(156), dp(156)))
-    paint(middle, "accent", corner=78, alpha=0.10)
+    paint(middle, "accent", corner=78, share=0.16)
     inner = AnchorLayout(size_hint=(None, None), size=(dp(108), dp(108)))
     paint(inner, "accent", corner=54)
     inner.add_widget(Icon(icon, side=52, colour="on_accent", stroke=1.7))

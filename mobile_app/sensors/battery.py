@@ -35,15 +35,15 @@ def linux_battery(supplies: Path = SUPPLIES) -> Battery | None:
 
 
 def android_battery() -> Battery | None:
-    from mobile_app.sensors.plyer_values import battery
+    from mobile_app.sensors.android.plyer_values import battery
 
     level, charging = battery()
     return Battery(level, charging)
 
 
 def termux_battery() -> Battery | None:
-    from mobile_app.sensors.termux import newest_answer
-    from mobile_app.sensors.termux_answers import battery
+    from mobile_app.sensors.termux.answers import battery
+    from mobile_app.sensors.termux.sources import newest_answer
 
     answer = newest_answer("termux-battery-status")
     return None if answer is None else Battery(*battery(answer))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mobile_app.sensors.arrivals import EventTime
-from mobile_app.sensors.live import available, has_sensors, open_live
-from mobile_app.sensors.recording import Recording
+from mobile_app.sensors.arrival_queue import EventTime
+from mobile_app.sensors.device import available, has_sensors, open_live
+from mobile_app.sensors.playback import Recording
 from mobile_app.sensors.source import SensorMissing, Source
 from mobile_app.sensors.synthetic import Synthetic
 from shared.errors import UsageError
@@ -47,7 +47,7 @@ def parse_choices(texts: Iterable[str]) -> dict[str, Choice]:
 
 def open_source(
     sensor: str,
-    choices: dict[str, Choice],
+    choices: Mapping[str, Choice],
     *,
     every_us: int,
     origin_us: int,

@@ -47,7 +47,7 @@ def linux_network(routes: Path = ROUTES, interfaces: Path = INTERFACES) -> Netwo
 
 def termux_network() -> Network:
     """Termux tells of Wi-Fi only. Off Wi-Fi a phone is on its mobile network or on none: metered, to be careful."""
-    from mobile_app.sensors.termux import newest_answer
+    from mobile_app.sensors.termux.sources import newest_answer
 
     answer = newest_answer("termux-wifi-connectioninfo")
     if not isinstance(answer, dict):
@@ -57,7 +57,7 @@ def termux_network() -> Network:
 
 
 def android_network() -> Network:
-    from mobile_app.sensors.android_network import read
+    from mobile_app.sensors.android.network import read
 
     return read()
 

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from shared.errors import UsageError
-from shared.stream.schema import Schema, dtype
+from shared.language.schema import Schema, dtype
 
 
 class SensorMissing(UsageError):
@@ -29,6 +29,9 @@ class Samples:
     time_us: np.ndarray
     columns: Mapping[str, np.ndarray]
     frontier_us: int
+    overruns: int = 0  # readings before these that the sensor's queue had no room for
+    unreadable: int = 0  # rows of the file that make no sense, in all
+    note: str = ""  # what a person should know of the source, although it delivers
 
     def __len__(self) -> int:
         return len(self.time_us)
@@ -59,6 +62,11 @@ class Source(Protocol):
         ...
 
 
+def empty_columns(samples: Samples, schema: Schema) -> list[str]:
+    """Columns that the source does not have; `shaped` fills them with NaN."""
+    return [field.name for field in schema if field.name not in samples.columns]
+
+
 class NothingHeld:
     """The part of a source that is never in trouble and holds no hardware: computed, recorded or appended."""
 
@@ -70,6 +78,12 @@ class NothingHeld:
 
 def shaped(samples: Samples, schema: Schema) -> dict[str, np.ndarray]:
     """The schema's columns of these samples. What the source does not know is NaN, or refused where NaN cannot be."""
+    if not any(field.name in samples.columns for field in schema):
+        raise SensorMissing(
+            f"the source has none of the columns {', '.join(schema.names)} (it has: {', '.join(samples.columns)}); "
+            "choose another source, or name its columns as the program does",
+            code="sensor-column",
+        )
     columns: dict[str, np.ndarray] = {}
     for field in schema:
         if field.name in samples.columns:

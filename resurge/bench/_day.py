@@ -12,19 +12,21 @@ from pathlib import Path
 
 import resurge as rs
 from cloud_backend.coordinator.roster import Roster
-from cloud_backend.dashboard.history import History
+from cloud_backend.dashboard.history.history import History
 from cloud_backend.log.format import Record
 from cloud_backend.log.log import Log
 from cloud_backend.results.store import ResultRow, Results
-from cloud_backend.spark.driver import JobManager, JobSettings
-from cloud_backend.spark.session import LocalRunner
+from cloud_backend.spark.cluster.session import LocalRunner
+from cloud_backend.spark.control.driver import JobManager, JobSettings
 from shared.batch import Batch
-from shared.identity import DeviceId, device_id, edge_id
+from shared.identity import DeviceId, EdgeId, device_id, edge_id
+from shared.language.schema import Schema
 from shared.plan.graph import Plan
 from shared.spool.disk import PosixDisk
 from shared.wire import columns
 from shared.wire.frame import encode
 from shared.wire.messages import Data, Declare, Lost
+from shared.wire.status import DeviceStatus
 
 SECOND_US = 1_000_000
 DAY_S = 24 * 3600
@@ -61,12 +63,11 @@ def _enrol(path: Path, keys: list[bytes], now_us: int, produced: int) -> None:
         roster.enrol(roster.new_code(now_us), key, f"phone-{number:04}", now_us)
     reports = []
     for number, key in enumerate(keys):
-        status = {
-            "lane": "cellular" if number % 3 else "wifi", "produced": produced + number % 7, "incarnation": 1,
-            "battery": {"level": (number % 100) / 100, "charging": number % 5 == 0},
-            "spool_bytes": 1000 * (number % 500),
-            "spool_capacity_bytes": 50_000_000, "plan": 1, "version": "0.1.0",
-        }  # fmt: skip
+        status = DeviceStatus(
+            lane="cellular" if number % 3 else "wifi", produced=produced + number % 7, incarnation=1,
+            battery=number % 100, charging=number % 5 == 0, spool_bytes=1000 * (number % 500),
+            spool_capacity_bytes=50_000_000, plan=1, version="0.1.0",
+        )  # fmt: skip
         reports.append((device_id(key), now_us - (number % 50 == 0) * 7200 * SECOND_US, status))
     roster.seen(reports)
     roster.close()
@@ -100,13 +101,13 @@ def _log(home: Path, ids: list[DeviceId], plan: Plan, now_us: int, length_s: int
     log.close()
 
 
-def _lost(device: DeviceId, number: int, next_seq: dict[DeviceId, int], at_us: int) -> Record:
+def _lost(device: DeviceId, number: EdgeId, next_seq: dict[DeviceId, int], at_us: int) -> Record:
     lo = next_seq[device]
     next_seq[device] = lo + 12
     return Record(at_us, encode(Lost(device, 1, number, lo, lo + 12, "evicted").frame()))
 
 
-def _payload(schema, way: int, start_us: int, at: int, memory: columns.Cache) -> tuple[int, bytes]:
+def _payload(schema: Schema, way: int, start_us: int, at: int, memory: columns.Cache) -> tuple[int, bytes]:
     seconds = [at + 10 * row for row in range(ROWS)]
     content = {name: [0.0] * ROWS for name in schema.names}
     content["lat"] = [round(51.3 + way * 0.02 + 0.01 * math.sin(second / 900), 6) for second in seconds]

@@ -17,9 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mobile_app.keys import Keys
+from mobile_app.home.keys import Keys
 from shared.identity import device_id, edge_id
-from shared.stream.schema import Schema
+from shared.language.schema import Schema
 from shared.sync.session import DeviceSession
 from shared.wire.enrolment import EnrolmentRequest
 from shared.wire.envelope import MAC_BYTES
@@ -78,8 +78,8 @@ def http_complete(data: bytes) -> bool:
     return len(data) >= end + 4 + int(head[start : stop if stop > 0 else None])
 
 
-class HttpFleet:
-    """Devices of the FastAPI peers: identity and number in headers."""
+class NamedFleet:
+    """Devices with names that no earlier run of the same peer has used."""
 
     def __init__(self, port: int, payload: bytes) -> None:
         self._port, self._payload = port, payload
@@ -88,6 +88,13 @@ class HttpFleet:
     async def connect(self, devices: int, exchanges: int) -> list[tuple[Send, Callable[[], None]]]:  # noqa: ARG002
         self._run += 1
         return [await self._device(b"%d-%d" % (self._run, number)) for number in range(devices)]
+
+    async def _device(self, name: bytes) -> tuple[Send, Callable[[], None]]:
+        raise NotImplementedError
+
+
+class HttpFleet(NamedFleet):
+    """Devices of the FastAPI peers: identity and number in headers."""
 
     async def _device(self, name: bytes) -> tuple[Send, Callable[[], None]]:
         connection = await Connection.open(self._port, http_complete)
@@ -119,16 +126,8 @@ class RawFleet:
         return send, connection.transport.close
 
 
-class MqttFleet:
+class MqttFleet(NamedFleet):
     """QoS 1 publishers, as mosquitto's own clients behave."""
-
-    def __init__(self, port: int, payload: bytes) -> None:
-        self._port, self._payload = port, payload
-        self._run = 0
-
-    async def connect(self, devices: int, exchanges: int) -> list[tuple[Send, Callable[[], None]]]:  # noqa: ARG002
-        self._run += 1
-        return [await self._device(b"%d-%d" % (self._run, number)) for number in range(devices)]
 
     async def _device(self, name: bytes) -> tuple[Send, Callable[[], None]]:
         connection = await Connection.open(self._port, lambda data: len(data) >= 4)

@@ -58,15 +58,16 @@ def football(rows: int, seed: int = 7) -> np.ndarray:
 def _smooth(draw: np.random.Generator, rows: int, samples: int) -> np.ndarray:
     kernel = np.exp(-np.arange(6 * samples) / samples)
     noise = np.convolve(draw.standard_normal(rows + len(kernel)), kernel, "valid")[:rows]
-    return noise / noise.std()
+    scaled: np.ndarray = noise / noise.std()
+    return scaled
 
 
 def moving(row: tuple[Any, ...]) -> bool:
-    return row[VX] > 0
+    return bool(row[VX] > 0)
 
 
 def lifting(row: tuple[Any, ...]) -> bool:
-    return row[AZ] > 1
+    return bool(row[AZ] > 1)
 
 
 # --- Query 1: two filters -------------------------------------------------------------------------------------------
@@ -106,10 +107,11 @@ def query1_polars(frames: Sequence[pl.DataFrame]) -> int:
     return sum(len(frame.filter((pl.col("vx") > 0) & (pl.col("az") > 1))) for frame in frames)
 
 
-def rx_pusher(out: list[Any]) -> Callable[[Any], None]:
+def rx_pusher(out: list[Any]) -> Callable[[Any], Any]:
     subject: Subject[Any] = Subject()
     subject.pipe(ro.filter(moving), ro.filter(lifting)).subscribe(out.append)
-    return subject.on_next
+    push: Callable[[Any], Any] = subject.on_next
+    return push
 
 
 def streamz_pusher(out: list[Any]) -> Callable[[Any], Any]:

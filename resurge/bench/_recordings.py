@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from shared.batch import Batch
-from shared.stream.schema import Schema
+from shared.language.schema import Schema
 from shared.wire.columns import encode
 
 Columns = dict[str, np.ndarray[Any, Any]]

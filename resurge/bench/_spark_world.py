@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 
 import resurge as rs
-from cloud_backend.log.log import Log, Record
+from cloud_backend.log.format import Record
+from cloud_backend.log.log import Log
 from cloud_backend.results.store import Results
-from cloud_backend.spark.driver import JobManager, JobSettings, Runner
+from cloud_backend.spark.control.driver import JobManager, JobSettings, Runner
 from resurge import col
 from shared.batch import Batch
 from shared.identity import device_id, edge_id
@@ -86,7 +87,7 @@ class World:
                 self.ids[number], 1, edge_id(edge.name), batch.lo, batch.hi, each, edge.schema.id, 0, codec, payload,
                 batch.frontier_us,
             )  # fmt: skip
-            records.append(Record(self.epoch, encode(data.frame())))
+            records.append(Record(batch.frontier_us, encode(data.frame())))
         return records
 
     def driver(self, runner: Runner, **settings: object) -> JobManager:

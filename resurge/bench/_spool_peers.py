@@ -15,7 +15,7 @@ import lmdb
 from shared.identity import DeviceId, EdgeId
 from shared.spool.disk import PosixDisk
 from shared.spool.entry import DataEntry, SpooledBatch
-from shared.spool.evict import Evict, Policy
+from shared.spool.evict import Evict
 from shared.spool.ring import Spool
 
 RING_BYTES = 256 << 20
@@ -35,7 +35,7 @@ class OurSpool:
                 capacity_bytes=capacity,
                 device=DeviceId(bytes(16)),
                 incarnation=1,
-                policy=Policy(Evict.QUERY_AWARE),
+                evict=Evict.QUERY_AWARE,
             )
         self._sync = sync
 
@@ -48,7 +48,7 @@ class OurSpool:
 
     def read_all(self) -> int:
         batches = [e for edge in self.spool.edges() for e in self.spool.pending(edge) if isinstance(e, DataEntry)]
-        return sum(1 for entry in batches if self.spool.read(entry))
+        return len([entry for entry in batches if self.spool.read(entry)])
 
     def verify_all(self) -> int:
         return self.spool.verify()

@@ -171,11 +171,12 @@ def _mqtt_packet(buffer: bytearray, offset: int) -> tuple[int, int] | None:
 
 
 def serve_gateway(kind: str, directory: Path, port: int) -> None:
-    from cloud_backend.gateway.__main__ import calm_collector, http_protocol
-    from cloud_backend.gateway.address import write_address
+    from cloud_backend.gateway.__main__ import calm_collector
+    from cloud_backend.gateway.address_file import write_address
     from cloud_backend.gateway.app import create_app
     from cloud_backend.gateway.gateway import Gateway
-    from cloud_backend.gateway.limits import Rate
+    from cloud_backend.gateway.http_protocol import ExchangeProtocol
+    from cloud_backend.gateway.rate_limits import Rate
     from cloud_backend.gateway.settings import Settings
 
     unlimited = Rate(UNLIMITED_PER_S, UNLIMITED_PER_S)
@@ -192,7 +193,7 @@ def serve_gateway(kind: str, directory: Path, port: int) -> None:
 
     calm_collector()
     if kind == "gateway":
-        _uvicorn(app, port, http=http_protocol())
+        _uvicorn(app, port, http=ExchangeProtocol)
     else:
         _uvicorn(without_fastapi if kind == "gateway_bare" else app, port)
 

@@ -17,18 +17,19 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import requests
 
-from mobile_app.clock import EventClock
-from mobile_app.enrolment import enrol
+from mobile_app.home.clock import Anchor, EventClock
+from mobile_app.links.enrolment import enrol
 from mobile_app.links.gateway import GatewayLink
 from mobile_app.links.link import HeldLink
-from mobile_app.node import TURN_S, Node, Surroundings
+from mobile_app.node.loop import Node
+from mobile_app.node.schedule import TURN_S
+from mobile_app.node.surroundings import Surroundings
 from mobile_app.sensors.source import NothingHeld, Samples, SensorMissing, Source
 from mobile_app.sensors.synthetic import Synthetic
 from mobile_app.settings import Settings, load_gateway
@@ -159,24 +160,23 @@ def _run_node(
 
     offline = ["no-network"]
     link = HeldLink(GatewayLink(gateway.url, pin=gateway.pin), lambda: offline[0])
+    now_us = [0]
+    anchor = Anchor("bench", 0, origin_us, origin_us, 0, 1.0, origin_us)
     around = Surroundings(
-        settings=Settings(), gateway=gateway, link=link, sensors={}, plan=plan, open_source=open_source
+        settings=Settings(), gateway=gateway, link=link, sensors={}, plan=plan, open_source=open_source,
+        clock=EventClock(anchor, lambda: now_us[0]),
     )  # fmt: skip
     node = Node(home, around)
     try:
-        return _drive(node, offline, seconds, origin_us)
+        return _drive(node, now_us, offline, seconds)
     finally:
         node.leave()
 
 
-def _drive(node: Node, offline: list[str], seconds: int, origin_us: int) -> dict[str, float]:
-    now_us = [node.clock.anchor.at_boot_us]
-    start_us = now_us[0]
-    anchor = replace(node.clock.anchor, at_event_us=origin_us, at_wall_us=origin_us, origin_us=origin_us)
-    node.clock = EventClock(anchor, lambda: now_us[0])
+def _drive(node: Node, now_us: list[int], offline: list[str], seconds: int) -> dict[str, float]:
     written, cpu = _written(), time.process_time()
     for turn in range(1, round(seconds / TURN_S) + 1):
-        now_us[0] = start_us + round(turn * TURN_S * MICROSECONDS)
+        now_us[0] = round(turn * TURN_S * MICROSECONDS)
         node.turn(turn * TURN_S)
         if node.uplink.outstanding:
             node.uplink.wait(10.0)  # without a network the answer comes at once

@@ -20,18 +20,20 @@ from typing import Any
 
 import requests
 
-from mobile_app.enrolment import enrol
-from mobile_app.keys import load_keys
+from mobile_app.home.keys import load_keys
+from mobile_app.links.enrolment import enrol
 from mobile_app.links.gateway import CONTENT_TYPE, GatewayLink
 from resurge.bench._rounds import at_most, versions
 from resurge.bench.gateway import _scratch, _server
+from shared.identity import DeviceId
+from shared.language.schema import Schema
 from shared.spool.disk import PosixDisk
 from shared.spool.entry import SpooledBatch
 from shared.spool.ring import Spool
-from shared.stream.schema import Schema
-from shared.sync.effects import SyncSpool
+from shared.sync.composer import EdgePolicy
 from shared.sync.pacing import Pacing
-from shared.sync.sender import EdgePolicy, Sender
+from shared.sync.persist import SyncSpool
+from shared.sync.sender import Sender
 from shared.sync.session import DeviceSession
 from shared.wire.enrolment import EnrolmentLink
 
@@ -78,7 +80,7 @@ class _Phone:
         self._size = size
         self._url = f"http://127.0.0.1:{port}"
         enrolled = enrol(home, str(_link(port, gateway_home)))
-        device = bytes.fromhex(enrolled.device)
+        device = DeviceId(bytes.fromhex(enrolled.device))
         key = bytes.fromhex(json.loads((gateway_home / "gateway.json").read_text())["key"])
         self._spool = Spool.create(
             PosixDisk(home / "spool"), capacity_bytes=64 << 20, device=device, incarnation=enrolled.incarnation

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 import resurge as rs
-from cloud_backend.spark import state
-from cloud_backend.spark.schedule import parse_physical
-from cloud_backend.spark.session import SparkRunner, open_session
-from cloud_backend.spark.store import Store
-from cloud_backend.spark.undo import roll_back
+from cloud_backend.spark.cluster.session import SparkRunner, open_session
+from cloud_backend.spark.control.schedule import parse_physical
+from cloud_backend.spark.rollback.roll_back import roll_back
+from cloud_backend.spark.storage.store import Store
+from cloud_backend.spark.task import state
 from resurge.bench._rounds import at_least, at_most, interleave, ratio, timed, versions
 from resurge.bench._spark_world import SECOND, World
 from resurge.bench._structured_streaming import StructuredStreaming
@@ -77,7 +77,7 @@ def _epochs(
         peers()
     theirs.stop()
     found = {
-        (row.window_start_us, row.key[0]): (row.values["users"], round(float(row.values["total"]), 6))
+        (row.window_start_us, int(row.key[0])): (int(row.values["users"]), round(float(row.values["total"]), 6))
         for row in driver._results.current()
     }
     wanted = theirs.results()
@@ -161,7 +161,7 @@ def _rollbacks(
     def recover(name: str, vertex: str, rule: Rule, one_range: bool = False) -> float:
         ranges = [first_range] if one_range else None
         before = {
-            (each, range_): lineage.generation
+            (each, range_): lineage.term
             for each, lineages in driver.manifest.vertices.items()
             for range_, lineage in lineages.items()
         }
@@ -173,7 +173,7 @@ def _rollbacks(
             committed.bytes_read + committed.state_bytes_read
             for vertex_moved, range_ in map(parse_physical, undone.plan.rollback)
             for epoch, committed in driver.manifest.vertices[vertex_moved][range_].commits.items()
-            if epoch > undone.plan.epoch and committed.generation > before[vertex_moved, range_]
+            if epoch > undone.plan.epoch and committed.term > before[vertex_moved, range_]
         )
         bytes_read.setdefault(name, []).append((read, undone.cost["state_bytes"] + undone.cost["replay_bytes"]))
         return 1 / took

@@ -25,9 +25,9 @@ from resurge.bench import _recordings
 from resurge.bench._rounds import Rates, at_least, at_most, interleave, ratio, timed, versions
 from resurge.bench._spool_peers import BareRing, ExactPolicy, LmdbQueue, MoveUpBuffer, OurSpool, SqliteQueue
 from shared.batch import Batch
+from shared.language.schema import Schema
 from shared.spool.disk import THREADS_MAX
 from shared.spool.segment import CONTROL_BYTES
-from shared.stream.schema import Schema
 from shared.wire.columns import encode
 
 # The paper's load: Query 1 keeps 67.6 % of 56,375 tuples of 62 bytes a second, Query 2 is a counter; 50 MB, 30 s.
@@ -167,7 +167,7 @@ def _small_batches(work: Path, rounds: int, figures: dict[str, Any]) -> list[dic
     SQLite's batches then outlive a killed process; of ours those since the last sync may not, and do not count.
     """
     payload = os.urandom(SMALL_BYTES)
-    queues = {
+    queues: dict[str, OurSpool | SqliteQueue | MoveUpBuffer] = {
         "ours": OurSpool(work / "small-ours", capacity=CAPACITY),
         "sqlite": SqliteQueue(work / "small-sqlite", capacity=CAPACITY),
         "move-up": MoveUpBuffer(work / "small-move-up", capacity=CAPACITY),

@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from cloud_backend.spark.driver import JobManager
-from cloud_backend.spark.session import SparkRunner, open_session
+from cloud_backend.spark.cluster.session import SparkRunner, open_session
+from cloud_backend.spark.control.driver import JobManager
 from resurge.bench._rounds import at_least, interleave, versions
 from resurge.examples.trips import operators
 from resurge.examples.trips.cloud import Cloud
-from resurge.examples.trips.moving import plan_with_modes_in_the_cloud
+from resurge.examples.trips.journeys import made_up
+from resurge.examples.trips.move_modes import plan_with_modes_in_the_cloud
 from resurge.examples.trips.people import SECOND, UNDATED_WEEK, Person
 from resurge.examples.trips.report import trips_plan
-from resurge.examples.trips.training import made_up
 
 SONORA_POINTS_PER_MACHINE = 70_000 / 40
 SONORA_CORES = 8  # two Xeon X5550 of four cores each

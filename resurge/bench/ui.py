@@ -79,7 +79,7 @@ class _Stage:
         from kivy.uix.widget import Widget
         from kivy_garden.graph import Graph, LinePlot, MeshLinePlot
 
-        from mobile_app.screens.plots import LinePlot as Ours
+        from mobile_app.screens.widgets.plots import LinePlot as Ours
 
         self._loop, self._window = EventLoop, Window
         place = BoxLayout()

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pcodec import ChunkConfig, standalone
 
-from resurge.bench._held_out import FULL_PRECISION, held_out
+from resurge.bench._random_recordings import FULL_PRECISION, held_out
 from resurge.bench._recordings import Columns, batch_of, raw_bytes, recordings
 from resurge.bench._rounds import at_least, at_most, interleave, ratio, timed, versions
 from shared.batch import Batch

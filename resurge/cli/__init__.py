@@ -12,6 +12,7 @@ import sys
 NOUNS = {
     "up": "Start the whole product here: gateway, Spark, simulated phones, dashboard.",
     "node": "Run a device without a screen, or a relay; see what it holds.",
+    "program": "Deploy a changed program to phones and Spark; see who runs which version.",
     "plan": "Explain what a stream program means: graph, cut, vertices.",
     "device": "Pair, list, configure and revoke devices, and delete what they delivered.",
     "stream": "See what arrives: rates, lag, complete hours, batches.",
@@ -21,12 +22,13 @@ NOUNS = {
     "ledger": "List every range that was given up, and why.",
     "example": "Play a finished application over recorded or made-up people.",
     "audit": "See who did what, and what needs attention.",
-    "account": "Say who may sign in to the dashboard.",
+    "person": "Say who may sign in to the dashboard.",
     "backup": "Take a backup while running, or restore one on an empty machine.",
     "lab": "Reproduce a figure of the papers.",
     "bench": "Measure speed and memory against peers.",
     "doctor": "Check this machine: Python, Java, ports, disk, packages.",
 }
+FORMER = {"account": "person"}  # what a noun was called before; scripts go on working
 
 
 def main() -> None:
@@ -40,7 +42,7 @@ def main() -> None:
 
         print(f"resurge {__version__}")
         return
-    noun = arguments[0]
+    noun = FORMER.get(arguments[0], arguments[0])
     if noun not in NOUNS:
         import difflib
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from resurge.cli.asking import DEFAULT_HOME, AsJson, Home, done
+from resurge.cli.gateway_api import DEFAULT_HOME, AsJson, Home, done
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
 
@@ -25,11 +25,11 @@ def create(
     jobs: Annotated[Path | None, typer.Option(help="the queries' jobs (default: jobs beside the home)")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Back up log, roster, accounts, results and jobs while they run. The gateway's key is in it: keep it safe."""
+    """Back up log, roster, people, results and jobs while they run. The gateway's key is in it: keep it safe."""
     from cloud_backend.coordinator.backup import Places
     from cloud_backend.coordinator.backup import create as make
 
-    places = Places.beside(home.resolve())
+    places = Places.of_home(home.resolve())
     given = {"results": results, "plan": plan, "store": store, "jobs": jobs}
     places = replace(places, **{name: path for name, path in given.items() if path is not None})
     made = make(places, output, now_us=time.time_ns() // 1000)

@@ -6,18 +6,21 @@ Pairing, listing and revoking work on the gateway's home, whether it runs or not
 from __future__ import annotations
 
 import json
+import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from resurge.cli.asking import DEFAULT_HOME, Api, AsJson, Device, Home, Watch, ago, done, present, table
+from resurge.cli.gateway_api import DEFAULT_HOME, Api, AsJson, Device, Home, Watch, ago, done, present, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from cloud_backend.coordinator.roster import Roster
+    from cloud_backend.gateway.reach import Reach
     from shared.wire.enrolment import EnrolmentLink
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
@@ -28,25 +31,36 @@ MINUTES = 10
 @app.command()
 def pair(
     home: Home = DEFAULT_HOME,
-    host: Annotated[str, typer.Option(help="address at which the phone reaches the gateway; default: its own")] = "",
-    wait: Annotated[bool, typer.Option(help="stay until a device has used the code, then show its digits")] = False,
+    host: Annotated[
+        str, typer.Option(help="address at which the phone reaches the gateway; default: one of this machine's")
+    ] = "",
+    wait: Annotated[
+        bool | None,
+        typer.Option(
+            "--wait/--no-wait",
+            help="stay until a device has used the code, then show the six digits it must show too; default: stay, "
+            "unless --json",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a single-use code, good for ten minutes, and show it as a link and a QR code."""
+    """Make a single-use code, good for ten minutes, show it as a link and a QR code, and tell who used it."""
+    from cloud_backend.gateway.reach import reach
     from shared.wire.enrolment import EnrolmentLink
 
     address = _address(home)
+    way = reach(str(address["host"]), host)
     roster = _roster(home)
     code = roster.new_code(_now_us())
     pin = bytes.fromhex(str(address["pin"]))
     key = bytes.fromhex(str(address["key"]))
-    link = EnrolmentLink(host or str(address["host"]), int(str(address["port"])), code, key, pin)
+    link = EnrolmentLink(way.host, int(str(address["port"])), code, key, pin)
     if as_json:
-        print(json.dumps({"link": str(link), "minutes": MINUTES}))
-        return
-    _show(link)
-    if wait:
-        _wait(roster, link)
+        print(json.dumps({"link": str(link), "minutes": MINUTES, **asdict(way)}), flush=True)
+    else:
+        _show(link, way)
+    if wait or (wait is None and not as_json):
+        _wait(roster, link, as_json=as_json)
 
 
 @app.command("list")
@@ -66,7 +80,7 @@ def list_devices(home: Home = DEFAULT_HOME, as_json: AsJson = False) -> None:
                 "enrolled_us": entry.enrolled_us,
                 "seen_us": entry.seen_us,
                 "plan_version": entry.plan_version,
-                "status": entry.status,
+                "status": entry.status.to_json(),
             }
             for entry in entries
         ]
@@ -83,7 +97,7 @@ def list_devices(home: Home = DEFAULT_HOME, as_json: AsJson = False) -> None:
 
 @app.command()
 def revoke(
-    device: Annotated[str, typer.Argument(help="the device's id, or the start of it, as `resurge device list` shows")],
+    device: Device,
     home: Home = DEFAULT_HOME,
     as_json: AsJson = False,
 ) -> None:
@@ -91,10 +105,12 @@ def revoke(
     from shared.errors import UsageError
 
     roster = _roster(home)
-    found = [entry for entry in roster.entries() if device and entry.device.hex().startswith(device.lower())]
+    entries = roster.entries()
+    found = [entry for entry in entries if entry.name == device]
+    found = found or [entry for entry in entries if device and entry.device.hex().startswith(device.lower())]
     if len(found) != 1:
-        problem = "no device's id starts" if not found else f"the ids of {len(found)} devices start"
-        raise UsageError(f"{problem} with {device!r}; resurge device list shows all of them", code="device-not-found")
+        problem = "no device has the name, or an id that starts with," if not found else f"{len(found)} devices fit"
+        raise UsageError(f"{problem} {device!r}; resurge device list shows all of them", code="device-not-found")
     roster.revoke(found[0].device, _now_us())
     if as_json:
         print(json.dumps({"revoked": found[0].device.hex(), "name": found[0].name}))
@@ -184,7 +200,7 @@ def delete_data(
 
 
 def _address(home: Path) -> dict[str, object]:
-    from cloud_backend.gateway.address import read_address
+    from cloud_backend.gateway.address_file import read_address
 
     return read_address(home)
 
@@ -201,29 +217,35 @@ def _roster(home: Path) -> Roster:
     return Roster(path)
 
 
-def _show(link: EnrolmentLink) -> None:
-    import sys
-
+def _show(link: EnrolmentLink, way: Reach) -> None:
     import segno
 
     print(f"Scan this with the phone, or paste the link into it within {MINUTES} minutes. It works once.\n")
     segno.make(str(link), error="m").terminal(out=sys.stdout, compact=True)
-    print(f"\n{link}\n")
+    print(f"\n{link}\n", flush=True)
+    if way.others:
+        print(f"It leads to {way.host}; this machine is also {', '.join(way.others)}. --host chooses.")
+    if way.warning:
+        print(f"warning: {way.warning} [device-pair-local]", file=sys.stderr, flush=True)
 
 
-def _wait(roster: Roster, link: EnrolmentLink) -> None:
+def _wait(roster: Roster, link: EnrolmentLink, *, as_json: bool) -> None:
     """Until the code was used; then six digits that the phone shows too."""
     from shared.wire.enrolment import comparison_digits
 
+    if not as_json:
+        print("Waiting for the device; Ctrl-C ends the waiting, the code stays good.", flush=True)
     deadline = time.monotonic() + MINUTES * 60
     while time.monotonic() < deadline:
         key = roster.used_by(link.code)
         if key is not None:
             digits = comparison_digits(link.code, key, link.gateway_key)
-            print(f"paired. The phone must show {digits}; if it does not, revoke it: another device took the code")
+            name = next(entry.name for entry in roster.entries() if entry.public_key == key)
+            told = f"{name} is paired. It must show {digits}; if it does not, revoke it: another device took the code"
+            print(json.dumps({"paired": name, "digits": digits}) if as_json else told)
             return
         time.sleep(0.5)
-    print("nobody used the code in time; it is worthless now")
+    print("nobody used the code in time; it is worthless now", file=sys.stderr)
     raise typer.Exit(1)
 
 

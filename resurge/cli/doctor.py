@@ -14,16 +14,18 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
 DISK_BYTES_MIN = 2 * 1024**3
 JAVA_VERSION_MIN = 17
 FILES_MIN = 4096
 SPARK_TIMEOUT_S = 180
 
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """One thing that was looked at, and what to do where it is not right."""
+
     name: str
     ok: bool
     found: str
@@ -175,7 +177,7 @@ def _log_findings(home: Path) -> Iterator[Finding]:
 
 
 def _gateway_finding(home: Path) -> Finding:
-    from resurge.cli.asking import Api
+    from resurge.cli.gateway_api import Api
     from shared.errors import UsageError
 
     try:

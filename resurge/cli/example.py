@@ -56,12 +56,12 @@ def run_example(
 ) -> None:
     """Play an example; exits 1 if anything was lost or any answer differs from that of a run without failures."""
     _check(name)
-    from resurge.examples.trips import telling
-    from resurge.examples.trips.people import gathered
+    from resurge.examples.trips import summary
+    from resurge.examples.trips.outages import DEFAULT
+    from resurge.examples.trips.people import load_people
     from resurge.examples.trips.play import play
-    from resurge.examples.trips.schedule import DEFAULT
 
-    everyone = gathered(recording, people, hours, battery=True)
+    everyone = load_people(recording, people, hours, battery=True)
     schedule = "" if without_outages else DEFAULT if outages is None else outages.read_text(encoding="utf-8")
     directory = home or Path(tempfile.mkdtemp(prefix="resurge-trips-"))
     failed = True
@@ -77,7 +77,7 @@ def run_example(
             shutil.rmtree(directory, ignore_errors=True)
         elif home is None:
             print(f"Everything is in {directory}", file=sys.stderr)
-    _report(outcome.as_json(), as_json, telling.of_run(outcome.as_json(), outcome.report))
+    _report(outcome.as_json(), as_json, summary.of_run(outcome.as_json(), outcome.report))
     for problem in outcome.problems():
         print(f"resurge example: {problem} [example-account]", file=sys.stderr)
     if failed:
@@ -96,16 +96,16 @@ def recover_example(
 ) -> None:
     """Lose one hash range of the trips vertex while epochs go on: R, E and bytes, against full rollback."""
     _check(name)
-    from cloud_backend.spark.session import LocalRunner
-    from resurge.examples.trips import telling
-    from resurge.examples.trips.people import gathered
-    from resurge.examples.trips.recovery import lose_a_range
+    from cloud_backend.spark.cluster.session import LocalRunner
+    from resurge.examples.trips import summary
+    from resurge.examples.trips.lose_range import lose_a_range
+    from resurge.examples.trips.people import load_people
     from resurge.examples.trips.report import trips_plan
 
     plan = trips_plan(recorded=True, at_least=at_least)
     with tempfile.TemporaryDirectory(prefix="resurge-trips-") as directory:
-        found = lose_a_range(Path(directory), plan, gathered(recording, people, hours), LocalRunner(), epochs=16)
-    _report(found.as_json(), as_json, telling.of_recovery(found.as_json()))
+        found = lose_a_range(Path(directory), plan, load_people(recording, people, hours), LocalRunner(), epochs=16)
+    _report(found.as_json(), as_json, summary.of_recovery(found.as_json()))
 
 
 @app.command("move")
@@ -120,13 +120,13 @@ def move_example(
 ) -> None:
     """Tell modes on the phone, or in the cloud, by moving one line: answers, bytes and modelled energy of both."""
     _check(name)
-    from resurge.examples.trips import telling
-    from resurge.examples.trips.moving import compare
-    from resurge.examples.trips.people import gathered
+    from resurge.examples.trips import summary
+    from resurge.examples.trips.move_modes import compare
+    from resurge.examples.trips.people import load_people
 
     with tempfile.TemporaryDirectory(prefix="resurge-trips-") as directory:
-        found = compare(Path(directory), gathered(recording, people, hours), at_least=at_least)
-    _report(found, as_json, telling.of_move(found))
+        found = compare(Path(directory), load_people(recording, people, hours), at_least=at_least)
+    _report(found, as_json, summary.of_move(found))
 
 
 def _check(name: str) -> None:

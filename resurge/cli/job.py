@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from resurge.cli.asking import DEFAULT_HOME, Api, AsJson, Home, Watch, present, table
+from resurge.cli.gateway_api import DEFAULT_HOME, Api, AsJson, Home, Watch, present, table
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="See and roll back Spark vertices."
@@ -72,8 +72,8 @@ def rollback(
     as_json: AsJson = False,
 ) -> None:
     """Undo a vertex's work after an epoch, while everything outside the rollback set keeps running."""
+    from cloud_backend.spark.rollback.roll_back import roll_back
     from cloud_backend.spark.slots import Range
-    from cloud_backend.spark.undo import roll_back
     from shared.recovery.rollback import Rule
 
     fixed = None
@@ -109,9 +109,9 @@ def undo(
     as_json: AsJson = False,
 ) -> None:
     """Take a rollback back: the runs it replaced count again, under higher revisions."""
-    from cloud_backend.spark.revert import revert
+    from cloud_backend.spark.rollback.undo import undo
 
-    answer = revert(store, entry, dry_run=dry_run).to_json()
+    answer = undo(store, entry, dry_run=dry_run).to_json()
     if as_json:
         print(json.dumps(answer | {"dry_run": dry_run}))
         return
@@ -171,6 +171,6 @@ def _vertices(store: Path) -> list[dict[str, Any]]:
 
 
 def _facts(store: Path) -> dict[str, Any]:
-    from cloud_backend.spark.facts import job_facts
+    from cloud_backend.spark.job_facts import job_facts
 
     return job_facts(store)

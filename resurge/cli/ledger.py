@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from resurge.cli.asking import DEFAULT_HOME, AsJson, Home
+from resurge.cli.gateway_api import DEFAULT_HOME, AsJson, Home
 
 if TYPE_CHECKING:
     from cloud_backend.log.reader import Reader
@@ -83,9 +83,9 @@ def list_ledger(
 
 def _quarantined(home: Path, store: Path | None) -> list[dict[str, Any]]:
     """What the job's manifest says was left out; nothing where no job has run."""
-    from cloud_backend.spark.manifest import ManifestLog
-    from cloud_backend.spark.quarantine import quarantine
-    from cloud_backend.spark.store import Store
+    from cloud_backend.spark.manifest.manifest import ManifestLog
+    from cloud_backend.spark.manifest.quarantine import quarantine
+    from cloud_backend.spark.storage.store import Store
     from shared.errors import UsageError
 
     if store is not None and not (store / "manifest").is_dir():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from resurge.cli.asking import DEFAULT_HOME, AsJson, Home
+from resurge.cli.gateway_api import DEFAULT_HOME, AsJson, Home
 
 if TYPE_CHECKING:
     from cloud_backend.log.provenance import IsSigned
@@ -41,16 +42,44 @@ def signatures_of(home: Path) -> IsSigned:
     return is_signed
 
 
+def gateway_signed(home: Path) -> Callable[[bytes, bytes], bool]:
+    """Checks a signature of the gateway of this home."""
+    from cloud_backend.gateway.keys import is_signed_by, load_keys
+
+    def is_signed(message: bytes, signature: bytes) -> bool:
+        return is_signed_by(load_keys(home).public_key, message, signature)
+
+    return is_signed
+
+
+@app.command("anchor")
+def print_anchor(home: Home = DEFAULT_HOME) -> None:
+    """Print the newest end of the log that the gateway signed, one line of JSON. Kept on another machine, it shows
+    later whether the log was cut off or written anew: resurge log verify --anchor FILE."""
+    from cloud_backend.log.heads import read_heads
+    from shared.errors import UsageError
+
+    found = read_heads(home)
+    if not found:
+        raise UsageError(
+            f"the gateway in {str(home)!r} has signed nothing yet; it does a minute after its start",
+            code="gateway-home",
+        )
+    print(found[-1].encode())
+
+
 @app.command()
 def verify(
     home: Home = DEFAULT_HOME,
     copy: Annotated[list[Path] | None, typer.Option(help="a directory with a copy of the log; may be repeated")] = None,
+    anchor: Annotated[Path | None, typer.Option(help="a file of heads that `log anchor` kept elsewhere")] = None,
     repair: Annotated[bool, typer.Option(help="first make every copy whole from the best; stop the gateway")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Walk every record of every segment: checksums, hash chain, numbering, and what devices have signed. Exits 1 if
-    anything is damaged."""
-    from cloud_backend.log.copies import repair as repair_copies
+    """Walk every record of every segment: checksums, hash chain, numbering, what devices have signed, and the ends that
+    the gateway signed. Exits 1 if anything is damaged, cut off or written anew."""
+    from cloud_backend.log.heads import SignedHead, check_signatures, read_heads
+    from cloud_backend.log.segment_copies import repair as repair_copies
     from cloud_backend.log.verify import verify as verify_log
     from shared.errors import DamagedData, UsageError
     from shared.spool.disk import PosixDisk
@@ -59,6 +88,9 @@ def verify(
     for directory in directories[:1] if repair else directories:
         if not directory.is_dir():
             raise UsageError(f"no log in {str(directory)!r}; give the gateway's --home", code="gateway-home")
+    ends = read_heads(home)  # before the log, which may be growing
+    if anchor is not None:
+        ends += [SignedHead.decode(line) for line in anchor.read_text("ascii", "replace").splitlines() if line.strip()]
     disks = [PosixDisk(directory) for directory in directories]
     repaired = repair_copies(disks) if repair else []
     reports: list[dict[str, object]] = []
@@ -66,7 +98,8 @@ def verify(
     for directory, disk in zip(directories, disks, strict=True):
         report: dict[str, object] = {"directory": str(directory)}
         try:
-            found = verify_log(disk, is_signed=signatures_of(home))
+            check_signatures(ends, gateway_signed(home))
+            found = verify_log(disk, is_signed=signatures_of(home), heads=ends)
         except DamagedData as error:
             sound = False
             report |= {"sound": False, "error": error.message, "code": error.code}
@@ -85,6 +118,7 @@ def verify(
                 "unsigned_batches": found.signed.unsigned,
                 "unchecked_runs": found.signed.unchecked,
                 "wrong_signatures": found.signed.wrong,
+                "signed_heads": found.heads,
             }
             sound = sound and bool(report["sound"])
         reports.append(report)

@@ -69,7 +69,7 @@ def enrol(
     """Introduce this device to a gateway. Compare the six digits with those on the gateway's screen."""
     from dataclasses import asdict
 
-    from mobile_app.enrolment import enrol as enrol_device
+    from mobile_app.links.enrolment import enrol as enrol_device
 
     _report(asdict(enrol_device(home.expanduser(), link, relay=relay, name=name)), as_json)
 
@@ -91,7 +91,7 @@ def relay(
 @app.command()
 def status(home: Home = DEFAULT_HOME, as_json: Json = False) -> None:
     """What the node holds, what was delivered or given up, and whether it is connected."""
-    from mobile_app.inspection import inspect
+    from mobile_app.service.inspection import inspect
 
     _report(inspect(home.expanduser()), as_json)
 
@@ -106,7 +106,7 @@ def results(
     """Results that came back to this device."""
     from dataclasses import asdict
 
-    from mobile_app.inspection import kept_results
+    from mobile_app.service.inspection import kept_results
 
     rows = [asdict(row) for row in kept_results(home.expanduser(), sink, limit)]
     if as_json:
@@ -144,8 +144,8 @@ def watch(
     from rich.console import Console
     from rich.live import Live
 
-    from mobile_app.inspection import inspect
-    from resurge.watching import frame, frames
+    from mobile_app.service.inspection import inspect
+    from resurge.node_watch import frame, frames
 
     place = home.expanduser()
     if once:
@@ -168,8 +168,8 @@ def install_service(
     remove: Annotated[bool, typer.Option(help="Take it away again.")] = False,
 ) -> None:
     """Start a node with the phone (Termux): wake lock, notification, restart. Prints what it wrote."""
-    from mobile_app.termux_service import boot_script, install
-    from mobile_app.termux_service import remove as remove_script
+    from mobile_app.service.termux_boot import boot_script, install
+    from mobile_app.service.termux_boot import remove as remove_script
 
     script = boot_script(home.expanduser(), option or [])
     if remove:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from resurge.cli.asking import DEFAULT_HOME, Api, AsJson, Home, Watch, ago, done, present, table
+from resurge.cli.gateway_api import DEFAULT_HOME, Api, AsJson, Home, Watch, ago, done, present, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -92,15 +92,18 @@ def rows(
     api = Api(home)
 
     def picture(value: dict[str, Any]) -> RenderableType:
-        names = list(value["rows"][0]["values"]) if value["rows"] else []
+        rows = value["rows"]
+        names = list(dict.fromkeys(name for row in rows for name in row["values"]))
+        width = max((len(row["key"]) for row in rows), default=0)
+        keys = value["key_names"] if len(value["key_names"]) == width else ["key"] * width
         return table(
-            ("key", "window ends", "complete", *names),
+            (*keys, "window ends", "complete", *names),
             (
                 (
-                    " ".join(map(str, each["key"])), ago(each["window_end_us"]), "yes" if each["complete"] else "no",
-                    *each["values"].values(),
+                    *each["key"], ago(each["window_end_us"]), "yes" if each["complete"] else "no",
+                    *(each["values"].get(name) for name in names),
                 )
-                for each in value["rows"]
+                for each in rows
             ),
         )  # fmt: skip
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from resurge.cli.asking import DEFAULT_HOME, Api, AsJson, Home, Watch, ago, present, table
+from resurge.cli.gateway_api import DEFAULT_HOME, Api, AsJson, Home, Watch, ago, present, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

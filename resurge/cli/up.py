@@ -24,12 +24,26 @@ def up(
     chaos: Annotated[
         bool, typer.Option("--chaos", help="kill -9 the relay, a phone, the gateway and the Spark driver, once each.")
     ] = False,
-    phones: Annotated[int, typer.Option("--phones", min=2, max=50, help="How many simulated phones.")] = 3,
+    phones: Annotated[int, typer.Option("--phones", min=2, max=50, help="How many simulated phones, at least.")] = 3,
     home: Annotated[
-        Path | None, typer.Option("--home", help="An empty directory for everything (default: a temporary one).")
+        Path | None,
+        typer.Option(
+            "--home", help="A directory for everything: an empty one, or that of an earlier run (default: temporary)."
+        ),
     ] = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of gateway and dashboard; 0: a free one.")] = 0,
-    speed: Annotated[float, typer.Option("--speed", min=0.1, max=1000, help="Event seconds per second.")] = 1.0,
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host",
+            help="Address to listen on, like 0.0.0.0 for phones elsewhere, over TLS (default: this machine only).",
+        ),
+    ] = "",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Of gateway and dashboard; 0: as before, or a free one.")
+    ] = 0,
+    speed: Annotated[
+        float | None, typer.Option("--speed", min=0.1, max=1000, help="Event seconds per second (default: 1).")
+    ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the temporary directory to look around in.")] = False,
     log_json: Annotated[
         bool, typer.Option("--log-json", help="Let gateway and Spark say all they say as JSON, one object per line.")
@@ -42,17 +56,23 @@ def up(
     from rich.console import Console
 
     from resurge.up.run import Interrupted, Options, play
-    from resurge.up.stage import make_stage
+    from resurge.up.stage import HERE, alone, is_stage, make_stage, stage_again
     from resurge.up.terminal import Terminal, report
     from shared.stream.program import load_program
 
     console = Console(stderr=True)
-    plan = load_program(program or Path(__file__).parents[1] / "examples" / "kilometres.py")
     directory = home or Path(tempfile.mkdtemp(prefix="resurge-up-"))
     failed = True
     try:
-        stage = make_stage(directory, plan, port=port, speed=speed, log_json=log_json)
-        outcome = play(stage, plan, Options(length_s, phones, chaos), Terminal(console))
+        with alone(directory):
+            if is_stage(directory):
+                asked = None if program is None else load_program(program)
+                stage, plan = stage_again(directory, asked, port=port, speed=speed, log_json=log_json, host=host)
+                console.print(f"Going on in {directory}: the same gateway, devices and results", highlight=False)
+            else:
+                plan = load_program(program or Path(__file__).parents[1] / "examples" / "kilometres.py")
+                stage = make_stage(directory, plan, port=port, speed=speed or 1.0, log_json=log_json, host=host or HERE)
+            outcome = play(stage, plan, Options(length_s, phones, chaos), Terminal(console))
         failed = bool(outcome.problems())
     except Interrupted:
         console.print("Stopped before everything had started; every process has ended.")

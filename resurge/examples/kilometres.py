@@ -6,7 +6,7 @@
 import resurge as rs
 from resurge import col
 
-gps = rs.sensor("gps", every="250ms").where(col.accuracy < 50)
+gps = rs.sensor("gps", every="250ms").where(~(col.accuracy > 50))  # a recording may not say how accurate it is
 up = gps.sync(batch=20, within="1s")  # the phone ends here
 trips = up.key_by("device").tumbling("10s").aggregate(km=rs.path_km("lat", "lon"), points=rs.count())
 trips.sync_back("my_trips")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -12,7 +12,7 @@ FIGURES = Path(__file__).resolve().parents[2] / "docs" / "evaluation" / "figures
 COLOURS = ("#2f6f9f", "#c8553d", "#588157", "#8e6c8a", "#b08900", "#444444")
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 640, 400, 60, 52, 40
 
-Series = dict[str, Sequence[tuple[float, float]]]
+Series = Mapping[str, Sequence[tuple[float, float]]]
 
 
 def shape(name: str, paper: object, ours: object, holds: bool) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import resurge as rs
-from cloud_backend.spark import state
-from cloud_backend.spark.driver import JobManager
-from cloud_backend.spark.session import LocalRunner
+from cloud_backend.spark.cluster.session import LocalRunner
+from cloud_backend.spark.control.driver import JobManager
+from cloud_backend.spark.rollback.roll_back import RolledBack, roll_back
 from cloud_backend.spark.slots import Range
-from cloud_backend.spark.undo import Undo, roll_back
+from cloud_backend.spark.task import state
 from resurge import col
 from resurge.bench._spark_world import KINDS, World
 from shared.plan.graph import Plan
@@ -58,7 +58,7 @@ def two_stages(kept: float = KEPT) -> Plan:
 
 @dataclass(frozen=True)
 class Recovery:
-    undone: Undo
+    rolled_back: RolledBack
     bytes_read: int
     seconds: float
     epochs: int
@@ -80,20 +80,20 @@ def fail_first_stage(driver: JobManager, lost_epochs: int, rule: Rule) -> Recove
     """One physical vertex of the first stage loses its last epochs; everything the rule asks for runs again."""
     failed: Range = min(driver.manifest.vertices[FIRST])
     position = driver.manifest.position(SECOND)
-    generations = {
-        (vertex, range_): lineage.generation
+    terms = {
+        (vertex, range_): lineage.term
         for vertex, lineages in driver.manifest.vertices.items()
         for range_, lineage in lineages.items()
     }
     state.forget_all()
-    undone = roll_back(driver.store.root, FIRST, position - lost_epochs, ranges=[failed], rule=rule)
+    rolled_back = roll_back(driver.store.root, FIRST, position - lost_epochs, ranges=[failed], rule=rule)
     begun = time.perf_counter()
     driver.drain()
     took = time.perf_counter() - begun
     again = [
         committed
-        for (vertex, range_), generation in generations.items()
+        for (vertex, range_), term in terms.items()
         for committed in driver.manifest.vertices[vertex][range_].commits.values()
-        if committed.generation > generation and committed.epoch > position - lost_epochs
+        if committed.term > term and committed.epoch > position - lost_epochs
     ]
-    return Recovery(undone, sum(each.bytes_read + each.state_bytes_read for each in again), took, len(again))
+    return Recovery(rolled_back, sum(each.bytes_read + each.state_bytes_read for each in again), took, len(again))

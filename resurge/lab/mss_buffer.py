@@ -6,7 +6,7 @@ from typing import Any
 
 from resurge.bench._recordings import football_compression
 from resurge.lab._figure import draw, report, shape
-from resurge.lab._paper_load import MEGABYTE, loss, model
+from resurge.lab._paper_load import MEGABYTE, football_note, loss, model
 from shared.spool.evict import Evict
 
 MEGABYTES = (10, 25, 50, 75, 100, 125, 150)
@@ -46,7 +46,7 @@ def run() -> dict[str, Any]:
     figure = draw("mss-buffer", "Loss after 30 s offline", "spool size, MB", "loss, percent", curves)
     return report(
         "mss-buffer", "NebulaStream-MSS Fig 7", shapes, curves=curves, drawn=figure,
-        football={"rows": "real" if real else "stand-in", "times smaller": round(smaller, 3)},
+        football=football_note(smaller, real=real),
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from resurge.bench._recordings import football_compression
 from resurge.lab._figure import draw, report, shape
-from resurge.lab._paper_load import MEGABYTE, RATES, loss, model, new_spool, put
+from resurge.lab._paper_load import MEGABYTE, RATES, football_note, loss, model, new_spool, put
 from shared.identity import EdgeId
 from shared.spool.entry import DataEntry
 from shared.spool.evict import Evict
@@ -61,7 +61,7 @@ def run() -> dict[str, Any]:
     figure = draw("mss-loss", "Loss against time offline, 50 MB", "seconds offline", "loss, percent", curves)
     return report(
         "mss-loss", "NebulaStream-MSS Fig 5", shapes, curves=curves, drawn=figure,
-        football={"rows": "real" if real else "stand-in", "times smaller": round(smaller, 3)},
+        football=football_note(smaller, real=real),
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from resurge.bench import _recordings
 from resurge.lab._figure import draw, report, shape
 from shared.batch import Batch
 from shared.identity import DeviceId, edge_id
-from shared.stream.schema import Schema
+from shared.language.schema import Schema
 from shared.wire.columns import Cache, encode
 from shared.wire.envelope import seal
 from shared.wire.frame import encode as encode_frame

@@ -18,17 +18,19 @@ from cloud_backend.gateway.keys import Keys as GatewayKeys
 from cloud_backend.gateway.keys import load_keys as load_gateway_keys
 from cloud_backend.log.format import Record
 from cloud_backend.log.log import Log
-from mobile_app.keys import load_keys as load_device_keys
+from mobile_app.home.keys import load_keys as load_device_keys
 from shared.batch import Batch
-from shared.identity import device_id
+from shared.identity import EdgeId, device_id
+from shared.language.schema import Schema
 from shared.spool.disk import PosixDisk
 from shared.spool.entry import SpooledBatch
 from shared.spool.ring import Spool
-from shared.stream.schema import Schema
-from shared.sync.effects import Disconnected, Reconnected, SyncSpool
+from shared.sync.composer import EdgePolicy
+from shared.sync.events import Disconnected, Reconnected
 from shared.sync.pacing import Pacing
+from shared.sync.persist import SyncSpool
 from shared.sync.receiver import Arrival, Receiver
-from shared.sync.sender import EdgePolicy, Sender
+from shared.sync.sender import Sender
 from shared.sync.session import DeviceSession, Enrolment, GatewaySessions
 from shared.wire.columns import encode
 from shared.wire.frame import FrameType, decode_one
@@ -75,7 +77,7 @@ class Phone:
 
     sender: Sender
     spool: Spool
-    edge: int
+    edge: EdgeId
     rows: list[tuple[float, float, float]] = field(default_factory=list)
     sent_bytes: int = 0
     sent_kb: list[float] = field(default_factory=list)
@@ -90,14 +92,14 @@ class Phone:
             self._spool_batch(now)
 
     def _spool_batch(self, now: float) -> None:
-        lo = self.spool.head(self.edge)  # type: ignore[arg-type]
+        lo = self.spool.head(self.edge)
         columns = {name: [row[at] for row in self.rows] for at, name in enumerate(SCHEMA.names)}
         times = [int((now - BATCH_ROWS + 1 + at) * 1e6) for at in range(BATCH_ROWS)]
         batch = Batch.of(SCHEMA, columns, times, lo=lo, frontier_us=times[-1])
         codec, payload = encode(batch)
         self.sender.append(
             SpooledBatch(self.edge, lo, batch.hi, BATCH_ROWS, SCHEMA.id, 0, times[-1], codec, payload),
-            now,  # type: ignore[arg-type]
+            now,
         )
         self.rows.clear()
 

@@ -1,4 +1,4 @@
-"""Sonora, Tables 3 and 4: watts of sensing and of sending. Everything here is *modelled*: see `mobile_app/energy.py`.
+"""Sonora, Tables 3 and 4: watts of sensing and of sending. All of it is *modelled*: see `resurge/energy_model.py`.
 
 The model's parameters are fixed by five of the six figures of Table 3 and by the three of Table 4; what it then says of
 the rest is compared with the paper. The last row puts the bytes that our own frames really have into the same model.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mobile_app.energy import Phone, adaptive_w, radio_share, sensing_w, syncing_w
+from resurge.energy_model import PhonePower, adaptive_w, radio_share, sensing_w, syncing_w
 from resurge.lab import sonora_bytes
 from resurge.lab._figure import Series, draw, report, shape
 
@@ -22,7 +22,7 @@ TOLERANCE_W = 0.01
 
 
 def run() -> dict[str, Any]:
-    phone = Phone()
+    phone = PhonePower()
     shapes = [_watts(f"{sensor} alone", paper, adaptive_w(phone, _read(sensor), {}, 0.0)) for sensor, paper in
               ALONE.items()]  # fmt: skip
     fixed = adaptive_w(phone, _read(*FIXED), {}, 0.0)
@@ -72,7 +72,7 @@ def _watts(name: str, paper: float, ours: float) -> dict[str, Any]:
     return shape(f"{name}, W", paper, round(ours, 3), abs(ours - paper) <= TOLERANCE_W)
 
 
-def _by_shelter(phone: Phone) -> Series:
+def _by_shelter(phone: PhonePower) -> Series:
     shares = [share / 10 for share in range(11)]
     fixed = phone.base_w + sensing_w(phone, _read(*FIXED))
     return {
@@ -85,7 +85,7 @@ def _by_shelter(phone: Phone) -> Series:
     }  # fmt: skip
 
 
-def _by_interval(phone: Phone, ours_per_s: float) -> Series:
+def _by_interval(phone: PhonePower, ours_per_s: float) -> Series:
     seconds = (1, 5, 10, 20, 30, 45, 60, 90, 120, 180, 240, 300)
     text, zipped = 2.087e6 / MINUTES / 60, 0.392e6 / MINUTES / 60
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from cloud_backend.log.format import Record
-from cloud_backend.spark import state
-from cloud_backend.spark.driver import JobManager
-from cloud_backend.spark.session import LocalRunner
-from cloud_backend.spark.undo import roll_back
+from cloud_backend.spark.cluster.session import LocalRunner
+from cloud_backend.spark.control.driver import JobManager
+from cloud_backend.spark.rollback.roll_back import roll_back
+from cloud_backend.spark.task import state
 from resurge.bench._spark_world import World
 from resurge.lab._figure import draw, report, shape
 from resurge.lab._sonora import FIRST, RANGES, SECOND, two_stages
@@ -174,7 +174,7 @@ class _Counted:
         is_new = False
         for range_, lineage in self._driver.manifest.vertices[SECOND].items():
             for committed in lineage.commits.values():
-                name = (range_, committed.epoch, committed.generation)
+                name = (range_, committed.epoch, committed.term)
                 if committed.stale or name in self._seen:
                     continue
                 self._seen.add(name)

@@ -1,7 +1,7 @@
 """Sonora, Fig 9 and 10: ranges split above 90 % and merge below 30 % as the rate of arrivals changes.
 
 Modelled: a range's load is its share of the arriving rows over what one machine can take; decisions are the job's own
-(`cloud_backend.spark.balance`). Users are hashed to slots as in the job.
+(`cloud_backend.spark.control.balance`). Users are hashed to slots as in the job.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cloud_backend.spark.balance import MERGE_BELOW, SPLIT_ABOVE, redivision
+from cloud_backend.spark.control.balance import MERGE_BELOW, SPLIT_ABOVE, redivision
 from cloud_backend.spark.slots import SLOTS, Range, covers_all, even_ranges, slots_of
 from resurge.lab._figure import draw, report, shape
 

@@ -38,10 +38,10 @@ def run() -> dict[str, Any]:
     same = same and all(each for _, each, _ in others.values())
     full, sonora, ours = (found[rule.value] for rule in RULES)
     saved = 100 * (1 - sonora.bytes_read / full.bytes_read)
-    predicted = sonora.undone.cost["state_bytes"] + sonora.undone.cost["replay_bytes"]
+    predicted = sonora.rolled_back.cost["state_bytes"] + sonora.rolled_back.cost["replay_bytes"]
     shapes = [
-        shape("vertices rolled back by Sonora's rule, of 32", 24, len(sonora.undone.plan.rollback),
-              len(sonora.undone.plan.rollback) == 24),
+        shape("vertices rolled back by Sonora's rule, of 32", 24, len(sonora.rolled_back.plan.rollback),
+              len(sonora.rolled_back.plan.rollback) == 24),
         shape("raw input of the first stage over its output, bytes", round(raw_over_processed(), 1),
               round(outweighs, 1), abs(outweighs / raw_over_processed() - 1) <= 0.15),
         shape("partial rollback reads less than full, percent", 63, round(saved, 1), abs(saved - 63) <= 10),

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cloud_backend.spark.session import LocalRunner
+from cloud_backend.spark.cluster.session import LocalRunner
 from resurge.bench._spark_world import World, three_vertices
 from resurge.lab._figure import draw, report, shape
 

@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cloud_backend.spark.session import open_session
-from cloud_backend.spark.views import VIEW, DailyViews
+from cloud_backend.spark.cluster.session import open_session
+from cloud_backend.spark.daily_views import VIEW, DailyViews
 from resurge.bench._recordings import directory
 from resurge.lab._figure import draw, report, shape
 

@@ -4,6 +4,10 @@ Senders and receivers have counters of their own; none is used here. What was pr
 would give the next element; what was delivered or ledgered is what the log's records cover; what is spooled is
 what a spool holds and the log does not. So the two sides of `produced = delivered + spooled + ledgered` come from
 different files, and an element that vanished, or was kept twice, makes them differ.
+
+Devices whose spools are not here (somebody paired a phone) have no second file to compare with: what the log has of
+them is counted by itself. Where the log's beginning was trimmed away, an edge's first number in it says how many came
+before; which of them had been given up nobody knows any more, they count as delivered.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ class Account:
     spooled: int
     ledgered: int
     duplicates: int
+    of_others: int = 0  # elements in the log of devices whose spools were not at hand
 
     @property
     def adds_up(self) -> bool:
@@ -47,7 +52,11 @@ class _Edge:
     ledgered: int = 0
     spooled: int = 0
     duplicates: int = 0
-    produced: int = 0
+    produced: int | None = None  # None: its spool is not here
+
+    @property
+    def is_new(self) -> bool:
+        return not self.delivered and not self.ledgered
 
     def log(self, lo: int, hi: int, *, given_up: bool) -> None:
         news = self.decided.add(lo, hi)
@@ -75,19 +84,26 @@ def count(log_directory: Path, spools: Iterable[Spool]) -> Account:
         frame, _ = decode_one(record.frame)
         if frame.type in (FrameType.DATA, FrameType.TOMBSTONE):
             edge = edges.setdefault(EdgeKey(frame.source, frame.incarnation, frame.edge), _Edge(RangeSet()))
+            if reader.start and edge.is_new:
+                edge.log(0, frame.seq, given_up=False)
             edge.log(frame.seq, frame.seq + frame.count, given_up=frame.type == FrameType.TOMBSTONE)
     for spool in spools:
         for number in spool.edges():
             edge = edges.setdefault(EdgeKey(spool.device, spool.incarnation, number), _Edge(RangeSet()))
             edge.produced = spool.head(number)
+            if reader.start and edge.is_new:  # nothing of it is left in the log: what the spool let go of was there
+                edge.log(0, next((entry.lo for entry in spool.pending(number)), edge.produced), given_up=False)
             for entry in spool.pending(number):
                 edge.spool(entry.lo, entry.hi, given_up=not isinstance(entry, DataEntry))
+    ours = [edge for edge in edges.values() if edge.produced is not None]
+    others = [edge for edge in edges.values() if edge.produced is None]
     return Account(
-        produced=sum(edge.produced for edge in edges.values()),
-        delivered=sum(edge.delivered for edge in edges.values()),
-        spooled=sum(edge.spooled for edge in edges.values()),
-        ledgered=sum(edge.ledgered for edge in edges.values()),
+        produced=sum(edge.produced or 0 for edge in ours),
+        delivered=sum(edge.delivered for edge in ours),
+        spooled=sum(edge.spooled for edge in ours),
+        ledgered=sum(edge.ledgered for edge in ours),
         duplicates=sum(edge.duplicates for edge in edges.values()),
+        of_others=sum(edge.delivered + edge.ledgered for edge in others),
     )
 
 

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -25,6 +25,7 @@ PR_SET_PDEATHSIG = 1
 STOP_TIMEOUT_S = 15.0
 GROUP_TIMEOUT_S = 5.0  # for what a stopped process had started, to tidy up by itself: a JVM removes its directories
 LOG_TAIL_BYTES = 2000
+AGAIN_S, AGAIN_S_MAX = 1.0, 30.0  # until what ended is started again; twice as long each time it ends soon
 
 
 @dataclass(slots=True)
@@ -35,6 +36,8 @@ class Process:
     command: Sequence[str]
     output: Path
     environment: dict[str, str] = field(default_factory=dict)
+    started_at: float = 0.0  # of the monotonic clock
+    said_before: int = 0  # bytes of its output that are from earlier starts
     _running: subprocess.Popen[bytes] | None = None
 
     @property
@@ -44,7 +47,9 @@ class Process:
     def start(self) -> None:
         self.output.parent.mkdir(parents=True, exist_ok=True)
         with self.output.open("ab") as output, _signals_held():
+            self.said_before = output.seek(0, os.SEEK_END)
             self._running = _launch(self.command, output, os.environ | self.environment)
+            self.started_at = time.monotonic()
 
     def exit_code(self) -> int | None:
         """None while it runs, or before it was started."""
@@ -80,11 +85,16 @@ class Process:
         _signal_group(pid, signal.SIGKILL)
         return graceful
 
+    def clear(self) -> None:
+        """End what a process that ended by itself, or was killed by somebody else, has left behind."""
+        _signal_group(self.pid, signal.SIGKILL)
+
     def tail(self) -> str:
-        """The end of what it said, for an error message."""
+        """The end of what it said since it was started."""
         if not self.output.exists():
             return ""
-        return self.output.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
+        said = self.output.read_bytes()[self.said_before :]
+        return said[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
 
     def ensure_running(self) -> None:
         code = self.exit_code()
@@ -121,6 +131,47 @@ class Fleet:
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
+
+
+@dataclass(slots=True)
+class Keeper:
+    """Says which processes to start again: what ended, a moment later; later each time it ends soon after its start.
+
+    What ends with an error of its own soon after its first start, or `again_max` times in a row soon after a start,
+    would do so for ever: that is raised with its last words. So is a status in `final`, which means that starting it
+    again does harm.
+    """
+
+    say: Callable[[str], None]
+    final: Mapping[str, int] = field(default_factory=dict)  # name -> exit status
+    soon_s: float = 10.0
+    again_max: int = 5
+    _ended: dict[str, int] = field(default_factory=dict)  # name -> how often in a row
+    _due: dict[str, float] = field(default_factory=dict)
+
+    def due(self, processes: Sequence[Process]) -> list[Process]:
+        """Those to be started now."""
+        now = time.monotonic()
+        for process in processes:
+            code = process.exit_code()
+            if code is not None and process.name not in self._due:
+                self._note(process, code, soon=now - process.started_at < self.soon_s, now=now)
+        found = [each for each in processes if self._due.get(each.name, now + 1) <= now]
+        for process in found:
+            del self._due[process.name]
+        return found
+
+    def _note(self, process: Process, code: int, *, soon: bool, now: float) -> None:
+        process.clear()
+        first = process.name not in self._ended
+        times = self._ended[process.name] = self._ended.get(process.name, 0) + 1 if soon else 1
+        hopeless = soon and ((first and code > 0) or times >= self.again_max)
+        if hopeless or code == self.final.get(process.name):
+            process.ensure_running()
+        wait_s = min(AGAIN_S_MAX, AGAIN_S * 2.0 ** (times - 1))
+        self._due[process.name] = now + wait_s
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
+        self.say(f"{process.name} {how}; it is started again in {wait_s:.0f} s ({process.output})")
 
 
 def wait_until(

@@ -17,13 +17,15 @@ OUTAGES = (
     ((0.38, 0.54),),
     ((0.26, 0.40), (0.66, 0.76)),
 )
+RESTART_AFTER_S = 1.0
 # Shares of the run: not before, and at the latest. Spark is killed once it has published something to lose.
 KILLS = (("relay", 0.30, 0.30), ("phone", 0.44, 0.44), ("spark", 0.50, 0.74), ("gateway", 0.60, 0.60))
-RESTART_AFTER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class PhoneStory:
+    """What one simulated phone goes through."""
+
     name: str
     seed: int
     behind_relay: bool
@@ -63,7 +65,7 @@ def kills(length_s: float | None) -> list[Kill]:
     return [Kill(target, earliest * whole_s, latest * whole_s) for target, earliest, latest in KILLS]
 
 
-def shifted(outages: str, by_s: float) -> str:
+def shift_outages(outages: str, by_s: float) -> str:
     """What is left of a schedule for a phone that starts again this long after its first start."""
     if outages.startswith("random:") or not outages:
         return outages

@@ -8,31 +8,51 @@ home/results.sqlite    what the job published
 home/phones/NAME/      one device each
 home/output/NAME.txt   what each process said
 home/temporary/        Spark's own
+home/up.json           ports and options, for the next start on this home
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+import os
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from cloud_backend.gateway.address_file import read_address
+from cloud_backend.gateway.reach import is_everywhere, is_loopback, machine_addresses, reach
+from cloud_backend.log.reader import Reader
+from cloud_backend.results.store import Results
+from mobile_app.settings import Gateway, load_gateway, save_gateway, settings_toml
 from resurge.up.processes import Process, python
-from resurge.up.scenario import PhoneStory, shifted
+from resurge.up.scenario import PhoneStory, shift_outages
 from shared.errors import UsageError
-from shared.plan.encoding import encode_plan
+from shared.plan.changes import same_program
+from shared.plan.encoding import decode_plan, encode_plan
 from shared.plan.graph import Plan
 
 LINK_LIFETIME_US = 10 * 60 * 1_000_000
+HERE = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
+    """Where everything of one run lies, and how its processes are started."""
+
     home: Path
     port: int
     relay_port: int
     speed: float = 1.0
     log_json: bool = False
+    host: str = HERE
+
+    @property
+    def tls(self) -> bool:
+        """What leaves this machine is encrypted; a browser here need not be asked to trust a certificate."""
+        return not is_loopback(self.host)
 
     @property
     def gateway_home(self) -> Path:
@@ -58,9 +78,28 @@ class Stage:
     def jobs(self) -> Path:
         return self.home / "jobs"
 
+    def has_read_all(self) -> bool:
+        """Whether the job has committed everything the log holds."""
+        with contextlib.suppress(FileNotFoundError, ValueError, KeyError):
+            read = json.loads((self.spark_store / "stable.json").read_bytes())["read"]
+            return bool(read >= Reader(self.log).valid_end())
+        return False
+
+    def results_so_far(self) -> int:
+        """How many rows the job has published up to now."""
+        results = Results(self.results)
+        try:
+            return sum(results.sinks().values())
+        finally:
+            results.close()
+
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        """Where this machine's own processes reach the gateway."""
+        return self._url(HERE if is_everywhere(self.host) else self.host)
+
+    def _url(self, host: str) -> str:
+        return f"{'https' if self.tls else 'http'}://{host}:{self.port}"
 
     @property
     def relay_address(self) -> str:
@@ -69,21 +108,43 @@ class Stage:
     def phone_home(self, name: str) -> Path:
         return self.home / "phones" / name
 
+    def phone_homes(self) -> list[Path]:
+        """The homes of the phones that ever ran here."""
+        return sorted(path for path in self.home.glob("phones/*") if path.is_dir())
+
+    def answers(self, pid: int) -> bool:
+        """Whether the gateway of this process takes connections."""
+        with contextlib.suppress(UsageError, ValueError, OSError):
+            host = HERE if is_everywhere(self.host) else self.host
+            if read_address(self.gateway_home)["pid"] == pid:
+                socket.create_connection((host, self.port), timeout=2).close()
+                return True
+        return False
+
     def gateway(self) -> Process:
         command = python(
-            "-m", "cloud_backend.gateway", "--home", str(self.gateway_home), "--port", str(self.port),
-            "--plan", str(self.plan), "--results", str(self.results),
+            "-m", "cloud_backend.gateway", "--home", str(self.gateway_home), "--host", self.host,
+            "--port", str(self.port), *self._abroad, "--plan", str(self.plan), "--results", str(self.results),
             "--stable", str(self.spark_store / "stable.json"), "--hints", str(self.spark_store / "hints.json"),
             "--jobs", str(self.jobs), *self._shape,
         )  # fmt: skip
         return self._process("gateway", command)
 
     @property
+    def _abroad(self) -> list[str]:
+        """What a gateway needs to be reached from other machines."""
+        names = machine_addresses() if is_everywhere(self.host) else [self.host]
+        return ["--tls", *(part for name in names for part in ("--dashboard-host", name))] if self.tls else []
+
+    @property
     def _shape(self) -> list[str]:
         return ["--log-json"] if self.log_json else []
 
     def relay(self) -> Process:
+        """Only once the gateway runs: before that nobody knows the certificate to pin."""
         command = python("-m", "resurge", "node", "relay", "--bind", self.relay_address, "--gateway", self.address)
+        if self.tls:
+            command += ["--pin", str(read_address(self.gateway_home)["pin"])]
         return self._process("relay", command)
 
     def spark(self) -> Process:
@@ -109,7 +170,7 @@ class Stage:
             "-m", "resurge", "node", "run", "--home", str(self.phone_home(story.name)), "--link", link,
             "--sensor", f"gps=synthetic:{story.seed}", "--speed", str(self.speed),
         )  # fmt: skip
-        outages = shifted(story.outages, already_ran_s)
+        outages = shift_outages(story.outages, already_ran_s)
         if outages:
             command += ["--outages", outages]
         if story.behind_relay:
@@ -117,48 +178,108 @@ class Stage:
         return self._process(story.name, command)
 
     def prepare_phone(self, story: PhoneStory) -> None:
+        """A new phone's home; one that is there keeps all it has, and is told where the gateway is now."""
         home = self.phone_home(story.name)
-        home.mkdir(parents=True, mode=0o700)
-        (home / "settings.toml").write_text(f'name = "{story.name}"\nspool_mb = 8\nloss_window_s = 1.0\n')
+        if not home.exists():
+            home.mkdir(parents=True, mode=0o700)
+            (home / "settings.toml").write_text(settings_toml(name=story.name, spool_mb=8, loss_window_s=1.0))
+        known = load_gateway(home)
+        if known is not None and known.url != self.address:
+            pin = bytes.fromhex(str(read_address(self.gateway_home)["pin"]))
+            save_gateway(home, Gateway(self.address, known.key, pin, known.incarnation))
 
     def pairing_link(self, now_us: int) -> str:
-        """A single-use enrolment link, as `resurge device pair` prints it."""
+        """A single-use enrolment link, as `resurge device pair` prints it, for a phone on this machine."""
         from cloud_backend.coordinator.roster import Roster
         from shared.wire.enrolment import EnrolmentLink
 
-        address = json.loads((self.gateway_home / "gateway.json").read_bytes())
+        address = read_address(self.gateway_home)
         roster = Roster(self.gateway_home / "roster.sqlite")
         try:
             code = roster.new_code(now_us, LINK_LIFETIME_US)
         finally:
             roster.close()
-        return str(EnrolmentLink("127.0.0.1", self.port, code, bytes.fromhex(address["key"])))
+        host = HERE if is_everywhere(self.host) else self.host
+        key, pin = (bytes.fromhex(str(address[name])) for name in ("key", "pin"))
+        return str(EnrolmentLink(host, self.port, code, key, pin))
 
     def dashboard_link(self, now_us: int) -> str:
         """The dashboard's address with a secret that signs in as admin, once."""
-        from cloud_backend.coordinator.accounts import FILE, Accounts
+        from cloud_backend.coordinator.people import FILE, People
 
-        accounts = Accounts(self.gateway_home / FILE)
+        people = People(self.gateway_home / FILE)
         try:
-            return f"{self.address}/signin/once/{accounts.new_link(now_us)}"
+            return f"{self._url(reach(self.host).host)}/signin/once/{people.new_link(now_us)}"
         finally:
-            accounts.close()
+            people.close()
 
     def _process(self, name: str, command: list[str]) -> Process:
         return Process(name, command, self.home / "output" / f"{name}.txt")
 
 
-def make_stage(home: Path, plan: Plan, *, port: int, speed: float, log_json: bool = False) -> Stage:
-    """A stage on an empty or new directory; refuses one that holds anything, to never mix two runs."""
+def make_stage(home: Path, plan: Plan, *, port: int, speed: float, log_json: bool = False, host: str = HERE) -> Stage:
+    """A stage on an empty or new directory."""
     if home.exists() and (not home.is_dir() or any(home.iterdir())):
         raise UsageError(
-            f"{str(home)!r} is not empty; `resurge up` starts from nothing: choose another --home, or remove it",
+            f"{str(home)!r} is not empty, and no home of `resurge up` either: choose another --home, or remove it",
             code="up-home",
         )
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    stage = Stage(home, port or free_port(), free_port(), speed, log_json)
+    stage = Stage(home, port or free_port(), free_port(), speed, log_json, host)
     stage.plan.write_bytes(encode_plan(plan))
+    _keep(stage)
     return stage
+
+
+KEPT = "up.json"  # in a home: which ports and which program its run had
+
+
+def is_stage(home: Path) -> bool:
+    """Whether `resurge up` has run in this directory, so that a start goes on there."""
+    return (home / KEPT).exists()
+
+
+def stage_again(
+    home: Path, plan: Plan | None, *, port: int, speed: float | None, log_json: bool, host: str
+) -> tuple[Stage, Plan]:
+    """The stage of an earlier run and the program that it plays. What is not given is as it was; `plan` must be it."""
+    kept = json.loads((home / KEPT).read_bytes())
+    stage = Stage(
+        home, port or kept["port"], kept["relay_port"], speed or kept["speed"], log_json, host or kept["host"]
+    )
+    playing = decode_plan(stage.plan.read_bytes())
+    if plan is not None and not same_program(plan, playing):
+        raise UsageError(
+            f"{str(home)!r} plays another program; start it as it was and change it with `resurge program deploy FILE "
+            f"--home {stage.gateway_home}`, or choose another --home",
+            code="up-program",
+        )
+    _keep(stage)
+    return stage, playing
+
+
+def _keep(stage: Stage) -> None:
+    value = {"port": stage.port, "relay_port": stage.relay_port, "speed": stage.speed, "host": stage.host}
+    fresh = stage.home / f".{KEPT}"
+    fresh.write_text(json.dumps(value))
+    fresh.replace(stage.home / KEPT)
+
+
+@contextlib.contextmanager
+def alone(home: Path) -> Iterator[None]:
+    """Hold the home: two runs on one would start every part of it twice."""
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(home, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UsageError(
+            f"`resurge up` already runs on {str(home)!r}; stop that one first", code="up-running"
+        ) from None
+    else:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def free_port() -> int:

@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from resurge.up.run import Outcome, results_so_far
+from resurge.up.outcome import Outcome
 from resurge.up.stage import Stage
 
 LINE_EVERY_S = 1.0
@@ -29,18 +29,21 @@ class Terminal:
         self._line_open = False
 
     def begin(self, what: str) -> None:
+        """A step of the start or the end begins, and the one before it is done."""
         self._write(f"[dim]{self._clock()}[/dim]  {what} ...")
 
     def say(self, line: str) -> None:
+        """Something worth a line of its own happened."""
         self._write(f"[dim]{self._clock()}[/dim]  [bold]{line}[/bold]")
 
     def tick(self, stage: Stage, remaining_s: float | None) -> None:
+        """Another moment of the run has passed."""
         watched = self._console.is_terminal
         now = time.monotonic()
         if now - self._line_at < (LINE_EVERY_S if watched else LINE_EVERY_S_UNWATCHED):
             return
         self._line_at = now
-        line = f"{self._clock()}  {status_line(phones_say(stage), results_so_far(stage), remaining_s)}"
+        line = f"{self._clock()}  {status_line(phones_say(stage), stage.results_so_far(), remaining_s)}"
         if watched:
             shown = line[: self._console.width - 1].ljust(self._console.width - 1)
             self._console.print(f"\r{shown}", end="", highlight=False, markup=False)
@@ -86,14 +89,22 @@ def report(outcome: Outcome, console: Console) -> None:
     table = Table(title="The account, read from the log and the spools", title_justify="left", show_header=False)
     table.add_column()
     table.add_column(justify="right")
-    for name, figure in account.as_json().items():
-        table.add_row(name, f"{figure:,}")
+    for name in ("produced", "delivered", "spooled", "ledgered", "duplicates"):
+        table.add_row(name, f"{getattr(account, name):,}")
+    if account.of_others:
+        table.add_row("of devices you paired", f"{account.of_others:,}")
     table.add_section()
     table.add_row("outages", f"{outcome.outages:,}")
     table.add_row("results", f"{outcome.results:,}")
     table.add_row("of them back on phones", f"{outcome.results_on_phones:,}")
     console.print(table)
-    if not outcome.problems():
+    if not outcome.problems() and outcome.unchecked:
+        console.print(
+            "It adds up: produced = delivered + spooled + ledgered. Spark's results were not compared with the log: "
+            f"{outcome.unchecked}.",
+            highlight=False,
+        )
+    elif not outcome.problems():
         console.print(
             "It adds up: produced = delivered + spooled + ledgered, and Spark's results are bit for bit those of "
             f"the numpy engine over the same log ({outcome.results_digest[:12]}).",

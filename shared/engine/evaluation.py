@@ -1,18 +1,21 @@
 """Expressions over columns: an expression becomes one function from a run's columns to a column.
 
-The meaning is that of shared.stream.expressions. Widening is skipped only where it cannot change the answer:
+The meaning is that of shared.language.expressions. Widening is skipped only where it cannot change the answer:
 comparing a narrow column with a constant that the narrow type holds exactly. Functions whose vector code could
 depend on the memory layout get contiguous input, so that a row's answer never depends on the batch it came in.
 """
 
 from __future__ import annotations
 
+import functools
+import math
+import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import numpy as np
 
-from shared.stream.expressions import (
+from shared.language.expressions import (
     FLOATS,
     TIME,
     Binary,
@@ -26,7 +29,7 @@ from shared.stream.expressions import (
     kind_of,
     widened,
 )
-from shared.stream.schema import Schema, dtype
+from shared.language.schema import Schema, dtype
 
 EARTH_RADIUS_METRES = 6_371_008.8
 
@@ -188,12 +191,39 @@ _FLOAT_FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
 
 _NUMBER_FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {"abs": np.abs, "minimum": _least, "maximum": _greatest}
 
+
+@functools.lru_cache(maxsize=1_000)
+def _pattern(text: str) -> re.Pattern[str]:
+    """A LIKE pattern as a regular expression: % is any text, _ one character."""
+    parts = (".*" if one == "%" else "." if one == "_" else re.escape(one) for one in text)
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def _part(text: str, separator: str, number: int) -> str:
+    parts = text.split(separator) if separator else [text]
+    return parts[number] if 0 <= number < len(parts) else ""
+
+
+def _parsed(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
 _TEXT_FUNCTIONS: dict[str, tuple[Callable[..., object], str]] = {
     "lower": (str.lower, "str"),
     "upper": (str.upper, "str"),
     "length": (len, "int64"),
     "contains": (lambda text, part: part in text, "bool"),
     "starts_with": (str.startswith, "bool"),
+    "ends_with": (str.endswith, "bool"),
+    "like": (lambda text, pattern: _pattern(pattern).fullmatch(text) is not None, "bool"),
+    "concat": (lambda text, more: text + more, "str"),
+    "trim": (str.strip, "str"),
+    "replace": (lambda text, old, new: text.replace(old, new) if old else text, "str"),
+    "split": (_part, "str"),
+    "parse": (_parsed, "float64"),
 }
 
 

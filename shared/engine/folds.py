@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from shared.stream.schema import dtype
+from shared.language.schema import dtype
 
 _SLOTS_MIN = 16
 

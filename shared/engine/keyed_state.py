@@ -9,14 +9,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from shared.engine.evaluation import EARTH_RADIUS_METRES, cast, compiled
+from shared.engine.key_choice import KeyChoice, cut_dictionary
 from shared.engine.keys import KeyIndex
-from shared.engine.merging import HeldRows, stream_order
-from shared.engine.operator import ChangesByPart
+from shared.engine.merge import HeldRows, stream_order
+from shared.engine.operator import ChangesByPart, Operator, Use, key_of
 from shared.engine.rows import Numbering, Progress, Rows
 from shared.engine.snapshots import Value
-from shared.plan.graph import StreamType
+from shared.language.schema import Field, Schema, dtype
+from shared.plan import operators as op
 from shared.plan.operators import DEVICE, Significant, StateColumn
-from shared.stream.schema import Field, Schema, dtype
+from shared.plan.stream_type import StreamType
 
 
 class KeyedState(ChangesByPart):
@@ -24,7 +26,7 @@ class KeyedState(ChangesByPart):
 
     def __init__(self, ports: int, key: KeyIndex) -> None:
         super().__init__(ports)
-        self.key = key
+        self.key: KeyIndex = key
         self.states: dict[int, Value] = {}
         self.changed: set[int] | None = None
         self.numbering = Numbering()
@@ -64,6 +66,12 @@ class KeyedState(ChangesByPart):
         self.states.update(states)
         self.load_more(more)
         self.changed = set()
+
+    def cut(self, state: Value, choice: KeyChoice) -> Value:
+        frontiers, following, keys, states, more = state
+        keys, moved = choice.keys(keys, self.key)
+        held = None if more is None else [choice.held(one) for one in more]
+        return [frontiers, following, keys, cut_dictionary(states, moved), held]
 
     def touch(self, key: int) -> None:
         if self.changed is not None:
@@ -114,8 +122,17 @@ class StatefulStream(TwoInputs):
     """After each row, the key's new state. Rows of different keys are computed together: the n-th row of every key
     in the batch at once, so a batch of many keys costs few steps."""
 
-    def __init__(self, columns: Sequence[StateColumn], source: StreamType, key: KeyIndex, *, config: bool) -> None:
+    def __init__(
+        self,
+        columns: Sequence[StateColumn],
+        source: StreamType,
+        key: KeyIndex,
+        *,
+        config: bool,
+        kept: tuple[str, ...],
+    ) -> None:
         super().__init__(2 if config else 1, key)
+        self.kept = kept  # the row's own columns that go out beside the state
         self.columns = columns
         self.config = config
         self.kinds = [column.kind for column in columns]
@@ -131,7 +148,7 @@ class StatefulStream(TwoInputs):
             return []
         if self.config:
             self.held[port].hold(port, rows)
-            return []
+            return self.passed_by(rows)
         return [self._update(rows)]
 
     def passed(self, progress: Progress) -> list[Rows]:
@@ -167,7 +184,7 @@ class StatefulStream(TwoInputs):
         cuts = [0, *(np.flatnonzero(np.diff(rank[steps])) + 1).tolist(), len(steps)]
         for start, stop in itertools.pairwise(cuts):
             self._step(rows, keys, steps[start:stop], results)
-        columns = {name: rows.columns[name] for name in self.key.names}
+        columns = {name: rows.columns[name] for name in self.kept}
         columns.update((column.name, result) for column, result in zip(self.columns, results, strict=True))
         return self.numbering.rows(columns, rows.time)
 
@@ -232,3 +249,14 @@ def distance_metres(lat1: float, lon1: float, lat2: float, lon2: float) -> float
     half_lon = math.sin(math.radians(lon2 - lon1) * 0.5)
     root = half_lat * half_lat + math.cos(first) * math.cos(second) * (half_lon * half_lon)
     return 2.0 * EARTH_RADIUS_METRES * math.asin(math.sqrt(min(root, 1.0)))
+
+
+def state_of(use: Use, operator: op.State) -> Operator:
+    source = use.inputs[0]
+    passed = (name for name in source.schema.names if operator.keep and name in use.wanted)
+    kept = tuple(dict.fromkeys((*source.key, *passed)))
+    return StatefulStream(operator.columns, source, key_of(source), config=operator.config, kept=kept)
+
+
+def significant_of(use: Use, operator: Significant) -> Operator:
+    return SignificantChanges(operator, key_of(use.inputs[0]))

@@ -20,7 +20,7 @@ class KeyedWindows(ChangesByPart):
     def __init__(self, aggregation: Aggregation, key: KeyIndex, *, lateness_us: int, complete: bool) -> None:
         super().__init__(1)
         self.aggregation = aggregation
-        self.key = key
+        self.key: KeyIndex = key
         self.lateness_us = lateness_us
         self.complete = complete  # whether the output says so
         self.device_place = key.names.index(DEVICE) if DEVICE in key.names else None

@@ -16,7 +16,7 @@ import numpy as np
 
 from shared.engine.rows import Constant
 from shared.engine.snapshots import Value
-from shared.stream.schema import dtype
+from shared.language.schema import dtype
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")  # a uint64 may not fit the arithmetic
 _CONSTANTS_MAX = 1_000

@@ -2,17 +2,40 @@
 
 Rows and progress come in through numbered ports. State is handed out whole (`dump`) or as what changed since the last
 time it was handed out (`changes`), and put back by `load` and `apply`. An operator whose state is small and whole may
-leave `changes` as it is: then a change set carries its full state, and only if it was touched.
+leave `changes` as it is: then a change set carries its full state, and only if it was touched. What stays of a dumped
+state for a choice of keys is its own knowledge too (`cut`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shared.engine.key_choice import KeyChoice
+from shared.engine.keys import KeyIndex
 from shared.engine.rows import Frontiers, Progress, Rows, least
 from shared.engine.snapshots import Value
+from shared.plan.graph import Node
+from shared.plan.stream_type import DEVICE, StreamType
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One use of an operator in a fragment, from which its running form is made."""
+
+    node: Node
+    inputs: Sequence[StreamType]
+    wanted: frozenset[str]  # the columns of its output that anybody reads
+
+
+def key_of(source: StreamType) -> KeyIndex:
+    return KeyIndex(source.key, tuple(source.schema.kind(name) for name in source.key))
 
 
 class Operator:
     """An operator without state: every row by itself, time passes through."""
+
+    key: KeyIndex | None = None  # of an operator with a state for each key
 
     def push(self, port: int, rows: Rows) -> list[Rows]:
         raise NotImplementedError
@@ -31,6 +54,16 @@ class Operator:
 
     def apply(self, changes: Value) -> None:
         pass
+
+    def retain(self, choice: KeyChoice) -> None:
+        """Take every key that is not chosen out of the state."""
+
+    def distinct_keys(self, columns: tuple[str, ...]) -> list[tuple[object, ...]]:
+        """The different values of these columns among its keys; none where its keys do not carry them."""
+        if self.key is None or not all(name in self.key.names for name in columns):
+            return []
+        places = [self.key.names.index(name) for name in columns]
+        return list(dict.fromkeys(tuple(each[place] for place in places) for each in self.key.values))
 
 
 class Stateful(Operator):
@@ -51,6 +84,13 @@ class Stateful(Operator):
         if not self.frontier.advance(common):
             return [], None
         return self.passed(common), self.outward(common)
+
+    def passed_by(self, rows: Rows) -> list[Rows]:
+        """What goes out at once because these rows, now held, came behind the frontier: it may never move again."""
+        if not len(rows) or (int(rows.time.min()) >= self.frontier.floor_us and not self.frontier.devices):
+            return []
+        behind = rows.time < self.frontier.of_rows(rows.columns.get(DEVICE), len(rows))
+        return self.passed(Progress(self.frontier.floor_us)) if behind.any() else []
 
     def passed(self, progress: Progress) -> list[Rows]:
         """What goes out because time has come this far."""
@@ -79,6 +119,14 @@ class Stateful(Operator):
         if changes is not None:
             self.load(changes)
             self.touched = False
+
+    def retain(self, choice: KeyChoice) -> None:
+        if self.key is None or all(name in self.key.names for name in choice.columns):
+            self.load(self.cut(self.dump(), choice))
+
+    def cut(self, state: Value, choice: KeyChoice) -> Value:
+        """A dumped state without the keys that are not chosen."""
+        raise NotImplementedError
 
 
 class ChangesByPart(Stateful):

@@ -1,7 +1,7 @@
 """A fragment at work: rows and frontiers in by name, rows out by name, state as bytes.
 
 One push runs to its end before it returns: first the rows go through every operator that reads them, then time moves.
-Rows fed back into the fragment (a cycle) enter after that, as a push of their own. Nothing here reads a clock or draws
+Rows fed back into the fragment (a cycle) enter again before the next row does. Nothing here reads a clock or draws
 lots, so the same pushes give the same rows, and a pipeline restored from bytes goes on as the one that wrote them.
 
 The driver owns the order of pushes. On each input rows come in ascending number; which input comes first between two
@@ -11,25 +11,26 @@ frontiers does not matter to operators that merge `ordered`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 import numpy as np
 
 from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
-from shared.engine.lanes import Lane, Outputs, lane
-from shared.engine.lowering import stages
+from shared.engine.key_choice import Keep, KeyChoice
+from shared.engine.lowering import Stage, stages
+from shared.engine.merge import Rekey
 from shared.engine.operator import Operator
-from shared.engine.retaining import Chosen, Keep, distinct_keys, retain
-from shared.engine.rows import Constant, Frontiers, Progress, Rows, as_batch
-from shared.engine.scalar import NoScalarForm, Row, RowsForm
+from shared.engine.rows import Constant, Frontiers, Progress, Rows, as_batch, one_by_one
 from shared.engine.snapshots import Value, decode_state, encode_state
-from shared.engine.stateless import StatelessRun
 from shared.errors import DamagedData, UsageError
 from shared.plan.fragments import Fragment, Input, Output, Vertex
 from shared.plan.operators import DEVICE
 
 FEEDBACK_ROUNDS_MAX = 10_000
 _STATE = "pipeline"
+
+Outputs: TypeAlias = list[tuple[str, Batch]]  # by output name
 
 
 class Pipeline:
@@ -41,12 +42,11 @@ class Pipeline:
         self.device = device
         self._device_column = Constant(device, "str")
         found, needed, standing = stages(self.fragment)
-        self._stages = found
         self._operators: list[Operator] = [stage.operator for stage in found]
-        self._readers: dict[int, list[tuple[int, int]]] = {}  # node -> (place in _stages, port)
-        for place, stage in enumerate(found):
+        self._readers: dict[int, list[tuple[Stage, int]]] = {}  # node -> who reads it, and through which port
+        for stage in found:
             for port, number in enumerate(stage.inputs):
-                self._readers.setdefault(number, []).append((place, port))
+                self._readers.setdefault(number, []).append((stage, port))
         self._leaving: dict[int, list[Output]] = {}
         for output in self.fragment.outputs:
             self._leaving.setdefault(standing.get(output.node, output.node), []).append(output)
@@ -62,40 +62,17 @@ class Pipeline:
         self._news: dict[str, Frontiers] = {}  # per output, since it was last taken
         self._frontiers: dict[str, int] = {output.name: NO_FRONTIER for output in self.fragment.outputs}
         self._floors = {entry.name: NO_FRONTIER for entry in self.fragment.inputs if entry.name not in self._cycles}
-        self._lanes = {
-            entry.name: made
-            for entry in self.fragment.inputs
-            if (made := self._lane(entry, [name for name in entry.schema.names if name in needed[entry.node]]))
-        }
         for name in sorted(self._cycles):  # a feedback edge holds nothing back
             self._through(self._inputs[name].node, [], Progress(END_OF_TIME), [])
-
-    def _lane(self, entry: Input, columns: list[str]) -> Lane | None:
-        readers = self._readers.get(entry.node, [])
-        if len(readers) != 1 or entry.node in self._leaving or self._brings_device[entry.name]:
-            return None
-        stage = self._stages[readers[0][0]]
-        leaving = self._leaving.get(stage.node, [])
-        single = len(stage.inputs) == 1 and len(leaving) == 1 and stage.node not in self._readers
-        if not single or leaving[0].kind in ("edge", "feed") or entry.name in self._cycles:
-            return None
-        return lane(
-            stage.operator, entry.name, columns, leaving[0],
-            device=self._device_column, adds_device=self._adds_device[entry.name],
-            floors=self._floors, frontiers=self._frontiers,
-        )  # fmt: skip
 
     # -- rows and time -------------------------------------------------------------------------------------------
 
     def push(self, input_name: str, batch: Batch) -> Outputs:
         """Rows into an input, and the frontier the batch carries; what comes out, by output name."""
-        short = self._lanes.get(input_name)
-        if short is not None:
-            return short(batch)
         entry = self._entry(input_name)
-        columns = dict(batch.columns)
-        if self._adds_device[input_name] and DEVICE not in columns:
-            columns[DEVICE] = self._device_column.column(len(batch.seq))
+        columns = batch.columns
+        if self._adds_device[input_name]:
+            columns = {**columns, DEVICE: self._device_column.column(len(batch.seq))}
         rows = Rows(columns, batch.time_us, batch.seq, batch.lo, batch.hi)
         progress = None
         if batch.frontier_us > NO_FRONTIER:
@@ -121,54 +98,6 @@ class Pipeline:
         """How far time has come on an output since this was last asked; what another vertex's `advance_by` wants."""
         news = self._news.pop(output_name, Frontiers())
         return Progress(news.floor_us, news.devices, news.complete_us)
-
-    def row_input(self, input_name: str, deliver: Callable[[Row], object]) -> Callable[[Row], object]:
-        """A function that takes one row of an input, as (time, values in the schema's order), and hands what becomes of
-        it to `deliver`. For filters and projections before a single output: rows are not numbered, nothing is kept.
-
-        UsageError where the input leads to anything else; push batches there.
-        """
-        made: Callable[[Row], object] = deliver
-        for form in reversed(self._row_forms(input_name)):
-            made = form.row_function(made)
-        return made
-
-    def rows_input(self, input_name: str) -> Callable[[Sequence[Row]], list[Row]]:
-        """The same for several rows at a time: from rows to what becomes of them."""
-        steps = [form.rows_function() for form in self._row_forms(input_name)]
-        if len(steps) == 1:
-            return steps[0]
-
-        def through(rows: Sequence[Row]) -> list[Row]:
-            for step in steps:
-                rows = step(rows)
-            return list(rows)
-
-        return through
-
-    def _row_forms(self, input_name: str) -> list[RowsForm]:
-        """The fused filters and projections between an input and its only output, where they have a scalar form."""
-        entry = self._entry(input_name)
-        node, given = entry.node, entry.schema.names
-        forms: list[RowsForm] = []
-        while True:
-            readers, leaving = self._readers.get(node, []), self._leaving.get(node, [])
-            if len(leaving) == 1 and not readers:
-                return forms
-            stage = self._stages[readers[0][0]] if len(readers) == 1 and not leaving else None
-            if stage is None or not isinstance(stage.operator, StatelessRun):
-                break
-            forms.append(RowsForm(*stage.operator.written, given, self.device))
-            try:
-                forms[-1].rows_function()
-            except NoScalarForm:
-                break
-            node, given = stage.node, forms[-1].gives
-        raise UsageError(
-            f"rows of {input_name!r} go through more than filters and projections of plain comparisons; push batches "
-            "instead",
-            code="pipeline-rows",
-        )
 
     def frontier_us(self, output_name: str) -> int:
         """No earlier row follows on this output, of any device."""
@@ -199,19 +128,30 @@ class Pipeline:
         if progress is not None and progress.floor_us > self._floors.get(entry.name, END_OF_TIME):
             self._floors[entry.name] = progress.floor_us
         with np.errstate(all="ignore"):
-            self._through(entry.node, runs, progress, out)
-            rounds = 0
-            while self._fed:
-                name, fed = self._fed.popleft()
-                rounds += 1
-                if rounds > FEEDBACK_ROUNDS_MAX:
-                    raise UsageError(
-                        f"rows went round the cycle {name!r} {FEEDBACK_ROUNDS_MAX} times in one push; let a filter in "
-                        "the cycle end",
-                        code="engine-cycle",
-                    )
-                self._through(self._inputs[name].node, [fed], None, out)
+            if self._cycles:
+                for rows in runs:  # each row goes round before the next one enters, however rows were batched
+                    for row in one_by_one(rows):
+                        self._through(entry.node, [row], None, out)
+                        self._go_round(out)
+                self._through(entry.node, [], progress, out)
+                self._go_round(out)
+            else:
+                self._through(entry.node, runs, progress, out)
         return [(output.name, as_batch(rows, output.schema, self._frontiers[output.name])) for output, rows in out]
+
+    def _go_round(self, out: list[tuple[Output, Rows]]) -> None:
+        """Rows fed back enter again, until none is."""
+        rounds = 0
+        while self._fed:
+            name, fed = self._fed.popleft()
+            rounds += 1
+            if rounds > FEEDBACK_ROUNDS_MAX:
+                raise UsageError(
+                    f"rows went round the cycle {name!r} {FEEDBACK_ROUNDS_MAX} times in one push; let a filter in the "
+                    "cycle end",
+                    code="engine-cycle",
+                )
+            self._through(self._inputs[name].node, [fed], None, out)
 
     def _through(self, node: int, runs: list[Rows], progress: Progress | None, out: list[tuple[Output, Rows]]) -> None:
         for rows in runs:
@@ -226,8 +166,7 @@ class Pipeline:
                     self._feed(output, rows)
             elif len(rows.time) or rows.hi > rows.lo:
                 out.append((output, rows))
-        for place, port in self._readers.get(node, ()):
-            stage = self._stages[place]
+        for stage, port in self._readers.get(node, ()):
             for result in stage.operator.push(port, rows):
                 self._flow(stage.node, result, out)
 
@@ -236,8 +175,7 @@ class Pipeline:
             self._frontiers[output.name] = max(self._frontiers[output.name], progress.floor_us)
             if output.kind == "edge":
                 self._news.setdefault(output.name, Frontiers()).advance(progress)
-        for place, port in self._readers.get(node, ()):
-            stage = self._stages[place]
+        for stage, port in self._readers.get(node, ()):
             runs, news = stage.operator.advance(port, progress)
             for rows in runs:
                 self._flow(stage.node, rows, out)
@@ -291,11 +229,23 @@ class Pipeline:
         """Forget the state of every key whose values of these columns are not kept. The next change set would not say
         what went: hand out a whole snapshot instead."""
         for operator in self._operators:
-            retain(operator, Chosen(columns, keep))
+            operator.retain(KeyChoice(columns, keep))
+
+    def leave(self, left: Mapping[str, int], returned: Iterable[str]) -> None:
+        """Devices that left for good at these times are waited for no more where devices meet; those are back."""
+        for operator in self._meetings():
+            operator.leave(left, returned)
+
+    def missing(self) -> list[str]:
+        """The devices that some closed window went out without."""
+        return sorted({name for operator in self._meetings() for name in operator.missing()})
+
+    def _meetings(self) -> list[Rekey]:
+        return [operator for operator in self._operators if isinstance(operator, Rekey)]
 
     def distinct_keys(self, columns: tuple[str, ...]) -> list[tuple[object, ...]]:
         """The different values of these columns among all keys that have state, in order of arrival."""
-        return list(dict.fromkeys(key for operator in self._operators for key in distinct_keys(operator, columns)))
+        return list(dict.fromkeys(key for operator in self._operators for key in operator.distinct_keys(columns)))
 
     def _shape(self) -> list[str]:
         return [type(operator).__name__ for operator in self._operators]

@@ -13,14 +13,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from shared.engine.collected import Answer, answer_of
 from shared.engine.folds import Count, Fold, capacity_for, fold_of
+from shared.engine.row_aggregates import Answer, answer_of
 from shared.engine.rows import Rows, take
 from shared.engine.snapshots import Value
+from shared.language.aggregates import Aggregate
+from shared.language.expressions import FLOATS, TIME
+from shared.language.schema import Field, Schema, dtype
 from shared.plan.operators import WINDOW_END, WINDOW_START
-from shared.stream.aggregates import Aggregate
-from shared.stream.expressions import FLOATS, TIME
-from shared.stream.schema import Field, Schema, dtype
 
 NUMBER = ""  # kept rows carry their numbers under this name: panes and sessions may be merged out of stream order
 _COUNT_BY_BIN = 4  # below this many slots per row, counting all bins beats adding one by one

@@ -9,13 +9,13 @@ for those whose own frontier has moved. `complete_us` is up to where nobody is m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
 
 from shared.batch import NO_FRONTIER, Batch
-from shared.stream.schema import Schema, dtype
+from shared.language.schema import Schema, dtype
 
 
 class Rows:
@@ -23,7 +23,7 @@ class Rows:
 
     __slots__ = ("columns", "hi", "lo", "seq", "time")
 
-    def __init__(self, columns: dict[str, np.ndarray], time: np.ndarray, seq: np.ndarray, lo: int, hi: int) -> None:
+    def __init__(self, columns: Mapping[str, np.ndarray], time: np.ndarray, seq: np.ndarray, lo: int, hi: int) -> None:
         self.columns = columns
         self.time = time
         self.seq = seq
@@ -46,11 +46,31 @@ class Rows:
         return Rows({name: self.columns[name] for name in names}, self.time, self.seq, self.lo, self.hi)
 
 
+def one_by_one(rows: Rows) -> Iterator[Rows]:
+    """Each row by itself; together they cover what the run covers."""
+    if not len(rows):
+        yield rows
+    bounds = [rows.lo, *rows.seq[1:].tolist(), rows.hi]
+    for place in range(len(rows)):
+        row = rows.slice(place, place + 1)
+        row.lo, row.hi = bounds[place], bounds[place + 1]
+        yield row
+
+
 def take(column: np.ndarray, index: np.ndarray) -> np.ndarray:
     """column[index], keeping a constant column constant."""
     if column.strides == (0,) and len(index) <= len(column):
         return column[: len(index)]  # a shorter view of the same value
     return column.take(index)
+
+
+def read_only(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Views that somebody else's code may read and not change: the arrays may be others' too."""
+    seen = {}
+    for name, column in columns.items():
+        seen[name] = column.view()
+        seen[name].flags.writeable = False
+    return seen
 
 
 def constant(value: object, kind: str, rows: int) -> np.ndarray:
@@ -120,7 +140,7 @@ class Numbering:
         self._first = 0
         self._block = np.empty(0, np.int64)  # numbers are made ahead: small batches take slices
 
-    def rows(self, columns: dict[str, np.ndarray], time: np.ndarray) -> Rows:
+    def rows(self, columns: Mapping[str, np.ndarray], time: np.ndarray) -> Rows:
         lo = self.next
         return Rows(columns, time, self.take(len(time)), lo, self.next)
 

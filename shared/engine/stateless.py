@@ -9,8 +9,8 @@ import numpy as np
 from shared.engine.evaluation import Answer, compiled
 from shared.engine.operator import Operator
 from shared.engine.rows import Rows, take
-from shared.stream.expressions import Column, Expression, columns_of
-from shared.stream.schema import Schema
+from shared.language.expressions import Column, Expression, columns_of
+from shared.language.schema import Schema
 
 
 class StatelessRun(Operator):
@@ -19,7 +19,6 @@ class StatelessRun(Operator):
     def __init__(
         self, predicates: Sequence[Expression], columns: Sequence[tuple[str, Expression]], schema: Schema
     ) -> None:
-        self.written = (tuple(predicates), tuple(columns), schema)  # for the path of single rows
         self.predicates = [compiled(predicate, schema) for predicate in predicates]
         # Columns that only change their name are gathered; the others are computed from gathered ones.
         self.renamed: list[tuple[str, str]] = []

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from html import escape
 
 from shared.plan import operators as op
-from shared.plan.explain import describe_operator
 from shared.plan.graph import Node, Plan
 from shared.plan.layout import Arrow, Cell, Layout, layout
 from shared.plan.placement import sides
@@ -60,7 +59,7 @@ def _place(cell: Cell) -> _Place:
 
 
 def _box(node: Node, place: _Place, side: str) -> str:
-    text = describe_operator(node.operator)
+    text = node.operator.describe()
     shown = text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 1] + "…"
     return (
         f'<g class="{side}"><title>{escape(text)}</title>'

@@ -13,14 +13,16 @@ import types
 import typing
 
 from shared.errors import UsageError
+from shared.language import expressions
+from shared.language.aggregates import Aggregate
+from shared.language.schema import Schema
+from shared.language.windows import CountWindow, SessionWindow, SlidingTimeWindow, TimeWindow, Window
 from shared.plan import operators as op
 from shared.plan.contracts import Contract
-from shared.plan.graph import Node, Plan, SourceLine, StreamType
+from shared.plan.graph import Node, Plan, SourceLine
+from shared.plan.operators.operator import ADDED
+from shared.plan.stream_type import StreamType
 from shared.plan.wellformed import check_plan
-from shared.stream import expressions
-from shared.stream.aggregates import Aggregate
-from shared.stream.schema import Schema
-from shared.stream.windows import CountWindow, SessionWindow, SlidingTimeWindow, TimeWindow, Window
 
 FORMAT = 1
 PLAN_BYTES_MAX = 4 * 1024 * 1024
@@ -38,7 +40,7 @@ def encode_plan(plan: Plan) -> bytes:
     """The plan as canonical JSON: equal plans give equal bytes."""
     nodes = [
         {
-            "operator": op.operator_name(node.operator),
+            "operator": node.operator.kind,
             "fields": _fields(node.operator),
             "inputs": list(node.inputs),
             "schema": node.schema.to_json(),
@@ -80,7 +82,7 @@ def operator_identity(operator: op.Operator) -> str:
 
     Python's `==` is not enough: it holds 0.0 and -0.0, or 1 and True, for equal, and a NaN for different from itself.
     """
-    return json.dumps([op.operator_name(operator), _fields(operator)], sort_keys=True)
+    return json.dumps([operator.kind, _fields(operator)], sort_keys=True)
 
 
 # --- Encoding ---------------------------------------------------------------------------------------------------------
@@ -90,6 +92,7 @@ def _fields(record: object) -> dict[str, object]:
     return {
         field.name: _value(getattr(record, field.name))
         for field in dataclasses.fields(record)  # type: ignore[arg-type]  # every record is a dataclass
+        if not (field.metadata.get(ADDED) and getattr(record, field.name) == field.default)
     }
 
 
@@ -141,6 +144,9 @@ def _node(position: int, value: object) -> Node:
 
 def _record(kind: type, value: object, where: str) -> typing.Any:
     wanted = _annotations(kind)
+    if isinstance(value, dict):
+        added = {field.name for field in dataclasses.fields(kind) if field.metadata.get(ADDED)}
+        wanted = {name: hint for name, hint in wanted.items() if name in value or name not in added}
     if not isinstance(value, dict) or set(value) != set(wanted):
         unknown = sorted(set(value) ^ set(wanted)) if isinstance(value, dict) else []
         raise _malformed(f"{where} has the fields ({', '.join(wanted)})" + (f": see {unknown[0]!r}" if unknown else ""))

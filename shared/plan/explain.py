@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from shared.language.durations import written
 from shared.plan import operators as op
 from shared.plan.fragments import Vertex
 from shared.plan.graph import Node, Plan
 from shared.plan.placement import ON_CLOUD, ON_DEVICE, sides
 from shared.plan.vertices import rekeys, vertices
-from shared.stream import aggregates, expressions, windows
-from shared.stream.durations import written
 
 
 def explain(plan: Plan, notes: tuple[str, ...] = ()) -> str:
@@ -29,7 +28,7 @@ def explain(plan: Plan, notes: tuple[str, ...] = ()) -> str:
 def _node_line(node: Node) -> str:
     reads = ", ".join(map(str, node.inputs))
     return (
-        f"{node.id:>3}  {describe_operator(node.operator)}"
+        f"{node.id:>3}  {node.operator.describe()}"
         + (f"  <- {reads}" if reads else "")
         + (f"   [{_place(node)}]" if node.line.line else "")
     )
@@ -37,52 +36,6 @@ def _node_line(node: Node) -> str:
 
 def _place(node: Node) -> str:
     return f"{node.line.file}:{node.line.line}"
-
-
-def describe_operator(operator: op.Operator) -> str:
-    """One operator in a few words."""
-    match operator:
-        case op.Sensor(name, every_us):
-            return f"sensor {name} " + (f"every {written(every_us)}" if every_us else "on request")
-        case op.Timer(_, every_us):
-            return f"timer every {written(every_us)}"
-        case op.Appended(name) | op.Feedback(name) | op.Feed(name) | op.Subscribe(name) | op.Port(name):
-            return f"{op.operator_name(operator)} {name}"
-        case op.Where(predicate):
-            return f"where {expressions.text_of(predicate)}"
-        case op.Select(columns):
-            return "select " + ", ".join(_column_text(name, expression) for name, expression in columns)
-        case op.KeyBy(columns, merge):
-            return f"key by {', '.join(columns) or 'nothing'} ({merge})"
-        case op.Union(merge) | op.Combine(merge=merge):
-            return f"{op.operator_name(operator)} ({merge})"
-        case op.Join(before_us, after_us):
-            return f"join from {written(before_us)} before to {written(after_us)} after"
-        case op.Latest():
-            return "with latest"
-        case op.WindowAggregate(window, chosen, lateness_us):
-            parts = ", ".join(f"{name}={aggregates.text_of(entry)}" for name, entry in chosen)
-            late = f", corrections for {written(lateness_us)}" if lateness_us else ""
-            return f"{windows.text_of(window)}: {parts}{late}"
-        case op.Apply(name, version, _, window):
-            over = "rows" if window is None else windows.text_of(window)
-            return f"apply {name}@{version} to {over}"
-        case op.State(columns):
-            return "state " + ", ".join(column.name for column in columns)
-        case op.Significant(columns, metres, change):
-            return f"significant {', '.join(columns)} " + (f"by {metres} m" if metres is not None else f"by {change}")
-        case op.Sync(name, batch_rows, _, within_us):
-            return f"sync {name}: batches of {batch_rows} rows or {written(within_us)}"
-        case op.SyncBack(name, commit):
-            return f"sync back {name} (commit {commit})"
-        case op.Request(sensor):
-            return f"request {sensor}"
-    return op.operator_name(operator)
-
-
-def _column_text(name: str, expression: expressions.Expression) -> str:
-    text = expressions.text_of(expression)
-    return name if text == name else f"{name}={text}"
 
 
 def _cut_lines(plan: Plan) -> list[str]:

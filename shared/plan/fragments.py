@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shared.plan.graph import Node, StreamType
-from shared.stream.schema import Schema
+from shared.language.schema import Schema
+from shared.plan.graph import Node
+from shared.plan.stream_type import StreamType
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from shared.errors import UsageError
+from shared.language.schema import Schema
 from shared.plan.contracts import Contract
-from shared.plan.operators import (
-    DEVICE,
-    Appended,
-    Operator,
-    Sensor,
-    Subscribe,
-    Sync,
-    SyncBack,
-    output_name,
-)
-from shared.stream.schema import Field, Schema
+from shared.plan.operators import Appended, Operator, Sensor, Subscribe, Sync, SyncBack
+from shared.plan.stream_type import StreamType, without_device
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +23,13 @@ class SourceLine:
         return f"{self.file}:{self.line}" + (f"  `{self.text}`" if self.text else "")
 
 
-@dataclass(frozen=True, slots=True)
-class StreamType:
-    """The columns of a stream (key columns included, `time` not) and the columns that key it."""
+class ErrorAtLine(UsageError):
+    """A usage error that says where in the user's program it is."""
 
-    schema: Schema
-    key: tuple[str, ...]
+
+def at_line(error: UsageError, line: SourceLine) -> UsageError:
+    """The same error, saying where in the user's program it is, once."""
+    return error if isinstance(error, ErrorAtLine) else ErrorAtLine(f"{error.message}, at {line}", code=error.code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +122,6 @@ class Plan:
             if isinstance(node.operator, SyncBack | Subscribe) and node.operator.name == name:
                 return node
         known = ", ".join(
-            output_name(node.operator) for node in self.sinks if isinstance(node.operator, SyncBack | Subscribe)
+            node.operator.output_name for node in self.sinks if isinstance(node.operator, SyncBack | Subscribe)
         )
         raise UsageError(f"the plan has no sink {name!r} (has: {known})", code="plan-sink")
-
-
-def with_device(schema: Schema) -> Schema:
-    """The schema with `device` first, as streams that come from a device have it."""
-    return schema if DEVICE in schema else Schema((Field(DEVICE, "str"), *schema.fields))
-
-
-def without_device(schema: Schema) -> Schema:
-    """The schema as it travels: the frame already says which device."""
-    return Schema(tuple(column for column in schema if column.name != DEVICE))

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from shared.errors import UsageError
 from shared.plan import operators as op
 from shared.plan.fragments import Fragment, Input, Output
-from shared.plan.graph import Node, Plan, without_device
-from shared.plan.inference import TICK
+from shared.plan.graph import Node, Plan, at_line
+from shared.plan.stream_type import without_device
 
 ON_DEVICE, ON_CLOUD = "device", "cloud"
 
@@ -42,10 +42,11 @@ def _side(plan: Plan, node: Node, worked: dict[int, str], feedback_side: dict[st
     certain = [number for number in node.inputs if not isinstance(plan.node(number).operator, op.Feedback)]
     found = {output_side(plan.node(number), worked) for number in (certain or node.inputs)}
     if len(found) > 1:
-        raise UsageError(
-            f"{op.operator_name(node.operator)} reads a stream of the device and one of the cloud; bring both to one "
-            f"side with .sync() or .sync_back(), at {node.line}",
-            code="placement-mixed",
+        _refuse(
+            node,
+            f"{node.operator.kind} reads a stream of the device and one of the cloud; bring both to one side with "
+            ".sync() or .sync_back()",
+            "placement-mixed",
         )
     return found.pop()
 
@@ -86,7 +87,7 @@ def check_placement(plan: Plan) -> None:
 
 
 def _refuse(node: Node, message: str, code: str) -> None:
-    raise UsageError(f"{message}, at {node.line}", code=code)
+    raise at_line(UsageError(message, code=code), node.line)
 
 
 def device_fragment(plan: Plan) -> Fragment:
@@ -104,7 +105,7 @@ def _fragment(plan: Plan, side: str) -> Fragment:
     inputs: list[Input] = []
     computing: list[Node] = []
     for node in plan.nodes:
-        is_source = isinstance(node.operator, (*op.SOURCES, op.Sync, op.SyncBack))
+        is_source = isinstance(node.operator, (op.Source, op.Sync, op.SyncBack))
         if is_source and output_side(node, worked) == side and plan.consumers(node.id):
             inputs.append(fragment_input(node))
         elif not is_source and worked[node.id] == side and not isinstance(node.operator, op.SINKS):
@@ -115,29 +116,25 @@ def _fragment(plan: Plan, side: str) -> Fragment:
 
 def fragment_input(node: Node) -> Input:
     """A source, a sync edge (on the cloud) or a sync_back's results (on the device) as a fragment's input."""
-    match node.operator:
-        case op.Sensor(schema=schema) | op.Appended(schema=schema):
-            return Input(op.input_name(node.operator), node.id, schema, node.type)
-        case op.Timer():
-            return Input(op.input_name(node.operator), node.id, TICK, node.type)
-        case op.Feedback():
-            return Input(op.input_name(node.operator), node.id, node.schema, node.type)
-        case op.Sync(name) | op.SyncBack(name):
-            return Input(name, node.id, node.schema, node.type)
-    raise TypeError(f"{op.operator_name(node.operator)} is no input")
+    operator = node.operator
+    if isinstance(operator, op.Source):
+        return Input(operator.input_name, node.id, operator.pushed_schema, node.type)
+    if isinstance(operator, op.Sync | op.SyncBack):
+        return Input(operator.name, node.id, node.schema, node.type)
+    raise TypeError(f"{operator.kind} is no input")
 
 
 def fragment_outputs(plan: Plan, ends: Iterable[Node]) -> list[Output]:
     """What leaves through those of these nodes that end or cross a side."""
     outputs: list[Output] = []
     for node in ends:
-        if isinstance(node.operator, op.Sync | op.SyncBack | op.Subscribe | op.Feed | op.Request):
+        if isinstance(node.operator, op.End):
             schema = plan.node(node.inputs[0]).schema
             outputs.append(
                 Output(
-                    op.output_name(node.operator),
+                    node.operator.output_name,
                     node.inputs[0],
-                    op.operator_name(node.operator),
+                    node.operator.kind,
                     without_device(schema) if isinstance(node.operator, op.Sync) else schema,
                 )
             )

@@ -16,15 +16,16 @@ Applied until nothing changes, in this order, each only where the answer cannot 
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from shared.language.expressions import DEPTH_MAX, Binary, Column, Expression, columns_of, depth_of, substitute
 from shared.plan import operators as op
 from shared.plan.encoding import operator_identity
-from shared.plan.graph import Node, Plan, SourceLine, StreamType
-from shared.plan.inference import output_type, port_type
-from shared.stream.expressions import Binary, Column, Expression, columns_of, substitute
+from shared.plan.graph import Node, Plan, SourceLine
+from shared.plan.inference import output_type
+from shared.plan.stream_type import StreamType
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Rewritten:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Sketched:
     """A node while the graph is being changed: its type is inferred again at the end."""
 
     operator: op.Operator
@@ -54,13 +55,13 @@ def rewrite(plan: Plan) -> Rewritten:
 class _Sketch:
     def __init__(self, plan: Plan) -> None:
         self.original = plan
-        self.steps = {node.id: Step(node.operator, node.inputs, node.line) for node in plan.nodes}
+        self.steps = {node.id: Sketched(node.operator, node.inputs, node.line) for node in plan.nodes}
         self.next_id = len(plan.nodes)
         self.notes: list[str] = []
 
     # --- The graph ----------------------------------------------------------------------------------------------------
 
-    def add(self, step: Step) -> int:
+    def add(self, step: Sketched) -> int:
         self.steps[self.next_id] = step
         self.next_id += 1
         return self.next_id - 1
@@ -93,14 +94,13 @@ class _Sketch:
         types: dict[int, StreamType] = {}
         for number in self.ordered():
             step = self.steps[number]
-            if isinstance(step.operator, op.Port):
-                applied = self.steps[step.inputs[0]]
-                if isinstance(applied.operator, op.Apply):
-                    sources = tuple(types[source] for source in applied.inputs)
-                    types[number] = port_type(applied.operator, step.operator.name, sources)
-            else:
-                types[number] = output_type(step.operator, tuple(types[source] for source in step.inputs))
+            inputs = tuple(types[source] for source in step.inputs)
+            types[number] = output_type(step.operator, inputs, functools.partial(self._above, step, types))
         return types
+
+    def _above(self, step: Sketched, types: dict[int, StreamType]) -> tuple[op.Operator, tuple[StreamType, ...]]:
+        source = self.steps[step.inputs[0]]
+        return source.operator, tuple(types[number] for number in source.inputs)
 
     def plan(self) -> Plan:
         types = self.types()
@@ -127,12 +127,12 @@ class _Sketch:
         shared = False
         for number in self.ordered():
             step = self.steps[number]
-            if isinstance(step.operator, (*op.SOURCES, *op.SINKS, op.Sync, op.SyncBack)) or not _repeats(step.operator):
+            if isinstance(step.operator, op.Source | op.End) or not step.operator.deterministic:
                 continue
             identity = (operator_identity(step.operator), step.inputs)
             first = seen.setdefault(identity, number)
             if first != number:
-                self.note(f"{op.operator_name(step.operator)} is computed once for both uses", step.line)
+                self.note(f"{step.operator.kind} is computed once for both uses", step.line)
                 self.redirect(number, first)
                 del self.steps[number]
                 shared = True
@@ -148,28 +148,26 @@ class _Sketch:
                 moved |= self._move_filter(number, step, step.operator.predicate)
         return moved
 
-    def _move_filter(self, number: int, step: Step, predicate: Expression) -> bool:
+    def _move_filter(self, number: int, step: Sketched, predicate: Expression) -> bool:
         below = step.inputs[0]
         source = self.steps[below]
         if self.readers()[below] != 1:
             return False
-        earlier = _before(source.operator, predicate, lambda: self.types()[below].key)
+        earlier = source.operator.filter_before(predicate, self.types()[below].key)
         if earlier is None or self._reads_an_edge(source):
             return False
-        for position, origin in enumerate(source.inputs):
-            if isinstance(source.operator, op.State) and position == 1:
-                continue  # a config stream's rows are no rows of the result
-            filtered = self.add(Step(op.Where(earlier), (origin,), step.line))
+        for position, origin in enumerate(source.inputs[: source.operator.filtered_ports()]):
+            filtered = self.add(Sketched(op.Where(earlier), (origin,), step.line))
             inputs = self.steps[below].inputs
             self.steps[below] = replace(
                 self.steps[below], inputs=(*inputs[:position], filtered, *inputs[position + 1 :])
             )
         self.redirect(number, below)
         del self.steps[number]
-        self.note(f"filter moved before {op.operator_name(source.operator)}", step.line)
+        self.note(f"filter moved before {source.operator.kind}", step.line)
         return True
 
-    def _reads_an_edge(self, step: Step) -> bool:
+    def _reads_an_edge(self, step: Sketched) -> bool:
         """True for a key_by straight on a sync edge: an operator between them would cost a vertex of its own."""
         return isinstance(step.operator, op.KeyBy) and isinstance(self.steps[step.inputs[0]].operator, op.Sync)
 
@@ -185,9 +183,9 @@ class _Sketch:
             below = step.inputs[0]
             together = _fused(self.steps[below].operator, step.operator)
             if together is not None:
-                self.steps[number] = Step(together, self.steps[below].inputs, self.steps[below].line)
+                self.steps[number] = Sketched(together, self.steps[below].inputs, self.steps[below].line)
                 del self.steps[below]
-                self.note(f"neighbouring {op.operator_name(together)}s fused", step.line)
+                self.note(f"neighbouring {together.kind}s fused", step.line)
                 fused = True
         return fused
 
@@ -201,7 +199,8 @@ class _Sketch:
             step = self.steps[number]
             wanted = needed[number]
             if isinstance(step.operator, op.Select):
-                kept = tuple((name, entry) for name, entry in step.operator.columns if name in wanted)
+                columns = step.operator.columns
+                kept = tuple((name, entry) for name, entry in columns if name in wanted or name in types[number].key)
                 if len(kept) < len(step.operator.columns):
                     self.steps[number] = replace(step, operator=op.Select(kept))
                     self.note("columns that nothing reads dropped", step.line)
@@ -210,16 +209,16 @@ class _Sketch:
                 pruned |= self._narrow(number, step, wanted, types)
         return pruned
 
-    def _narrow(self, number: int, step: Step, wanted: set[str], types: dict[int, StreamType]) -> bool:
+    def _narrow(self, number: int, step: Sketched, wanted: set[str], types: dict[int, StreamType]) -> bool:
         """Put a select before rows travel to another key; not where they come straight from an edge or a select."""
         below = step.inputs[0]
         source, key = types[below], types[number].key
         kept = [name for name in source.schema.names if name in wanted or name in source.key or name in key]
-        passing = isinstance(self.steps[below].operator, (*op.SOURCES, op.Sync, op.SyncBack, op.Select))
+        passing = isinstance(self.steps[below].operator, (op.Source, op.Sync, op.SyncBack, op.Select))
         if passing or set(source.key) == set(key) or len(kept) == len(source.schema.names):
             return False
         narrow = op.Select(tuple((name, Column(name)) for name in kept))
-        self.steps[number] = replace(step, inputs=(self.add(Step(narrow, (below,), step.line)),))
+        self.steps[number] = replace(step, inputs=(self.add(Sketched(narrow, (below,), step.line)),))
         self.note("only columns that are read travel to the next key", step.line)
         return True
 
@@ -228,57 +227,19 @@ class _Sketch:
         needed: dict[int, set[str]] = {number: set() for number in self.steps}
         for number in reversed(self.ordered()):
             step = self.steps[number]
-            for source in step.inputs:
-                needed[source] |= _reads(step.operator, needed[number], types[source])
+            for port, source in enumerate(step.inputs):
+                needed[source] |= step.operator.reads(needed[number], types[source], port)
         return needed
-
-
-def _repeats(operator: op.Operator) -> bool:
-    """True where the same rows always give the same output."""
-    return not isinstance(operator, op.Apply) or operator.deterministic
-
-
-def _before(operator: op.Operator, predicate: Expression, key: Callable[[], tuple[str, ...]]) -> Expression | None:
-    """The condition to put on this operator's inputs instead of on its output; None where that differs."""
-    columns = set(columns_of(predicate))
-    match operator:
-        case op.Select(chosen):
-            passed = {name: entry for name, entry in chosen if isinstance(entry, Column)}
-            if columns <= {*passed, "time"}:
-                return substitute(predicate, passed)
-        case op.Union() | op.KeyBy():
-            return predicate
-        case op.WindowAggregate() | op.State() | op.Significant():
-            if columns <= set(key()):
-                return predicate
-    return None
 
 
 def _fused(first: op.Operator, second: op.Operator) -> op.Operator | None:
     if isinstance(first, op.Where) and isinstance(second, op.Where):
-        return op.Where(Binary("and", first.predicate, second.predicate))
+        both = Binary("and", first.predicate, second.predicate)
+        return op.Where(both) if depth_of(both) <= DEPTH_MAX else None
     if isinstance(first, op.Select) and isinstance(second, op.Select):
         inner = dict(first.columns)
         uses = Counter(name for _, entry in second.columns for name in columns_of(entry))
         if all(isinstance(entry, Column) or uses[name] <= 1 for name, entry in inner.items()):
-            return op.Select(tuple((name, substitute(entry, inner)) for name, entry in second.columns))
+            fused = tuple((name, substitute(entry, inner)) for name, entry in second.columns)
+            return op.Select(fused) if all(depth_of(entry) <= DEPTH_MAX for _, entry in fused) else None
     return None
-
-
-def _reads(operator: op.Operator, wanted: set[str], source: StreamType) -> set[str]:
-    """The columns that an operator reads of an input, given which columns of its own output are read."""
-    key = set(source.key)
-    match operator:
-        case op.Where(predicate):
-            return wanted | key | set(columns_of(predicate))
-        case op.Select(columns):
-            return key | {used for name, entry in columns if name in wanted | key for used in columns_of(entry)}
-        case op.KeyBy(columns):
-            return wanted | key | set(columns)
-        case op.Significant(columns):
-            return wanted | key | set(columns)
-        case op.WindowAggregate(aggregates=aggregates):
-            return key | {name for _, entry in aggregates for name in entry.columns}
-        case op.State(columns):
-            return key | {name for column in columns for name in columns_of(column.update)}
-    return set(source.schema.names)

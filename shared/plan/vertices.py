@@ -19,7 +19,7 @@ def vertices(plan: Plan) -> tuple[Vertex, ...]:
     """The cloud side's vertices, producers before consumers. Empty where nothing runs on the cloud."""
     worked = sides(plan)
     cloud = [node for node in plan.nodes if worked[node.id] == ON_CLOUD]
-    computing = [node for node in cloud if not isinstance(node.operator, (*op.SINKS, *op.SOURCES, op.SyncBack))]
+    computing = [node for node in cloud if not isinstance(node.operator, (*op.SINKS, op.Source, op.SyncBack))]
     levels = _levels(plan, computing)
     groups = _groups(plan, computing, levels)
     ends = [node for node in cloud if isinstance(node.operator, (*op.SINKS, op.SyncBack))]
@@ -31,7 +31,7 @@ def vertices(plan: Plan) -> tuple[Vertex, ...]:
     built = [_vertex(plan, name, group, owner, ends) for name, group in named]
     for end in direct:
         if isinstance(end.operator, op.SyncBack | op.Subscribe | op.Feed):
-            built.append(_carrier(plan, names.unique(op.output_name(end.operator)), end))
+            built.append(_carrier(plan, names.unique(end.operator.output_name), end))
     return tuple(built)
 
 
@@ -118,7 +118,7 @@ def _key(plan: Plan, group: list[Node]) -> tuple[str, ...]:
 
 
 def _deterministic(group: Iterable[Node]) -> bool:
-    return all(node.operator.deterministic for node in group if isinstance(node.operator, op.Apply))
+    return all(node.operator.deterministic for node in group)
 
 
 def _merge(group: Iterable[Node]) -> str:

@@ -20,11 +20,12 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 from shared.errors import UsageError
+from shared.language.registry import references, registered
 from shared.plan import operators as op
-from shared.plan.graph import Node, Plan, StreamType
-from shared.plan.inference import arity, describe, output_type, port_type
+from shared.plan.graph import Node, Plan, at_line
+from shared.plan.inference import output_type
 from shared.plan.placement import check_placement, sides
-from shared.stream.registry import references, registered
+from shared.plan.stream_type import StreamType
 
 NODES_MAX = 10_000
 
@@ -48,6 +49,7 @@ def check_plan(plan: Plan, *, foreign_operators: bool = False) -> Plan:
         _check_inputs(node)
         _check_types(plan, node)
     _check_feedback(plan)
+    check_cycles(plan)
     _check_outputs(plan)
     check_placement(plan)
     _check_names(plan)
@@ -89,11 +91,11 @@ def operator_references(node: Node) -> tuple[str, ...]:
 
 
 def _check_inputs(node: Node) -> None:
-    least, most = _at_node(node, lambda: arity(node.operator))
+    least, most = _at_node(node, node.operator.arity)
     if not least <= len(node.inputs) <= most:
         wanted = str(least) if least == most else f"{least} to {most}"
         raise _at(
-            f"{op.operator_name(node.operator)} has {len(node.inputs)} input edges; each input port takes exactly one, "
+            f"{node.operator.kind} has {len(node.inputs)} input edges; each input port takes exactly one, "
             f"that is {wanted}",
             "graph-input",
             node,
@@ -105,7 +107,7 @@ def _check_outside(plan: Plan, node: Node) -> None:
         source = plan.node(number).operator
         if isinstance(source, op.SINKS):
             raise _at(
-                f"{op.operator_name(node.operator)} reads {op.operator_name(source)!r}, which hands rows to the "
+                f"{node.operator.kind} reads {source.kind!r}, which hands rows to the "
                 "outside world; a plan does not connect the outside with itself",
                 "graph-outside",
                 node,
@@ -113,23 +115,18 @@ def _check_outside(plan: Plan, node: Node) -> None:
 
 
 def _check_types(plan: Plan, node: Node) -> None:
+    def above() -> tuple[op.Operator, tuple[StreamType, ...]]:
+        source = plan.node(node.inputs[0])
+        return source.operator, tuple(plan.node(number).type for number in source.inputs)
+
     inputs = tuple(plan.node(number).type for number in node.inputs)
-    found = _at_node(node, lambda: _inferred(plan, node, inputs))
+    found = _at_node(node, lambda: output_type(node.operator, inputs, above))
     if found != node.type:
         raise _at(
-            f"{op.operator_name(node.operator)} gives {describe(found)}, the plan says {describe(node.type)}",
+            f"{node.operator.kind} gives {found}, the plan says {node.type}",
             "graph-alphabet",
             node,
         )
-
-
-def _inferred(plan: Plan, node: Node, inputs: tuple[StreamType, ...]) -> StreamType:
-    if isinstance(node.operator, op.Port):
-        applied = plan.node(node.inputs[0])
-        if isinstance(applied.operator, op.Apply):
-            sources = tuple(plan.node(number).type for number in applied.inputs)
-            return port_type(applied.operator, node.operator.name, sources)
-    return output_type(node.operator, inputs)
 
 
 def _check_feedback(plan: Plan) -> None:
@@ -151,12 +148,35 @@ def _check_feedback(plan: Plan) -> None:
         fed = found[0].type
         if fed != node.type:
             raise _at(
-                f"feedback {node.operator.name!r} carries {describe(node.type)}, but is fed {describe(fed)}",
+                f"feedback {node.operator.name!r} carries {node.type}, but is fed {fed}",
                 "graph-alphabet",
                 found[0],
             )
     for name, found in feeds.items():
         raise _at(f"feed goes to {name!r}, but there is no such feedback stream", "graph-input", found[0])
+
+
+def check_cycles(plan: Plan) -> None:
+    """An ordered merge in a cycle is refused: its rows would wait for the frontier, and come back behind it."""
+    for feedback in plan.nodes:
+        if not isinstance(feedback.operator, op.Feedback):
+            continue
+        after = {feedback.id}
+        for node in plan.nodes:
+            if after & set(node.inputs):
+                after.add(node.id)
+        before = {node.id for node in plan.nodes if node.operator == op.Feed(feedback.operator.name)}
+        for node in reversed(plan.nodes):
+            if node.id in before:
+                before.update(node.inputs)
+        for node in plan.nodes:
+            if node.id in after & before and getattr(node.operator, "merge", None) == "ordered":
+                raise _at(
+                    f"{node.operator.kind} is in the cycle of feedback {feedback.operator.name!r} and merges ordered: "
+                    "rows fed back would wait for the frontier and then be late. Write merge='arrival', or 'logged'",
+                    "graph-cycle",
+                    node,
+                )
 
 
 def _check_outputs(plan: Plan) -> None:
@@ -165,7 +185,7 @@ def _check_outputs(plan: Plan) -> None:
         ends = isinstance(node.operator, (*op.SINKS, op.Sync, op.SyncBack))
         if node.id not in read and not ends:
             raise _at(
-                f"the output of {op.operator_name(node.operator)} goes nowhere; each output port feeds at least one "
+                f"the output of {node.operator.kind} goes nowhere; each output port feeds at least one "
                 "edge. End it with .sync(), .sync_back(name) or .subscribe(callback), or remove it",
                 "graph-output",
                 node,
@@ -207,7 +227,7 @@ def _check_names(plan: Plan) -> None:
 def _stream_names(operator: op.Operator) -> tuple[tuple[str, str], ...]:
     match operator:
         case op.Sensor() | op.Timer() | op.Appended() | op.Feedback():
-            return (("source", op.input_name(operator)),)
+            return (("source", operator.input_name),)
         case op.Sync(name):
             return (("sync edge", name),)
         case op.SyncBack(name) | op.Subscribe(name):
@@ -218,11 +238,11 @@ def _stream_names(operator: op.Operator) -> tuple[tuple[str, str], ...]:
 
 
 def _at(message: str, code: str, node: Node) -> UsageError:
-    return UsageError(f"{message}, at {node.line}", code=code)
+    return at_line(UsageError(message, code=code), node.line)
 
 
 def _at_node(node: Node, check: Callable[[], Answer]) -> Answer:
     try:
         return check()
     except UsageError as error:
-        raise _at(error.message, error.code, node) from None
+        raise at_line(error, node.line) from None

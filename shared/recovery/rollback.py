@@ -47,33 +47,23 @@ class Rule(Enum):
 
 @dataclass(frozen=True, slots=True)
 class VertexManifest:
-    """What the manifest knows of one vertex (or of one hash range of it)."""
+    """What the manifest knows of one vertex (or of one hash range of it).
+
+    Three more conditions need no flag, because nothing else can be built: folds do not depend on batches (conformance
+    compares bit for bit), clocks, timers and configuration enter as numbered inputs, results go out by identity."""
 
     inputs: tuple[str, ...] = ()
     position: int = 0  # the last epoch it committed
     snapshots: frozenset[int] = frozenset({BEFORE_ALL})  # epochs it can be restored to
     deterministic: bool = True
     merge: Merge = Merge.ORDERED
-    folds_batch_invariant: bool = True
-    inputs_numbered: bool = True  # clock, randomness, config and timers arrive as numbered inputs
-    same_code: bool = True
-    same_config: bool = True
-    same_platform: bool = True
-    effects_by_identity: bool = True
+    same_code: bool = True  # and numeric platform: the hash that commits carry covers both
+    same_config: bool = True  # the plan it ran had the same operators in it
 
     @property
     def repeats_itself(self) -> bool:
         """Given the same numbered inputs and snapshot, a second run gives the same output, bit for bit."""
-        return (
-            self.deterministic
-            and self.merge is not Merge.ARRIVAL
-            and self.folds_batch_invariant
-            and self.inputs_numbered
-            and self.same_code
-            and self.same_config
-            and self.same_platform
-            and self.effects_by_identity
-        )
+        return self.deterministic and self.merge is not Merge.ARRIVAL and self.same_code and self.same_config
 
 
 @dataclass(frozen=True, slots=True)

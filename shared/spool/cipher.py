@@ -1,7 +1,7 @@
 """The cipher port: how payloads are sealed at rest.
 
 A sealed payload carries its own random nonce and tag. The control block is handed in as associated data, so
-a payload cannot be moved under another edge, number or schema. The real cipher is `mobile_app/cipher.py`.
+a payload cannot be moved under another edge, number or schema. The real cipher is `mobile_app/spool/cipher.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is in the spool, in memory: per edge the entries in order, and the numbers that outlive them.
 
-An edge's entries cover [kept, head) without gaps: a batch or a tombstone ends where the next begins. So the
+An edge's entries cover [delivered, head) without gaps: a batch or a tombstone ends where the next begins. So the
 neighbours of an entry are found by its ends, and nothing has to be kept sorted.
 """
 
@@ -19,16 +19,16 @@ NOTHING_UNSYNCED = 1 << 64  # beyond every sequence number
 
 
 class EdgeContents:
-    """The retained range of one edge."""
+    """What is spooled of one edge."""
 
     def __init__(self, edge: EdgeId) -> None:
         self.edge = edge
-        self.kept = 0  # entries start here
-        self.delivered = 0  # entries below this are delivered and only retained
+        self.delivered = 0  # entries start here: what is below has a receipt and is gone
         self.head = 0  # the next sequence number; never goes back
         self.frozen = 0  # below this an entry may have been sent, so its boundaries stay
         self.batches = 0  # undelivered ones
         self.bytes = 0  # of those
+        self.protected = False  # its batches are never given up to make room
         self.unsynced = NOTHING_UNSYNCED  # entries from here on are not durable yet, or may not be
         self._by_lo: dict[int, Entry] = {}
         self._tombstones: dict[int, Tombstone] = {}  # by their ends
@@ -43,12 +43,12 @@ class EdgeContents:
     @property
     def elements(self) -> int:
         """How many the undelivered batches cover."""
-        given_up = sum(t.hi - t.lo for t in self._tombstones.values() if t.lo >= self.delivered)
+        given_up = sum(tombstone.hi - tombstone.lo for tombstone in self._tombstones.values())
         return self.head - self.delivered - given_up
 
-    def begin(self, kept: int) -> None:
+    def begin(self, delivered: int) -> None:
         """Before anything is in it: entries will start here, and bring the head up."""
-        self.kept = self.delivered = self.head = self._first = kept
+        self.delivered = self.head = self._first = delivered
 
     def entries(self, start: int) -> Iterator[Entry]:
         while start < self.head:
@@ -69,7 +69,7 @@ class EdgeContents:
         return None
 
     def is_boundary(self, seq: int) -> bool:
-        return seq in (self.kept, self.head) or seq in self._by_lo
+        return seq in (self.delivered, self.head) or seq in self._by_lo
 
     def _put(self, tombstone: Tombstone) -> None:
         self._by_lo[tombstone.lo] = self._tombstones[tombstone.hi] = tombstone
@@ -81,7 +81,7 @@ class EdgeContents:
         del self._by_lo[entry.lo]
         if isinstance(entry, Tombstone):
             del self._tombstones[entry.hi]
-        elif entry.hi > self.delivered:
+        else:
             self.batches -= 1
             self.bytes -= size_of(entry)
 
@@ -98,8 +98,6 @@ class Contents:
         self.edges: dict[EdgeId, EdgeContents] = {}
         self.ledger = Ledger()
         self.used_bytes = 0
-        self.retained = 0  # entries that are delivered and still here
-        self.retained_bytes = 0  # of the batches among them
         self.next_order = 0
         self.record = 0  # counts the journal's records: no tombstone grows over the end of one
         self.removed: list[Extent] = []
@@ -129,7 +127,7 @@ class Contents:
             self.next_order = entry.order + 1
         if entry.deadline != NO_DEADLINE:
             heapq.heappush(self._by_deadline, (entry.deadline, entry.order, entry))
-        if self._by_priority is not None:
+        if self._by_priority is not None and not contents.protected:
             heapq.heappush(self._by_priority, _rank(entry))
 
     def evict(self, entry: DataEntry) -> Tombstone | None:
@@ -176,7 +174,7 @@ class Contents:
         """Put a tombstone over whole entries, or after the last; joins it to unsent neighbours with its reason."""
         contents = self.edge(tombstone.edge)
         lo, hi = tombstone.lo, tombstone.hi
-        before = contents._tombstones.get(lo) if lo > contents.kept else None
+        before = contents._tombstones.get(lo) if lo > contents.delivered else None
         if before is not None and self._joins(contents, before, tombstone.reason):
             lo = before.lo
         after = contents.get(hi)
@@ -224,39 +222,27 @@ class Contents:
         for contents in self.edges.values():
             contents.unsynced = NOTHING_UNSYNCED
 
-    def deliver(self, edge: EdgeId, through: int) -> None:
-        """Entries that end at or below `through` are delivered; they stay until `forget`."""
+    def trim(self, edge: EdgeId, through: int) -> None:
+        """Entries that end at or below `through` are delivered: they go."""
         contents = self.edge(edge)
         for entry in contents.entries(contents.delivered):
             if entry.hi > through:
                 break
-            if isinstance(entry, DataEntry):
-                contents.batches -= 1
-                contents.bytes -= size_of(entry)
-                self.retained_bytes += size_of(entry)
+            self._drop(contents, entry)
             contents.delivered = entry.hi
-            self.retained += 1
         contents.frozen = max(contents.frozen, contents.delivered)
         contents._first = max(contents._first, contents.delivered)
 
-    def forget(self, edge: EdgeId, through: int) -> None:
-        """Delivered entries that end at or below `through` are no longer retained."""
+    def protect(self, edge: EdgeId, protected: bool) -> None:
+        """Whether this edge's batches are kept whatever else needs room."""
         contents = self.edge(edge)
-        for entry in contents.entries(contents.kept):
-            if entry.hi > min(through, contents.delivered):
-                break
-            self._drop(contents, entry)
-            contents.kept = entry.hi
-            self.retained -= 1
-            self.retained_bytes -= size_of(entry) if isinstance(entry, DataEntry) else 0
+        if contents.protected != protected:
+            contents.protected = protected
+            self._by_priority = None
 
-    def delivered_oldest(self) -> DataEntry | Tombstone | None:
-        """The oldest retained entry that is already delivered: the first thing to give back when space is short."""
-        if not self.retained:
-            return None
-        candidates = [c.get(c.kept) for c in self.edges.values() if c.kept < c.delivered]
-        entries = [entry for entry in candidates if entry is not None]
-        return min(entries, key=lambda e: e.order if isinstance(e, DataEntry) else -1) if entries else None
+    def bytes_to_give_up(self) -> int:
+        """What giving up every batch that may go would free."""
+        return sum(contents.bytes for contents in self.edges.values() if not contents.protected)
 
     def late(self, now_us: int) -> Iterator[DataEntry]:
         """Pending batches whose deadline has passed; each is told once, so give it up."""
@@ -268,7 +254,8 @@ class Contents:
     def lowest_priority(self) -> DataEntry | None:
         """The batch to give up first by (priority, deadline, age)."""
         if self._by_priority is None:
-            live = (e for c in self.edges.values() for e in c.entries(c.delivered) if isinstance(e, DataEntry))
+            edges = [contents for contents in self.edges.values() if not contents.protected]
+            live = (e for c in edges for e in c.entries(c.delivered) if isinstance(e, DataEntry))
             self._by_priority = [_rank(entry) for entry in live]
             heapq.heapify(self._by_priority)
         while self._by_priority:
@@ -286,14 +273,14 @@ class Contents:
 
     def _is_pending(self, entry: DataEntry) -> bool:
         contents = self.edges[entry.edge]
-        return contents.get(entry.lo) is entry and entry.hi > contents.delivered
+        return contents.get(entry.lo) is entry
 
     def heads(self) -> list[EdgeHead]:
-        return [EdgeHead(c.edge, c.kept, c.delivered, c.head) for c in self.edges.values()]
+        return [EdgeHead(c.edge, c.delivered, c.head) for c in self.edges.values()]
 
     def live(self) -> Iterator[Entry]:
         for contents in self.edges.values():
-            at, head, by_lo = contents.kept, contents.head, contents._by_lo
+            at, head, by_lo = contents.delivered, contents.head, contents._by_lo
             while at < head:  # as `entries`, of which there may be many
                 entry = by_lo[at]
                 yield entry

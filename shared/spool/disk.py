@@ -33,7 +33,7 @@ class File(Protocol):
 
     def write(self, offset: int, data: bytes | bytearray | memoryview) -> None: ...
 
-    def write_parts(self, offset: int, parts: Sequence[bytes]) -> None:
+    def write_parts(self, offset: int, parts: Sequence[bytes | memoryview]) -> None:
         """Write these one after the other; like one write, but nobody joins them."""
         ...
 
@@ -106,7 +106,7 @@ class PosixFile:
             view = view[written:]
             offset += written
 
-    def write_parts(self, offset: int, parts: Sequence[bytes]) -> None:
+    def write_parts(self, offset: int, parts: Sequence[bytes | memoryview]) -> None:
         if _pwritev is None:
             self.write(offset, b"".join(parts))
             return
@@ -135,7 +135,7 @@ class PosixFile:
 class PosixDisk:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def open(self, name: str, *, create: bool = False) -> PosixFile:
         return PosixFile(self.directory / name, create=create)

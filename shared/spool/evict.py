@@ -1,4 +1,4 @@
-"""Policies of a spool: whom to give up when it is full (evict), and how long to retain what was delivered.
+"""What a full spool gives up to make room.
 
 `query-aware` is the query-aware FIFO of NebulaStream-MSS (Algorithm 1): the oldest batch of the same edge; when
 it has none, the oldest batch of the edge with the most batches. The paper leaves ties open; here the edge whose
@@ -9,7 +9,6 @@ many small batches is not made to pay for one of few large ones.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
@@ -26,35 +25,28 @@ class Evict(IntEnum):
     QUERY_AWARE_BYTES = 4
     PRIORITY = 5  # lowest priority, then nearest deadline, then oldest; never for a batch of lower priority
 
-
-class Retain(IntEnum):
-    UNTIL_RECEIPT = 1  # in the log: let go
-    UNTIL_STABLE = 2  # let go when the cloud says that what was computed from it is stable
-    RING = 3  # keep what was delivered until its space is needed
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    evict: Evict = Evict.QUERY_AWARE
-    retain: Retain = Retain.UNTIL_RECEIPT
-
-    def encode(self) -> int:
-        return self.evict | self.retain << 8
+    @property
+    def word(self) -> str:
+        """As plans and settings write it."""
+        return self.name.lower().replace("_", "-")
 
     @staticmethod
-    def decode(number: int) -> Policy:
-        return Policy(Evict(number & 0xFF), Retain(number >> 8 & 0xFF))
+    def named(word: str) -> Evict:
+        """The policy for a word of plans and settings, such as "query-aware"."""
+        for policy in Evict:
+            if policy.word == word:
+                return policy
+        words = ", ".join(policy.word for policy in Evict)
+        raise UsageError(f"no spool policy {word!r}; expected one of {words}", code="spool-policy")
 
-    @staticmethod
-    def named(evict: str, retain: str = "until-receipt") -> Policy:
-        """A policy from the words used in plans and settings, such as "query-aware"."""
-        try:
-            return Policy(Evict[_constant(evict)], Retain[_constant(retain)])
-        except KeyError as unknown:
-            words = ", ".join(_word(policy) for kind in (Evict, Retain) for policy in kind)
-            raise UsageError(
-                f"no spool policy {_word_of(unknown)}; expected one of {words}", code="spool-policy"
-            ) from None
+
+# What a plan says of an edge, where it is more than the device's own policy.
+_OF_EDGES = {"oldest": Evict.OLDEST, "priority": Evict.PRIORITY, "block": Evict.BLOCK}
+
+
+def edge_policy(word: str, own: Evict) -> Evict:
+    """What makes room for an edge of a plan. `query` leaves it to the device, whose `block` is the last word."""
+    return own if own is Evict.BLOCK else _OF_EDGES.get(word, own)
 
 
 Choice: TypeAlias = Callable[[Contents, EdgeId, int], DataEntry | None]
@@ -75,12 +67,14 @@ def _oldest(contents: Contents, edge: EdgeId, priority: int) -> DataEntry | None
 
 def _query_aware(contents: Contents, edge: EdgeId, priority: int) -> DataEntry | None:  # noqa: ARG001
     mine = contents.edges.get(edge)
-    return (mine.oldest() if mine else None) or _oldest_of_largest(contents, lambda other: other.batches)
+    own = mine.oldest() if mine and not mine.protected else None
+    return own or _oldest_of_largest(contents, lambda other: other.batches)
 
 
 def _query_aware_bytes(contents: Contents, edge: EdgeId, priority: int) -> DataEntry | None:  # noqa: ARG001
     mine = contents.edges.get(edge)
-    return (mine.oldest() if mine else None) or _oldest_of_largest(contents, lambda other: other.bytes)
+    own = mine.oldest() if mine and not mine.protected else None
+    return own or _oldest_of_largest(contents, lambda other: other.bytes)
 
 
 def _priority(contents: Contents, edge: EdgeId, priority: int) -> DataEntry | None:  # noqa: ARG001
@@ -97,7 +91,7 @@ def _oldest_of_largest(contents: Contents, weight: Callable[[EdgeContents], int]
 
 
 def _oldest_of_each(contents: Contents) -> list[DataEntry]:
-    return [entry for other in contents.edges.values() if (entry := other.oldest()) is not None]
+    return [entry for other in contents.edges.values() if not other.protected and (entry := other.oldest()) is not None]
 
 
 _CHOICES: dict[Evict, Choice] = {
@@ -107,15 +101,3 @@ _CHOICES: dict[Evict, Choice] = {
     Evict.QUERY_AWARE_BYTES: _query_aware_bytes,
     Evict.PRIORITY: _priority,
 }
-
-
-def _constant(word: str) -> str:
-    return word.upper().replace("-", "_")
-
-
-def _word(policy: IntEnum) -> str:
-    return policy.name.lower().replace("_", "-")
-
-
-def _word_of(unknown: KeyError) -> str:
-    return repr(str(unknown.args[0]).lower().replace("_", "-"))

@@ -21,7 +21,7 @@ class MemoryFile:
             self.content.extend(bytes(offset - len(self.content)))
         self.content[offset : offset + len(data)] = data
 
-    def write_parts(self, offset: int, parts: Sequence[bytes]) -> None:
+    def write_parts(self, offset: int, parts: Sequence[bytes | memoryview]) -> None:
         self.write(offset, b"".join(parts))
 
     def size(self) -> int:

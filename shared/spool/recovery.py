@@ -166,7 +166,7 @@ def _load(contents: Contents, items: list[Item], block: Superblock) -> None:
         if kind is Kind.HEAD:
             head = decode_head(stored)
             heads.append(head)
-            contents.edge(head.edge).begin(head.kept)
+            contents.edge(head.edge).begin(head.delivered)
         elif kind is Kind.APPEND:
             contents.append(decode_append(stored, block.data_units))
         elif kind is Kind.TOMBSTONE:
@@ -176,9 +176,8 @@ def _load(contents: Contents, items: list[Item], block: Superblock) -> None:
         else:
             raise ValueError(f"an index holds no {kind.name}")
     for head in heads:
-        contents.deliver(head.edge, head.delivered)
         edge = contents.edge(head.edge)
-        if (edge.delivered, edge.head) != (head.delivered, head.head):
+        if edge.head != head.head:
             raise ValueError(f"edge {head.edge:016x} should reach number {head.head} and reaches {edge.head}")
 
 
@@ -224,7 +223,7 @@ class _Replay:
             return
         tombstone = decode_tombstone(stored)
         contents = self._contents.edge(tombstone.edge)
-        lo, hi = max(tombstone.lo, contents.kept), min(tombstone.hi, contents.head)
+        lo, hi = max(tombstone.lo, contents.delivered), min(tombstone.hi, contents.head)
         if lo < hi:
             self._contents.replace(Tombstone(tombstone.edge, lo, hi, tombstone.reason))
 
@@ -277,10 +276,7 @@ class _Replay:
                 self._fill_gap(tombstone.edge, tombstone.lo)
             contents.replace(tombstone)
         elif kind is Kind.TRIM:
-            edge, through, stable = decode_trim(stored)
-            contents.deliver(edge, through)
-            if stable:
-                contents.forget(edge, through)
+            contents.trim(*decode_trim(stored))
         else:
             raise DamagedData(f"a journal holds no {kind.name}", code="spool-damaged")
 
@@ -302,9 +298,7 @@ class _Replay:
             if whole and free.claim(entry.extents):
                 continue
             self.damage += 1
-            contents = self._contents.edge(entry.edge)
-            if entry.hi > contents.delivered:
-                self._contents.replace(Tombstone(entry.edge, entry.lo, entry.hi, Reason.DAMAGED))
+            self._contents.replace(Tombstone(entry.edge, entry.lo, entry.hi, Reason.DAMAGED))
         return free
 
 
@@ -314,6 +308,6 @@ def _releases(item: Item, entry: DataEntry) -> bool:
         tombstone = decode_tombstone(stored)
         return tombstone.edge == entry.edge and tombstone.lo <= entry.lo and entry.hi <= tombstone.hi
     if kind is Kind.TRIM:
-        edge, through, released = decode_trim(stored)
-        return edge == entry.edge and released and entry.hi <= through
+        edge, through = decode_trim(stored)
+        return edge == entry.edge and entry.hi <= through
     return False

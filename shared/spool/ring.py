@@ -26,7 +26,7 @@ from shared.spool.cipher import IN_THE_CLEAR, Cipher
 from shared.spool.contents import Contents
 from shared.spool.disk import Disk, File
 from shared.spool.entry import PRIORITY_MAX, DataEntry, Entry, Reason, SpooledBatch, Tombstone
-from shared.spool.evict import Evict, Policy, Retain, choice
+from shared.spool.evict import Evict, choice
 from shared.spool.journal import INDEX_FILES, SPOOL_FILE, Journal
 from shared.spool.ledger import Ledger
 from shared.spool.payloads import damaged, read_payload
@@ -63,9 +63,7 @@ class Spool:
         self._disk = disk
         self._file = file
         self._block = recovered.block
-        self._policy = Policy.decode(recovered.block.policy)
-        self._choose = choice(self._policy.evict)
-        self._refuses = self._policy.evict in (Evict.BLOCK, Evict.PRIORITY)  # rather than give up anything at all
+        self.evict = Evict(recovered.block.evict)
         self._capacity = recovered.block.capacity_bytes
         self._cipher = cipher
         self._contents = recovered.contents
@@ -84,7 +82,7 @@ class Spool:
         capacity_bytes: int,
         device: DeviceId,
         incarnation: int,
-        policy: Policy = Policy(),  # noqa: B008 - frozen
+        evict: Evict = Evict.QUERY_AWARE,
         cipher: Cipher | None = None,
         journal_bytes: int | None = None,
     ) -> Spool:
@@ -103,7 +101,7 @@ class Spool:
         block = Superblock(
             device=device,
             incarnation=incarnation,
-            policy=policy.encode(),
+            evict=evict,
             capacity_bytes=capacity_bytes,
             half_bytes=half + -half % RECORD_ALIGNMENT,
             data_units=units_of(capacity_bytes + capacity_bytes // 8),
@@ -158,10 +156,6 @@ class Spool:
         return self._block.capacity_bytes
 
     @property
-    def policy(self) -> Policy:
-        return self._policy
-
-    @property
     def ledger(self) -> Ledger:
         """Every range given up so far, also those whose tombstones were delivered."""
         return self._contents.ledger
@@ -179,12 +173,17 @@ class Spool:
         contents = self._contents.edges.get(edge)
         return contents.head if contents else 0
 
-    def append(self, batch: SpooledBatch) -> Entry:
+    def protect(self, edge: EdgeId, protected: bool = True) -> None:
+        """Never give this edge's batches up to make room for others. Not stored: say it again after opening."""
+        self._contents.protect(edge, protected)
+
+    def append(self, batch: SpooledBatch, evict: Evict | None = None) -> Entry:
         """Take a batch whose `lo` is the edge's head; durable after `sync`.
 
-        Gives up other batches as the policy says. Returns a Tombstone instead, with the numbers used up, when the
-        batch is larger than the whole spool, or less important than everything in it. Raises SpoolFull, with the
-        numbers not used, under the `block` policy.
+        Gives up other batches as the policy says: the edge's, else the spool's. Returns a Tombstone instead, with the
+        numbers used up, when the batch is larger than the whole spool, or when what may be given up for it would not
+        be enough. Under the `block` policy it raises SpoolFull instead, with the numbers not used; an edge that
+        blocks in a spool that does not is one to `protect`, and others make room for it.
         """
         if self._start_generation:
             self._begin()
@@ -207,7 +206,7 @@ class Spool:
         if contents.used_bytes > room:
             if room < 0:
                 return self._bury(Tombstone(edge, lo, hi, Reason.REJECTED))
-            if not self._make_room(batch, room):
+            if not self._make_room(batch, room, evict or self.evict):
                 return self._bury(Tombstone(edge, lo, hi, Reason.EVICTED))
         units = -(-length // UNIT_BYTES)
         if units > self._free.free_units:
@@ -280,8 +279,7 @@ class Spool:
     def _give_up_damaged(self, entry: DataEntry) -> None:
         self._begin()
         self._damage += 1
-        if entry.hi > self._contents.edges[entry.edge].delivered:
-            self._bury(Tombstone(entry.edge, entry.lo, entry.hi, Reason.DAMAGED))
+        self._bury(Tombstone(entry.edge, entry.lo, entry.hi, Reason.DAMAGED))
 
     def sent(self, edge: EdgeId, through: int) -> None:
         """Entries below `through` have been handed to a link: from now on their boundaries stay as they are.
@@ -291,8 +289,8 @@ class Spool:
         contents = self._contents.edge(edge)
         contents.frozen = max(contents.frozen, through)
 
-    def trim(self, edge: EdgeId, through: int, *, stable: bool = False) -> None:
-        """A receipt: the log has everything below `through` (with `stable`: and will never ask for it again).
+    def trim(self, edge: EdgeId, through: int) -> None:
+        """A receipt: the log has everything below `through`.
 
         Whole entries only. Durable with the next sync; forgotten by a crash it costs a resend, nothing more.
         """
@@ -303,16 +301,13 @@ class Spool:
                 "what was sent from it. Enrol again, which starts a new incarnation",
                 code="spool-trim-ahead",
             )
-        release = stable or self._policy.retain is Retain.UNTIL_RECEIPT
-        if through <= (contents.kept if release else contents.delivered):
+        if through <= contents.delivered:
             return
-        if through > contents.delivered and not contents.is_boundary(through):
+        if not contents.is_boundary(through):
             raise PeerError(f"a receipt up to {through} ends inside a batch", code="spool-trim-partial")
         self._begin()
-        self._contents.deliver(edge, through)
-        if release:
-            self._contents.forget(edge, through)
-        self._journal.add(trim_item(edge, through, stable=release))
+        self._contents.trim(edge, through)
+        self._journal.add(trim_item(edge, through))
 
     def give_up(self, edge: EdgeId, lo: int, hi: int, reason: Reason) -> Tombstone:
         """Put a tombstone over whole entries of [lo, hi), or over new numbers when `lo` is the head."""
@@ -333,8 +328,8 @@ class Spool:
         )
 
     def time_until_overwrite(self, bytes_per_second: float) -> float:
-        """Seconds until something must be given up at this rate; what is delivered makes way and loses nothing."""
-        room = self.capacity_bytes - self._contents.used_bytes + self._contents.retained_bytes
+        """Seconds until something must be given up at this rate."""
+        room = self.capacity_bytes - self._contents.used_bytes
         return room / bytes_per_second if bytes_per_second > 0 else math.inf
 
     def close(self) -> None:
@@ -358,23 +353,25 @@ class Spool:
         self._start_generation = self._repair_superblock = False
         self._checkpoint()
 
-    def _make_room(self, batch: SpooledBatch, room: int) -> bool:
+    def _make_room(self, batch: SpooledBatch, room: int, evict: Evict) -> bool:
         """Algorithm 1's loop: until what is here fits into `room`, give up what the policy says."""
         contents = self._contents
-        while contents.retained and contents.used_bytes > room and (entry := contents.delivered_oldest()) is not None:
-            contents.forget(entry.edge, entry.hi)
-            self._journal.add(trim_item(entry.edge, entry.hi, stable=True))
-        if self._refuses and contents.used_bytes > room:
-            if self._policy.evict is Evict.BLOCK:
-                raise SpoolFull(
-                    f"{self._capacity - room} bytes do not fit beside {contents.used_bytes} of {self._capacity}; the "
-                    "block policy keeps what is there. Try again after the next receipt",
-                    code="spool-full",
-                )
-            if contents.bytes_up_to(batch.priority) < contents.used_bytes - room:
+        if evict is Evict.PRIORITY:
+            most = contents.bytes_up_to(batch.priority)
+        else:
+            most = 0 if self.evict is Evict.BLOCK else contents.bytes_to_give_up()
+        if most < contents.used_bytes - room:
+            if evict is not Evict.BLOCK:
                 return False
+            raise SpoolFull(
+                f"{self._capacity - room} bytes do not fit beside {contents.used_bytes} of {self._capacity}; the block "
+                "policy keeps what is there. Try again after the next receipt",
+                code="spool-full",
+            )
+        evict = self.evict if evict is Evict.BLOCK else evict
+        choose = choice(evict)
         while contents.used_bytes > room:
-            chosen = self._choose(contents, batch.edge, batch.priority)
+            chosen = choose(contents, batch.edge, batch.priority)
             if chosen is None:
                 raise BrokenInvariant("the account says full and there is nothing to give up", code="spool-account")
             tombstone = contents.evict(chosen)
@@ -395,14 +392,7 @@ class Spool:
         """
         if not self._flush(whole=True):
             return  # it took a new index, which settled everything
-        items = [
-            item
-            for edge in self._contents.edges.values()
-            for item in (
-                trim_item(edge.edge, edge.delivered, stable=False),
-                trim_item(edge.edge, edge.kept, stable=True),
-            )
-        ]
+        items = [trim_item(edge.edge, edge.delivered) for edge in self._contents.edges.values()]
         for edge_number, lo in self._unsynced_tombstones:
             entry = self._contents.edges[edge_number].get(lo)
             if isinstance(entry, Tombstone):

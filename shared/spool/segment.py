@@ -37,6 +37,7 @@ CONTROL_BYTES = 96
 
 _SUPERBLOCK = struct.Struct("<8sII16sIIQQQQ16s")
 _SUPERBLOCK_MAGIC = b"RSspool\0"
+_UNTIL_RECEIPT = 1 << 8  # beside the evict policy: a batch is kept until its receipt, the only choice there is
 _CHECKSUM = struct.Struct("<I")
 
 _RECORD = struct.Struct("<4sIIII")  # marker, generation, offset, synced, body length
@@ -54,6 +55,7 @@ _TOMBSTONE = struct.Struct("<QQQB")
 _TOMBSTONE_ITEM = struct.Struct("<BIQQQB")
 TOMBSTONE_ITEM_BYTES = _TOMBSTONE_ITEM.size
 _TRIM = struct.Struct("<QQB")
+_RELEASED = 1  # not retained after its receipt, as nothing is
 _HEAD = struct.Struct("<QQQQ")
 
 _INDEX = struct.Struct("<8sIIQQ")  # magic, version, generation, next order, body length
@@ -82,7 +84,7 @@ _ITEM_OF_ONE = ITEM.pack(Kind.APPEND, CONTROL.size + _PLACE_OF_ONE.size)
 class Superblock:
     device: DeviceId
     incarnation: int
-    policy: int  # the evict policy's number in the low byte, the retain policy's in the next
+    evict: int  # the number of the policy that makes room
     capacity_bytes: int
     half_bytes: int
     data_units: int
@@ -102,7 +104,7 @@ class Superblock:
 
 def encode_superblock(block: Superblock) -> bytes:
     body = _SUPERBLOCK.pack(
-        _SUPERBLOCK_MAGIC, VERSION, UNIT_BYTES, block.device, block.incarnation, block.policy,
+        _SUPERBLOCK_MAGIC, VERSION, UNIT_BYTES, block.device, block.incarnation, block.evict | _UNTIL_RECEIPT,
         block.capacity_bytes, block.half_bytes, block.data_units, 0, block.cipher,
     )  # fmt: skip
     return (body + _CHECKSUM.pack(crc32(body))).ljust(SUPERBLOCK_STRIDE, b"\0")
@@ -126,7 +128,7 @@ def decode_superblock(data: bytes) -> Superblock | None:
             "it; the spool was left as it is",
             code="spool-version",
         )
-    return Superblock(DeviceId(device), incarnation, policy, capacity, half, units, cipher)
+    return Superblock(DeviceId(device), incarnation, policy & 0xFF, capacity, half, units, cipher)
 
 
 Item: TypeAlias = tuple[Kind, bytes]  # its kind, and all of it as it is stored
@@ -243,32 +245,31 @@ def decode_tombstone(item: bytes) -> Tombstone:
     return Tombstone(EdgeId(edge), lo, hi, Reason(reason))
 
 
-def trim_item(edge: EdgeId, through: int, *, stable: bool) -> bytes:
-    return encode_item(Kind.TRIM, _TRIM.pack(edge, through, stable))
+def trim_item(edge: EdgeId, through: int) -> bytes:
+    return encode_item(Kind.TRIM, _TRIM.pack(edge, through, _RELEASED))
 
 
-def decode_trim(item: bytes) -> tuple[EdgeId, int, bool]:
-    edge, through, stable = _TRIM.unpack(item[ITEM.size :])
-    return EdgeId(edge), through, bool(stable)
+def decode_trim(item: bytes) -> tuple[EdgeId, int]:
+    edge, through, _ = _TRIM.unpack(item[ITEM.size :])
+    return EdgeId(edge), through
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeHead:
-    """An edge's numbers: entries cover [kept, head); those below `delivered` are delivered and only retained."""
+    """An edge's numbers: entries cover [delivered, head)."""
 
     edge: EdgeId
-    kept: int
     delivered: int
     head: int
 
 
 def head_item(head: EdgeHead) -> bytes:
-    return encode_item(Kind.HEAD, _HEAD.pack(head.edge, head.kept, head.delivered, head.head))
+    return encode_item(Kind.HEAD, _HEAD.pack(head.edge, head.delivered, head.delivered, head.head))
 
 
 def decode_head(item: bytes) -> EdgeHead:
-    edge, kept, delivered, head = _HEAD.unpack(item[ITEM.size :])
-    return EdgeHead(EdgeId(edge), kept, delivered, head)
+    edge, _, delivered, head = _HEAD.unpack(item[ITEM.size :])
+    return EdgeHead(EdgeId(edge), delivered, head)
 
 
 def encode_index(generation: int, next_order: int, items: list[bytes]) -> bytes:

@@ -19,6 +19,7 @@ class EdgeStatistics:
     bytes: int
     elements: int  # covered by those batches
     ledgered: int  # elements given up in all
+    protected: bool  # never given up to make room
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ def statistics_of(contents: Contents, *, capacity_bytes: int, damage: int, piece
                 bytes=edge.bytes,
                 elements=edge.elements,
                 ledgered=contents.ledger.elements(edge.edge),
+                protected=edge.protected,
             )
             for edge in contents.edges.values()
         ),

@@ -20,9 +20,10 @@ import numpy as np
 
 from shared.errors import UsageError
 from shared.plan import operators as op
-from shared.plan.graph import Node, Plan, SourceLine, StreamType
-from shared.plan.inference import output_type, port_type
+from shared.plan.graph import Node, Plan, SourceLine, at_line
+from shared.plan.inference import output_type
 from shared.plan.rewrites import rewrite
+from shared.plan.stream_type import StreamType
 from shared.plan.wellformed import check_plan
 
 Callback = Callable[[Mapping[str, np.ndarray]], None]
@@ -98,23 +99,13 @@ def draft(operator: op.Operator, *inputs: Draft) -> Draft:
 
 
 def typed(operator: op.Operator, inputs: tuple[Draft, ...], line: SourceLine) -> StreamType:
+    def above() -> tuple[op.Operator, tuple[StreamType, ...]]:
+        return inputs[0].operator, tuple(source.type for source in inputs[0].inputs)
+
     try:
-        if isinstance(operator, op.Port):
-            applied = inputs[0]
-            if isinstance(applied.operator, op.Apply):
-                return port_type(applied.operator, operator.name, tuple(source.type for source in applied.inputs))
-        return output_type(operator, tuple(source.type for source in inputs))
+        return output_type(operator, tuple(source.type for source in inputs), above)
     except UsageError as error:
         raise at_line(error, line) from None
-
-
-class ErrorAtLine(UsageError):
-    """A usage error that says where in the user's program it is."""
-
-
-def at_line(error: UsageError, line: SourceLine) -> UsageError:
-    """The same error, saying where in the user's program it is, once."""
-    return error if isinstance(error, ErrorAtLine) else ErrorAtLine(f"{error.message}, at {line}", code=error.code)
 
 
 def located(verb: Callable[Given, Made]) -> Callable[Given, Made]:

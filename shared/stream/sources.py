@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Mapping
 
 from shared.errors import UsageError
+from shared.language.durations import microseconds
+from shared.language.schema import Schema
 from shared.plan import operators as op
 from shared.stream.drafts import draft, located
-from shared.stream.durations import microseconds
-from shared.stream.schema import Schema
 from shared.stream.stream import Stream
 
 _XYZ = {"x": "float64", "y": "float64", "z": "float64"}

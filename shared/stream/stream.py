@@ -4,21 +4,24 @@ runs. What each verb means is written at its operator in `shared.plan.operators`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NoReturn
 
 from shared.errors import UsageError
+from shared.language.durations import microseconds
+from shared.language.expressions import FLOATS, Column, Expression, Value, literal, unknown_column
+from shared.language.registry import operator_type, parameters_of
+from shared.language.schema import Schema
+from shared.language.windows import Window
 from shared.plan import operators as op
 from shared.plan.contracts import LOSSLESS, Contract
-from shared.plan.graph import StreamType
+from shared.plan.stream_type import StreamType
 from shared.stream.drafts import Callback, Draft, current_program, draft, located
-from shared.stream.durations import microseconds
-from shared.stream.expressions import Column, Expression, Value, literal
-from shared.stream.registry import operator_type, parameters_of
-from shared.stream.schema import Schema
-from shared.stream.terms import Term, expression_of
+from shared.stream.terms import Term, column_name, expression_of
 from shared.stream.windowed import Windowing
-from shared.stream.windows import Window
+
+PREVIOUS_MAX = 100
 
 
 class Stream(Windowing):
@@ -45,16 +48,19 @@ class Stream(Windowing):
 
     # --- Row by row ---------------------------------------------------------------------------------------------------
 
+    @located
     def where(self, condition: Term | bool) -> Stream:
         """The rows for which the condition holds: `gps.where(col.accuracy < 50)`."""
         return Stream(draft(op.Where(expression_of(condition)), self.draft))
 
+    @located
     def select(self, *columns: str, **computed: Term | Value) -> Stream:
         """These columns and computed ones; key columns stay: `gps.select("lat", kmh=col.speed * 3.6)`."""
         chosen: dict[str, Expression] = {name: Column(name) for name in self.key}
-        chosen.update((name, Column(name)) for name in columns)
+        chosen.update((name, Column(name)) for name in (column_name(column, where="select") for column in columns))
         return self._projected(chosen, computed)
 
+    @located
     def extend(self, **computed: Term | Value) -> Stream:
         """All columns, and computed ones beside or instead of them."""
         return self._projected({name: Column(name) for name in self.schema.names}, computed)
@@ -63,10 +69,12 @@ class Stream(Windowing):
         chosen.update((name, expression_of(value)) for name, value in computed.items())
         return Stream(draft(op.Select(tuple(chosen.items())), self.draft))
 
+    @located
     def significant(self, *columns: str, metres: float | None = None, change: float | None = None) -> Stream:
         """Only rows that differ enough from the last one kept: `gps.significant("lat", "lon", metres=15)`."""
         bounds = (None if bound is None else float(bound) for bound in (metres, change))
-        return Stream(draft(op.Significant(columns, *bounds), self.draft))
+        names = tuple(column_name(column, where="significant") for column in columns)
+        return Stream(draft(op.Significant(names, *bounds), self.draft))
 
     # --- Keys and several streams -------------------------------------------------------------------------------------
 
@@ -74,7 +82,8 @@ class Stream(Windowing):
     def key_by(self, *columns: str, merge: str = "ordered", idle_after: str | None = None) -> Stream:
         """The same rows kept apart by these columns; by none: all together."""
         idle_after_us = None if idle_after is None else microseconds(idle_after)
-        return Stream(draft(op.KeyBy(columns, merge, idle_after_us), self.draft))
+        names = tuple(column_name(column, where="key_by") for column in columns)
+        return Stream(draft(op.KeyBy(names, merge, idle_after_us), self.draft))
 
     group_by = key_by
 
@@ -126,8 +135,16 @@ class Stream(Windowing):
     # --- State and users' operators -----------------------------------------------------------------------------------
 
     @located
-    def state(self, initial: Mapping[str, Value], *, config: Stream | None = None, **updates: Term | Value) -> Stream:
-        """A stateful stream: `x.state({"peak": -1e9}, peak=if_else(col.t > state.peak, col.t, state.peak))`."""
+    def state(
+        self,
+        initial: Mapping[str, Value],
+        *,
+        config: Stream | None = None,
+        keep: bool = False,
+        **updates: Term | Value,
+    ) -> Stream:
+        """A stateful stream: `x.state({"peak": -1e9}, peak=if_else(col.t > state.peak, col.t, state.peak))`. With
+        `keep=True` the row's own columns stay beside the state's."""
         if sorted(initial) != sorted(updates):
             raise UsageError(
                 f"state has {', '.join(initial)}, updates are given for {', '.join(updates) or 'none'}; each needs one",
@@ -138,7 +155,31 @@ class Stream(Windowing):
             for name, value in initial.items()
         )
         sources = (self.draft,) if config is None else (self.draft, _draft_of(config))
-        return Stream(draft(op.State(columns, config is not None), *sources))
+        return Stream(draft(op.State(columns, config is not None, keep), *sources))
+
+    @located
+    def previous(self, *columns: str, rows: int = 1, first: Value | None = None) -> Stream:
+        """Each row with these columns of its key's row before, or `rows` before: `x.previous("v")` adds v_previous.
+        Rows that have none before them get `first`, or NaN, 0, False or "" by the column's kind."""
+        if not 1 <= rows <= PREVIOUS_MAX:
+            raise UsageError(f"previous goes 1 to {PREVIOUS_MAX} rows back, not {rows}", code="previous-rows")
+        names = tuple(column_name(column, where="previous") for column in columns)
+        if not names:
+            raise UsageError('previous takes at least one column, like previous("v")', code="previous-rows")
+        made: list[op.StateColumn] = []
+        for name in names:
+            if name not in self.schema:
+                raise unknown_column(name, self.schema)
+            kind = self.schema.kind(name)
+            initial = _missing(kind) if first is None else literal(first).value
+            # A row hands its value on: the state nearest to it is the newest, the last one the oldest.
+            for back in range(rows, -1, -1):
+                label = f"{name}_previous" if back == rows else f"{name}_previous.{back}"
+                update = Column(name) if back == 0 else Column(f"state.{name}_previous.{back - 1}")
+                made.append(op.StateColumn(label, kind, initial, update))
+        wide = draft(op.State(tuple(made), config=False, keep=True), self.draft)
+        shown = (*self.schema.names, *(f"{name}_previous" for name in names))
+        return Stream(draft(op.Select(tuple((name, Column(name)) for name in shown)), wide))
 
     def apply(
         self,
@@ -202,6 +243,10 @@ class Stream(Windowing):
         source = _draft_of(feedback).operator
         if not isinstance(source, op.Feedback):
             raise UsageError("feed takes a stream made with rs.feedback(...)", code="graph-input")
+        if self.type != feedback.type:
+            raise UsageError(
+                f"feedback {source.name!r} carries {feedback.type}, but is fed {self.type}", code="graph-alphabet"
+            )
         fed = draft(op.Feed(source.name), self.draft)
         feedback.draft.companions.append(fed)
         return Sink(fed)
@@ -228,7 +273,7 @@ class Sink:
         if name.startswith("_") or not hasattr(Stream, name):
             raise AttributeError(name)
         raise UsageError(
-            f".{name}(...) follows {op.operator_name(self.draft.operator)!r}, which hands rows to the outside world; a "
+            f".{name}(...) follows {self.draft.operator.kind!r}, which hands rows to the outside world; a "
             "plan does not connect the outside with itself. Write the verb on the stream before it",
             code="graph-outside",
         )
@@ -266,6 +311,12 @@ def applied(
     return Stream(draft(built, *map(_draft_of, sources)))
 
 
+def _missing(kind: str) -> Value:
+    if kind == "str":
+        return ""
+    return False if kind == "bool" else math.nan if kind in FLOATS else 0
+
+
 def _draft_of(stream: Stream) -> Draft:
     if not isinstance(stream, Stream):
         raise UsageError(f"expected a stream, not {type(stream).__name__} {stream!r}", code="graph-input")
@@ -275,4 +326,4 @@ def _draft_of(stream: Stream) -> Draft:
 def _first_source_name(made: Draft) -> str:
     while made.inputs:
         made = made.inputs[0]
-    return made.operator.name if isinstance(made.operator, op.SOURCES) else "sync"
+    return made.operator.name if isinstance(made.operator, op.Source) else "sync"

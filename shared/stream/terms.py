@@ -6,21 +6,35 @@ data with plain equality.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from shared.errors import UsageError
+from shared.language.expressions import (
+    DEPTH_MAX,
+    FUNCTIONS,
+    Binary,
+    Call,
+    Cast,
+    Column,
+    Expression,
+    Unary,
+    literal,
+    text_of,
+    too_deep,
+)
+from shared.language.schema import KINDS
 from shared.stream.drafts import located
-from shared.stream.expressions import FUNCTIONS, Binary, Call, Cast, Column, Expression, Unary, literal, text_of
-from shared.stream.schema import KINDS
 
 
 class Term:
     """An expression under construction. Use & | ~ for and, or, not; brackets around comparisons."""
 
-    __slots__ = ("expression",)
+    __slots__ = ("depth", "expression")
 
-    def __init__(self, expression: Expression) -> None:
+    def __init__(self, expression: Expression, depth: int = 0) -> None:
         self.expression = expression
+        self.depth = depth
 
     def __repr__(self) -> str:
         return f"<{text_of(self.expression)}>"
@@ -75,6 +89,9 @@ class Term:
     def __pow__(self, other: Operand) -> Term:
         return _binary("**", self, other)
 
+    def __rpow__(self, other: Operand) -> Term:
+        return _binary("**", other, self)
+
     def __lt__(self, other: Operand) -> Term:
         return _binary("<", self, other)
 
@@ -106,20 +123,38 @@ class Term:
         return _binary("or", other, self)
 
     def __invert__(self) -> Term:
-        return Term(Unary("not", self.expression))
+        return _deeper(Unary("not", self.expression), self)
 
     def __neg__(self) -> Term:
-        return Term(Unary("-", self.expression))
+        return _deeper(Unary("-", self.expression), self)
 
     def __abs__(self) -> Term:
-        return Term(Call("abs", (self.expression,)))
+        return _deeper(Call("abs", (self.expression,)), self)
 
     @located
     def cast(self, kind: str) -> Term:
         """This value as another kind; float to whole number truncates."""
         if kind not in KINDS:
             raise UsageError(f"{kind!r} is not a kind; expected one of {', '.join(KINDS)}", code="schema-kind")
-        return Term(Cast(kind, self.expression))
+        return _deeper(Cast(kind, self.expression), self)
+
+    @located
+    def isin(self, values: Iterable[bool | int | float | str]) -> Term:
+        """True where this is one of the values: `col.tag.isin(["walk", "run"])`."""
+        choices = [self == value for value in values]
+        if not choices:
+            raise UsageError("isin takes at least one value", code="expression-literal")
+        while len(choices) > 1:  # by halves, so that many values are not a deep expression
+            choices = [
+                choices[place] | choices[place + 1] if place + 1 < len(choices) else choices[place]
+                for place in range(0, len(choices), 2)
+            ]
+        return choices[0]
+
+    @located
+    def fill(self, value: Operand) -> Term:
+        """This float, or the value where it is missing (NaN)."""
+        return call("if_else", call("is_missing", self), value, self)
 
 
 Operand: TypeAlias = Term | bool | int | float | str
@@ -162,8 +197,36 @@ def call(function: str, *arguments: Operand) -> Term:
         raise UsageError(
             f"{function!r} is not a function of expressions; known: {', '.join(FUNCTIONS)}", code="expression-function"
         )
-    return Term(Call(function, tuple(expression_of(argument) for argument in arguments)))
+    return _deeper(Call(function, tuple(expression_of(argument) for argument in arguments)), *arguments)
 
 
+@located
 def _binary(operator: str, left: object, right: object) -> Term:
-    return Term(Binary(operator, expression_of(left), expression_of(right)))
+    return _deeper(Binary(operator, expression_of(left), expression_of(right)), left, right)
+
+
+@located
+def _deeper(expression: Expression, *parts: object) -> Term:
+    """A term around others; refused here, at the user's line, where it is deeper than plans carry."""
+    depth = 1 + max((part.depth for part in parts if isinstance(part, Term)), default=0)
+    if depth > DEPTH_MAX:
+        raise too_deep()
+    return Term(expression, depth)
+
+
+def column_name(column: object, *, where: str) -> str:
+    """The name of a column that a verb takes as text; says what to write where something else was given."""
+    if isinstance(column, str):
+        return column
+    if isinstance(column, Term):
+        if isinstance(column.expression, Column):
+            name = column.expression.name
+            raise UsageError(
+                f"{where} takes the names of columns: write {name!r} instead of col.{name}", code="column-name"
+            )
+        raise UsageError(
+            f"{where} takes the names of columns, not an expression; compute {column!r} first: .extend(name=...), then "
+            "name it as text",
+            code="column-name",
+        )
+    raise UsageError(f"{where} takes the names of columns as text, not {column!r}", code="column-name")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shared.errors import UsageError
+from shared.language.aggregates import Aggregate
+from shared.language.durations import microseconds
+from shared.language.expressions import Value
+from shared.language.windows import CountWindow, SessionWindow, SlidingTimeWindow, TimeWindow, Window, check_window
 from shared.plan import operators as op
-from shared.stream.aggregates import Aggregate
 from shared.stream.drafts import Draft, draft, located
-from shared.stream.durations import microseconds
-from shared.stream.expressions import Value
-from shared.stream.windows import CountWindow, SessionWindow, SlidingTimeWindow, TimeWindow, Window, check_window
+from shared.stream.terms import column_name
 
 if TYPE_CHECKING:
     from shared.stream.stream import Stream
@@ -94,15 +95,24 @@ class WindowedStream:
         operator = op.WindowAggregate(self.window, tuple(aggregates.items()), self.lateness_us)
         return Stream(draft(operator, self.source))
 
+    @located
     def apply(
         self, operator: str, *, config: Stream | None = None, within: str | None = None, **parameters: Value
     ) -> Stream:
         """A registered operator type that makes one row of each window."""
         from shared.stream.stream import Stream, applied
 
+        if self.lateness_us:
+            raise UsageError(
+                f"lateness= has no meaning before apply({operator!r}): its rows are not corrected. Leave it out, or "
+                "use .aggregate(...) with a registered aggregate",
+                code="window-lateness",
+            )
         source = (Stream(self.source),)
         return applied(operator, source, window=self.window, config=config, within=within, parameters=parameters)
 
+    @located
     def mean(self, column: str) -> Stream:
         """Shorthand for aggregate(COLUMN=rs.mean(COLUMN)), as Sonora's windows have it."""
+        column = column_name(column, where="mean")
         return self.aggregate(**{column: Aggregate("mean", (column,))})

@@ -75,10 +75,9 @@ class Pacing:
     gather_bytes: int = 256 << 10  # this much waiting is worth an exchange, whatever its age
     exchange_bytes_max: int = 1 << 20
 
-    def budget(self, conditions: Conditions, credit_bytes: int | None) -> int:
-        """How many bytes of batches the next exchange may carry; 0 when the gateway gave no credit."""
-        allowed = min(self.exchange_bytes_max, LANES[conditions.lane].exchange_bytes)
-        return allowed if credit_bytes is None else min(allowed, credit_bytes)
+    def budget(self, conditions: Conditions) -> int:
+        """How many bytes of batches the next exchange may carry."""
+        return min(self.exchange_bytes_max, LANES[conditions.lane].exchange_bytes)
 
     def backoff_s(self, failures: int, rng: Random) -> float:
         """The pause after this many failures in a row: exponential, bounded, at least half of it random."""

@@ -12,6 +12,7 @@ the next run starts after them. Runs are therefore named by [lo, hi) and need no
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from shared.identity import DeviceId, EdgeId
 from shared.wire.frame import Frame
@@ -58,6 +59,6 @@ class SignedRun:
         """The CHAIN to send along now, if the run is long enough; the same one until it is settled."""
         if self._waiting is None and self._batches >= BATCHES_PER_SIGNATURE:
             run = Chain(self._device, self._incarnation, self._edge, self._lo, self._hi, self._digest)
-            self._waiting = Chain(run.device, run.incarnation, run.edge, run.lo, run.hi, run.digest, sign(run.signed()))
+            self._waiting = replace(run, signature=sign(run.signed()))
             self._restart(self._hi)
         return self._waiting

@@ -1,4 +1,4 @@
-"""Ranges of sequence numbers: how a batch meets a high-water mark, and sets of covered elements."""
+"""Ranges of sequence numbers: how a batch meets what is there, and sets of covered elements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import IntEnum
 
 
 class Meeting(IntEnum):
-    """What a numbered range [lo, hi) is to somebody who has everything below a mark."""
+    """What a numbered range [lo, hi) is to somebody who has everything below a high water."""
 
     NEXT = 0
     DUPLICATE = 1
@@ -16,13 +16,13 @@ class Meeting(IntEnum):
     OVERLAP = 3
 
 
-def meet(lo: int, hi: int, mark: int) -> Meeting:
-    """How [lo, hi), lo < hi, meets the mark: exactly one of the four holds."""
-    if lo == mark:
+def meet(lo: int, hi: int, high_water: int) -> Meeting:
+    """How [lo, hi), lo < hi, meets the high water: exactly one of the four holds."""
+    if lo == high_water:
         return Meeting.NEXT
-    if hi <= mark:
+    if hi <= high_water:
         return Meeting.DUPLICATE
-    return Meeting.GAP if lo > mark else Meeting.OVERLAP
+    return Meeting.GAP if lo > high_water else Meeting.OVERLAP
 
 
 class RangeSet:

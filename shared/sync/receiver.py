@@ -6,19 +6,19 @@ is group commit. **A reply leaves only after the records of its step, and of eve
 That order is what lets the receiver answer a duplicate of something that is still on its way to the disk with
 the same receipt, without remembering who waits for what.
 
-Per (device, incarnation, edge) there is one number, the high-water mark: everything below it was decided, by
+Per (device, incarnation, edge) there is one number, the high water: everything below it was decided, by
 data or by a tombstone, first writer wins. A numbered frame [lo, hi) meets one of four cases:
 
-    hi <= mark            duplicate   acknowledged, nothing kept: retrying changes nothing
-    lo == mark            next        kept, the mark moves to hi
-    lo >  mark            gap         nothing kept, the receipt tells the device where to go on
-    lo <  mark < hi       overlap     protocol error: boundaries froze at the first durable write, so a
+    hi <= high water        duplicate   acknowledged, nothing kept: retrying changes nothing
+    lo == high water        next        kept, the high water moves to hi
+    lo >  high water        gap         nothing kept, the receipt tells the device where to go on
+    lo <  high water < hi   overlap     protocol error: boundaries froze at the first durable write, so a
                                       sender that cuts the same elements anew has lost its memory
 
-An exchange is taken whole or not at all: it is parsed to the end before any mark moves. If the driver cannot
-make a step durable it must call `abandon` (or start over): marks that are ahead of the disk would acknowledge
-what was lost. A window of remembered batch ids instead of a mark would be simpler to write and wrong after
-the window (trap T5); marks never expire while the device is enrolled.
+An exchange is taken whole or not at all: it is parsed to the end before any high water moves. If the driver cannot
+make a step durable it must call `abandon` (or start over): one that is ahead of the disk would acknowledge
+what was lost. A window of remembered batch ids instead would be simpler to write and wrong after
+the window (trap T5); a high water never expires while the device is enrolled.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from typing import NamedTuple, Protocol
 
 from shared.errors import PeerError
 from shared.identity import DeviceId
-from shared.sync.exchange import EdgeMark, Exchange, HighWater, LogRecord, Signatures, next_batch
-from shared.sync.machine import Step
+from shared.sync.exchange import DeviceEdges, Exchange, HighWater, IncomingEdge, LogRecord, Signatures
 from shared.sync.session import GatewaySession, GatewaySessions
+from shared.sync.step import Step
 from shared.wire.envelope import is_envelope
 from shared.wire.frame import encode
 from shared.wire.messages import Hint, PlanMessage, Receipt, Refusal, Result, bare_refusal
@@ -84,7 +84,7 @@ class Receiver:
         self._sessions = sessions
         self._downlink = downlink
         self._signatures = signatures
-        self._devices: dict[tuple[DeviceId, int], dict[int, EdgeMark]] = {}
+        self._devices: dict[tuple[DeviceId, int], DeviceEdges] = {}
         self._persist: list[LogRecord] = []
         self._send: list[Reply] = []
         self._events: list[object] = []
@@ -103,27 +103,21 @@ class Receiver:
             self._send.append(Reply(handle, bare_refusal(error.code, error.message), error.code))
             return
         edges = self._edges(session)
-        batch = exchange = None
+        exchange = None
         try:
             if fresh:
-                batch = next_batch(session, edges, frames, digests[0]) if len(digests) == 1 else None
-                if batch is None:
-                    exchange = Exchange(session, edges, self._index, self._signatures).read(frames, digests)
+                exchange = Exchange(session, edges, self._index, self._signatures).read(frames, digests)
         except PeerError as error:
             refusal = encode(Refusal(session.device, error.code, error.message).frame())
             self._send.append(Reply(handle, session.seal(counter, (refusal,)), error.code))
             return
-        touched: Iterable[int] = edges  # a replay learns the marks too: its reply is as good as the one that got lost
-        if batch is not None:
-            touched = (batch.key.edge,)
-            edges[batch.key.edge].mark = batch.hi
-            self._persist.append(batch)
-            self._applied(session, counter, batch.hi - batch.lo, 0, 0)
-        elif exchange is not None:
-            touched = exchange.marks
+        touched: Iterable[int] = edges.by_number  # a replay learns of all, as if its reply had not been lost
+        if exchange is not None:
+            touched = exchange.high_water
             self._apply(session, edges, exchange)
-            self._applied(session, counter, exchange.elements, exchange.duplicates, exchange.gaps)
-        self._send.append(Reply(handle, session.seal(counter, self._answer(session, edges, touched, fresh))))
+            done = (exchange.elements, exchange.duplicates, exchange.gaps)
+            self._events.append(ExchangeApplied(session.device, session.incarnation, session.id, counter, *done))
+        self._send.append(Reply(handle, session.seal(counter, self._answer(session, edges.by_number, touched, fresh))))
 
     def wake(self, now: float) -> None:
         self._sessions.expire(now)
@@ -147,7 +141,7 @@ class Receiver:
     # -----------------------------------------------------------------------------------------------------
 
     def abandon(self, index: HighWater) -> None:
-        """A step could not be made durable: forget every mark and go on from what the disk really holds."""
+        """A step could not be made durable: forget every high water and go on from what the disk really holds."""
         self._index = index
         self._devices.clear()
         self._sessions.forget_declarations()
@@ -155,16 +149,21 @@ class Receiver:
         self._send.clear()
         self._events.clear()
 
-    def _edges(self, session: GatewaySession) -> dict[int, EdgeMark]:
+    def _edges(self, session: GatewaySession) -> DeviceEdges:
         owner = (session.device, session.incarnation)
         edges = self._devices.get(owner)
         if edges is None:
-            edges = self._devices[owner] = {}
+            edges = self._devices[owner] = DeviceEdges(self._index.edges_of(*owner))
         return edges
 
-    def _apply(self, session: GatewaySession, edges: dict[int, EdgeMark], exchange: Exchange) -> None:
-        for number, mark in exchange.marks.items():
-            edges[number].mark = mark
+    def _apply(self, session: GatewaySession, of_device: DeviceEdges, exchange: Exchange) -> None:
+        edges = of_device.by_number
+        if exchange.new_edges:
+            edges.update(exchange.new_edges)
+        if exchange.declared_bytes:
+            of_device.declared_bytes.update(exchange.declared_bytes)
+        for number, high_water in exchange.high_water.items():
+            edges[number].high_water = high_water
         if exchange.frontiers:
             for number, frontier_us in exchange.frontiers.items():
                 edges[number].frontier_us = frontier_us
@@ -180,16 +179,11 @@ class Receiver:
         if exchange.events:
             self._events += exchange.events
 
-    def _applied(self, session: GatewaySession, counter: int, elements: int, duplicates: int, gaps: int) -> None:
-        self._events.append(
-            ExchangeApplied(session.device, session.incarnation, session.id, counter, elements, duplicates, gaps)
-        )
-
     def _answer(
-        self, session: GatewaySession, edges: dict[int, EdgeMark], touched: Iterable[int], fresh: bool
+        self, session: GatewaySession, edges: dict[int, IncomingEdge], touched: Iterable[int], fresh: bool
     ) -> list[bytes]:
         device, incarnation = session.device, session.incarnation
-        frames = [Receipt.encoded(device, incarnation, number, edges[number].mark) for number in touched]
+        frames = [Receipt.encoded(device, incarnation, number, edges[number].high_water) for number in touched]
         if not fresh:
             return frames
         plan = self._downlink.plan(device, session.plan_version)

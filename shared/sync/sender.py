@@ -3,7 +3,7 @@
 Theory of operation. Whatever is appended goes to the spool first. An exchange carries, per edge and strictly in
 order, the oldest entries the spool holds; there is no cursor beside the spool that could go wrong. The reply
 brings receipts, and only a receipt trims. So after a lost reply, a crash or a week offline the next exchange
-simply starts at the oldest entry again, and the gateway, which knows every mark, keeps what it lacks.
+simply starts at the oldest entry again, and the gateway, which knows every high water, keeps what it lacks.
 
         idle --due--> GREETING --WELCOME--> idle (session open) --due--> EXCHANGING --reply--> idle
                         |                                                   |
@@ -26,50 +26,51 @@ fault, entries go one at a time, and the one that is refused alone is given up i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from random import Random
 
-from shared.errors import PeerError
+from shared.errors import PeerError, UsageError
 from shared.identity import EdgeId, edge_id
+from shared.language.schema import Schema
 from shared.spool.entry import DataEntry, Entry, Reason, SpooledBatch
+from shared.spool.evict import Evict
 from shared.spool.ring import Spool
-from shared.stream.schema import Schema
-from shared.sync.effects import (
+from shared.sync.composer import Composer, EdgePolicy, OutgoingEdge, Outstanding
+from shared.sync.events import (
     Disconnected,
     HintArrived,
-    Persist,
     PlanArrived,
     ReceiptReceived,
     Reconnected,
     Refused,
     ResultArrived,
-    StoreContact,
-    StoreEdge,
-    StorePlan,
-    StoreResults,
-    SyncSpool,
 )
-from shared.sync.machine import Step
-from shared.sync.outgoing import Composer, EdgePolicy, OutgoingEdge, Outstanding
 from shared.sync.pacing import Conditions, Pacing, stretch
+from shared.sync.persist import Persist, StoreContact, StoreEdge, StorePlan, StoreResults, SyncSpool
 from shared.sync.provenance import SignedRun
 from shared.sync.session import DeviceSession
+from shared.sync.step import Step
 from shared.wire.envelope import is_envelope
 from shared.wire.frame import Frame, FrameType, Parts, decode_all, decode_one, encode
 from shared.wire.messages import (
     Hint,
     PlanMessage,
-    Preview,
     Receipt,
     Refusal,
     Result,
     ResultReceipt,
     Status,
 )
+from shared.wire.status import DeviceStatus
 
 REOPEN = frozenset({"session-unknown", "session-expired"})  # say HELLO again, nothing is wrong with us
+# Anybody on the way can write a bare REFUSAL: it may delay the next try this long, jitter included, and no longer.
+UNSEALED_DELAY_S_MAX = 60.0
+POLL_BUSY_S_MIN = 5.0
+POLL_BUSY_FACTOR = 2.0  # of how long the rows of an edge may wait here
 POISON = frozenset({"message-data", "message-tombstone", "frame-bounds", "sync-quarantine"})
-PREVIEW_BYTES_MAX = 64 << 10
 
 
 class Sender:
@@ -101,8 +102,8 @@ class Sender:
         self._results_through = results_through
         self._plan_version = plan_version
         self._conditions = Conditions()
-        self._status: dict[str, object] = {}
-        self._status_sent: Mapping[str, object] | None = None
+        self._status = DeviceStatus()
+        self._status_sent: DeviceStatus | None = None
         self._receipt_sent = -1
         self._outstanding: Outstanding | None = None
         self._persist: list[Persist] = []
@@ -112,7 +113,6 @@ class Sender:
         self._next_poll = now
         self._unsynced_since: float | None = None
         self._disconnected_at: float | None = None
-        self._credit_bytes: int | None = None
         self._composer = Composer(spool, session, self._events)
         for name, schema in edges:
             edge = self._edge(name)
@@ -130,6 +130,11 @@ class Sender:
         edge = self._edge(name)
         if policy is not None:
             edge.policy = policy
+            self._spool.protect(edge.number, policy.evict is Evict.BLOCK)
+        if edge.schemas.get(schema.id, schema) != schema:
+            raise UsageError(
+                f"edge {name!r} had another schema with the same number; rename a column", code="sync-schema-number"
+            )
         if schema.id not in edge.schemas:
             edge.schemas[schema.id] = schema
             self._persist.append(StoreEdge(name, schema))
@@ -138,7 +143,7 @@ class Sender:
     def append(self, batch: SpooledBatch, now: float) -> Entry:
         """Spool a batch, as `Spool.append` does. Durable once the SyncSpool of a later step is done."""
         edge = self._edges[batch.edge]
-        entry = self._spool.append(batch)
+        entry = self._spool.append(batch, edge.policy.evict)
         edge.waiting_rows += batch.rows
         edge.waiting_bytes += len(batch.payload)
         if edge.waiting_since is None:
@@ -155,16 +160,9 @@ class Sender:
             if known.waiting_since is None:
                 known.waiting_since = now
 
-    def preview(self, edge: EdgeId, *, schema_id: int, codec: int, rows: int, columns: bytes) -> None:
-        """The newest value, sent along only while a backlog keeps the real one waiting."""
-        if len(columns) > PREVIEW_BYTES_MAX:
-            return
-        device, incarnation = self._session.device, self._session.incarnation
-        self._edges[edge].preview = Preview(device, incarnation, edge, codec, rows, schema_id, columns)
-
-    def status(self, values: Mapping[str, object]) -> None:
-        """What the fleet page should know; rides on the next exchange if it changed."""
-        self._status = dict(values)
+    def status(self, status: DeviceStatus) -> None:
+        """What the fleet page should know; rides on the next exchange if it changed. The sender adds what it knows."""
+        self._status = status
 
     def conditions(self, conditions: Conditions) -> None:
         self._conditions = conditions
@@ -281,20 +279,32 @@ class Sender:
 
     def _exchange(self, outstanding: Outstanding, now: float) -> list[bytes | Parts]:
         """The frames of the next exchange, oldest entries first within an edge, dearer edges first."""
-        frames: list[bytes | Parts] = []
+        reports: list[bytes | Parts] = []
         device = self._session.device
-        status = {**self._status, "plan": self._plan_version}
-        if status != self._status_sent:
-            frames.append(encode(Status(device, status).frame()))
-            outstanding.status = status
         outstanding.results_through = self._results_through
+        frames = self._composer.compose(self._edges.values(), outstanding, self._pacing.budget(self._conditions))
+        outstanding.poll_s = self._poll_s(outstanding)
+        status = replace(self._status, plan=self._plan_version, poll_s=outstanding.poll_s)
+        if status != self._status_sent:
+            reports.append(encode(Status(device, status).frame()))
+            outstanding.status = status
         if self._results_through != self._receipt_sent:
-            frames.append(encode(ResultReceipt(device, self._results_through).frame()))
-        budget = self._pacing.budget(self._conditions, self._credit_bytes)
-        frames += self._composer.compose(self._edges.values(), outstanding, budget)
+            reports.append(encode(ResultReceipt(device, self._results_through).frame()))
         if outstanding.damaged and self._unsynced_since is None:
             self._unsynced_since = now  # a batch became a tombstone, to be durable before it is sent
-        return frames
+        return reports + frames
+
+    def _poll_s(self, outstanding: Outstanding) -> float:
+        """How soon the next exchange comes at the latest, which the STATUS of this one announces.
+
+        Soon after one that carried rows or frontiers: so a phone in use is missed quickly, and one that becomes idle
+        says so before it is silent for long.
+        """
+        busy = {frame.edge for frame, _ in outstanding.numbered} | set(outstanding.frontiers)
+        if not busy:
+            return self._pacing.poll_s
+        patience_s = min(self._patience_s(self._edges[edge]) for edge in busy)
+        return min(self._pacing.poll_s, max(POLL_BUSY_S_MIN, POLL_BUSY_FACTOR * patience_s))
 
     # --- receiving -----------------------------------------------------------------------------------------
 
@@ -318,13 +328,14 @@ class Sender:
             self._next_poll = self._not_before
             return
         self._session.close()
-        self._refused(refusal, now)
+        self._refused(refusal, now, delay_s_max=UNSEALED_DELAY_S_MAX)
 
-    def _refused(self, refusal: Refusal, now: float) -> None:
+    def _refused(self, refusal: Refusal, now: float, *, delay_s_max: float = math.inf) -> None:
         self._events.append(Refused(refusal.code, refusal.text))
         self.fail(now, refusal.code)
         if refusal.retry_after_s is not None:
-            self._not_before = max(self._not_before, now + refusal.retry_after_s * (1.0 + 0.25 * self._rng.random()))
+            delay_s = refusal.retry_after_s * (1.0 + 0.25 * self._rng.random())
+            self._not_before = max(self._not_before, now + min(delay_s, delay_s_max))
 
     def _reply(self, frames: list[Frame], outstanding: Outstanding, now: float) -> None:
         refusals = [Refusal.of(frame) for frame in frames if frame.type is FrameType.REFUSAL]
@@ -334,12 +345,11 @@ class Sender:
         self._composer.one_at_a_time = False
         self._outstanding = None
         self._not_before = now
-        self._next_poll = now + self._pacing.poll_s
+        self._next_poll = now + outstanding.poll_s
         if self._disconnected_at is not None:
             self._events.append(Reconnected(now, now - self._disconnected_at))
             self._disconnected_at = None
         self._acknowledge(outstanding)
-        self._credit_bytes = None
         before = sum(edge.acknowledged for edge in self._edges.values())
         self._receipts(frames, outstanding, now)
         unanswered = any(not self._edges[number].met for number in outstanding.asked)
@@ -430,7 +440,7 @@ class Sender:
             elif frame.type is FrameType.PLAN and frame.seq > self._plan_version:
                 self._plan(PlanMessage.of(frame))
             elif frame.type is FrameType.HINT:
-                self._hint(Hint.of(frame), now)
+                self._events.append(HintArrived(Hint.of(frame)))
         if results:
             self._persist.append(StoreResults(self._results_through, tuple(results)))
             self._next_poll = now  # tell the gateway, and ask for more
@@ -441,12 +451,3 @@ class Sender:
         self._plan_version = message.version
         self._persist.append(StorePlan(message.version, message.plan))
         self._events.append(PlanArrived(message.version, message.plan))
-
-    def _hint(self, hint: Hint, now: float) -> None:
-        self._credit_bytes = hint.credit_bytes
-        pause_s = hint.retry_after_s
-        if pause_s is None and hint.credit_bytes == 0:
-            pause_s = self._pacing.backoff_s_max
-        if pause_s is not None:
-            self._not_before = max(self._not_before, now + pause_s)
-        self._events.append(HintArrived(hint))

@@ -15,7 +15,9 @@ is sealed (`shared/wire/envelope.py`) and numbered by a counter that only grows.
 The rule that must never break: **an exchange is applied at most once, and only in the newest session its
 device has used.** A counter at or below the last one is a replay: it is answered, never applied. A session
 replaces its predecessor only when the device has used it, not when it is opened: otherwise anybody who
-recorded a HELLO could cut a device off by repeating it.
+recorded a HELLO could cut a device off by repeating it. A HELLO is good for one session: repeated while that session
+waits for its first exchange it is answered the same, repeated later it is refused. So whoever recorded some cannot fill
+the room for waiting sessions with them.
 
 Why not a signature per exchange: Ed25519 verifies about 7,000/s on a core, HMAC-SHA256 several hundred
 thousand. Cryptographic primitives are ports, so that the simulator runs this file unchanged.
@@ -26,18 +28,22 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple, Protocol
 
 from shared.errors import BrokenInvariant, PeerError
 from shared.identity import DEVICE_ID_BYTES, DeviceId
+from shared.language.schema import Schema
 from shared.wire import envelope
 from shared.wire.frame import Frame, FrameType, Parts, decode_one, encode
 from shared.wire.messages import Hello, Welcome
 
 SESSION_LIFETIME_S = 3600
-PENDING_PER_DEVICE_MAX = 4  # a HELLO may be repeated by the network; more than a few pending ones are noise
+PENDING_S = 120  # that a device may take from its HELLO to its first exchange
+PENDING_PER_DEVICE_MAX = 1024  # as many recorded HELLOs do not push out the one a device just sent
+PENDING_MAX = 20_000
+SPENT_MAX = 100_000  # HELLOs remembered as answered; a forgotten one costs a pending session, no more
 
 
 class Ephemeral(Protocol):
@@ -151,10 +157,7 @@ class DeviceSession:
             self._ephemeral.public,
             gateway_id(self.keys.gateway_key),
         )
-        self._hello = Hello(
-            unsigned.device, unsigned.incarnation, unsigned.public_key, unsigned.ephemeral, unsigned.gateway,
-            self.keys.sign(unsigned.signed()),
-        )  # fmt: skip
+        self._hello = replace(unsigned, signature=self.keys.sign(unsigned.signed()))
         self.state = SessionState.GREETING
         return encode(self._hello.frame())
 
@@ -217,10 +220,13 @@ class GatewaySession:
     public_key: bytes
     keys: SessionKeys
     expires: float
+    hello: bytes = b""  # which HELLO it answers
+    welcome: bytes = b""  # and with what
+    pending_until: float = 0.0
     counter: int = 0
     results_through: int = 0
     plan_version: int = -1
-    declared: set[tuple[int, int]] = field(default_factory=set)  # (edge, schema id)
+    declared: dict[tuple[int, int], Schema] = field(default_factory=dict)  # by edge and schema id
 
     def seal(self, counter: int, frames: Iterable[bytes]) -> bytes:
         return envelope.seal(self.id, counter, frames, self.keys.down)
@@ -237,7 +243,7 @@ class Opened(NamedTuple):
 @dataclass(slots=True, eq=False)
 class _DeviceSessions:
     current: GatewaySession | None = None
-    pending: list[GatewaySession] = field(default_factory=list)
+    pending: dict[bytes, GatewaySession] = field(default_factory=dict)  # by their HELLO, oldest first
 
 
 class GatewaySessions:
@@ -250,6 +256,8 @@ class GatewaySessions:
         self._gateway = gateway_id(keys.public_key)
         self._sessions: dict[bytes, GatewaySession] = {}
         self._devices: dict[tuple[DeviceId, int], _DeviceSessions] = {}
+        self._pending: dict[bytes, GatewaySession] = {}  # of all devices, by session id, oldest first
+        self._spent: dict[bytes, None] = {}  # HELLOs whose session is used or gone, oldest first
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -260,24 +268,30 @@ class GatewaySessions:
         if frame.type is not FrameType.HELLO or end != len(body):
             raise PeerError("outside a session only one HELLO is understood", code="session-required")
         hello = Hello.of(frame)
+        digest = hashlib.sha256(hello.signed() + hello.signature).digest()
+        sessions = self._devices.get((hello.device, hello.incarnation))
+        if sessions is not None and (waiting := sessions.pending.get(digest)) is not None:
+            return waiting.welcome
+        if digest in self._spent:
+            raise PeerError("this HELLO was answered before; say a new one", code="hello-spent")
         self._check(hello)
         ephemeral = self._keys.ephemeral()
         session_id = bytes([envelope.SESSION_ID_FIRST_BYTE]) + self._keys.random(envelope.SESSION_ID_BYTES - 1)
         unsigned = Welcome(hello.device, hello.incarnation, session_id, ephemeral.public, self._lifetime_s)
-        welcome = Welcome(
-            unsigned.device, unsigned.incarnation, unsigned.session, unsigned.ephemeral, unsigned.lifetime_s,
-            self._keys.sign(unsigned.signed(hello)),
-        )  # fmt: skip
+        welcome = replace(unsigned, signature=self._keys.sign(unsigned.signed(hello)))
         session = GatewaySession(
             session_id, hello.device, hello.incarnation, hello.public_key,
             derive(ephemeral.agree(hello.ephemeral), hello, welcome), now + self._lifetime_s,
         )  # fmt: skip
-        self._sessions[session_id] = session
+        session.hello, session.welcome, session.pending_until = digest, encode(welcome.frame()), now + PENDING_S
+        self._sessions[session_id] = self._pending[session_id] = session
         sessions = self._devices.setdefault((hello.device, hello.incarnation), _DeviceSessions())
-        sessions.pending.append(session)
+        sessions.pending[digest] = session
         if len(sessions.pending) > PENDING_PER_DEVICE_MAX:
-            del self._sessions[sessions.pending.pop(0).id]
-        return encode(welcome.frame())
+            self._close(next(iter(sessions.pending.values())))
+        elif len(self._pending) > PENDING_MAX:
+            self._close(next(iter(self._pending.values())))
+        return session.welcome
 
     def claimed(self, body: bytes | memoryview) -> GatewaySession | None:
         """The session a sealed body claims, before its seal is checked: good for rate limits, nothing else."""
@@ -308,9 +322,11 @@ class GatewaySessions:
         return len(ended)
 
     def expire(self, now: float) -> None:
-        """Forget sessions past their life; call it now and then, correctness does not depend on it."""
+        """Forget sessions past their life, and those that nobody used; call it now and then."""
         for session in [session for session in self._sessions.values() if now >= session.expires]:
             self._close(session)
+        while self._pending and now >= next(iter(self._pending.values())).pending_until:
+            self._close(next(iter(self._pending.values())))
 
     def forget_declarations(self) -> None:
         """A declaration may not have reached the log: have every device declare its edges again."""
@@ -337,19 +353,28 @@ class GatewaySessions:
     def _fence(self, session: GatewaySession) -> None:
         """The device has used this session: every other one of the same installation is over."""
         sessions = self._devices[(session.device, session.incarnation)]
-        for other in (*sessions.pending, *((sessions.current,) if sessions.current else ())):
-            if other is not session:
-                self._sessions.pop(other.id, None)
-        sessions.pending.clear()
-        sessions.current = session
+        self._spend(session)
+        before, sessions.current = sessions.current, session
+        for other in (*sessions.pending.values(), *((before,) if before else ())):
+            self._close(other)
 
     def _close(self, session: GatewaySession) -> None:
         self._sessions.pop(session.id, None)
+        self._spend(session)
         sessions = self._devices.get((session.device, session.incarnation))
         if sessions is None:
             return
         if sessions.current is session:
             sessions.current = None
-        sessions.pending = [other for other in sessions.pending if other is not session]
-        if sessions.current is None and not sessions.pending:
+        if not sessions.pending and sessions.current is None:
             del self._devices[(session.device, session.incarnation)]
+
+    def _spend(self, session: GatewaySession) -> None:
+        """It waits no longer, and its HELLO is good for no other."""
+        if self._pending.pop(session.id, None) is None:
+            return
+        del self._devices[(session.device, session.incarnation)].pending[session.hello]
+        self._spent[session.hello] = None
+        session.welcome = b""
+        if len(self._spent) > SPENT_MAX:
+            del self._spent[next(iter(self._spent))]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from shared.batch import NO_FRONTIER, Batch
 from shared.errors import PeerError, UsageError
-from shared.stream.schema import Schema, dtype
+from shared.language.schema import Schema, dtype
 from shared.wire.grids import Floats, Grid, GridKind, OnGrid, find_grid, place_on_grid, take_from_grid
 from shared.wire.planes import (
     JOINT_BYTES,
@@ -133,9 +133,9 @@ def _assemble(writer: Writer, rows: int, flags: int, packer: Packer) -> bytes:
     separate = bytes((flags,)) + head.head + writer.head + packer.separate(writer.planes)
     if size > JOINT_BYTES:
         return separate
-    length, together = joint(writer.planes)
+    length, joined = joint(writer.planes)
     head.varint(length)
-    return min(separate, bytes((flags | _JOINT,)) + head.head + writer.head + together, key=len)
+    return min(separate, bytes((flags | _JOINT,)) + head.head + writer.head + joined, key=len)
 
 
 def _column_order(schema: Schema, group: str | None) -> list[str]:

@@ -22,7 +22,7 @@ import re
 from dataclasses import dataclass
 
 from shared.errors import PeerError, UsageError
-from shared.identity import DeviceId, device_id
+from shared.identity import DeviceId, device_id, is_small_order
 
 CODE_BYTES = 16
 KEY_BYTES = 32
@@ -61,6 +61,11 @@ class EnrolmentLink:
             raise UsageError(
                 "this is not an enrolment link; expected resurge://HOST:PORT/#CODE.KEY[.PIN] as printed by "
                 "resurge device pair, copy all of it",
+                code="enrolment-link",
+            )
+        if is_small_order(parts[1]):
+            raise UsageError(
+                "anybody could sign for the key in this enrolment link; get the gateway's link another way",
                 code="enrolment-link",
             )
         if not 0 < int(match[2]) < 65536:

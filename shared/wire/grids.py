@@ -205,8 +205,8 @@ def _place_bits(values: Floats, grid: Grid) -> OnGrid:
         magnitude = np.where(negative, ~integers, integers)
         low = (magnitude & np.int64((1 << grid.shift) - 1)) == 0
         fits = low if fits is None else fits & low
-        shifted = magnitude >> np.int64(grid.shift)
-        integers = np.where(negative, ~shifted, shifted)
+        shift_outages = magnitude >> np.int64(grid.shift)
+        integers = np.where(negative, ~shift_outages, shift_outages)
     if fits is None or fits.all():
         return OnGrid(integers, None, None)
     return OnGrid(fill_forward(integers, fits), None, ~fits)

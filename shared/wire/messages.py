@@ -13,19 +13,20 @@ import math
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TypeGuard
+from dataclasses import dataclass
+from typing import Any, TypeGuard
 
 from shared.batch import NO_FRONTIER
 from shared.errors import PeerError, UsageError
 from shared.identity import DEVICE_ID_BYTES, DeviceId, EdgeId
-from shared.stream.schema import Schema
+from shared.language.schema import Schema
 from shared.wire import frame as frames
 from shared.wire.frame import Frame, FrameType
+from shared.wire.outside import is_name, parse_json, printable
+from shared.wire.status import DeviceStatus
 
 SIGNATURE_BYTES = 64
 JSON_BYTES_MAX = 64 * 1024
-EDGE_NAME_CHARACTERS_MAX = 200
 RETRY_AFTER_S_MAX = 86_400
 _RECEIPT = int(FrameType.RECEIPT)
 
@@ -57,9 +58,7 @@ class Hello:
 
     @staticmethod
     def of(frame: Frame) -> Hello:
-        _exactly(frame, _HELLO.size)
-        public_key, ephemeral, gateway, signature = _HELLO.unpack(frame.payload)
-        return Hello(frame.source, frame.incarnation, public_key, ephemeral, gateway, signature)
+        return Hello(frame.source, frame.incarnation, *_unpacked(frame, _HELLO))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +84,7 @@ class Welcome:
 
     @staticmethod
     def of(frame: Frame) -> Welcome:
-        _exactly(frame, _WELCOME.size)
-        session, ephemeral, lifetime_s, signature = _WELCOME.unpack(frame.payload)
-        return Welcome(frame.source, frame.incarnation, session, ephemeral, lifetime_s, signature)
+        return Welcome(frame.source, frame.incarnation, *_unpacked(frame, _WELCOME))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +105,14 @@ class Declare:
     def of(frame: Frame) -> Declare:
         value = decode_json(frame.payload)
         name = value.get("edge")
-        if not isinstance(name, str) or not 0 < len(name) <= EDGE_NAME_CHARACTERS_MAX:
-            raise PeerError("a DECLARE names its edge in 1 to 200 characters", code="message-declare")
+        if not is_name(name):
+            raise PeerError("a DECLARE names its edge in 1 to 200 printable characters", code="message-declare")
         try:
             schema = Schema.from_json(value.get("schema"))
-        except UsageError as error:
-            raise PeerError(f"a DECLARE carries a schema: {error.message}", code="message-declare") from None
+        except UsageError as error:  # its words may repeat what was sent
+            raise PeerError(f"a DECLARE carries a schema; this is none: {error.code}", code="message-declare") from None
+        if not all(is_name(column) for column in schema.names):
+            raise PeerError("a column's name has 1 to 200 printable characters", code="message-declare")
         return Declare(frame.source, frame.incarnation, frame.edge, name, schema)
 
 
@@ -229,8 +228,7 @@ class Chain:
 
     @staticmethod
     def of(frame: Frame) -> Chain:
-        _exactly(frame, _CHAIN.size)
-        digest, signature = _CHAIN.unpack(frame.payload)
+        digest, signature = _unpacked(frame, _CHAIN)
         return Chain(frame.source, frame.incarnation, frame.edge, frame.seq, frame.seq + frame.count, digest, signature)
 
 
@@ -247,17 +245,17 @@ def chain_digest(previous: bytes, frame: Frame, digest: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The device's state for the fleet page and for pacing: plan version, battery, lane, spool; JSON, open-ended."""
+    """What the device says of itself, for the fleet pages and to know its plan."""
 
     device: DeviceId
-    values: Mapping[str, object] = field(default_factory=dict)
+    status: DeviceStatus
 
     def frame(self) -> Frame:
-        return Frame(FrameType.STATUS, self.device, encode_json(dict(self.values)))
+        return Frame(FrameType.STATUS, self.device, encode_json(self.status.to_json()))
 
     @staticmethod
     def of(frame: Frame) -> Status:
-        return Status(frame.source, decode_json(frame.payload))
+        return Status(frame.source, DeviceStatus.from_json(decode_json(frame.payload)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,66 +340,20 @@ class PlanMessage:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Push-back: how many bytes the next exchange may carry, and the share of its rate each sensor should keep."""
+    """Push-back: the share of its rate each sensor should keep, by name; `*` stands for every sensor."""
 
     device: DeviceId
-    credit_bytes: int | None = None
-    retry_after_s: float | None = None
-    rates: Mapping[str, float] = field(default_factory=dict)
+    rates: Mapping[str, float]
 
     def frame(self) -> Frame:
-        value: dict[str, object] = {}
-        if self.credit_bytes is not None:
-            value["credit_bytes"] = self.credit_bytes
-        if self.retry_after_s is not None:
-            value["retry_after_s"] = self.retry_after_s
-        if self.rates:
-            value["rates"] = dict(self.rates)
-        return Frame(FrameType.HINT, self.device, encode_json(value))
+        return Frame(FrameType.HINT, self.device, encode_json({"rates": dict(self.rates)}))
 
     @staticmethod
     def of(frame: Frame) -> Hint:
-        value = decode_json(frame.payload)
-        rates, credit, retry = value.get("rates", {}), value.get("credit_bytes"), value.get("retry_after_s")
+        rates = decode_json(frame.payload).get("rates", {})
         if not isinstance(rates, dict) or not all(_between(rate, 0, 1) for rate in rates.values()):
             raise PeerError("rates of a HINT are shares between 0 and 1 by sensor name", code="message-hint")
-        if credit is not None and not _between(credit, 0, 1 << 62):
-            raise PeerError("a HINT's credit_bytes is a number of at least 0", code="message-hint")
-        if retry is not None and not _between(retry, 0, RETRY_AFTER_S_MAX):
-            raise PeerError("a HINT's retry_after_s is at most a day", code="message-hint")
-        return Hint(
-            frame.source,
-            None if credit is None else int(credit),
-            None if retry is None else float(retry),
-            {name: float(rate) for name, rate in rates.items()},
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """The newest value of an edge while a backlog drains: unnumbered, unlogged, uncounted."""
-
-    device: DeviceId
-    incarnation: int
-    edge: EdgeId
-    codec: int
-    rows: int
-    schema_id: int
-    columns: bytes | memoryview
-
-    def frame(self) -> Frame:
-        payload = DATA_PREFIX.pack(self.schema_id, 0, self.rows) + self.columns
-        return Frame(
-            FrameType.PREVIEW, self.device, payload, incarnation=self.incarnation, edge=self.edge, codec=self.codec
-        )
-
-    @staticmethod
-    def of(frame: Frame) -> Preview:
-        if len(frame.payload) < DATA_PREFIX.size:
-            raise PeerError("a PREVIEW frame has a prefix", code="message-preview")
-        schema_id, _, rows = DATA_PREFIX.unpack_from(frame.payload)
-        columns = memoryview(frame.payload)[DATA_PREFIX.size :]
-        return Preview(frame.source, frame.incarnation, frame.edge, frame.codec, rows, schema_id, columns)
+        return Hint(frame.source, {name: float(rate) for name, rate in rates.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,11 +375,11 @@ class Refusal:
     def of(frame: Frame) -> Refusal:
         value = decode_json(frame.payload)
         code, text, retry = value.get("code"), value.get("text", ""), value.get("retry_after_s")
-        if not isinstance(code, str) or not isinstance(text, str):
+        if not is_name(code) or not isinstance(text, str):
             raise PeerError("a REFUSAL has a code and a text", code="message-refusal")
         if retry is not None and not _between(retry, 0, RETRY_AFTER_S_MAX):
             raise PeerError("a REFUSAL's retry_after_s is at most a day", code="message-refusal")
-        return Refusal(frame.source, code[:80], text[:500], None if retry is None else float(retry))
+        return Refusal(frame.source, code[:80], printable(text[:500]), None if retry is None else float(retry))
 
 
 NOBODY = DeviceId(bytes(DEVICE_ID_BYTES))  # the source of a REFUSAL to somebody we could not identify
@@ -453,20 +405,19 @@ def decode_json(payload: bytes | memoryview) -> dict[str, object]:
     """The object in a small JSON payload; anything else is the peer's error."""
     if len(payload) > JSON_BYTES_MAX:
         raise PeerError(f"{len(payload)} bytes of JSON; at most {JSON_BYTES_MAX} are read", code="message-json")
-    try:
-        value = json.loads(bytes(payload))
-    except (ValueError, RecursionError):
-        raise PeerError("the payload is not JSON", code="message-json") from None
+    value = parse_json(payload)
     if not isinstance(value, dict):
         raise PeerError("the payload is JSON but not an object", code="message-json")
     return value
 
 
-def _exactly(frame: Frame, length: int) -> None:
-    if len(frame.payload) != length:
+def _unpacked(frame: Frame, form: struct.Struct) -> tuple[Any, ...]:
+    """The fields of a payload that has this form and nothing more."""
+    if len(frame.payload) != form.size:
         raise PeerError(
-            f"a {frame.type.name} frame carries {length} bytes, this one {len(frame.payload)}", code="message-length"
+            f"a {frame.type.name} frame carries {form.size} bytes, this one {len(frame.payload)}", code="message-length"
         )
+    return form.unpack(frame.payload)
 
 
 def _number(value: object) -> TypeGuard[int | float]:

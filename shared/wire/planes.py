@@ -202,8 +202,8 @@ class Packer:
 
 
 def joint(planes: list[bytes]) -> tuple[int, bytes]:
-    together = b"".join(planes)
-    return len(together), min((_deflate(together, s) for s in (zlib.Z_HUFFMAN_ONLY, zlib.Z_DEFAULT_STRATEGY)), key=len)
+    joined = b"".join(planes)
+    return len(joined), min((_deflate(joined, s) for s in (zlib.Z_HUFFMAN_ONLY, zlib.Z_DEFAULT_STRATEGY)), key=len)
 
 
 def choose_shape(integers: Integers) -> Shape:
@@ -362,7 +362,7 @@ def _unzigzag(folded: NDArray[np.uint64]) -> Integers:
 
 
 def _plane_bits(folded: NDArray[np.uint64]) -> float:
-    """Entropy of all byte planes together, in bits a value."""
+    """Entropy of all byte planes joined, in bits a value."""
     width = -(-int(folded.max()).bit_length() // 8) if len(folded) else 0
     octets = folded.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
     bits = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +39,68 @@ def offenders(package: str, forbidden: set[str], allowed: tuple[str, ...] = ()) 
             continue
         found += [f"{where}:{line} imports {name}" for line, name in imports(path) if name.split(".")[0] in forbidden]
     return found
+
+
+def allowed_imports() -> dict[str, set[str]]:
+    """The table of docs/architecture.md: each room, as "package/room" or "package/module.py", and what it may import."""
+    allowed: dict[str, set[str]] = {}
+    for line in (ROOT / "docs" / "architecture.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        rooms = re.findall(r"`([a-z_]+/[a-z_./]+)`", cells[0])
+        if len(cells) != 3 or not rooms:
+            continue
+        package = rooms[0].split("/")[0]
+        named = re.findall(r"`([a-z_]+)`", cells[2])
+        allowed[rooms[0]] = {name if name in PACKAGES else f"{package}/{name}" for name in named}
+    return allowed
+
+
+def room_of(module: str, rooms: set[str]) -> str:
+    """The room a module belongs to, by the table; the module itself where the table has no room for it."""
+    parts = module.split(".")
+    for size in range(len(parts), 1, -1):
+        for name in ("/".join(parts[:size]), "/".join(parts[:size]) + ".py"):
+            if name in rooms:
+                return name
+    return "/".join(parts[:2])
+
+
+def named_modules(path: Path) -> Iterator[tuple[int, str]]:
+    """Imports by their full names: `from shared import batch` names shared.batch."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module in PACKAGES and node.level == 0:
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+    yield from imports(path)
+
+
+def test_rooms_import_only_what_the_table_of_the_architecture_allows() -> None:
+    allowed = allowed_imports()
+    assert {"shared/language", "shared/plan", "shared/stream", "shared/engine", "cloud_backend/spark"} <= set(allowed)
+    rooms = set(allowed)
+    found = []
+    for package in PACKAGES:
+        for path in sources(package):
+            room = room_of(".".join(path.relative_to(ROOT).with_suffix("").parts), rooms)
+            if room not in allowed:
+                continue
+            for line, name in named_modules(path):
+                target = room_of(name, rooms)
+                ours = name.split(".")[0] in PACKAGES and name != name.split(".")[0]
+                free = (ROOT / f"{target}.py").is_file() and f"{target}.py" not in rooms  # the top of a package
+                by_name = {target, target.removesuffix(".py"), name.split(".")[0]} & allowed[room]
+                if ours and target != room and not free and not by_name:
+                    found.append(f"{path.relative_to(ROOT)}:{line} imports {name}, not in the row of {room}")
+    assert not found, "\n".join(found)
+
+
+def test_the_rooms_of_shared_form_no_cycle() -> None:
+    """What the table allows has an order: language, then plan, then stream and engine."""
+    left = {room: {name for name in names if name.startswith("shared/")} for room, names in allowed_imports().items()}
+    left = {room.removesuffix(".py"): names for room, names in left.items() if room.startswith("shared/")}
+    while left:
+        leaves = {room for room, names in left.items() if not names & set(left)}
+        assert leaves, f"a cycle among {sorted(left)}"
+        left = {room: names for room, names in left.items() if room not in leaves}
 
 
 def test_shared_needs_only_the_standard_library_and_numpy() -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import resurge as rs
+from cloud_backend.spark.cluster.session import LocalRunner
 from cloud_backend.spark.evaluate import EPOCHS, Columns, _Evaluation, all_on_cloud
 from cloud_backend.spark.evaluate import evaluate as evaluate_by_tasks
-from cloud_backend.spark.session import LocalRunner
+from cloud_backend.spark.manifest.entries import Division
 from resurge import col
 from resurge.evaluate import as_columns, evaluate, plan_of, with_readings
 from shared.batch import END_OF_TIME
@@ -39,8 +41,8 @@ class _Divided(_Evaluation):
         for name in self.graph.order:
             if self.graph.vertices[name].key and not self.graph.vertices[name].ingest:
                 for range_ in self.log.state.ranges_at(name, EPOCHS):
-                    halves = [f"{half}@{EPOCHS}" for half in range_.halves()]
-                    self._append("ranges", vertex=name, old=[str(range_)], new=halves, **{"from": EPOCHS})
+                    halves = tuple(replace(half, since=EPOCHS) for half in range_.halves())
+                    self._append(Division(name, (range_,), halves, EPOCHS))
 
 
 @pytest.mark.covers("SO-33")

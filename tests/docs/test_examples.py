@@ -13,6 +13,10 @@ from pathlib import Path
 
 import pytest
 
+import resurge as rs
+from mobile_app.headless import RunOptions, run
+from mobile_app.sensors.choose import parse_choices
+
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/tutorial.md", "docs/semantics.md")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
@@ -32,6 +36,24 @@ def examples(page: str) -> list[tuple[int, str, str | None]]:
         line = text.count("\n", 0, block.start()) + 2
         found.append((line, block[2], following[2] if directly and following else None))
     return found
+
+
+GPX = """<gpx xmlns="http://www.topografix.com/GPX/1/1"><trk><trkseg>{}</trkseg></trk></gpx>"""
+POINT = """<trkpt lat="{}" lon="8.5"><time>2024-05-01T10:{:02}:{:02}Z</time></trkpt>"""
+
+
+def test_the_readmes_program_keeps_the_fixes_of_a_gpx_without_accuracies(tmp_path) -> None:
+    points = [POINT.format(47 + second / 1e5, second // 60, second % 60) for second in range(0, 3000, 5)]
+    (tmp_path / "walk.gpx").write_text(GPX.format("".join(points)))
+    (tmp_path / "program.py").write_text(examples("README.md")[0][1])
+    account = run(
+        RunOptions(
+            home=tmp_path / "home", plan=rs.load_program(tmp_path / "program.py"), speed=600.0, for_s=2.0,
+            sensors=parse_choices([f"gps=recording:{tmp_path}/walk.gpx"]),
+        )
+    )  # fmt: skip
+    assert account["produced"] > 50
+    assert account["filtered"] == 0
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -13,16 +13,19 @@ import pytest
 
 from shared.batch import Batch
 from shared.identity import EdgeId
+from shared.language.schema import KINDS, Schema, dtype
 from shared.spool.entry import DataEntry, Reason, SpooledBatch, Tombstone
-from shared.spool.evict import Evict, Policy
+from shared.spool.evict import Evict
 from shared.spool.memory import MemoryDisk
 from shared.spool.ring import Spool
-from shared.stream.schema import KINDS, Schema, dtype
+from shared.wire import codecs
 from shared.wire.columns import decode, encode
+from shared.wire.plain_rows import write_rows
 from tests.shared.spool.story import DEVICE
 
-# The same life in the same format, first with a tombstone for each batch given up, then with one that grew over them.
-SPOOLS = [Path(__file__).with_name(name) for name in ("spool_v1.json", "spool_v1_grown.json")]
+# The same life in the same format: first with a tombstone for each batch given up, then with one that grew over them,
+# then with one trim an edge in the list of what was given up, where there were two that said the same.
+SPOOLS = [Path(__file__).with_name(f"spool_v1{name}.json") for name in ("", "_grown", "_one_trim")]
 COLUMNS = Path(__file__).with_name("columns_v1.json")
 EDGE = EdgeId(0x1122334455667788)
 
@@ -30,7 +33,7 @@ EDGE = EdgeId(0x1122334455667788)
 def write_spool() -> MemoryDisk:
     disk = MemoryDisk()
     spool = Spool.create(
-        disk, capacity_bytes=4096, device=DEVICE, incarnation=3, policy=Policy(Evict.OLDEST), journal_bytes=4096
+        disk, capacity_bytes=4096, device=DEVICE, incarnation=3, evict=Evict.OLDEST, journal_bytes=4096
     )
     for turn in range(7):
         lo = spool.head(EDGE)
@@ -71,7 +74,7 @@ def frozen_disk(path: Path) -> MemoryDisk:
 @pytest.mark.parametrize("path", SPOOLS, ids=lambda path: path.stem)
 def test_a_spool_of_version_1_is_read(path: Path) -> None:
     spool = Spool.open(frozen_disk(path))
-    assert (spool.device, spool.incarnation, spool.policy) == (DEVICE, 3, Policy(Evict.OLDEST))
+    assert (spool.device, spool.incarnation, spool.evict) == (DEVICE, 3, Evict.OLDEST)
     assert spool.head(EDGE) == 75
     assert spool.ledger.of(EDGE) == [Tombstone(EDGE, 0, 50, Reason.EVICTED)]
     entries = [entry for entry in spool.pending(EDGE) if isinstance(entry, DataEntry)]
@@ -98,7 +101,24 @@ def test_columns_of_version_1_are_read() -> None:
         assert ours.tolist() == theirs.tolist() if name == "str" else ours.tobytes() == theirs.tobytes()
 
 
+CODECS = Path(__file__).with_name("codecs_v1.json")
+
+
+@pytest.mark.parametrize("codec", ["none", "deflate"])
+def test_rows_of_every_codec_are_read(codec: str) -> None:
+    frozen, expected = json.loads(CODECS.read_text())[codec], all_kinds()
+    batch = codecs.decode(frozen["codec"], bytes.fromhex(frozen["payload"]), expected.schema, lo=100, hi=200)
+    assert write_rows(batch) == write_rows(expected)
+
+
+def test_plain_rows_are_written_as_ever() -> None:
+    assert codecs.encode(all_kinds(), "none")[1].hex() == json.loads(CODECS.read_text())["none"]["payload"]
+
+
 if __name__ == "__main__" and sys.argv[1:] == ["freeze"]:
     SPOOLS[-1].write_text(json.dumps(pack(write_spool()), indent=1) + "\n")
+    packed = {name: codecs.encode(all_kinds(), name) for name in ("none", "deflate")}
+    rows = {name: {"codec": number, "payload": payload.hex()} for name, (number, payload) in packed.items()}
+    CODECS.write_text(json.dumps(rows, indent=1) + "\n")
     codec, payload = encode(all_kinds())
     COLUMNS.write_text(json.dumps({"codec": codec, "payload": payload.hex()}, indent=1) + "\n")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from cloud_backend.gateway.keys import Keys
 from mobile_app.links.link import LinkDown
-from shared.identity import DeviceId, EdgeKey, device_id
+from shared.identity import DeviceId, EdgeId, EdgeKey, device_id
 from shared.plan.encoding import encode_plan
 from shared.plan.graph import Plan
 from shared.sync.receiver import Arrival, Receiver
@@ -27,7 +27,7 @@ class SmallGateway:
         self.rates: dict[str, float] = {}
         self.records: list[Frame] = []
         self._enrolled: dict[DeviceId, Enrolment] = {}
-        self._receiver = Receiver(self, GatewaySessions(self.keys, self), self, self.keys)
+        self.receiver = Receiver(self, GatewaySessions(self.keys, self), self, self.keys)
 
     def enrol_key(self, public_key: bytes, incarnation: int = 1) -> None:
         self._enrolled[device_id(public_key)] = Enrolment(public_key, incarnation)
@@ -46,6 +46,9 @@ class SmallGateway:
         ]
         return max(ends, default=0)
 
+    def edges_of(self, device: DeviceId, incarnation: int) -> dict[EdgeId, int]:
+        return {frame.edge: 0 for frame in self.records if (frame.source, frame.incarnation) == (device, incarnation)}
+
     def results(self, device: DeviceId, after: int, limit: int) -> Sequence[tuple[int, Mapping[str, object]]]:
         return [(number + 1, self.rows[number]) for number in range(after, min(len(self.rows), after + limit))]
 
@@ -63,8 +66,8 @@ class SmallGateway:
     def exchange(self, body: bytes) -> bytes:
         if self.down:
             raise LinkDown("no network")
-        self._receiver.receive(Arrival(0, body), time.monotonic())
-        step = self._receiver.step(time.monotonic())
+        self.receiver.receive(Arrival(0, body), time.monotonic())
+        step = self.receiver.step(time.monotonic())
         self.records += [decode_one(record.frame)[0] for record in step.persist]
         return bytes(step.send[0].body)
 

@@ -104,7 +104,7 @@ def columns_come_back_bit_for_bit(_folder: Path) -> str:
     import numpy as np
 
     from shared.batch import Batch
-    from shared.stream.schema import Schema
+    from shared.language.schema import Schema
     from shared.wire.columns import decode, encode
 
     rng = np.random.default_rng(5)
@@ -125,7 +125,7 @@ def columns_come_back_bit_for_bit(_folder: Path) -> str:
 
 
 def a_screen_talks_to_the_service(folder: Path) -> str:
-    from mobile_app.service_link import ServiceClient, ServiceServer
+    from mobile_app.service.connection import ServiceClient, ServiceServer
 
     home = folder / "link"
     home.mkdir()
@@ -147,8 +147,8 @@ def works_without_zeromq(_folder: Path) -> str:
 
 def the_service_serves(folder: Path) -> str:
     """The Android service's own loop, with its notification and its mark for the next boot."""
-    from mobile_app.service import RESUME_FILE, serve
-    from mobile_app.service_link import ServiceClient, ServiceGone
+    from mobile_app.service.connection import ServiceClient, ServiceGone
+    from mobile_app.service.foreground import RESUME_FILE, serve
 
     files, shown, stop = folder / "files", [], threading.Event()
     files.mkdir()

@@ -44,12 +44,16 @@ class NotToBeHad(Exception):
     """Why not, in words for the report."""
 
 
+class NotReached(NotToBeHad):
+    """The server that has it does not answer."""
+
+
 def _fetch(path: str) -> bytes:
     try:
         with urllib.request.urlopen(MIRROR + path, timeout=60) as answer:
             return bytes(answer.read())
     except OSError as error:
-        raise NotToBeHad(f"{MIRROR}{path} cannot be reached: {error}") from error
+        raise NotReached(f"{MIRROR}{path}: {error}") from error
 
 
 def _packages(suite: str, architecture: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.packaging import gate, manifest, pythons, requirements, spec
+from tests.skips import skip_download
 
 
 @pytest.fixture(scope="module")
@@ -106,4 +107,10 @@ def test_device_code_runs_without_asserts_and_docstrings_from_the_apks_files_alo
 
 @pytest.mark.soak
 def test_device_code_runs_on_the_phones_processor():
-    assert "parts of the device run passed" in gate.arm()
+    try:
+        said = gate.arm()
+    except gate.NotRun as why:
+        if isinstance(why.__cause__, pythons.NotReached):
+            skip_download(str(why))
+        raise
+    assert "parts of the device run passed" in said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,6 @@ from tests.packaging.java import ROOT, compile_classes
 HERE = Path(__file__).parent / "on_jvm"
 
 
-@pytest.mark.skipif(shutil.which("javac") is None, reason="no javac; as root `make setup` installs it")
 @pytest.mark.covers("SO-3")
 def test_the_phones_adapters_run_against_stub_classes():
     classes = compile_classes()
@@ -30,6 +28,6 @@ def test_the_phones_adapters_run_against_stub_classes():
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "default", "-p", "no:faulthandler",
          str(HERE / "check_adapters.py")],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240, check=False,
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]

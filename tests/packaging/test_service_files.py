@@ -7,14 +7,26 @@ import configparser
 import json
 import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 
 from cloud_backend.gateway.__main__ import parse
 from cloud_backend.spark.job import _options
+from resurge.cli import node
 
+UNITS = ("resurge-gateway.service", "resurge-node.service", "resurge-spark.service")
+DIRECTIVES = {
+    "After", "Description", "Environment", "EnvironmentFile", "ExecStart", "ExecStartPre", "Group", "LimitNOFILE",
+    "LockPersonality", "NoNewPrivileges", "PrivateDevices", "PrivateTmp", "ProtectControlGroups", "ProtectHome",
+    "ProtectKernelTunables", "ProtectSystem", "Restart", "RestartPreventExitStatus", "RestartSec",
+    "RestrictAddressFamilies", "RestrictNamespaces", "StateDirectory", "StateDirectoryMode", "TimeoutStopSec", "UMask",
+    "User", "WantedBy", "Wants",
+}  # fmt: skip
 PACKAGING = Path(__file__).resolve().parents[2] / "packaging"
 
 
@@ -50,7 +62,32 @@ def test_the_units_start_what_the_programs_understand():
     assert options.log == settings.log_directory
 
 
-@pytest.mark.parametrize("name", ["resurge-gateway.service", "resurge-spark.service"])
+def test_the_nodes_unit_starts_what_the_command_line_understands():
+    command = shlex.split(unit("resurge-node.service")["Service"]["ExecStart"])
+    assert command[1:3] == ["node", "run"]
+    found = typer.main.get_command(node.app).commands["run"]
+    known = {name for each in found.params for name in each.opts}
+    assert {word for word in command if word.startswith("--")} <= known
+    assert command[-1] == "$OPTIONS"  # split into words by systemd, as the hint in the file writes them
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_the_units_say_only_what_systemd_knows(tmp_path, name):
+    text = (PACKAGING / "systemd" / name).read_text()
+    written = [
+        line.partition("=")[0] for line in text.replace("\\\n", " ").splitlines() if re.match(r"[A-Z]\w+=", line)
+    ]
+    assert set(written) <= DIRECTIVES
+    if shutil.which("systemd-analyze"):
+        path = tmp_path / name
+        path.write_text(re.sub(r"/opt/resurge/bin/\w+", "/bin/true", text))  # what is not installed on this machine
+        said = subprocess.run(
+            ["systemd-analyze", "verify", "--man=no", str(path)], capture_output=True, text=True, check=False
+        )
+        assert [line for line in said.stderr.splitlines() if name in line] == []
+
+
+@pytest.mark.parametrize("name", UNITS)
 def test_the_units_run_as_nobody_special_and_come_back(name):
     service = unit(name)["Service"]
     assert service["User"] == "resurge"

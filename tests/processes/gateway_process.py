@@ -13,7 +13,8 @@ from pathlib import Path
 
 from cloud_backend.coordinator.roster import Roster
 from cloud_backend.gateway.ingest import MEDIA_TYPE
-from tests.cloud_backend.gateway.phone import Phone
+from tests.cloud_backend.gateway.phone_client import PhoneClient
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,16 +22,19 @@ ROOT = Path(__file__).resolve().parents[2]
 class GatewayProcess:
     """Start with `start`; `kill` is SIGKILL. After a restart the port is the same."""
 
-    def __init__(self, home: Path, *options: str) -> None:
+    def __init__(self, home: Path, *options: str, files: int | None = None) -> None:
         self.home = home
         self.options = options
+        self.files = files  # how many files it may open
         self.port = 0
         self.process: subprocess.Popen[str] | None = None
         self.key = b""
-        self._posts: list[PersistentPost] = []
+        self.posts: list[PersistentPost] = []
 
     def start(self) -> GatewayProcess:
         command = [sys.executable, "-m", "cloud_backend.gateway", "--home", str(self.home), "--port", str(self.port)]
+        if self.files is not None:
+            command = ["sh", "-c", f'ulimit -n {self.files} && exec "$@"', "sh", *command]
         self.process = subprocess.Popen(
             [*command, *self.options],
             cwd=ROOT,
@@ -54,10 +58,10 @@ class GatewayProcess:
 
     def stop(self) -> int:
         """SIGTERM, and the exit status."""
-        for post in self._posts:
+        for post in self.posts:
             post.close()
         self.process.send_signal(signal.SIGTERM)
-        status = self.process.wait(30)
+        status = self.process.wait(PATIENCE_S)
         self.process.stdout.close()
         return status
 
@@ -65,13 +69,13 @@ class GatewayProcess:
         return self.start()
 
     def __exit__(self, *_: object) -> None:
-        for post in self._posts:
+        for post in self.posts:
             post.close()
         if self.process is not None and self.process.poll() is None:
             self.kill()
 
     def post(self, path: str, body: bytes, content_type: str = MEDIA_TYPE.decode()) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         try:
             connection.request("POST", path, body, {"content-type": content_type})
             response = connection.getresponse()
@@ -79,10 +83,19 @@ class GatewayProcess:
         finally:
             connection.close()
 
-    def phone(self, name: str = "phone") -> Phone:
+    def get(self, path: str) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+    def phone(self, name: str = "phone", *, private: bytes | None = None) -> PhoneClient:
         """A paired phone with an open session and one connection that is opened again when it broke."""
-        self._posts.append(PersistentPost(self))
-        phone = Phone(self.key, self._posts[-1], name=name)
+        self.posts.append(PersistentPost(self))
+        phone = PhoneClient(self.key, self.posts[-1], private=private, name=name)
         roster = Roster(self.home / "roster.sqlite")
         code = roster.new_code(time.time_ns() // 1000)
         roster.close()
@@ -100,7 +113,7 @@ class PersistentPost:
 
     def __call__(self, body: bytes) -> tuple[int, bytes]:
         if self._connection is None:
-            self._connection = http.client.HTTPConnection("127.0.0.1", self._gateway.port, timeout=30)
+            self._connection = http.client.HTTPConnection("127.0.0.1", self._gateway.port, timeout=PATIENCE_S)
         try:
             self._connection.request("POST", "/v1/exchange", body, {"content-type": MEDIA_TYPE.decode()})
             response = self._connection.getresponse()

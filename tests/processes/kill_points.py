@@ -31,12 +31,12 @@ from cloud_backend.log.format import Record
 from cloud_backend.log.log import Log
 from cloud_backend.log.verify import verify
 from shared.identity import EdgeKey, device_id, edge_id
+from shared.language.schema import Schema
 from shared.spool.disk import PosixDisk
 from shared.spool.entry import DataEntry, SpooledBatch
 from shared.spool.ring import Spool
-from shared.stream.schema import Schema
-from shared.sync.effects import SyncSpool
 from shared.sync.pacing import Pacing
+from shared.sync.persist import SyncSpool
 from shared.sync.receiver import Arrival, Receiver
 from shared.sync.sender import EdgePolicy, Sender
 from shared.sync.session import DeviceSession, Enrolment, GatewaySessions

@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -22,16 +21,15 @@ import numpy as np
 from cloud_backend.coordinator.roster import Roster
 from cloud_backend.log.reader import Reader
 from mobile_app.sensors.synthetic import Synthetic
-from mobile_app.spools import spool_cipher
+from mobile_app.spool.opening import spool_cipher
 from resurge.up.account import Account, count, open_spool
-from shared.identity import device_id, edge_id
+from shared.identity import device_id
 from shared.plan.encoding import encode_plan
 from shared.stream.program import load_program
-from shared.stream.schema import Schema
-from shared.wire import columns
 from shared.wire.enrolment import EnrolmentLink
-from shared.wire.frame import FrameType, decode_one
-from shared.wire.messages import Data, Declare
+from shared.wire.frame import decode_one
+from tests.log_batches import log_batches
+from tests.patience import PATIENCE_S
 from tests.processes.gateway_process import ROOT, GatewayProcess
 
 # Every reading goes up, and so do windows that the phone computes: an edge without and one with state.
@@ -62,17 +60,10 @@ def free_address() -> str:
 def listens(address: str) -> bool:
     host, port = address.removeprefix("tcp://").split(":")
     try:
-        socket.create_connection((host, int(port)), timeout=1.0).close()
+        socket.create_connection((host, int(port)), timeout=PATIENCE_S).close()
     except OSError:
         return False
     return True
-
-
-def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 20.0) -> None:
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, f"{what} did not happen within {timeout_s} s"
-        time.sleep(0.05)
 
 
 class Command:
@@ -93,18 +84,16 @@ class Command:
         self.process.communicate()
         return self.process.pid
 
-    def finish(self, timeout_s: float = 30.0) -> dict[str, object]:
+    def finish(self) -> dict[str, object]:
         """Wait for it to end by itself; its last line is one JSON object."""
-        said, _ = self.process.communicate(timeout=timeout_s)
+        said, _ = self.process.communicate(timeout=PATIENCE_S)
         assert self.process.returncode == 0, said
         return json.loads(said.splitlines()[-1])
 
-    def terminate(self) -> tuple[dict[str, object], float]:
-        """SIGTERM; the account it printed, and how long it took."""
-        start = time.monotonic()
+    def terminate(self) -> dict[str, object]:
+        """SIGTERM; the account it printed."""
         self.process.send_signal(signal.SIGTERM)
-        account = self.finish()
-        return account, time.monotonic() - start
+        return self.finish()
 
     def end(self) -> None:
         """Whatever state it is in: no process and no open pipe is left."""
@@ -114,7 +103,7 @@ class Command:
             self.process.communicate()
 
 
-class Phone:
+class NodeHome:
     """A home directory and the node process that runs in it, over restarts."""
 
     def __init__(self, directory: Path, gateway: GatewayProcess, *, seed: int, relay: str = "") -> None:
@@ -132,7 +121,7 @@ class Phone:
         self.relay = ["--relay", relay] if relay else []
         self.running: Command | None = None
 
-    def start(self, *options: str) -> Phone:
+    def start(self, *options: str) -> NodeHome:
         self.running = Command(
             "run", "--home", str(self.home), "--link", self.link, "--sensor", f"gps=synthetic:{self.seed}",
             "--speed", str(SPEED), "--json", *self.relay, *options,
@@ -150,7 +139,7 @@ class Phone:
 
     @property
     def device(self) -> bytes:
-        from mobile_app.keys import load_keys
+        from mobile_app.home.keys import load_keys
 
         return device_id(load_keys(self.home).public_key)
 
@@ -169,21 +158,12 @@ class Phone:
 def log_rows(log: Path, device: bytes, edge: str) -> list[tuple[int, int, tuple[float, ...]]]:
     """(sequence number, event time, values by sorted column name) of every row of one edge, in log order."""
     reader = Reader(log)
-    schemas: dict[int, Schema] = {}
+    records = (record.frame for _, record in reader.read(reader.start, reader.valid_end()) if record.frame)
+    frames = (decode_one(frame)[0] for frame in records)
     rows: list[tuple[int, int, tuple[float, ...]]] = []
-    for _, record in reader.read(reader.start, reader.valid_end()):
-        frame = decode_one(record.frame)[0] if record.frame else None
-        if frame is None or frame.source != device or frame.edge != edge_id(edge):
-            continue
-        if frame.type is FrameType.DECLARE:
-            schema = Declare.of(frame).schema
-            schemas[schema.id] = schema
-        elif frame.type is FrameType.DATA:
-            data = Data.of(frame)
-            schema = schemas[data.schema_id]
-            batch = columns.decode(data.codec, bytes(data.columns), schema, lo=data.lo, hi=data.hi)
-            values = zip(*(batch.columns[name].tolist() for name in sorted(schema.names)), strict=True)
-            rows += zip(batch.seq.tolist(), batch.time_us.tolist(), values, strict=True)
+    for batch in log_batches((frame for frame in frames if frame.source == device), edge):
+        values = zip(*(batch.columns[name].tolist() for name in sorted(batch.columns)), strict=True)
+        rows += zip(batch.seq.tolist(), batch.time_us.tolist(), values, strict=True)
     return rows
 
 
@@ -192,7 +172,7 @@ def digest(rows: list[tuple[float, ...]]) -> str:
     return hashlib.sha256(np.asarray(rows, dtype=np.float64).tobytes()).hexdigest()[:16]
 
 
-def account(gateway: GatewayProcess, *phones: Phone) -> Account:
+def account(gateway: GatewayProcess, *phones: NodeHome) -> Account:
     """Counted from the log and the spools; call it when the phones have stopped."""
     spools = [open_spool(phone.home / "spool", spool_cipher(phone.home)) for phone in phones]
     try:

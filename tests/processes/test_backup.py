@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from cloud_backend.coordinator.backup import restore
-from cloud_backend.gateway.operations import operator_token
+from cloud_backend.gateway.operator_routes import operator_token
+from tests.patience import PATIENCE_S
 from tests.processes.gateway_process import GatewayProcess, PersistentPost
 from tests.processes.test_gateway_commands import resurge
 
@@ -45,7 +46,7 @@ def test_a_backup_taken_while_running_restores_with_the_account_intact(tmp_path:
         asked = urllib.request.Request(
             f"http://127.0.0.1:{again.port}/v1/account", headers={"authorization": f"Bearer {token}"}
         )
-        with urllib.request.urlopen(asked, timeout=10) as answer:
+        with urllib.request.urlopen(asked, timeout=PATIENCE_S) as answer:
             assert json.load(answer)["delivered"] == restored["delivered"]
         # The phone knows this gateway by its key, and the gateway knows how far the phone had come.
         phone.post = PersistentPost(again)

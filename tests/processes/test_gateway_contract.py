@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from cloud_backend.gateway.operations import operator_token
+from cloud_backend.gateway.operator_routes import operator_token
 from tests.processes.gateway_process import GatewayProcess
 
 pytestmark = pytest.mark.processes

@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from cloud_backend.log.verify import verify
-from resurge.bench._bombs import REFUSED, bombs, throw
+from resurge.bench._hostile_requests import REFUSED, bombs, throw
 from shared.spool.disk import PosixDisk
 from shared.wire.envelope import EXCHANGE_BYTES_MAX
 from shared.wire.frame import Frame, FrameType, decode_all, decode_one, encode
-from tests.cloud_backend.gateway.phone import Phone
+from tests.cloud_backend.gateway.phone_client import PhoneClient
+from tests.patience import PATIENCE_S
 from tests.processes.digests import logged, sent
 from tests.processes.gateway_process import GatewayProcess
 
@@ -55,7 +56,7 @@ class Client:
         self._connection = self._open()
 
     def _open(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection("127.0.0.1", self._port, timeout=10)
+        return http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE_S)
 
     def post(self, path: str, body: bytes, headers: dict[str, str]) -> int:
         try:
@@ -82,7 +83,7 @@ def test_ten_thousand_hostile_requests_never_upset_the_gateway(gateway: GatewayP
     phone = gateway.phone()
     phone.send(10)
     before, memory = log_bytes(gateway), resident_bytes(gateway)
-    stranger = Phone(gateway.key, lambda body: (0, b""))
+    stranger = PhoneClient(gateway.key, lambda body: (0, b""))
     stranger.enrolled(1)
     client = Client(gateway.port)
     statuses: Counter[int] = Counter()
@@ -100,7 +101,7 @@ def test_ten_thousand_hostile_requests_never_upset_the_gateway(gateway: GatewayP
     assert phone.send(10) == 20
 
 
-def _hostile(rng: random.Random, phone: Phone, stranger: Phone) -> tuple[str, bytes, dict[str, str]]:
+def _hostile(rng: random.Random, phone: PhoneClient, stranger: PhoneClient) -> tuple[str, bytes, dict[str, str]]:
     """A request with something wrong: in its bytes, its identity, its media type or its place."""
     kind = rng.randrange(9)
     if kind == 0:  # a real exchange with some bytes changed: the seal must not hold
@@ -216,7 +217,7 @@ def test_a_fleet_that_reconnects_all_at_once_is_served_to_the_last_batch(
     assert (found.delivered, found.duplicates, found.gaps) == (devices * batches * 50, 0, 0)
 
 
-async def _catch_up(phone: Phone, port: int, batches: int, answers: Counter[int]) -> None:
+async def _catch_up(phone: PhoneClient, port: int, batches: int, answers: Counter[int]) -> None:
     """A phone on a connection of its own, open from the first exchange to the last."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
 

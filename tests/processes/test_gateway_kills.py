@@ -11,7 +11,7 @@ import pytest
 
 from cloud_backend.log.verify import verify
 from shared.spool.disk import PosixDisk
-from tests.cloud_backend.gateway.phone import Phone
+from tests.cloud_backend.gateway.phone_client import PhoneClient
 from tests.processes.digests import logged, sent
 from tests.processes.gateway_process import GatewayProcess
 
@@ -56,7 +56,7 @@ def test_every_element_is_in_the_log_exactly_once_after_the_gateway_was_killed(t
     assert {edge.through for edge in found.edges.values()} == {share}
 
 
-def _upload(phone: Phone, elements: int, batch: int, resent: list[int], number: int) -> None:
+def _upload(phone: PhoneClient, elements: int, batch: int, resent: list[int], number: int) -> None:
     """Send until the receipt covers everything; whatever fails is simply sent again."""
     while phone.next < elements:
         try:

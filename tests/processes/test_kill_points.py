@@ -14,7 +14,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.covers("SO-9", "SO-22", "NB-5")
-@pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
 @pytest.mark.parametrize(
     ("points", "elements", "kills"),
     [(25, 300, 25), pytest.param(1 << 30, 3000, 2000, marks=pytest.mark.soak)],

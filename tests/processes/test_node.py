@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.patience import PATIENCE_S, wait_until
 from tests.processes.gateway_process import ROOT, GatewayProcess
 from tests.processes.node_processes import (
     EVERY_US,
     SPEED,
     Command,
-    Phone,
+    NodeHome,
     account,
     digest,
     free_address,
     listens,
     log_rows,
-    wait_until,
     write_plan,
 )
 
@@ -38,7 +38,7 @@ class Compared(NamedTuple):
         return f"{self.rows} rows, digests {self.read} {self.logged}"
 
 
-def check_rows(gateway: GatewayProcess, phone: Phone, *, gaps: int) -> Compared:
+def check_rows(gateway: GatewayProcess, phone: NodeHome, *, gaps: int) -> Compared:
     """Each row once, in order, exactly what the sensor read; readings may be missing only in `gaps` places."""
     raw = log_rows(gateway.home / "log", phone.device, "raw")
     times = [time_us for _, time_us, _ in raw]
@@ -70,17 +70,15 @@ def test_outages_are_masked_on_the_way_to_the_gateway_and_behind_a_relay(tmp_pat
         relay = Command("relay", "--bind", address, "--gateway", f"http://127.0.0.1:{gateway.port}", "--json")
         wait_until(lambda: listens(address), "the relay")
         phones = [
-            Phone(tmp_path / "direct", gateway, seed=5).start("--outages", "1+1.5", "--for", "6"),
-            Phone(tmp_path / "behind", gateway, seed=6, relay=address).start(
-                "--outages", "0.7+1.5,4+0.7", "--for", "6"
-            ),
+            NodeHome(tmp_path / "direct", gateway, seed=5).start("--outages", "2+5", "--for", "11"),
+            NodeHome(tmp_path / "behind", gateway, seed=6, relay=address).start("--outages", "2+5,9+1", "--for", "11"),
         ]
         try:
             accounts = [phone.running.finish() for phone in phones]
         finally:
             for phone in phones:
                 phone.running.end()
-            carried, _ = relay.terminate()
+            carried = relay.terminate()
         total = account(gateway, *phones)
         checked = [check_rows(gateway, phone, gaps=0) for phone in phones]
     assert [one["outages"] for one in accounts] == [1, 2]
@@ -102,8 +100,8 @@ def test_kills_of_phone_relay_and_gateway_lose_nothing_durable_and_repeat_nothin
             return Command("relay", "--bind", address, "--gateway", f"http://127.0.0.1:{gateway.port}", "--json")
 
         relay = start_relay()
-        direct = Phone(tmp_path / "direct", gateway, seed=7).start()
-        behind = Phone(tmp_path / "behind", gateway, seed=8, relay=address).start()
+        direct = NodeHome(tmp_path / "direct", gateway, seed=7).start()
+        behind = NodeHome(tmp_path / "behind", gateway, seed=8, relay=address).start()
         phones, phone_kills = [direct, behind], {"direct": 0, "behind": 0}
         try:
             for phone in phones:
@@ -127,8 +125,7 @@ def test_kills_of_phone_relay_and_gateway_lose_nothing_durable_and_repeat_nothin
                         f"catching up of {phone.home.name} after round {round_number}",
                     )
             for phone in phones:
-                _, took_s = phone.running.terminate()
-                assert took_s < 5.0, f"{phone.home.name} took {took_s:.1f} s to end"
+                phone.running.terminate()
             before = account(gateway, *phones)
             for phone in phones:
                 phone.start("--for", "1")
@@ -150,7 +147,7 @@ def test_kills_of_phone_relay_and_gateway_lose_nothing_durable_and_repeat_nothin
 @pytest.mark.covers("SO-10", "NB-4")
 def test_a_node_without_any_gateway_records_and_delivers_when_it_is_paired_later(tmp_path, plan):
     with GatewayProcess(tmp_path / "gateway", "--plan", str(plan)) as gateway:
-        phone = Phone(tmp_path / "lonely", gateway, seed=9)
+        phone = NodeHome(tmp_path / "lonely", gateway, seed=9)
         command = (
             "run", "--home", str(phone.home), "--program", str(tmp_path / "program.py"),
             "--sensor", "gps=synthetic:9", "--speed", str(SPEED), "--json", "--for",
@@ -171,7 +168,7 @@ def test_a_node_without_any_gateway_records_and_delivers_when_it_is_paired_later
 
 def test_a_revoked_phone_is_told_so_over_tls_and_keeps_its_data(tmp_path, plan):
     with GatewayProcess(tmp_path / "gateway", "--plan", str(plan), "--tls") as gateway:
-        phone = Phone(tmp_path / "phone", gateway, seed=3).start()
+        phone = NodeHome(tmp_path / "phone", gateway, seed=3).start()
         try:
             wait_until(lambda: phone.has("delivered", 10), "first delivery over TLS")
             assert phone.status()["gateway"].startswith("https://")
@@ -185,11 +182,11 @@ def test_a_revoked_phone_is_told_so_over_tls_and_keeps_its_data(tmp_path, plan):
                 "--home",
                 str(gateway.home),
             ]
-            subprocess.run(revoke, cwd=ROOT, check=True, capture_output=True, timeout=60)
+            subprocess.run(revoke, cwd=ROOT, check=True, capture_output=True, timeout=PATIENCE_S)
             wait_until(lambda: "device-revoked" in phone.status()["why_not"], "the refusal")
-            delivered = account(gateway).delivered
+            delivered = account(gateway).of_others  # nobody has told it of this phone
             wait_until(lambda: phone.has("spooled", 20), "recording on")
-            kept, _ = phone.running.terminate()
+            kept = phone.running.terminate()
         finally:
             phone.running.end()
         assert kept["spooled"] > 0
@@ -203,21 +200,22 @@ def test_a_second_node_in_the_same_home_is_refused(tmp_path):
     home.mkdir()
     (home / "settings.toml").write_text("spool_mb = 1\n")
     (tmp_path / "program.py").write_text("import resurge as rs\nrs.sensor('gps', every='1s').sync('raw')\n")
-    options = ("run", "--home", str(home), "--program", str(tmp_path / "program.py"), "--json")
+    program = str(tmp_path / "program.py")
+    options = ("run", "--home", str(home), "--program", program, "--sensor", "gps=synthetic:1", "--json")
     first = Command(*options)
     try:
         wait_until((home / "status.json").exists, "the first node")
         second = Command(*options)
-        said, _ = second.process.communicate(timeout=20)
+        said, _ = second.process.communicate(timeout=PATIENCE_S)
         assert second.process.returncode == 1
         assert "home-busy" in said
-        assert first.terminate()[1] < 5.0  # two seconds on a machine that has nothing else to do
+        first.terminate()
     finally:
         first.end()
 
 
 OPTIMISED = """
-import json, pathlib, sys
+import json, pathlib, sys, threading
 from mobile_app.headless import RunOptions, run
 from mobile_app.sensors.choose import parse_choices
 from shared.stream.program import load_program
@@ -227,7 +225,9 @@ home = pathlib.Path(sys.argv[1])
 (home / "settings.toml").write_text("spool_mb = 1")
 (home / "program.py").write_text("import resurge as rs; rs.sensor('gps', every='1s').sync('raw', within='1s')")
 program = load_program(home / "program.py")
-account = run(RunOptions(home=home, sensors=parse_choices(["gps=synthetic:1"]), speed=60, for_s=0.5, plan=program))
+stop = threading.Event()
+account = run(RunOptions(home=home, sensors=parse_choices(["gps=synthetic:1"]), speed=60, stop=stop, plan=program,
+                         on_view=lambda view: view["spooled"] and stop.set()))
 print(json.dumps(account))
 
 import pytest
@@ -236,14 +236,15 @@ options = ["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestConfigWar
 sys.exit(pytest.main([*options, *(f"tests/mobile_app/{name}" for name in sys.argv[2:])]))
 """
 SUITE = (
-    "test_home.py", "test_batching.py", "test_clock.py", "test_results.py", "sensors/test_synthetic.py", "test_health.py",
-    "test_recordings.py", "test_service_link.py", "test_operator_failures.py",
+    "home/test_home.py", "spool/test_batching.py", "home/test_clock.py", "node/test_results.py",
+    "sensors/test_synthetic.py", "condition/test_health.py", "recordings/test_recordings.py",
+    "service/test_connection.py", "node/test_operator_failures.py",
 )  # fmt: skip
 
 
 def test_device_code_runs_without_assertions_and_docstrings(tmp_path):
     """Android starts Python with -OO: what guards data must not be an assert, nothing may hang on a docstring."""
     command = [sys.executable, "-OO", "-c", OPTIMISED, str(tmp_path), *SUITE]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout.splitlines()[0])["spooled"] > 0

@@ -14,12 +14,14 @@ from pathlib import Path
 import pytest
 
 from cloud_backend.results.store import Results
-from resurge.cli.asking import Api
-from resurge.up.stage import free_port
-from tests.processes.node_processes import wait_until
+from resurge.cli.gateway_api import Api
+from resurge.up.stage import alone, free_port, make_stage
+from shared.stream.program import load_program
+from tests.patience import PATIENCE_S, SPARK_PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.processes
 ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "resurge" / "examples" / "kilometres.py"
 
 
 def command(*arguments: str) -> list[str]:
@@ -49,7 +51,6 @@ def check(outcome: dict, *, outages: int) -> None:
     assert outcome["results_digest"] == outcome["expected_digest"]
 
 
-@pytest.mark.timeout(280)
 @pytest.mark.covers("SO-9", "SO-10", "NB-4")
 def test_killing_every_part_once_changes_neither_the_account_nor_the_results(tmp_path):
     home, port = tmp_path / "home", free_port()
@@ -90,7 +91,7 @@ def watch(home: Path, port: int, player: subprocess.Popen) -> dict:
             asked = urllib.request.Request(
                 f"http://127.0.0.1:{port}/v1/overview", headers={"authorization": f"Bearer {token}"}
             )
-            with urllib.request.urlopen(asked, timeout=5) as answer:
+            with urllib.request.urlopen(asked, timeout=PATIENCE_S) as answer:
                 view = json.load(answer)
         except OSError:
             time.sleep(0.2)
@@ -101,7 +102,6 @@ def watch(home: Path, port: int, player: subprocess.Popen) -> dict:
     return view
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_asking_it_to_end_while_it_starts_leaves_nothing_running(tmp_path, number):
     home = tmp_path / "home"
@@ -131,6 +131,28 @@ def test_a_home_that_is_not_empty_is_refused(tmp_path):
     assert (tmp_path / "mine.txt").read_text() == "not yours"
 
 
+def test_a_home_in_use_and_another_program_are_refused(tmp_path):
+    home, program = tmp_path / "home", tmp_path / "other.py"
+    program.write_text(
+        "import resurge as rs\n"
+        "rs.sensor('gps', every='1s').sync('gps').tumbling('1m').aggregate(n=rs.count()).sync_back('n')\n"
+    )
+    stage = make_stage(home, load_program(EXAMPLE), port=0, speed=1.0)
+    assert json.loads((home / "up.json").read_text())["port"] == stage.port
+
+    def refused(*arguments: str) -> str:
+        done = subprocess.run(
+            command("--home", str(home), *arguments), cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+    assert "[up-program]" in refused("--program", str(program))
+    with alone(home):
+        assert "[up-running]" in refused()
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("phones", ["3", "8"])
@@ -155,7 +177,11 @@ def test_a_query_submitted_while_it_runs_has_results_before_it_ends(tmp_path):
         stderr=errors,
         text=True,
     )
-    wait_until(lambda: "Spark is ready" in (tmp_path / "stderr.txt").read_text() or player.poll() is not None, "Spark")
+    wait_until(
+        lambda: "Spark is ready" in (tmp_path / "stderr.txt").read_text() or player.poll() is not None,
+        "Spark",
+        patience_s=SPARK_PATIENCE_S,
+    )
     api = Api(home / "gateway")
     sql = "SELECT device, count(*) AS n FROM gps GROUP BY TUMBLE(5 SECONDS), device"
     assert api.post("/queries", {"name": "counted", "sql": sql})["wanted"] == "running"

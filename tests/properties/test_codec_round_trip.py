@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from shared.batch import Batch
 from shared.errors import PeerError
-from shared.stream.schema import KINDS, Schema, dtype
+from shared.language.schema import KINDS, Schema, dtype
 from shared.wire.columns import CODEC_COLUMNS, Cache, decode, encode
 
 

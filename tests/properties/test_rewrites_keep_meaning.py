@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import resurge as rs
 from resurge import col, state
 from shared.plan.encoding import decode_plan, encode_plan
-from shared.plan.operators import operator_name
 from shared.plan.rewrites import rewrite
 from shared.plan.wellformed import check_plan
 from shared.stream.drafts import assemble
@@ -118,4 +117,4 @@ def test_rewrites_keep_every_bit(streams: list[rs.Stream], drawn: list[tuple]) -
     inputs = {"x": columns_of(drawn)}
     expected, found = rs.evaluate(written, inputs), rs.evaluate(rewritten, inputs)
     for sink in expected:
-        assert bits(found[sink]) == bits(expected[sink]), [operator_name(node.operator) for node in rewritten.nodes]
+        assert bits(found[sink]) == bits(expected[sink]), [node.operator.kind for node in rewritten.nodes]

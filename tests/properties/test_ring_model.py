@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from shared.identity import EdgeId
 from shared.spool.entry import DataEntry, Reason, SpooledBatch, Tombstone
-from shared.spool.evict import Evict, Policy
+from shared.spool.evict import Evict
 from shared.spool.memory import MemoryDisk
 from shared.spool.ring import Spool
 from shared.spool.segment import CONTROL_BYTES
@@ -53,7 +53,7 @@ class PaperBuffer:
 )
 def test_query_aware_eviction_is_algorithm_1(capacity: int, inserts: list[tuple[int, int]]) -> None:
     paper = PaperBuffer(capacity)
-    spool = Spool.create(MemoryDisk(), capacity_bytes=capacity, device=DEVICE, incarnation=1, policy=Policy())
+    spool = Spool.create(MemoryDisk(), capacity_bytes=capacity, device=DEVICE, incarnation=1)
     for query, size in inserts:
         edge = EdgeId(query)
         name = spool.head(edge)
@@ -75,7 +75,7 @@ class RingAgainstList(RuleBasedStateMachine):
         self.random = Random(seed)
         self.disk = CrashDisk()
         self.spool = Spool.create(
-            self.disk, capacity_bytes=4096, device=DEVICE, incarnation=1, policy=Policy(evict), journal_bytes=4096
+            self.disk, capacity_bytes=4096, device=DEVICE, incarnation=1, evict=evict, journal_bytes=4096
         )
         self.durable_heads: dict[EdgeId, int] = {}
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 EXCHANGE = "shared/sync/exchange.py"
 RECEIVER = "shared/sync/receiver.py"
 SENDER = "shared/sync/sender.py"
-OUTGOING = "shared/sync/outgoing.py"
+COMPOSER = "shared/sync/composer.py"
 SESSION = "shared/sync/session.py"
 RING = "shared/spool/ring.py"
 RANGES = "shared/sync/ranges.py"
@@ -38,14 +38,14 @@ BUGS = (
     ),
     Bug(
         "no-duplicate-check",
-        ((RANGES, "    if hi <= mark:\n        return Meeting.DUPLICATE\n", "    if hi <= mark:\n        return Meeting.NEXT\n"),
+        ((RANGES, "    if hi <= high_water:\n        return Meeting.DUPLICATE\n", "    if hi <= high_water:\n        return Meeting.NEXT\n"),
          NO_GUARD_IN_THE_LOG),
         ("NoElementTwice", "OrderWithinEdge"),
     ),
     Bug(
         "gap-accepted",
-        ((RANGES, "return Meeting.GAP if lo > mark else Meeting.OVERLAP", "return Meeting.NEXT if lo > mark else Meeting.OVERLAP"),
-         (OUTGOING, "for entry in self._spool.pending(edge.number):\n            size = ",
+        ((RANGES, "return Meeting.GAP if lo > high_water else Meeting.OVERLAP", "return Meeting.NEXT if lo > high_water else Meeting.OVERLAP"),
+         (COMPOSER, "for entry in self._spool.pending(edge.number):\n            size = ",
           "for entry in list(self._spool.pending(edge.number))[outstanding.results_through % 2 :]:\n            size = "),
          NO_GUARD_IN_THE_LOG),
         ("OrderWithinEdge",),
@@ -67,15 +67,15 @@ BUGS = (
     ),
     Bug(
         "receipt-beyond-durable",
-        ((RECEIVER, "number, edges[number].mark) for number in touched", "number, edges[number].mark + 1) for number in touched"),
-         (RING, "if through > contents.delivered and not contents.is_boundary(through):", "if False:"),
+        ((RECEIVER, "number, edges[number].high_water) for number in touched", "number, edges[number].high_water + 1) for number in touched"),
+         (RING, "if not contents.is_boundary(through):", "if False:"),
          (SENDER, "if receipt.through > most:", "if False:"),
          (RING, "if contents is None or through > contents.head:", "if contents is None:")),
         ("AcknowledgedIsDurable",),
     ),
     Bug(
         "trim-before-receipt",
-        ((OUTGOING, "            self._spool.sent(edge.number, entry.hi)\n", "            self._spool.trim(edge.number, entry.hi)\n"),),
+        ((COMPOSER, "            self._spool.sent(edge.number, entry.hi)\n", "            self._spool.trim(edge.number, entry.hi)\n"),),
         ("ConservationOfElements",),
     ),
     Bug(
@@ -85,7 +85,7 @@ BUGS = (
     ),
     Bug(
         "tombstones-not-sent",
-        ((OUTGOING, "for entry in self._spool.pending(edge.number):\n            size = ",
+        ((COMPOSER, "for entry in self._spool.pending(edge.number):\n            size = ",
           "for entry in self._spool.pending(edge.number):\n            if isinstance(entry, Tombstone):\n"
           "                continue\n            size = "),),
         ("ConvergesAfterHeal",),
@@ -100,14 +100,14 @@ BUGS = (
     ),
     Bug(
         "partial-overlap-accepted",
-        ((RANGES, "return Meeting.GAP if lo > mark else Meeting.OVERLAP", "return Meeting.GAP if lo > mark else Meeting.NEXT"),
-         (OUTGOING, "            self._spool.sent(edge.number, entry.hi)\n", ""),  # so that tombstones grow after they were sent
+        ((RANGES, "return Meeting.GAP if lo > high_water else Meeting.OVERLAP", "return Meeting.GAP if lo > high_water else Meeting.NEXT"),
+         (COMPOSER, "            self._spool.sent(edge.number, entry.hi)\n", ""),  # so that tombstones grow after they were sent
          NO_GUARD_IN_THE_LOG),
         ("NoElementTwice", "OrderWithinEdge"),
     ),
     Bug(
         "stale-session-accepted",
-        ((SESSION, "                self._sessions.pop(other.id, None)\n        sessions.pending.clear()", "                pass\n        sessions.pending.clear()"),),
+        ((SESSION, "            self._close(other)\n", "            pass\n"),),
         ("NewestSessionOnly", "StatusNeverGoesBack"),
     ),
     Bug(
@@ -116,7 +116,7 @@ BUGS = (
         ("ExchangeAppliedOnce", "StatusNeverGoesBack"),
     ),
     Bug(
-        "marks-kept-after-a-failed-write",
+        "high-water-kept-after-a-failed-write",
         ((RECEIVER, "        self._devices.clear()\n", ""),),
         ("AcknowledgedIsDurable", "NothingBreaks"),
     ),

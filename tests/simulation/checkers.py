@@ -13,7 +13,7 @@ from shared.wire.frame import FrameType
 from tests.simulation.facts import EdgeFacts, Logged
 
 if TYPE_CHECKING:
-    from tests.simulation.phone import Phone
+    from tests.simulation.phone import SimulatedPhone
     from tests.simulation.world import World
 
 
@@ -41,7 +41,7 @@ class Checker:
     def observed(self, event: object) -> None:
         """The receiver reported something."""
 
-    def phone_changed(self, world: World, phone: Phone) -> None:
+    def phone_changed(self, world: World, phone: SimulatedPhone) -> None:
         """A phone that is up may have changed."""
 
     def finished(self, world: World) -> None:
@@ -55,7 +55,7 @@ class AcknowledgedIsDurable(Checker):
         for key, facts in world.facts.edges.items():
             self._check(key, facts)
 
-    def phone_changed(self, world: World, phone: Phone) -> None:
+    def phone_changed(self, world: World, phone: SimulatedPhone) -> None:
         for key in phone.keys_of_edges:
             self._check(key, world.facts.edge(key))
 
@@ -115,7 +115,7 @@ class DeliveredAsProduced(Checker):
 class ConservationOfElements(Checker):
     """produced = delivered + spooled + ledgered, on sets: every number has a disposition."""
 
-    def phone_changed(self, world: World, phone: Phone) -> None:
+    def phone_changed(self, world: World, phone: SimulatedPhone) -> None:
         if not phone.spool.dirty:
             self._check(world, phone)
 
@@ -124,7 +124,7 @@ class ConservationOfElements(Checker):
             phone.spool.sync()
             self._check(world, phone)
 
-    def _check(self, world: World, phone: Phone) -> None:
+    def _check(self, world: World, phone: SimulatedPhone) -> None:
         for name, key in zip(phone.edge_names, phone.keys_of_edges, strict=True):
             edge, facts = key.edge, world.facts.edge(key)
             covered = (
@@ -164,7 +164,7 @@ class LossIsDeclared(Checker):
 class SequenceNeverReset(Checker):
     """A number that was durable once is never given again."""
 
-    def phone_changed(self, world: World, phone: Phone) -> None:
+    def phone_changed(self, world: World, phone: SimulatedPhone) -> None:
         for name, key in zip(phone.edge_names, phone.keys_of_edges, strict=True):
             edge, facts = key.edge, world.facts.edge(key)
             head = phone.spool.head(edge)
@@ -179,7 +179,7 @@ class SpoolWithinBound(Checker):
     def __init__(self) -> None:
         self._reserved: dict[int, int] = {}
 
-    def phone_changed(self, world: World, phone: Phone) -> None:
+    def phone_changed(self, world: World, phone: SimulatedPhone) -> None:
         used = phone.spool._contents.used_bytes  # statistics() counts everything anew, here it runs after every event
         if used > phone.settings.capacity_bytes:
             self.fail(f"{phone.name}: {used} bytes in a spool of {phone.settings.capacity_bytes}")
@@ -191,7 +191,7 @@ class SpoolWithinBound(Checker):
 class ResultAppliedOnce(Checker):
     """A phone's durable results are those of its downlink, each once, in order."""
 
-    def phone_changed(self, world: World, phone: Phone) -> None:
+    def phone_changed(self, world: World, phone: SimulatedPhone) -> None:
         applied = phone.store.applied
         if applied != list(range(1, len(applied) + 1)):
             self.fail(f"{phone.name} applied {applied[-12:]}")
@@ -201,7 +201,7 @@ class PlanNeverGoesBack(Checker):
     def __init__(self) -> None:
         self._plans: dict[tuple[int, int], int] = {}
 
-    def phone_changed(self, world: World, phone: Phone) -> None:
+    def phone_changed(self, world: World, phone: SimulatedPhone) -> None:
         identity = (phone.number, phone.incarnation)
         before = self._plans.get(identity, -1)
         if phone.store.plan < before:
@@ -246,8 +246,8 @@ class StatusNeverGoesBack(Checker):
     def observed(self, event: object) -> None:
         if isinstance(event, StatusReceived):
             identity = (event.device, event.incarnation)
-            tick = event.values.get("tick", 0)
-            if not isinstance(tick, int) or tick < self._ticks.get(identity, 0):
+            tick = event.status.overruns  # the phone counts there how often it spoke
+            if tick < self._ticks.get(identity, 0):
                 self.fail(f"status {tick} after {self._ticks.get(identity)}")
             self._ticks[identity] = tick
 

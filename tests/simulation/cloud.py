@@ -10,9 +10,9 @@ from cloud_backend.log.log import Group, Log
 from shared.errors import ResurgeError
 from shared.identity import DeviceId, device_id
 from shared.sync.exchange import LogRecord
-from shared.sync.machine import Step
 from shared.sync.receiver import Arrival, Receiver, Reply
 from shared.sync.session import Enrolment, GatewaySessions
+from shared.sync.step import Step
 from shared.wire.messages import Hint, PlanMessage
 from tests.simulation.clock import Clock
 from tests.simulation.disk import Crash, SimulatedDisk
@@ -29,7 +29,6 @@ class Downlink:
         self._keys = keys
         self.rows: dict[DeviceId, list[Mapping[str, object]]] = {}
         self.version = 0
-        self.credit_bytes: int | None = None
 
     def results(self, device: DeviceId, after: int, limit: int) -> Sequence[tuple[int, Mapping[str, object]]]:
         rows = self.rows.get(device, [])
@@ -42,7 +41,7 @@ class Downlink:
         return PlanMessage(device, self.version, plan, self._keys.sign(PlanMessage.signed(self.version, plan)))
 
     def hint(self, device: DeviceId) -> Hint | None:
-        return None if self.credit_bytes is None else Hint(device, self.credit_bytes, 2.0, {"gps": 0.5})
+        return Hint(device, {"gps": 0.5}) if self.version else None
 
 
 class Cloud:

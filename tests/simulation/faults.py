@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from tests.simulation.disk import SimulatedDisk
     from tests.simulation.world import World
 
-PUSH_BACK_S = 10.0
-
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -36,7 +34,6 @@ KINDS: dict[str, tuple[float, float, float]] = {
     "cloud-sync-fails": (0.7, 0.0, 0.0),
     "phone-sync-fails": (0.5, 0.0, 0.0),
     "phone-full": (0.7, 1.0, 15.0),
-    "push-back": (1.0, 0.0, 2000.0),
     "freeze": (0.7, 1.0, 40.0),
     "clock": (0.7, 1.0, 86_400.0),
     "replay": (3.0, 0.0, 0.0),
@@ -78,10 +75,6 @@ def inject(world: World, fault: Fault) -> None:
             disk = cloud.disk if fault.kind == "cloud-full" else phone.disk
             disk.full = True
             clock.after(fault.value, _space_again, disk)
-        case "push-back":
-            # No credit at all, or a little; it ends by itself, and with it what it held up.
-            cloud.downlink.credit_bytes = 0 if fault.value < 500 else int(fault.value)
-            clock.after(PUSH_BACK_S, _credit_again, world)
         case "cloud-sync-fails":
             cloud.disk.sync_fails = True
         case "cut" | "cut-up" | "cut-down":
@@ -110,7 +103,3 @@ def inject(world: World, fault: Fault) -> None:
 
 def _space_again(disk: SimulatedDisk) -> None:
     disk.full = False
-
-
-def _credit_again(world: World) -> None:
-    world.cloud.downlink.credit_bytes = None

@@ -9,24 +9,16 @@ from random import Random
 
 from shared.errors import DiskFailed
 from shared.identity import EdgeId, EdgeKey, device_id, edge_id
+from shared.language.schema import Schema
 from shared.spool.entry import DataEntry, SpooledBatch
-from shared.spool.evict import Evict, Policy
+from shared.spool.evict import Evict
 from shared.spool.ring import Spool, SpoolFull
-from shared.stream.schema import Schema
-from shared.sync.effects import (
-    Disconnected,
-    PlanArrived,
-    ReceiptReceived,
-    Reconnected,
-    Refused,
-    StoreEdge,
-    StorePlan,
-    StoreResults,
-    SyncSpool,
-)
+from shared.sync.events import Disconnected, PlanArrived, ReceiptReceived, Reconnected, Refused
 from shared.sync.pacing import Pacing
+from shared.sync.persist import StoreEdge, StorePlan, StoreResults, SyncSpool
 from shared.sync.sender import EdgePolicy, Sender
 from shared.sync.session import DeviceSession
+from shared.wire.status import DeviceStatus
 from tests.simulation.clock import Clock
 from tests.simulation.disk import Crash, SimulatedDisk
 from tests.simulation.facts import Facts
@@ -67,7 +59,7 @@ class Store:
         self._disk.replace(STORE, json.dumps(value).encode())
 
 
-class Phone:
+class SimulatedPhone:
     def __init__(
         self,
         number: int,
@@ -144,7 +136,7 @@ class Phone:
             )
             for at, name in enumerate(self.edge_names):
                 self.sender.declare(name, SCHEMA, EdgePolicy(within_s=self.settings.within_s, priority=at % 2))
-            self.sender.status({"tick": self._ticks})
+            self.sender.status(DeviceStatus(overruns=self._ticks))
             self._tell(self.name, "start", f"boot {self._boot} incarnation {self.incarnation}")
             self._drive()
         except (Crash, DiskFailed, OSError):
@@ -195,7 +187,7 @@ class Phone:
             capacity_bytes=self.settings.capacity_bytes,
             device=self.device,
             incarnation=self.incarnation,
-            policy=Policy(evict=self.settings.evict),
+            evict=self.settings.evict,
         )
 
     # --- what happens to it --------------------------------------------------------------------------------
@@ -215,7 +207,7 @@ class Phone:
         if not self.up or self._clock.now < self._frozen_until:
             return
         self._ticks += 1
-        self.sender.status({"tick": self._ticks})
+        self.sender.status(DeviceStatus(overruns=self._ticks))
         try:
             self._sense()
         except Crash:

@@ -54,7 +54,6 @@ def test_a_planted_bug_is_caught_by_name(bug: Bug, tmp_path: Path, claim: Claim)
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
     )
     summary = json.loads(run.stdout.splitlines()[-1])
     caught = summary.get("first")

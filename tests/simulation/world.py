@@ -19,7 +19,7 @@ from tests.simulation.facts import Facts, Logged, numbered
 from tests.simulation.faults import Fault, draw, inject
 from tests.simulation.keys import ToyKeys
 from tests.simulation.network import CLEAR, Network, Weather
-from tests.simulation.phone import Phone, PhoneSettings
+from tests.simulation.phone import PhoneSettings, SimulatedPhone
 from tests.simulation.transcript import Transcript
 
 
@@ -89,7 +89,7 @@ class World:
         self.network = Network(self.clock, self.rng, settings.weather)
         known: dict[bytes, bytes] = {}
         gateway_keys = ToyKeys(self.rng, known)
-        self.phones: list[Phone] = []
+        self.phones: list[SimulatedPhone] = []
         self.cloud = Cloud(
             clock=self.clock, rng=self.rng, facts=self.facts, keys=gateway_keys,
             session_lifetime_s=settings.session_lifetime_s, send=self._down, tell=self.tell, observe=self._observe,
@@ -97,7 +97,7 @@ class World:
         for number, phone_settings in enumerate(settings.phones):
             keys = ToyKeys(self.rng, known, gateway_key=gateway_keys.public_key)
             self.cloud.enrol(keys.public_key)
-            phone = Phone(
+            phone = SimulatedPhone(
                 number, clock=self.clock, rng=self.rng, facts=self.facts, keys=keys, settings=phone_settings,
                 send=self._up, tell=self.tell,
             )  # fmt: skip
@@ -151,7 +151,6 @@ class World:
         self.network.heal()
         self.cloud.disk.full = self.cloud.disk.sync_fails = False
         self.cloud.disk.disarm()
-        self.cloud.downlink.credit_bytes = None
         self.cloud.start()
         for phone in self.phones:
             phone.sensing = False

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cloud_backend.spark.session import SparkRunner, open_session
+from cloud_backend.spark.cluster.session import SparkRunner, open_session
 
 
 @pytest.fixture(scope="session")

@@ -16,15 +16,16 @@ from pathlib import Path
 import pytest
 
 from cloud_backend.results.store import Results
-from cloud_backend.spark import state
-from cloud_backend.spark.driver import JobManager, JobSettings, Runner
-from cloud_backend.spark.manifest import ManifestLog
-from cloud_backend.spark.publication import Publication
-from cloud_backend.spark.revert import revert
-from cloud_backend.spark.schedule import Step, _readable
+from cloud_backend.spark.control.driver import JobManager, JobSettings, Runner
+from cloud_backend.spark.control.schedule import RangeEpoch, _readable
+from cloud_backend.spark.manifest.entries import Division
+from cloud_backend.spark.manifest.manifest import ManifestLog
+from cloud_backend.spark.publishing.publisher import Publication
+from cloud_backend.spark.rollback.roll_back import RolledBack, roll_back
+from cloud_backend.spark.rollback.undo import undo
 from cloud_backend.spark.slots import Range
-from cloud_backend.spark.store import Store
-from cloud_backend.spark.undo import roll_back
+from cloud_backend.spark.storage.store import Store
+from cloud_backend.spark.task import state
 from shared.errors import UsageError
 from shared.plan.graph import Plan
 from tests.spark.worlds import World, cells_plan, trips_plan
@@ -174,12 +175,16 @@ class Schedule:
             for range_, lineage in lineages.items():
                 holds = any(name in each.state_files() for each in lineage.commits.values())
                 whole = any(not each.stale and not each.state_files() & gone for each in lineage.commits.values())
-                if holds and not whole and (lineage.parents or not self._from_nothing(driver, Step(vertex, range_, 1))):
+                if (
+                    holds
+                    and not whole
+                    and (lineage.parents or not self._from_nothing(driver, RangeEpoch(vertex, range_, 1)))
+                ):
                     return False
         return True
 
     @staticmethod
-    def _from_nothing(driver: JobManager, step: Step) -> bool:
+    def _from_nothing(driver: JobManager, step: RangeEpoch) -> bool:
         return driver.manifest.lineage(step.physical).first == 1 and _readable(driver.manifest, driver.graph, step)
 
     def _files_in_use(self, driver: JobManager) -> list[str]:
@@ -200,32 +205,35 @@ class Schedule:
     def _undo(self, driver: JobManager) -> JobManager:
         driver.step()
         vertex = self.chance.choice(driver.graph.order)
-        position = driver.manifest.position(vertex)
-        if position:
-            try:
-                answer = roll_back(driver.store.root, vertex, self.chance.randrange(max(0, position - 2), position))
-                self.fired.append(f"{vertex} rolled back to {answer.plan.epoch}")
-            except UsageError as error:
-                if error.code != "rollback-beyond-horizon":
-                    raise
+        if driver.manifest.position(vertex) and (answer := self._rolled_back(driver, vertex)):
+            self.fired.append(f"{vertex} rolled back to {answer.plan.epoch}")
         driver.drain()
         return driver
+
+    def _rolled_back(self, driver: JobManager, vertex: str) -> RolledBack | None:
+        """One or two epochs; None where the horizon does not allow it."""
+        position = driver.manifest.position(vertex)
+        try:
+            return roll_back(driver.store.root, vertex, self.chance.randrange(max(0, position - 2), position))
+        except UsageError as error:
+            if error.code != "rollback-beyond-horizon":
+                raise
+            return None
 
     def _take_back(self, driver: JobManager) -> JobManager:
         """A rollback, taken back after it has got some way."""
         driver.drain()
         vertex = self.chance.choice(driver.graph.order)
-        position = driver.manifest.position(vertex)
-        try:
-            answer = roll_back(driver.store.root, vertex, self.chance.randrange(max(0, position - 2), position))
+        answer = self._rolled_back(driver, vertex)
+        if answer is not None and answer.entry is not None:
             for _ in range(self.chance.randrange(6)):
                 driver.step()
-            if answer.entry is not None:
-                said = revert(driver.store.root, answer.entry)
+            try:
+                said = undo(driver.store.root, answer.entry)
                 self.fired.append(f"rollback of {vertex} taken back by {said.how}")
-        except UsageError as error:
-            if error.code not in ("rollback-beyond-horizon", "undo-nothing"):
-                raise
+            except UsageError as error:
+                if error.code != "undo-nothing":
+                    raise
         driver.drain()
         return driver
 
@@ -241,17 +249,13 @@ class Schedule:
         else:
             old = [self.chance.choice(ranges)]
             new = [replace(half, since=epoch + 1) for half in old[0].halves()]
-        done = driver._append(
-            "ranges", vertex=vertex, old=[str(each) for each in old], new=[str(each) for each in new],
-            **{"from": epoch + 1},
-        )  # fmt: skip
-        assert done
+        assert driver._append(Division(vertex, tuple(old), tuple(new), epoch + 1))
         self.fired.append(f"{vertex} {'split' if len(new) > 1 else 'merged'}")
         return driver
 
     def _race(self, driver: JobManager) -> JobManager:
         """A second driver takes over while the first still thinks it is the one; the first must stop."""
-        from cloud_backend.spark.manifest import Fenced
+        from cloud_backend.spark.manifest.manifest import Fenced
 
         driver.step()
         successor = self.world.driver()

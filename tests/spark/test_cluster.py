@@ -9,15 +9,15 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from cloud_backend.spark.manifest import ManifestLog
-from cloud_backend.spark.store import Store
+from cloud_backend.spark.manifest.manifest import ManifestLog
+from cloud_backend.spark.storage.store import Store
 from tests.claims import Claim
+from tests.patience import PATIENCE_S, SPARK_PATIENCE_S, wait_until
 from tests.spark.test_job_process import await_epoch, job, ready
 from tests.spark.worlds import World, cells_plan
 
@@ -74,10 +74,7 @@ class Cluster:
         return found
 
     def kill_executor(self) -> int:
-        deadline = time.monotonic() + 60
-        while not (found := self.executors()):
-            assert time.monotonic() < deadline, "no executor to kill"
-            time.sleep(0.2)
+        found = wait_until(self.executors, "an executor to kill", patience_s=SPARK_PATIENCE_S)
         os.kill(found[0], signal.SIGKILL)
         return found[0]
 
@@ -112,7 +109,7 @@ def test_three_executors_and_three_drivers_killed_change_nothing(
     with job(world, *CONF, "--drain", master=cluster.master) as process:
         ready(process)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(180) == 0
+        assert process.wait(SPARK_PATIENCE_S) == 0
     rows, digest = world.check(least_rows=100)
     claim(f"killed {killed}, {rows} rows compared, digest {digest[:12]}")
 
@@ -131,7 +128,7 @@ def test_a_speculative_attempt_wins_over_a_hung_one(tmp_path: Path, cluster: Clu
         ready(process)
         await_epoch(world, 1)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(120) == 0
+        assert process.wait(SPARK_PATIENCE_S) == 0
     assert (faults / "fired.hang.1").exists()
     manifest = ManifestLog(Store(world.store_dir)).state
     attempts = [each.attempt for lineage in manifest.vertices["mine"].values() for each in lineage.commits.values()]
@@ -140,12 +137,5 @@ def test_a_speculative_attempt_wins_over_a_hung_one(tmp_path: Path, cluster: Clu
 
 
 def _await_port(port: int) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    raise AssertionError("the master never listened")
+    address = ("127.0.0.1", port)
+    wait_until(lambda: socket.create_connection(address, PATIENCE_S), "the master listens", again_after=OSError).close()

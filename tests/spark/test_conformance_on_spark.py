@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cloud_backend.spark.cluster.session import SparkRunner
 from cloud_backend.spark.evaluate import evaluate as evaluate_on_spark
-from cloud_backend.spark.session import SparkRunner
 from resurge.evaluate import as_columns, evaluate, plan_of
 from shared.batch import END_OF_TIME
 from tests.conformance.programs import case

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cloud_backend.spark.driver import JobSettings
-from cloud_backend.spark.session import SparkRunner
+from cloud_backend.spark.cluster.session import SparkRunner
+from cloud_backend.spark.control.driver import JobSettings
 from tests.claims import Claim
 from tests.spark.schedules import Schedule
 from tests.spark.worlds import World, cells_plan
@@ -15,20 +15,15 @@ from tests.spark.worlds import World, cells_plan
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("seed", range(10))
+SHORT = [(1000 + number, 3) for number in range(10)]
+LONG = [pytest.param(2000 + number, 8, marks=pytest.mark.soak) for number in range(50)]
+
+
+@pytest.mark.parametrize(("seed", "rounds"), [*SHORT, *LONG])
 def test_random_failures_leave_no_trace_in_the_results(
-    seed: int, tmp_path: Path, runner: SparkRunner, monkeypatch: pytest.MonkeyPatch, claim: Claim
+    seed: int, rounds: int, tmp_path: Path, runner: SparkRunner, monkeypatch: pytest.MonkeyPatch, claim: Claim
 ) -> None:
-    schedule = Schedule(tmp_path, 1000 + seed, lambda _: runner, monkeypatch, worker_faults=True, rounds=3)
-    claim(f"seed {seed}: {schedule.run()}")
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("seed", range(50))
-def test_fifty_longer_schedules(
-    seed: int, tmp_path: Path, runner: SparkRunner, monkeypatch: pytest.MonkeyPatch, claim: Claim
-) -> None:
-    schedule = Schedule(tmp_path, 2000 + seed, lambda _: runner, monkeypatch, worker_faults=True, rounds=8)
+    schedule = Schedule(tmp_path, seed, lambda _: runner, monkeypatch, worker_faults=True, rounds=rounds)
     claim(f"seed {seed}: {schedule.run()}")
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from cloud_backend.spark import hadoop, state
-from cloud_backend.spark.facts import job_facts
-from cloud_backend.spark.files import files_at
-from cloud_backend.spark.session import LocalRunner, SparkRunner
-from cloud_backend.spark.undo import roll_back
-from tests.cloud_backend.spark.test_files import demand_a_file_system, demand_one_winner
+from cloud_backend.spark.cluster.session import LocalRunner, SparkRunner
+from cloud_backend.spark.job_facts import job_facts
+from cloud_backend.spark.rollback.roll_back import roll_back
+from cloud_backend.spark.storage import hadoop
+from cloud_backend.spark.storage.files import files_at
+from cloud_backend.spark.task import state
+from tests.cloud_backend.spark.storage.test_files import demand_a_file_system, demand_one_winner
 from tests.spark.worlds import World, cells_plan
 
 pytestmark = pytest.mark.spark

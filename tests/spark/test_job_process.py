@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from cloud_backend.spark.job import FENCED_EXIT
-from cloud_backend.spark.manifest import ManifestLog
-from cloud_backend.spark.store import Store
+from cloud_backend.spark.manifest.manifest import ManifestLog
+from cloud_backend.spark.storage.store import Store
 from shared.plan.encoding import encode_plan
 from tests.claims import Claim
+from tests.patience import SPARK_PATIENCE_S, wait_until
 from tests.spark.worlds import World, cells_plan
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,12 +55,11 @@ def ready(process: subprocess.Popen[str]) -> dict[str, object]:
 
 
 def await_epoch(world: World, epoch: int, vertex: str = "everything") -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        if vertex in (state := ManifestLog(Store(world.store_dir)).state).vertices and state.position(vertex) >= epoch:
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"epoch {epoch} was never reached")
+    def reached() -> bool:
+        state = ManifestLog(Store(world.store_dir)).state
+        return vertex in state.vertices and state.position(vertex) >= epoch
+
+    wait_until(reached, f"epoch {epoch}", patience_s=SPARK_PATIENCE_S)
 
 
 @pytest.mark.covers("SO-32")
@@ -76,7 +75,7 @@ def test_three_kills_of_the_driver_change_nothing(tmp_path: Path, claim: Claim) 
     with job(world, "--drain") as process:
         ready(process)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(120) == 0
+        assert process.wait(SPARK_PATIENCE_S) == 0
     rows, digest = world.check(least_rows=50)
     claim(f"3 kills, {rows} rows compared, digest {digest[:12]}")
 
@@ -96,8 +95,8 @@ def test_a_standby_takes_over_and_the_old_driver_is_fenced(tmp_path: Path) -> No
             await_epoch(world, 2)
             os.kill(first.pid, signal.SIGCONT)
             world.append()
-            assert first.wait(60) == FENCED_EXIT
+            assert first.wait(SPARK_PATIENCE_S) == FENCED_EXIT
             await_epoch(world, 3)
             second.send_signal(signal.SIGTERM)
-            assert second.wait(60) == 0
+            assert second.wait(SPARK_PATIENCE_S) == 0
     world.check(least_rows=50)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import resurge as rs
-from cloud_backend.spark.jobs import JobDirectory, JobsRunner
-from cloud_backend.spark.log_use import LogUse
-from cloud_backend.spark.session import SparkRunner
+from cloud_backend.spark.cluster.session import SparkRunner
+from cloud_backend.spark.control.jobs import JobDirectory, JobsRunner
+from cloud_backend.spark.control.log_use import LogUse
+from tests.patience import SPARK_PATIENCE_S, wait_until
 from tests.spark.worlds import World, cells_plan, trips_plan
 
 pytestmark = pytest.mark.spark
@@ -47,8 +47,7 @@ def _counts() -> object:
 
 
 def _await(condition: Callable[[], bool], jobs: JobsRunner) -> None:
-    for _ in range(15_000):  # five minutes: a busy machine must not fail it
-        if condition():
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"never came: {jobs.status()}")
+    try:
+        wait_until(condition, "the condition", patience_s=SPARK_PATIENCE_S)
+    except AssertionError as never:
+        raise AssertionError(f"{never}: {jobs.status()}") from None

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from cloud_backend.spark import evaluate as on_spark
-from cloud_backend.spark.session import SparkRunner
+from cloud_backend.spark.cluster.session import SparkRunner
 from shared.errors import UsageError
 from shared.plan.graph import Plan
 from tests.docs.test_examples import examples
@@ -38,7 +38,7 @@ def test_spark_prints_what_the_semantics_say(
     evaluating = import_module("resurge.evaluate")
     monkeypatch.setattr(evaluating, "evaluate", functools.partial(evaluating.evaluate, engine="spark"))
     monkeypatch.setattr(on_spark, "_runner", shipped)
-    monkeypatch.setattr("shared.stream.registry._types", {})  # the page's operators may be known from elsewhere
+    monkeypatch.setattr("shared.language.registry._types", {})  # the page's operators may be known from elsewhere
     monkeypatch.syspath_prepend(tmp_path)
     names: dict[str, object] = {"__name__": "program"}
     compared = 0
@@ -69,7 +69,7 @@ def _without_operators(code: str, directory: Path) -> str:
 def test_an_operator_of_the_program_itself_is_refused_before_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     import resurge as rs
 
-    monkeypatch.setattr("shared.stream.registry._types", {})
+    monkeypatch.setattr("shared.language.registry._types", {})
     program = {"__name__": "program", "rs": rs}
     exec('@rs.operator("same", takes={"v": "float64"}, gives={"v": "float64"})\ndef same(columns): ...', program)
     stream = rs.stream("x", {"v": "float64"}).apply("same")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cloud_backend.spark.views import DailyViews
+from cloud_backend.spark.daily_views import DailyViews
 
 pytestmark = pytest.mark.spark
 

@@ -12,15 +12,15 @@ import numpy as np
 import resurge as rs
 import tests.spark.operators  # noqa: F401  registers the operator types that misbehave
 from cloud_backend.log.log import Log, Record
-from cloud_backend.results.rows import ResultRow, digest_of
+from cloud_backend.results.rows import Identity, ResultRow, digest_of
 from cloud_backend.results.store import Results
-from cloud_backend.spark import ingest
-from cloud_backend.spark.driver import JobManager, JobSettings, Runner
+from cloud_backend.spark.cluster.session import LocalRunner
+from cloud_backend.spark.control.driver import JobManager, JobSettings, Runner
 from cloud_backend.spark.graph import sink_of
-from cloud_backend.spark.publish import result_rows
-from cloud_backend.spark.session import LocalRunner
+from cloud_backend.spark.publishing.sink_rows import result_rows
 from cloud_backend.spark.slots import WHOLE
-from cloud_backend.spark.store import Store
+from cloud_backend.spark.storage.store import Store
+from cloud_backend.spark.task import log_input
 from resurge import col
 from shared.batch import NO_FRONTIER, Batch
 from shared.engine.pipeline import Pipeline
@@ -132,11 +132,11 @@ class World:
         entries = [json.loads(store.entry(number) or b"{}") for number in store.entry_numbers()]
         cuts = {entry["epoch"]: entry for entry in entries if entry["kind"] == "cut"}  # also what was collected since
         pipeline = Pipeline(cloud_fragment(self.plan))
-        said: dict[tuple[str, str, int, int], ResultRow] = {}
+        said: dict[Identity, ResultRow] = {}
         for epoch in sorted(cuts):
             bounds = cuts[epoch]["starts"]["0"], cuts[epoch]["ends"]["0"]
             outputs: list[tuple[str, Batch]] = []
-            found, _ = ingest.read_edges(
+            found, _ = log_input.read_edges(
                 self.log_dir, *bounds, {edge.name: edge.schema for edge in self.plan.edges}, WHOLE
             )
             for name, arrivals in found.items():
@@ -145,7 +145,7 @@ class World:
             for name, arrivals in found.items():
                 outputs += pipeline.advance_devices(name, arrivals.frontiers)
             for sink, batch in outputs:
-                said.update((row.identity, row) for row in result_rows(sink_of(self.plan, sink), batch))
+                said.update((row.identity, row) for row in result_rows(sink_of(self.plan, sink), batch, len(said) + 1))
         return list(said.values())
 
     def compare(self) -> tuple[int, str, str]:

@@ -11,15 +11,21 @@ from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from cloud_backend.dashboard.access import Access, install
-from cloud_backend.dashboard.feed import Feed
-from cloud_backend.dashboard.routes import dashboard_router
-from cloud_backend.dashboard.signin import signin_router
+from cloud_backend.dashboard.fleet.overview import Feed
+from cloud_backend.dashboard.pages.overview import dashboard_router
+from cloud_backend.dashboard.pages.sign_in import signin_router
+from cloud_backend.dashboard.sign_in.access import Access, install
+from tests.patience import PATIENCE_S
 
 CHROMIUM = Path("/usr/bin/chromium")
 TOKEN = "token-of-the-tests"
+# All four numbers at one moment; they change while one looks.
+ACCOUNT = """() => ["produced", "delivered", "spooled", "ledgered"].map(
+  name => Number(document.getElementById(`account-${name}`).textContent.replace(/\\D/g, "")))"""
+PATIENCE_MS = 1000 * PATIENCE_S
+expect.set_options(timeout=PATIENCE_MS)
 ARGUMENTS = [
     "--no-sandbox",
     "--use-angle=swiftshader",  # maps are drawn with WebGL, here without a graphics card
@@ -34,11 +40,42 @@ ARGUMENTS = [
 @contextlib.contextmanager
 def chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS, timeout=PATIENCE_MS)
         try:
             yield browser
         finally:
             browser.close()
+
+
+class Console:
+    """What a page's console said of errors and warnings."""
+
+    def __init__(self, page: Page) -> None:
+        self.lines: list[str] = []
+        page.on("console", lambda message: self._add(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: self._add(str(error)))
+
+    def _add(self, line: str) -> None:
+        # Software rendering is slow and says so; everything else is ours.
+        if "GPU stall" not in line and "swiftshader" not in line.lower():
+            self.lines.append(line)
+
+
+def new_page(browser: Browser, **options) -> Page:
+    """A page that waits as long for everything as a busy machine needs."""
+    page = browser.new_page(**options)
+    page.set_default_timeout(PATIENCE_MS)
+    return page
+
+
+def no_wider_than(page: Page, width: int) -> None:
+    """Nothing needs scrolling sideways, once everything has its place."""
+    wait_in(page, "width => document.documentElement.scrollWidth <= width", width)
+
+
+def wait_in(page: Page, script: str, argument: object = None) -> None:
+    """Until this holds in the page."""
+    page.wait_for_function(script, arg=argument)
 
 
 @contextlib.contextmanager
@@ -53,7 +90,7 @@ def served(app: FastAPI, *, port: int = 0, signed_in: bool = True) -> Iterator[s
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
-        thread.join(timeout=10)
+        thread.join(PATIENCE_S)
         listener.close()
 
 

@@ -19,21 +19,21 @@ from cloud_backend.coordinator import alerts, queries
 from cloud_backend.coordinator.alerts import Condition
 from cloud_backend.coordinator.queries import Query
 from cloud_backend.coordinator.roster import Roster
-from cloud_backend.dashboard.access import Access, install
-from cloud_backend.dashboard.api.asked import install_errors
-from cloud_backend.dashboard.history import History
-from cloud_backend.dashboard.pages.routes import pages_router, site_of
-from cloud_backend.dashboard.signin import signin_router
+from cloud_backend.dashboard.history.history import History
+from cloud_backend.dashboard.pages.routes import pages_router
+from cloud_backend.dashboard.pages.sign_in import signin_router
+from cloud_backend.dashboard.refusals import install_refusals
+from cloud_backend.dashboard.sign_in.access import Access, install
 from cloud_backend.dashboard.sources import Sources
-from cloud_backend.gateway import problems
-from cloud_backend.gateway.address import write_address
+from cloud_backend.gateway import http_problems
+from cloud_backend.gateway.address_file import write_address
 from cloud_backend.log.format import Record
 from cloud_backend.log.log import Log
 from cloud_backend.results.store import Results
-from cloud_backend.spark.driver import JobManager, JobSettings
-from cloud_backend.spark.jobs import JobDirectory
-from cloud_backend.spark.session import LocalRunner
-from cloud_backend.spark.undo import roll_back
+from cloud_backend.spark.cluster.session import LocalRunner
+from cloud_backend.spark.control.driver import JobManager, JobSettings
+from cloud_backend.spark.control.jobs import JobDirectory
+from cloud_backend.spark.rollback.roll_back import roll_back
 from resurge import col
 from shared.batch import Batch
 from shared.identity import DeviceId, device_id, edge_id
@@ -43,6 +43,7 @@ from shared.spool.disk import PosixDisk
 from shared.wire import columns
 from shared.wire.frame import encode
 from shared.wire.messages import Data, Declare, Frontier, Lost
+from shared.wire.status import DeviceStatus
 from tests.user_interface.browser import TOKEN
 
 SECOND_US = 1_000_000
@@ -69,7 +70,7 @@ def program() -> Plan:
 
 
 @dataclass
-class Phone:
+class PhoneOfDay:
     name: str
     lane: str
     battery: float
@@ -90,15 +91,15 @@ class Phone:
         return device_id(self.key)
 
 
-def fleet() -> list[Phone]:
+def fleet() -> list[PhoneOfDay]:
     return [
-        Phone("tram-07", "cellular", 0.81, outages=((9.2, 8.1),)),
-        Phone("tram-11", "cellular", 0.64),
-        Phone("bus-12", "wifi", 0.92, charging=True, outages=((20.5, 19.2), (3.4, 3.1))),
-        Phone("bus-30", "cellular", 0.12, ledgered=((5.5, 240),)),
-        Phone("bicycle-3", "cellular", 0.47, away_s=2400, outages=((14.6, 13.9),)),
-        Phone("van-2", "wifi", 0.73, outages=((12.0, 6.5),), ledgered=((6.4, 1180),)),
-        Phone("old-tablet", "wifi", 0.55, away_s=9 * 3600, revoked=True),
+        PhoneOfDay("tram-07", "cellular", 0.81, outages=((9.2, 8.1),)),
+        PhoneOfDay("tram-11", "cellular", 0.64),
+        PhoneOfDay("bus-12", "wifi", 0.92, charging=True, outages=((20.5, 19.2), (3.4, 3.1))),
+        PhoneOfDay("bus-30", "cellular", 0.12, ledgered=((5.5, 240),)),
+        PhoneOfDay("bicycle-3", "cellular", 0.47, away_s=2400, outages=((14.6, 13.9),)),
+        PhoneOfDay("van-2", "wifi", 0.73, outages=((12.0, 6.5),), ledgered=((6.4, 1180),)),
+        PhoneOfDay("old-tablet", "wifi", 0.55, away_s=9 * 3600, revoked=True),
     ]
 
 
@@ -106,7 +107,7 @@ def fleet() -> list[Phone]:
 class Morning:
     sources: Sources
     app: FastAPI
-    phones: list[Phone]
+    phones: list[PhoneOfDay]
     manager: JobManager | None = None
 
     def close(self) -> None:
@@ -149,11 +150,11 @@ def build_empty(directory: Path, *, now_us: int = NOW_US) -> Morning:
 
 def app_of(sources: Sources) -> FastAPI:
     app = FastAPI()
-    problems.install(app)
+    http_problems.install(app)
     install(app, sources.access)
-    install_errors(app)
+    install_refusals(app)
     app.include_router(signin_router())
-    app.include_router(pages_router(site_of(sources)))
+    app.include_router(pages_router(sources))
     return app
 
 
@@ -178,7 +179,7 @@ def _sources(directory: Path, log: Log, results: Results, roster: Roster, now_us
     )  # fmt: skip
 
 
-def _roster(path: Path, phones: list[Phone], now_us: int) -> Roster:
+def _roster(path: Path, phones: list[PhoneOfDay], now_us: int) -> Roster:
     roster = Roster(path)
     for phone in phones:
         enrolled_us = now_us - DAY_S * SECOND_US - 3_000_000_000
@@ -186,21 +187,20 @@ def _roster(path: Path, phones: list[Phone], now_us: int) -> Roster:
     return roster
 
 
-def _tell(roster: Roster, phone: Phone, now_us: int) -> None:
+def _tell(roster: Roster, phone: PhoneOfDay, now_us: int) -> None:
     """What the phone said of itself with its last exchange."""
     waiting = 380 if phone.away_s else random.Random(phone.name).randrange(4)
-    status = {
-        "name": phone.name, "lane": phone.lane, "produced": phone.next_seq + waiting, "incarnation": 1,
-        "spool_bytes": 180_000 + 2_400 * waiting, "spool_capacity_bytes": 8_000_000, "plan": 7, "version": "0.1.0",
-        "battery": {"level": phone.battery, "charging": phone.charging},
-        "full_in_s": 5400.0 if phone.name == "bicycle-3" else None, "missing_sensors": [], "refusal": "",
-    }  # fmt: skip
+    status = DeviceStatus(
+        lane=phone.lane, produced=phone.next_seq + waiting, incarnation=1, spool_bytes=180_000 + 2_400 * waiting,
+        spool_capacity_bytes=8_000_000, plan=7, version="0.1.0", battery=round(100 * phone.battery),
+        charging=phone.charging, full_in_s=5400.0 if phone.name == "bicycle-3" else None, poll_s=30.0,
+    )  # fmt: skip
     roster.seen([(phone.device, now_us - max(phone.away_s, 1) * SECOND_US, status)])
     if phone.revoked:
         roster.revoke(phone.device, now_us - 8 * 3600 * SECOND_US)
 
 
-def _write_day(log: Log, phones: list[Phone], plan: Plan, now_us: int, hours: float, manager: JobManager) -> None:
+def _write_day(log: Log, phones: list[PhoneOfDay], plan: Plan, now_us: int, hours: float, manager: JobManager) -> None:
     """A batch every ten minutes of each phone, more often at the end; a backlog comes when an outage ends."""
     (edge,) = plan.edges
     declared = [encode(Declare(p.device, 1, edge_id(edge.name), edge.name, edge.schema).frame()) for p in phones]
@@ -221,7 +221,7 @@ def _write_day(log: Log, phones: list[Phone], plan: Plan, now_us: int, hours: fl
     manager.drain()
 
 
-def _poll(phone: Phone, edge, second: int, now_us: int) -> list[Record]:
+def _poll(phone: PhoneOfDay, edge, second: int, now_us: int) -> list[Record]:
     """An exchange without a batch: a frontier says that the phone is there."""
     if _is_away(phone, second) or not phone.next_seq:
         return []
@@ -230,7 +230,7 @@ def _poll(phone: Phone, edge, second: int, now_us: int) -> list[Record]:
     return [Record(at_us + 250_000, encode(said.frame()))]
 
 
-def _arrivals(phone: Phone, edge, done: int, second: int, now_us: int) -> list[Record]:
+def _arrivals(phone: PhoneOfDay, edge, done: int, second: int, now_us: int) -> list[Record]:
     """What arrives at this second: everything recorded since the phone was last heard."""
     if _is_away(phone, second):
         return []
@@ -249,17 +249,17 @@ def _arrivals(phone: Phone, edge, done: int, second: int, now_us: int) -> list[R
     return [Record(received_us, frame) for frame in frames]
 
 
-def _is_away(phone: Phone, second: int) -> bool:
+def _is_away(phone: PhoneOfDay, second: int) -> bool:
     return -second < phone.away_s or any(start * 3600 > -second > end * 3600 for start, end in phone.outages)
 
 
-def _numbered(phone: Phone, count: int) -> tuple[int, int]:
+def _numbered(phone: PhoneOfDay, count: int) -> tuple[int, int]:
     lo = phone.next_seq
     phone.next_seq += count
     return lo, phone.next_seq
 
 
-def _batch(phone: Phone, edge, start: int, end: int, now_us: int) -> Data:
+def _batch(phone: PhoneOfDay, edge, start: int, end: int, now_us: int) -> Data:
     times = list(range(start, end, 5)) or [start]
     chance = random.Random(f"{phone.name} {start}")
     places = [_place(phone, second) for second in times]
@@ -279,7 +279,7 @@ def _batch(phone: Phone, edge, start: int, end: int, now_us: int) -> Data:
     )  # fmt: skip
 
 
-def _place(phone: Phone, second: int) -> tuple[float, float]:
+def _place(phone: PhoneOfDay, second: int) -> tuple[float, float]:
     """Somewhere around Leipzig, going round a line of its own."""
     chance = random.Random(phone.name)
     middle = 51.3397 + 0.03 * (chance.random() - 0.5), 12.3731 + 0.09 * (chance.random() - 0.5)
@@ -303,13 +303,27 @@ def _mishaps(sources: Sources, store: Path, manager: JobManager, now_us: int) ->
     sources.alerts.update(
         [Condition("gap", "bicycle-3", "bicycle-3 was not heard for more than 900 s")], now_us - 1_500_000_000
     )
+    for name, role in (("ingrid", "operator"), ("olav", "viewer"), ("solveig", "admin")):
+        sources.access.people.put(name, role, now_us - 90_000_000_000)
+    for url in ("https://chat.example.org/hooks/b7f2", "https://pager.example.org/resurge"):
+        sources.alerts.test_webhook(sources.alerts.add_webhook(url, now_us - 80_000_000_000).number, now_us)
+    first, second = sources.alerts.due(now_us)
+    sources.alerts.delivered(first, now_us - 1_500_000_000)
+    sources.alerts.failed(second, "the webhook answered 503", now_us - 40_000_000)
     said = sources.access.audit_log
     for ago_s, person, role, action, subject, detail in [
         (86_000, "gateway", "admin", "signed-in-by-link", "", ""),
-        (85_200, "ingrid", "operator", "pairing-code-made", "", ""),
-        (28_800, "ingrid", "operator", "revoked", "old-tablet", ""),
+        (85_200, "ingrid", "operator", "pairing-link-made", "", ""),
+        (28_800, "ingrid", "operator", "device-revoked", "old-tablet", ""),
         (5_400, "ingrid", "operator", "query-submitted", "slow-buses", ""),
-        (1_260, "ingrid", "operator", "rolled-back", "main my_trips", f"to epoch {manager.manifest.last_cut - 3}"),
-        (300, "olav", "viewer", "exported", "my_trips", "csv"),
+        (
+            1_260,
+            "ingrid",
+            "operator",
+            "job-rolled-back",
+            "main",
+            f"vertex my_trips to epoch {manager.manifest.last_cut - 3}",
+        ),
+        (300, "olav", "viewer", "results-exported", "my_trips", "csv"),
     ]:
         said.append(now_us - ago_s * SECOND_US, person=person, role=role, action=action, subject=subject, detail=detail)

@@ -40,9 +40,10 @@ from kivy.uix.widget import Widget
 
 from mobile_app.app import ResurgeApp
 from mobile_app.platforms import NOTHING
-from mobile_app.screens.plots import Plot
+from mobile_app.screens.widgets.plots import Plot
+from tests.patience import PATIENCE_S
+from tests.user_interface.phone_world import Recorded
 
-PATIENCE_S = 20.0
 FRAME_S = 0.02  # between frames: drawing without a graphics card is the test's own cost
 BACK_KEY = 27
 
@@ -65,6 +66,9 @@ class Bench:
 
     def insets(self) -> tuple[float, float, float, float]:
         return self.inset
+
+    def window_size(self) -> None:
+        return None
 
     def start_service(self) -> None:
         self.started += 1
@@ -99,7 +103,8 @@ class Bench:
 class Hand:
     """Opens the app and does with it what a person does: look, tap, type, wait."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Bench, service: Recorded | None = None) -> None:
+        self.bench, self.service = bench, service
         Window.size = tuple(side for side in Window.size)
         self.app = ResurgeApp(bench.home, bench)
         if isinstance(bench, Bench):

@@ -102,9 +102,10 @@ SCREENS = (
 def source_hash() -> str:
     """Over every file that can change a picture."""
     app = ROOT / "mobile_app"
-    files = [*(app / "screens").glob("*.py"), *(app / f"{name}.py" for name in
-             ("app", "theme", "wording", "quantities", "result_words", "plotting", "preferences", "calls", "platforms"))]  # fmt: skip
-    files += [ROOT / "tests" / "user_interface" / f"{name}.py" for name in ("phone", "phone_world", "phone_shots")]
+    files = [*(app / "screens").rglob("*.py"), app / "app.py", app / "platforms.py", app / "home" / "preferences.py"]
+    files += [
+        ROOT / "tests" / "user_interface" / f"{name}.py" for name in ("opening", "phone", "phone_world", "phone_shots")
+    ]
     files.append(ROOT / "tests" / "user_interface" / "trips_results.json")
     sha = hashlib.sha256()
     for path in sorted(files):
@@ -137,22 +138,19 @@ def states() -> dict[str, Callable[[], dict[str, Any]]]:
 
 def take(shot: Shot, scheme: str) -> dict[str, Any]:
     """Open the app in this state, look, and return what was readable; the picture is written."""
-    from mobile_app.preferences import Preferences
-    from tests.user_interface import phone, phone_world
+    from mobile_app.home.preferences import Preferences
+    from tests.user_interface import phone_world
+    from tests.user_interface.opening import open_app
 
     with tempfile.TemporaryDirectory() as directory:
         home = Path(directory)
         Preferences(welcomed=shot.state != "welcome", appearance=scheme, text_size=shot.text_size).save(home)
-        recorded = phone_world.Recorded(
-            states()[shot.state](), full=shot.state not in ("empty", "pairing"),
-            came_back=phone_world.trips_results if shot.state == "trips" else phone_world.results,
-        )  # fmt: skip
-        serving = phone_world.serving(home, recorded)
-        if shot.state != "gone":
-            serving.__enter__()
+        view = None if shot.state == "gone" else states()[shot.state]()
         # The bars of a phone that draws edge to edge: clock above, gesture line below.
-        bench = phone.Bench(home, insets=(0, 24 * phone.DENSITY, 0, 16 * phone.DENSITY))
-        with phone.Hand(bench) as hand:
+        insets = (0, 24 * float(DENSITY), 0, 16 * float(DENSITY))
+        came_back = phone_world.trips_results if shot.state == "trips" else phone_world.results
+        full = shot.state not in ("empty", "pairing")
+        with open_app(home, view, insets=insets, full=full, came_back=came_back) as hand:
             if shot.state == "gone":
                 hand.until(lambda: hand.app.gone is not None, "the service is missed")
             elif shot.state != "welcome":
@@ -171,8 +169,6 @@ def take(shot: Shot, scheme: str) -> dict[str, Any]:
                 hand.until(lambda text=text: any(text in one for one in hand.texts()), f"{text!r} in sight")
             hand.settle(SETTLE_S)
             texts, picture = hand.texts(), compressed(*hand.pixels())
-        if shot.state != "gone":
-            serving.__exit__(None, None, None)
     path = path_of(shot, scheme)
     path.write_bytes(picture)
     return {"texts": texts, "sha256": hashlib.sha256(picture).hexdigest()}

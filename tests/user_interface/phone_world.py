@@ -15,15 +15,16 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from mobile_app.health import REMEDIES
-from mobile_app.service_link import ServiceRefused, ServiceServer
-from mobile_app.view_state import KEY_PROTECTION
+from mobile_app.condition.health import REMEDIES
+from mobile_app.node.view_state import KEY_PROTECTION
+from mobile_app.service.connection import ServiceRefused, ServiceServer
 
 SECOND = 1_000_000
 NOW_US = 1_794_816_000 * SECOND + 431 * SECOND  # a fixed morning
 MINUTE = 60 * SECOND
 SINK_WINDOW_S = 60
 TRIPS = Path(__file__).with_name("trips_results.json")
+UNHARMED = {"overruns": 0, "unreadable": 0, "note": ""}  # of a sensor that loses nothing
 
 
 def ride() -> dict[str, Any]:
@@ -35,13 +36,14 @@ def ride() -> dict[str, Any]:
     return {
         "name": "My phone", "device": "8f2a61c09b7d4e35a1c0ffee5ca1ab1e", "running": True,
         "produced": 1_252_712, "delivered": 1_251_860, "spooled": 852, "ledgered": 0, "results": 58,
-        "exchanges": 1_406, "failures": 31, "bytes_sent": 18_734_112, "disconnections": 6, "incarnation": 1,
+        "exchanges": 1_406, "failures": 31, "bytes_sent": 18_734_112, "disconnections": 6, "incarnation": 1, "filtered": 0, "unreadable": 0,
+        "malformed_results": 0, "empty_columns": {},
         "gateway": "https://gateway.example.org:8443", "connected": True, "why_not": "", "time_us": NOW_US,
         "time_uncertainty_us": 1200, "boot_id": "5d1e", "plan": {"name": "commute", "version": 7},
         "sensors": {
-            "accelerometer": {"readings": 86_122, "rate_hz": 99.6, "asked_hz": 100.0, "gaps": 0, "gap_s": 0.0, "last_us": NOW_US - 40_000},
-            "gps": {"readings": 866, "rate_hz": 0.98, "asked_hz": 1.0, "gaps": 2, "gap_s": 17.4, "last_us": NOW_US - 600_000},
-            "barometer": {"readings": 4_210, "rate_hz": 3.1, "asked_hz": 5.0, "gaps": 0, "gap_s": 0.0, "last_us": NOW_US - 200_000},
+            "accelerometer": {"readings": 86_122, "rate_hz": 99.6, "asked_hz": 100.0, "gaps": 0, "gap_s": 0.0, **UNHARMED, "last_us": NOW_US - 40_000},
+            "gps": {"readings": 866, "rate_hz": 0.98, "asked_hz": 1.0, "gaps": 2, "gap_s": 17.4, **UNHARMED, "last_us": NOW_US - 600_000},
+            "barometer": {"readings": 4_210, "rate_hz": 3.1, "asked_hz": 5.0, "gaps": 0, "gap_s": 0.0, **UNHARMED, "last_us": NOW_US - 200_000},
         },
         "missing_sensors": {}, "edges": edges,
         "spool": {"capacity_bytes": 52_428_800, "used_bytes": 13_114, "batches": 7, "oldest_s": 41.0,
@@ -148,7 +150,7 @@ def samples(sensor: str) -> dict[str, Any]:
     """Thirty seconds up to now, as the node keeps them."""
     state = ride()["sensors"].get(sensor)
     if state is None:
-        return {"readings": 0, "rate_hz": None, "asked_hz": None, "gaps": 0, "gap_s": 0.0, "last_us": None,
+        return {"readings": 0, "rate_hz": None, "asked_hz": None, "gaps": 0, "gap_s": 0.0, **UNHARMED, "last_us": None,
                 "recent_gaps": [], "times_us": [], "columns": {}}  # fmt: skip
     noise = random.Random(sensor)
     rate = state["asked_hz"] if sensor != "barometer" else 3.1
@@ -179,7 +181,7 @@ def results() -> list[dict[str, Any]]:
     for number in range(1, 31):
         end = NOW_US - (30 - number) * SINK_WINDOW_S * SECOND
         rows.append({
-            "number": number, "sink": "my_trips", "key": ["8f2a61c0"], "window_start_us": end - SINK_WINDOW_S * SECOND,
+            "number": number, "sink": "my_trips", "key": ["8f2a61c0"], "row": 0, "window_start_us": end - SINK_WINDOW_S * SECOND,
             "window_end_us": end, "revision": 1, "complete": number not in (12, 13, 30), "retract": False, "corrections": 0, "corrected_us": None, "former": None,
             "values": {
                 "km": round(0.26 + 0.11 * math.sin(number / 2.3) + 0.03 * math.sin(number * 1.7), 3),
@@ -246,11 +248,13 @@ class Recorded:
         self.full = full
         self.told: list[tuple[str, dict[str, Any]]] = []
         self.refusals: dict[str, ServiceRefused] = {}
+        self.views = 0  # how often it was looked at
 
     def __call__(self, call: str, arguments: Mapping[str, Any]) -> Any:
         if call == "do":
             return self._do(arguments["name"], dict(arguments["arguments"]))
         if call == "view":
+            self.views += 1
             return deepcopy(self.view)
         if call == "samples":
             after = arguments["after"]

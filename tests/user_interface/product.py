@@ -12,27 +12,27 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import uvicorn
 
 import resurge as rs
-from cloud_backend.gateway.address import write_address
+from cloud_backend.gateway.address_file import write_address
 from cloud_backend.gateway.app import create_app
 from cloud_backend.gateway.gateway import Gateway
 from cloud_backend.gateway.settings import Settings
 from cloud_backend.results.store import Results
-from cloud_backend.spark import state
-from cloud_backend.spark.driver import JobManager, JobSettings
-from cloud_backend.spark.jobs import JobDirectory, JobsRunner
-from cloud_backend.spark.log_use import LogUse
-from cloud_backend.spark.manifest import ManifestLog
-from cloud_backend.spark.session import LocalRunner
-from cloud_backend.spark.store import Store
+from cloud_backend.spark.cluster.session import LocalRunner
+from cloud_backend.spark.control.driver import JobManager, JobSettings
+from cloud_backend.spark.control.jobs import JobDirectory, JobsRunner
+from cloud_backend.spark.control.log_use import LogUse
+from cloud_backend.spark.manifest.manifest import ManifestLog
+from cloud_backend.spark.storage.store import Store
+from cloud_backend.spark.task import state
 from shared.plan.encoding import encode_plan
 from shared.plan.graph import Plan
+from tests.patience import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = JobSettings(epoch_s=0.5, balance=False)
@@ -121,7 +121,7 @@ class Product:
 
     def sign_in_link(self) -> str:
         access = self.app.state.access
-        return f"{self.address}/signin/once/{access.accounts.new_link(access.clock_us())}"
+        return f"{self.address}/signin/once/{access.people.new_link(access.clock_us())}"
 
     def restart_gateway(self) -> None:
         self._stop_gateway()
@@ -170,10 +170,10 @@ class Product:
             phone.terminate()
         for phone in self._phones:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                phone.wait(10)
+                phone.wait(PATIENCE_S)
             phone.kill()
         self._stopping.set()
-        self._jobs.join(20)
+        self._jobs.join(PATIENCE_S)
         self.network.close()
         self._stop_gateway()
 
@@ -183,12 +183,11 @@ class Product:
         self._server = uvicorn.Server(uvicorn.Config(self.app, log_level="warning", timeout_graceful_shutdown=1))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listener]}, daemon=True)
         self._thread.start()
-        while not self._server.started:
-            time.sleep(0.02)
+        wait_until(lambda: self._server.started, "the gateway")
 
     def _stop_gateway(self) -> None:
         self._server.should_exit = True
-        self._thread.join(20)
+        self._thread.join(PATIENCE_S)
         self._listener.close()
 
     def _say_address(self) -> None:
@@ -208,7 +207,7 @@ class Product:
         following = threading.Thread(target=others.run, args=(self._stopping.is_set,), daemon=True)
         following.start()
         manager.run(stop=self._stopping.is_set)
-        following.join(20)
+        following.join(PATIENCE_S)
         results.close()
 
 

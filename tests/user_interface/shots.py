@@ -17,7 +17,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
-from tests.user_interface.browser import chromium, served
+from tests.user_interface.browser import chromium, new_page, served
 from tests.user_interface.morning import Morning, build, build_empty
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,9 +27,7 @@ BYTES_MAX = 150_000
 SIZES = {"desktop": (1280, 800), "phone": (390, 844)}
 SCHEMES = ("light", "dark")
 HEIGHT_MAX = 2600  # of a picture; a long table goes on below it
-DRAWN_BY = (
-    "attention", "completeness", "feed", "fleet", "heat_map", "job_facts", "overview", "plan_graph", "templating", "words",
-)  # fmt: skip
+DRAWN_BY = ("drawing", "fleet", "history", "pages", "views")
 
 
 def live(page: Page) -> None:
@@ -44,12 +42,12 @@ def overview(page: Page) -> None:
 
 def mapped(page: Page) -> None:
     live(page)
-    page.locator("#map[data-state=shown], #map .map-note").first.wait_for(timeout=60_000)
+    page.locator("#map[data-state=shown], #map .map-note").first.wait_for()
 
 
 def device(page: Page) -> None:
     mapped(page)
-    page.locator("#lane canvas").wait_for()
+    page.locator("#arrivals canvas").wait_for()
 
 
 def sink(page: Page) -> None:
@@ -97,6 +95,7 @@ def pages(morning: Morning) -> dict[str, tuple[str, Callable[[Page], None]]]:
         "sink": ("/results/last_place", sink),
         "audit": ("/audit", live),
         "account": ("/account", live),
+        "people": ("/people", live),
     }
 
 
@@ -107,8 +106,8 @@ OTHERS = ("signin", "empty")
 def source_hash() -> str:
     """Over every file that can change a picture."""
     dashboard = ROOT / "cloud_backend" / "dashboard"
-    files = [*dashboard.glob("pages/*.py"), *dashboard.glob("templates/*")]
-    files += [dashboard / f"{name}.py" for name in DRAWN_BY]
+    files = [path for room in DRAWN_BY for path in dashboard.glob(f"{room}/*.py")]
+    files += dashboard.glob("templates/*")
     files += [path for path in dashboard.rglob("static/**/*") if path.is_file()]
     files += [ROOT / "tests" / "user_interface" / name for name in ("morning.py", "shots.py")]
     sha = hashlib.sha256()
@@ -126,8 +125,8 @@ def save(png: bytes, path: Path) -> None:
 def shoot(browser: Browser, address: str, name: str, prepare: Callable[[Page], None]) -> None:
     for size, (width, height) in SIZES.items():
         for scheme in SCHEMES:
-            page = browser.new_page(
-                viewport={"width": width, "height": height}, color_scheme=scheme, device_scale_factor=1,
+            page = new_page(
+                browser, viewport={"width": width, "height": height}, color_scheme=scheme, device_scale_factor=1,
                 timezone_id="UTC", reduced_motion="reduce",
             )  # fmt: skip
             page.goto(address)

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
-from tests.user_interface.browser import CHROMIUM, chromium, served
+from tests.user_interface.browser import Console, new_page, no_wider_than, served
 from tests.user_interface.morning import build, build_empty
 from tests.user_interface.shots import pages
 
 pytestmark = [
     pytest.mark.ui,
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.skipif(not CHROMIUM.exists(), reason="Chromium is not installed; apt-get install chromium"),
 ]
+LEGEND = re.compile(r"^(Time|Value|)$")  # of a chart: its first label, and the value under the pointer
 NAMES = (
     "overview", "devices", "device", "pair", "streams", "stream", "query", "jobs", "job", "rollback", "results", "sink",
-    "audit", "account",
+    "audit", "account", "people",
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -42,31 +39,26 @@ def address(morning):
 @pytest.fixture
 def opened(browser, morning, address):
     """Opens a page of a name, and collects what the console says."""
-    said: list[str] = []
     kept = []
 
     def open_page(name: str, **options):
-        page = browser.new_page(timezone_id="UTC", reduced_motion="reduce", **options)
-        kept.append(page)
-        page.set_default_timeout(60_000)
-        page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: said.append(str(error)))
+        page = new_page(browser, timezone_id="UTC", reduced_motion="reduce", **options)
+        kept.append((page, Console(page)))
         place, prepare = pages(morning)[name]
         page.goto(address + place)
         prepare(page)
         return page
 
     yield open_page
-    for page in kept:
+    for page, _ in kept:
         page.close()
-    # Software rendering is slow and says so; everything else is ours.
-    assert [line for line in said if "GPU stall" not in line and "swiftshader" not in line.lower()] == []
+    assert [line for _, console in kept for line in console.lines] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_axe_finds_nothing_serious_and_nothing_scrolls_sideways_on_a_phone(opened, name):
     page = opened(name, viewport={"width": 360, "height": 780}, color_scheme="dark")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    no_wider_than(page, 360)
     page.set_viewport_size({"width": 1280, "height": 900})
     page.emulate_media(color_scheme="light")
     serious = [
@@ -75,7 +67,7 @@ def test_axe_finds_nothing_serious_and_nothing_scrolls_sideways_on_a_phone(opene
         if found["impact"] in ("serious", "critical")
     ]
     assert serious == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+    no_wider_than(page, 1280)
 
 
 def test_the_main_pages_are_one_key_away_from_each_other(opened):
@@ -92,24 +84,23 @@ def test_a_dialog_opens_by_keyboard_and_closes_with_escape(opened):
     page = opened("device")
     page.get_by_role("button", name="Revoke").focus()
     page.keyboard.press("Enter")
-    assert page.locator("#revoke").is_visible()
+    expect(page.locator("#revoke")).to_be_visible()
     page.keyboard.press("Escape")
-    assert not page.locator("#revoke").is_visible()
+    expect(page.locator("#revoke")).to_be_hidden()
 
 
 def test_a_batch_opens_to_its_rows(opened):
     page = opened("stream")
     page.get_by_role("button", name="Rows").first.click()
-    page.locator("#batch table").wait_for()
-    assert "lat" in page.locator("#batch thead").inner_text()
+    expect(page.locator("#batch thead")).to_contain_text("lat")
 
 
 def test_devices_are_found_by_name_and_state(opened):
     page = opened("devices")
     page.locator("#show").select_option("offline")
     page.wait_for_url("**show=offline**")
-    assert page.locator("#devices tbody tr").count() == 1
-    assert "bicycle-3" in page.locator("#devices").inner_text()
+    expect(page.locator("#devices tbody tr")).to_have_count(1)
+    expect(page.locator("#devices")).to_contain_text("bicycle-3")
     page.get_by_role("searchbox").fill("nobody")
     page.get_by_role("button", name="Search").click()
     page.locator("#devices .empty").wait_for()
@@ -117,18 +108,18 @@ def test_devices_are_found_by_name_and_state(opened):
 
 def test_lines_of_results_are_named_after_the_phones_that_are_listed(opened):
     page = opened("overview")
-    labels = page.locator("#results .u-legend .u-label").all_inner_texts()
+    expect(page.locator("#phones tr")).not_to_have_count(0)
     names = [name.splitlines()[0].split()[0] for name in page.locator("#phones tr").all_inner_texts()]
-    assert [label for label in labels if label and label != "Value"] == sorted(names)
+    expect(page.locator("#results .u-legend .u-label").filter(has_not_text=LEGEND)).to_have_text(sorted(names))
 
 
 @pytest.mark.parametrize("place", ["/", "/devices", "/streams", "/jobs", "/results", "/audit"])
 def test_an_empty_gateway_says_what_to_do_first(browser, tmp_path, place):
     empty = build_empty(tmp_path)
     with served(empty.app) as url:
-        page = browser.new_page()
+        page = new_page(browser)
         page.goto(url + place)
         page.locator("#live[data-state=live]").wait_for()
-        assert page.locator(".empty:visible").count() >= 1
+        page.locator(".empty:visible").first.wait_for()
         page.close()
     empty.close()

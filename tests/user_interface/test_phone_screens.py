@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-import ctypes.util
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 
-from mobile_app.preferences import Preferences, load_preferences
-from mobile_app.service_link import ServiceRefused
-from mobile_app.theme import TOUCH
+from mobile_app.home.preferences import Preferences, load_preferences
+from mobile_app.screens.widgets.theme import TOUCH
+from mobile_app.service.connection import ServiceRefused
 from tests.user_interface import phone_world as world
+from tests.user_interface.opening import open_app
 
-if TYPE_CHECKING:
-    from tests.user_interface.phone import Bench, Hand
-
-pytestmark = [
-    pytest.mark.ui,
-    pytest.mark.skipif(
-        not ctypes.util.find_library("EGL"), reason="no libEGL; apt-get install libegl1 libgl1-mesa-dri"
-    ),
-]
+pytestmark = pytest.mark.ui
 TABS = ["record", "live", "flow", "buffer", "results", "setup"]
 BACK_KEY = 27
 
 
-def bench_for(home, **options) -> Bench:
-    from tests.user_interface import phone  # opens a window, so not before a test that needs one runs
-
-    return phone.Bench(home, **options)
-
-
-def held(bench) -> Hand:
-    from tests.user_interface import phone
-
-    return phone.Hand(bench)
-
-
 def palette() -> str:
-    from mobile_app.screens.look import look
+    from mobile_app.screens.widgets.look import look
 
     return look.palette.name
 
@@ -50,14 +29,8 @@ def home(tmp_path):
     return tmp_path
 
 
-def opened(home, view, *, full=True, **bench):
-    """(service, hand) with the app open and its first view shown."""
-    return world.serving(home, world.Recorded(view, full=full)), bench_for(home, **bench)
-
-
 def test_first_start_explains_itself_in_three_screens(tmp_path):
-    serving, bench = opened(tmp_path, world.empty(), full=False)
-    with serving, held(bench) as hand:
+    with open_app(tmp_path, world.empty(), full=False) as hand:
         hand.tap("Next")
         hand.tap("Next")
         hand.tap("Back")
@@ -69,8 +42,7 @@ def test_first_start_explains_itself_in_three_screens(tmp_path):
 
 
 def test_every_screen_can_be_reached_and_shows_its_data(home):
-    serving, bench = opened(home, world.ride())
-    with serving, held(bench) as hand:
+    with open_app(home, world.ride()) as hand:
         hand.until_text("Ride to the river")
         for tab, text in (("live", "100 Hz of 100 Hz"), ("flow", "In the cloud"), ("buffer", "readings wait for a receipt"),
                           ("results", "Distance in km"), ("setup", "https://gateway.example.org:8443"), ("record", "Mark this moment")):  # fmt: skip
@@ -82,29 +54,27 @@ def test_recording_starts_and_stops_with_one_button_and_is_marked(home):
     view = world.ride()
     recording = view["recording"]
     view["recording"] = None
-    serving, bench = opened(home, view)
-    with serving as service, held(bench) as hand:
+    with open_app(home, view) as hand:
         hand.until_text("Will be recorded")
         hand.type("Name this recording", "Ride to the river")
         hand.tap(hand.app.shell.current._button)
-        hand.until(lambda: ("start_recording", {"name": "Ride to the river"}) in service.told)
+        hand.until(lambda: ("start_recording", {"name": "Ride to the river"}) in hand.service.told)
         view["recording"] = recording
         hand.until_text("00:12:07")
         hand.type("Label this moment", "ferry")
         hand.tap("mark")
-        hand.until(lambda: ("marker", {"label": "ferry"}) in service.told)
+        hand.until(lambda: ("marker", {"label": "ferry"}) in hand.service.told)
         hand.tap("turn")
-        hand.until(lambda: ("marker", {"label": "turn"}) in service.told)
+        hand.until(lambda: ("marker", {"label": "turn"}) in hand.service.told)
         hand.tap(hand.app.shell.current._button)
         hand.until_text("Kept “Ride to the river”")
 
 
 def test_the_first_sensor_that_is_allowed_is_one_that_will_be_recorded(home):
-    serving, bench = opened(home, world.empty(), full=False)
-    with serving as service, held(bench) as hand:
+    with open_app(home, world.empty(), full=False) as hand:
         hand.until_text("No sensor may be recorded yet")
         hand.type("Name this recording", "Typed before")
-        service.view["consents"] = {"gps": True, "microphone": False}
+        hand.service.view["consents"] = {"gps": True, "microphone": False}
         hand.until_text("Will be recorded")
         assert hand.says("gps")
         assert not hand.says("microphone")
@@ -112,30 +82,31 @@ def test_the_first_sensor_that_is_allowed_is_one_that_will_be_recorded(home):
 
 
 def test_a_kept_recording_is_exported_renamed_and_deleted(home):
-    serving, bench = opened(home, world.ride() | {"recording": None})
-    with serving as service, held(bench) as hand:
+    with open_app(home, world.ride() | {"recording": None}) as hand:
         hand.until_text("Tram 7 to the lake")
         hand.tap("Tram 7 to the lake")
         hand.tap("CSV")
-        hand.until(lambda: bench.shared)
-        assert service.told[-1] == ("export", {"kind": "csv", "recording": "id-Tram 7 to the lake"})
+        hand.until(lambda: hand.bench.shared)
+        assert hand.service.told[-1] == ("export", {"kind": "csv", "recording": "id-Tram 7 to the lake"})
         hand.tap("Tram 7 to the lake")
         hand.tap("Rename")
         hand.type("Name", "Tram 7, rain")
         hand.tap(hand.app.shell.sheet.card.children[0].children[0])
         hand.until(
-            lambda: ("rename_recording", {"recording": "id-Tram 7 to the lake", "name": "Tram 7, rain"}) in service.told
+            lambda: (
+                ("rename_recording", {"recording": "id-Tram 7 to the lake", "name": "Tram 7, rain"})
+                in hand.service.told
+            )
         )
         hand.tap("Tram 7 to the lake")
         hand.tap("Delete")
         hand.until_text("for good")
         hand.tap("Delete")
-        hand.until(lambda: ("delete_recording", {"recording": "id-Tram 7 to the lake"}) in service.told)
+        hand.until(lambda: ("delete_recording", {"recording": "id-Tram 7 to the lake"}) in hand.service.told)
 
 
 def test_the_buffer_says_what_was_given_up_and_why_it_stopped(home):
-    serving, bench = opened(home, world.trouble())
-    with serving as service, held(bench) as hand:
+    with open_app(home, world.trouble()) as hand:
         hand.until(lambda: hand.app.view)
         hand.go("buffer")
         hand.until_text("210\u2009798")
@@ -144,28 +115,26 @@ def test_the_buffer_says_what_was_given_up_and_why_it_stopped(home):
         hand.tap("Health")
         hand.until_text("The storage is full; the recording was ended.")
         hand.tap("Open the settings")
-        assert bench.opened == ["permissions"]
+        assert hand.bench.opened == ["permissions"]
         hand.tap("Dismiss")
-        hand.until(lambda: ("dismiss", {"code": "killed"}) in service.told)
+        hand.until(lambda: ("dismiss", {"code": "killed"}) in hand.service.told)
         hand.key(BACK_KEY)
         assert hand.says("Held on this phone")
 
 
 def test_a_missing_permission_is_a_reason_with_a_button(home):
-    serving, bench = opened(home, world.ride())
-    bench.denied = [{"name": "location in the background", "why": "without it gps stops with the screen", "how": "ask"}]
-    with serving, held(bench) as hand:
+    denied = [{"name": "location in the background", "why": "without it gps stops with the screen", "how": "ask"}]
+    with open_app(home, world.ride(), denied=denied) as hand:
         hand.until(lambda: hand.app.view)
         hand.go("buffer")
         hand.tap("Health")
         hand.until_text("Not allowed: location in the background")
         hand.tap("Allow")
-        assert bench.asked_for == [()]
+        assert hand.bench.asked_for == [()]
 
 
 def test_results_are_a_chart_a_trace_and_a_list(home):
-    serving, bench = opened(home, world.ride())
-    with serving, held(bench) as hand:
+    with open_app(home, world.ride()) as hand:
         hand.until(lambda: hand.app.view)
         hand.go("results")
         hand.until_text("Distance in km")
@@ -178,8 +147,7 @@ def test_results_are_a_chart_a_trace_and_a_list(home):
 
 
 def test_a_corrected_result_says_so_and_what_it_was(home):
-    serving, bench = opened(home, world.ride())
-    with serving, held(bench) as hand:
+    with open_app(home, world.ride()) as hand:
         hand.until(lambda: hand.app.view)
         hand.go("results")
         hand.until_text("Distance in km")
@@ -193,8 +161,7 @@ def test_a_corrected_result_says_so_and_what_it_was(home):
 
 def test_a_result_that_is_taken_back_goes_from_the_screen(home):
     rows = world.results()[-3:]
-    serving = world.serving(home, world.Recorded(world.ride(), came_back=lambda: rows))
-    with serving, held(bench_for(home)) as hand:
+    with open_app(home, world.ride(), came_back=lambda: rows) as hand:
         hand.until(lambda: hand.app.view)
         hand.go("results")
         hand.until_text("3 results")
@@ -203,8 +170,7 @@ def test_a_result_that_is_taken_back_goes_from_the_screen(home):
 
 
 def test_trips_days_and_weeks_read_like_a_report(home):
-    serving = world.serving(home, world.Recorded(world.ride(), came_back=world.trips_results))
-    with serving as service, held(bench_for(home)) as hand:
+    with open_app(home, world.ride(), came_back=world.trips_results) as hand:
         hand.until(lambda: hand.app.view)
         hand.go("results")
         hand.until_text("My weeks")
@@ -220,13 +186,12 @@ def test_trips_days_and_weeks_read_like_a_report(home):
         assert {"Distance", "CO2e", "Trips", "corrected"} <= set(hand.texts())
         hand.tap("My weeks")
         hand.until_text("7 days to yesterday")
-        service.view["time_us"] += 86_400 * world.SECOND  # the app stays open overnight, and nothing new comes
+        hand.service.view["time_us"] += 86_400 * world.SECOND  # the app stays open overnight, and nothing new comes
         hand.until_text("7 days to Sunday 15 November")
 
 
 def test_pairing_waits_for_the_person_to_compare_the_number(home):
-    serving, bench = opened(home, world.empty(), full=False)
-    with serving as service, held(bench) as hand:
+    with open_app(home, world.empty(), full=False) as hand:
         hand.until(lambda: hand.app.view)
         hand.go("setup")
         hand.until_text("Paste the link")
@@ -236,36 +201,35 @@ def test_pairing_waits_for_the_person_to_compare_the_number(home):
         hand.tap(hand.app.shell.sheet.card.children[0].children[0])
         hand.until_text("482 913")
         hand.tap("It is the same")
-        hand.until(lambda: ("confirm_pair", {"yes": True}) in service.told)
+        hand.until(lambda: ("confirm_pair", {"yes": True}) in hand.service.told)
         hand.until_text("https://gateway.example.org:8443")
 
 
 def test_a_link_from_the_phones_own_camera_opens_pairing(home):
-    serving, bench = opened(home, world.empty(), full=False)
-    bench.link = "resurge://gateway.example.org:8443/#code.key"
-    with serving, held(bench) as hand:
+    with open_app(home, world.empty(), full=False, link="resurge://gateway.example.org:8443/#code.key") as hand:
         hand.until_text("Is this the number on the other screen?")
         hand.tap("It differs")
         hand.until_text("Not paired; nothing was sent")
 
 
 def test_a_link_opens_pairing_in_an_app_that_is_open_already(home):
-    serving, bench = opened(home, world.empty(), full=False)
-    with serving as service, held(bench) as hand:
+    with open_app(home, world.empty(), full=False) as hand:
         hand.until_text("No sensor may be recorded yet")
-        bench.open_with("resurge://gateway.example.org:8443/#code.key")
+        hand.bench.open_with("resurge://gateway.example.org:8443/#code.key")
         hand.until_text("Is this the number on the other screen?")
         hand.app.on_pause()
         hand.app.on_resume()  # from another app, without a new link
-        hand.settle(0.3)
-        assert [name for name, _ in service.told].count("pair") == 1
+        looked = hand.service.views
+        hand.until(
+            lambda: hand.service.views > looked + 1,
+            "two more looks at the service, after which a pairing would be told",
+        )
+        assert [name for name, _ in hand.service.told].count("pair") == 1
 
 
 def test_a_link_that_opened_the_app_waits_for_its_first_screens_and_for_the_service(tmp_path):
-    bench = bench_for(tmp_path)
-    bench.link = "resurge://gateway.example.org:8443/#code.key"
     recorded = world.Recorded(world.empty(), full=False)
-    with held(bench) as hand:
+    with open_app(tmp_path, link="resurge://gateway.example.org:8443/#code.key") as hand:
         hand.tap("Next")
         hand.tap("Next")
         hand.tap("Start")
@@ -276,27 +240,25 @@ def test_a_link_that_opened_the_app_waits_for_its_first_screens_and_for_the_serv
 
 
 def test_consent_and_policies_are_told_to_the_service(home):
-    serving, bench = opened(home, world.ride())
-    with serving as service, held(bench) as hand:
+    with open_app(home, world.ride()) as hand:
         hand.until(lambda: hand.app.view)
         hand.go("setup")
         hand.until_text("microphone")
         hand.tap("microphone")
-        hand.until(lambda: ("consent", {"sensor": "microphone", "allow": True}) in service.told)
-        assert bench.asked_for == [("microphone",)]
+        hand.until(lambda: ("consent", {"sensor": "microphone", "allow": True}) in hand.service.told)
+        assert hand.bench.asked_for == [("microphone",)]
         hand.tap("Only over Wi-Fi")
-        hand.until(lambda: ("policy", {"wifi_only": True}) in service.told)
+        hand.until(lambda: ("policy", {"wifi_only": True}) in hand.service.told)
         hand.tap("30 %")
-        hand.until(lambda: ("policy", {"battery_floor": 0.3}) in service.told)
+        hand.until(lambda: ("policy", {"battery_floor": 0.3}) in hand.service.told)
         hand.tap("Delete my data")
         hand.tap("Delete everything")
         hand.until_text("Ask its operator to delete it there.")
 
 
 def test_a_refusal_is_said_with_its_code_and_the_switch_goes_back(home):
-    serving, bench = opened(home, world.ride())
-    with serving as service, held(bench) as hand:
-        service.refusals["consent"] = ServiceRefused("the permission is not given", code="sensor-permission")
+    with open_app(home, world.ride()) as hand:
+        hand.service.refusals["consent"] = ServiceRefused("the permission is not given", code="sensor-permission")
         hand.until(lambda: hand.app.view)
         hand.go("setup")
         hand.until_text("microphone")
@@ -307,22 +269,20 @@ def test_a_refusal_is_said_with_its_code_and_the_switch_goes_back(home):
 
 
 def test_without_a_service_every_screen_says_so_and_comes_back(home):
-    bench = bench_for(home)
-    with held(bench) as hand:
+    with open_app(home) as hand:
         hand.until_text("The recorder is not running")
         for tab in TABS:
             hand.go(tab)
             hand.until_text("The recorder is not running")
         hand.go("record")
         hand.tap("Start the recorder")
-        assert bench.started == 2
+        assert hand.bench.started == 2
         with world.serving(home, world.Recorded(world.ride())):
             hand.until_text("Ride to the river")
 
 
 def test_the_back_button_goes_home_before_it_leaves(home):
-    serving, bench = opened(home, world.ride())
-    with serving, held(bench) as hand:
+    with open_app(home, world.ride()) as hand:
         hand.until(lambda: hand.app.view)
         hand.go("results")
         assert hand.app._key(None, BACK_KEY)
@@ -331,8 +291,7 @@ def test_the_back_button_goes_home_before_it_leaves(home):
 
 
 def test_a_paused_app_asks_nothing_until_it_is_back(home):
-    serving, bench = opened(home, world.ride())
-    with serving, held(bench) as hand:
+    with open_app(home, world.ride()) as hand:
         hand.until(lambda: hand.app.view)
         assert hand.app.on_pause()
         asked = []
@@ -340,7 +299,7 @@ def test_a_paused_app_asks_nothing_until_it_is_back(home):
         hand.app._poll()
         hand.app._poll_screen()
         assert not asked
-        bench.dark = True
+        hand.bench.dark = True
         hand.app.preferences.appearance = "system"
         hand.app.on_resume()
         assert asked
@@ -348,8 +307,7 @@ def test_a_paused_app_asks_nothing_until_it_is_back(home):
 
 
 def test_appearance_and_text_size_change_at_once_and_are_kept(home):
-    serving, bench = opened(home, world.ride())
-    with serving, held(bench) as hand:
+    with open_app(home, world.ride()) as hand:
         hand.until(lambda: hand.app.view)
         hand.go("setup")
         hand.tap("Dark")
@@ -364,8 +322,7 @@ def test_appearance_and_text_size_change_at_once_and_are_kept(home):
 
 
 def test_in_landscape_the_bar_stands_at_the_side(home):
-    serving, bench = opened(home, world.ride())
-    with serving, held(bench) as hand:
+    with open_app(home, world.ride()) as hand:
         hand.until(lambda: hand.app.view)
         window = hand.app.shell.get_root_window()
         size = window.size
@@ -380,8 +337,7 @@ def test_in_landscape_the_bar_stands_at_the_side(home):
 
 
 def test_system_bars_are_left_free(home):
-    serving, bench = opened(home, world.ride(), insets=(0.0, 30.0, 0.0, 20.0))
-    with serving, held(bench) as hand:
+    with open_app(home, world.ride(), insets=(0.0, 30.0, 0.0, 20.0)) as hand:
         hand.until_text("Ride to the river")
         title, tab = hand.find("Record"), hand.app.shell.tabs["setup"]
         assert title.to_window(0, title.top)[1] <= hand.app.shell.height - 30
@@ -390,11 +346,10 @@ def test_system_bars_are_left_free(home):
 
 @pytest.mark.parametrize("size", ["normal", "largest"])
 def test_no_text_overlaps_and_no_control_is_small(home, size):
-    from mobile_app.screens.controls import Field, IconButton, OnOff, Pressed
+    from mobile_app.screens.widgets.controls import Field, IconButton, OnOff, Pressed
 
     Preferences(welcomed=True, appearance="light", text_size=size).save(home)
-    serving, bench = opened(home, world.offline())
-    with serving, held(bench) as hand:
+    with open_app(home, world.offline()) as hand:
         hand.until(lambda: hand.app.view)
         for tab in TABS:
             hand.go(tab)

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes.util
 from dataclasses import fields
 
 import pytest
 
 import resurge as rs
-from mobile_app.plans import Plans
-from mobile_app.platforms import Desktop
-from mobile_app.preferences import Preferences
-from mobile_app.results import KeptResult
-from mobile_app.service_link import ServiceClient
+from mobile_app.home.preferences import Preferences
+from mobile_app.node.plans import Plans
+from mobile_app.node.results import KeptResult
+from mobile_app.platforms import DesktopPlatform
+from mobile_app.service.connection import ServiceClient
 from shared.plan.encoding import encode_plan
 from tests.user_interface import phone_world as world
 
-pytestmark = [
-    pytest.mark.ui,
-    pytest.mark.skipif(
-        not ctypes.util.find_library("EGL"), reason="no libEGL; apt-get install libegl1 libgl1-mesa-dri"
-    ),
-]
+pytestmark = pytest.mark.ui
 
 PROGRAM = """
 import resurge as rs
@@ -40,7 +34,7 @@ def hand(tmp_path_factory):
     program.write_text(PROGRAM)
     plan = rs.load_program(program)
     Plans(home).store(plan.version, encode_plan(plan))
-    with Hand(Desktop(home)) as opened:
+    with Hand(DesktopPlatform(home)) as opened:
         opened.until(lambda: opened.app.view and opened.app.view.get("plan"), "the node runs")
         yield opened
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes.util
 import json
 import threading
 from contextlib import contextmanager
@@ -12,20 +11,16 @@ from pathlib import Path
 import pytest
 
 import resurge as rs
-from mobile_app.clock import CLOCK_FILE, Anchor, boot_id, boot_time_us, wall_time_us
 from mobile_app.headless import RunOptions, run
-from mobile_app.platforms import Desktop
-from mobile_app.preferences import Preferences
+from mobile_app.home.clock import CLOCK_FILE, Anchor, boot_id, boot_time_us, wall_time_us
+from mobile_app.home.files import HomeLock
+from mobile_app.home.preferences import Preferences
+from mobile_app.platforms import DesktopPlatform
 from mobile_app.sensors.choose import parse_choices
-from mobile_app.service_link import LINK_FILE
-from mobile_app.storage import HomeLock
+from mobile_app.service.connection import LINK_FILE
+from tests.patience import PATIENCE_S, wait_until
 
-pytestmark = [
-    pytest.mark.ui,
-    pytest.mark.skipif(
-        not ctypes.util.find_library("EGL"), reason="no libEGL; apt-get install libegl1 libgl1-mesa-dri"
-    ),
-]
+pytestmark = pytest.mark.ui
 
 TRIPS = Path(__file__).parents[2] / "resurge" / "examples" / "trips" / "program.py"
 OLD_US = 1_704_096_000_000_000  # a Monday of 2024, when the made-up people set out
@@ -37,14 +32,14 @@ def opened(home):
     from tests.user_interface.phone import Hand  # opens a window
 
     Preferences(welcomed=True, appearance="light").save(home)
-    with Hand(Desktop(home)) as hand:
+    with Hand(DesktopPlatform(home)) as hand:
         yield hand
 
 
 def test_a_new_home_records_once_its_person_has_read_three_screens(tmp_path):
     from tests.user_interface.phone import Hand
 
-    with Hand(Desktop(tmp_path / "new")) as hand:
+    with Hand(DesktopPlatform(tmp_path / "new")) as hand:
         hand.tap("Next")
         hand.tap("Next")
         hand.tap("Start")
@@ -73,8 +68,7 @@ def test_a_home_that_another_node_runs_in_is_shown_and_left_to_it(tmp_path):
     )
     other.start()
     try:
-        while not (tmp_path / LINK_FILE).exists():
-            stop.wait(0.02)
+        wait_until((tmp_path / LINK_FILE).exists, "the other node")
         link = (tmp_path / LINK_FILE).read_bytes()
         with opened(tmp_path) as hand:
             hand.until(lambda: "home-busy" in hand.app.around.why_not_running(), "it learns of the other node")
@@ -85,7 +79,7 @@ def test_a_home_that_another_node_runs_in_is_shown_and_left_to_it(tmp_path):
         assert other.is_alive()
     finally:
         stop.set()
-        other.join(timeout=10.0)
+        other.join(PATIENCE_S)
 
 
 def test_a_home_whose_user_does_not_answer_is_told_by_name(tmp_path):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from cloud_backend.gateway.downlink import result_body
-from mobile_app.results import Results
+from mobile_app.node.results import Results
 from mobile_app.sensors.synthetic import Synthetic
 from resurge.examples.trips.people import Person
 from resurge.examples.trips.report import failure_free, trips_plan

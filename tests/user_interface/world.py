@@ -10,14 +10,15 @@ import math
 import random
 from pathlib import Path
 
-from cloud_backend.dashboard.feed import Feed
-from cloud_backend.dashboard.overview import Contact
+from cloud_backend.dashboard.fleet.overview import Feed
+from cloud_backend.dashboard.fleet.phones import Contact
 from cloud_backend.log.format import Record
 from cloud_backend.log.log import Log
 from cloud_backend.results.store import ResultRow, Results
 from shared.identity import DeviceId, EdgeId, device_id, edge_id
 from shared.spool.disk import PosixDisk
 from shared.wire.frame import Frame, FrameType, encode
+from shared.wire.status import DeviceStatus
 
 SECOND_US = 1_000_000
 NOW_US = 1_794_816_000 * SECOND_US  # a fixed morning
@@ -26,7 +27,7 @@ HISTORY_S = 300
 WINDOW_S = 30
 
 
-class Phone:
+class PhoneOnLine:
     def __init__(self, name: str, lane: str, outages: tuple[tuple[int, int], ...], ledgered: int = 0) -> None:
         self.name = name
         self.lane = lane
@@ -39,11 +40,11 @@ class Phone:
         return not any(start >= -second > end for start, end in self.outages)
 
 
-def phones() -> list[Phone]:
+def phones() -> list[PhoneOnLine]:
     return [
-        Phone("tram-07", "gateway", ((210, 168), (70, 58))),
-        Phone("bus-12", "relay", ((150, 118),)),
-        Phone("bicycle-3", "gateway", ((250, 236), (41, 0)), ledgered=24),
+        PhoneOnLine("tram-07", "gateway", ((210, 168), (70, 58))),
+        PhoneOnLine("bus-12", "relay", ((150, 118),)),
+        PhoneOnLine("bicycle-3", "gateway", ((250, 236), (41, 0)), ledgered=24),
     ]
 
 
@@ -70,7 +71,7 @@ def build_empty(directory: Path) -> Feed:
     )
 
 
-def _exchange(phone: Phone, second: int, now_us: int) -> list[Record]:
+def _exchange(phone: PhoneOnLine, second: int, now_us: int) -> list[Record]:
     if not phone.connected(second):
         return []
     received_us = now_us + second * SECOND_US + 250_000
@@ -83,13 +84,13 @@ def _exchange(phone: Phone, second: int, now_us: int) -> list[Record]:
     return records
 
 
-def _frame(phone: Phone, kind: FrameType, count: int) -> bytes:
+def _frame(phone: PhoneOnLine, kind: FrameType, count: int) -> bytes:
     frame = Frame(kind, phone.device, incarnation=1, edge=EDGE, seq=phone.next_seq, count=count)
     phone.next_seq += count
     return encode(frame)
 
 
-def _result(phone: Phone, end: int, now_us: int) -> ResultRow:
+def _result(phone: PhoneOnLine, end: int, now_us: int) -> ResultRow:
     pace = {"tram-07": 0.31, "bus-12": 0.24, "bicycle-3": 0.13}[phone.name]
     return ResultRow(
         sink="my_trips", device=phone.device.hex(), key=(phone.device.hex(),),
@@ -99,9 +100,9 @@ def _result(phone: Phone, end: int, now_us: int) -> ResultRow:
     )  # fmt: skip
 
 
-def _contact(phone: Phone, now_us: int) -> Contact:
+def _contact(phone: PhoneOnLine, now_us: int) -> Contact:
     away = next((start for start, end in phone.outages if end == 0), 0)
     last_seen_us = now_us - (away or 1) * SECOND_US
     # The one that is away had not sent everything when its network went.
-    status = {"lane": phone.lane, "produced": phone.next_seq + (12 if away else 3), "incarnation": 1}
+    status = DeviceStatus(lane=phone.lane, produced=phone.next_seq + (12 if away else 3), incarnation=1)
     return Contact(phone.device.hex(), phone.name, last_seen_us, status)

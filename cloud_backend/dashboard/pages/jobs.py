@@ -2,113 +2,125 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
+from pydantic import ValidationError
 
-from cloud_backend.dashboard.access import audit
-from cloud_backend.dashboard.pages.site import (
-    Fields,
+from cloud_backend.dashboard.acts import jobs as acts
+from cloud_backend.dashboard.acts.act import Act, Fields, perform
+from cloud_backend.dashboard.drawing.plan_graph import RollbackSet, anchor, plan_graph
+from cloud_backend.dashboard.pages.acting import Manner, Visit
+from cloud_backend.dashboard.pages.answers import (
+    NOTHING,
     Operator,
-    Site,
+    Refused,
     Viewer,
     answer,
     back,
-    missing,
     part_or_page,
     refusing,
-    whole_number,
 )
-from cloud_backend.dashboard.plan_graph import Marked, anchor, plan_graph
+from cloud_backend.dashboard.refusals import invalid
+from cloud_backend.dashboard.sign_in.access import Person, asks_for_part
+from cloud_backend.dashboard.sources import Sources
+from cloud_backend.dashboard.threads import aside
 from cloud_backend.dashboard.views import jobs as view
-from cloud_backend.spark.plans import stored_plan
-from cloud_backend.spark.store import Store
+from cloud_backend.dashboard.views.queries import program_sinks
+from cloud_backend.spark.manifest.plans import stored_plan
+from cloud_backend.spark.storage.store import Store
+from shared.errors import UsageError
 from shared.plan.graph import Plan
 
-EPOCH_MAX = 1 << 40
-ENTRY_MAX = 1 << 40
 
-
-def jobs_router(site: Site) -> APIRouter:
+def jobs_router(sources: Sources) -> APIRouter:
     router = APIRouter(include_in_schema=False)
 
     @router.get("/jobs", response_class=HTMLResponse)
     async def jobs_page(request: Request, person: Viewer) -> HTMLResponse:
-        found = await asyncio.to_thread(_listing, site)
+        found = await aside(_listing, sources)
         template = part_or_page(request, "jobs_table.html", "jobs.html")
-        return answer(request, template, person, "Jobs", jobs=found, now_us=site.now_us())
+        return answer(request, template, person, "Jobs", jobs=found, now_us=sources.clock_us())
 
-    @router.get("/jobs/{job}", response_class=HTMLResponse)
-    async def job_page(job: str, request: Request, person: Viewer) -> HTMLResponse:
-        found = await asyncio.to_thread(_one, site, job, request)
-        template = part_or_page(request, "job_now.html", "job.html")
-        return answer(request, template, person, "Jobs", **found)
-
-    @router.get("/jobs/{job}/rollback", response_class=HTMLResponse)
-    async def dry_run(job: str, request: Request, person: Operator) -> HTMLResponse:
-        asked = request.query_params
-        vertex, to = asked.get("vertex", ""), _epoch(asked.get("to"))
+    @router.get("/jobs/{name}", response_class=HTMLResponse)
+    async def job_page(name: str, request: Request, person: Viewer) -> HTMLResponse:
         with refusing(request):
-            found = await asyncio.to_thread(_dry_run, site, job, vertex, to, _ranges(asked.getlist("range")))
-        return answer(request, "rollback.html", person, "Jobs", **found)
+            found = await aside(_one, sources, name)
+        has_run = bool(found["facts"].get("vertices"))
+        if has_run and asks_for_part(request) and request.query_params.get("waits"):
+            return HTMLResponse("", headers={"HX-Refresh": "true"})  # the page that waited has everything to show now
+        part = "job_now.html" if has_run else "job_waits.html"
+        return answer(request, part_or_page(request, part, "job.html"), person, "Jobs", **found)
 
-    @router.post("/jobs/{job}/rollback")
-    async def roll_back(job: str, request: Request, person: Operator, fields: Fields) -> Response:
-        vertex, to = fields.get("vertex", ""), _epoch(fields.get("to"))
-        ranges = _ranges(fields.get("ranges", "").split())
-        with refusing(request):
-            # Once without effect: what is refused is not noted as done.
-            await asyncio.to_thread(_roll_back, site, job, vertex, to, ranges, dry_run=True)
-            await audit(request, person, "rolled-back", f"{job} {vertex}", f"to epoch {to}")
-            done = await asyncio.to_thread(_roll_back, site, job, vertex, to, ranges, dry_run=False)
-        site.jobs.forget()
-        return back(f"/jobs/{job}", "rolled-back" if done["entry"] else "nothing")
+    @router.get("/jobs/{name}/rollback", response_class=HTMLResponse)
+    async def rollback_dry(name: str, request: Request, person: Operator) -> HTMLResponse:
+        given = request.query_params
+        vertex, to, ranges = given.get("vertex", ""), given.get("to", ""), " ".join(given.getlist("range"))
+        form = {"vertex": vertex, "to": to, "ranges": ranges}
+        found = await _dry(sources, acts.ROLLBACK, request, person, name=name, form=form)
+        drawn = await aside(_rollback, sources, name, found)
+        return answer(
+            request, "rollback.html", person, "Jobs", name=name, vertex=vertex, to=to, ranges=ranges, undo=found,
+            **drawn,
+        )  # fmt: skip
 
-    @router.get("/jobs/{job}/undo/{entry}", response_class=HTMLResponse)
-    async def undo_dry_run(job: str, entry: str, request: Request, person: Operator) -> HTMLResponse:
-        number = whole_number(entry, highest=ENTRY_MAX)
-        with refusing(request):
-            found = await asyncio.to_thread(view.revert, site.sources, job, entry=number, dry_run=True)
-        return answer(request, "undo.html", person, "Jobs", name=job, undo=found)
-
-    @router.post("/jobs/{job}/undo/{entry}")
-    async def undo(job: str, entry: str, request: Request, person: Operator) -> Response:
-        number = whole_number(entry, highest=ENTRY_MAX)
-        with refusing(request):
-            await asyncio.to_thread(view.revert, site.sources, job, entry=number, dry_run=True)
-            await audit(request, person, "rollback-undone", job, f"manifest entry {number}")
-            await asyncio.to_thread(view.revert, site.sources, job, entry=number, dry_run=False)
-        site.jobs.forget()
-        return back(f"/jobs/{job}", "undone")
+    @router.get("/jobs/{name}/undo/{entry}", response_class=HTMLResponse)
+    async def undo_dry(name: str, entry: str, request: Request, person: Operator) -> HTMLResponse:
+        found = await _dry(sources, acts.UNDO, request, person, name=name, form={"entry": entry})
+        return answer(request, "undo.html", person, "Jobs", name=name, undo=found)
 
     return router
 
 
-def _roll_back(site: Site, job: str, vertex: str, to: int, ranges: list[str], *, dry_run: bool) -> dict[str, Any]:
-    return view.roll_back(site.sources, job, vertex=vertex, to=to, ranges=ranges, dry_run=dry_run)
+def job_manners() -> dict[Act[Any], Manner]:
+    return {acts.ROLLBACK: Manner(done=_rolled_back)}
 
 
-def _listing(site: Site) -> list[dict[str, Any]]:
-    facts = site.jobs.all(site.sources.stores())
-    return [each | {"facts": facts.get(each["name"], {})} for each in view.jobs(site.sources)]
+def _rolled_back(visit: Visit, done: dict[str, Any]) -> Response:
+    return back(f"/jobs/{visit.subject}", acts.ROLLBACK.word if done["entry"] else NOTHING)
 
 
-def _one(site: Site, name: str, request: Request) -> dict[str, Any]:
-    about = next((each for each in view.jobs(site.sources) if each["name"] == name), None)
+async def _dry(
+    sources: Sources, act: Act[Any], request: Request, person: Person, *, name: str, form: dict[str, str]
+) -> dict[str, Any]:
+    """What the act would take, without doing it."""
+    with refusing(request):
+        try:
+            fields: Fields = act.fields.of_form(form | {"dry_run": "yes"})
+        except ValidationError as error:
+            raise Refused(request, invalid(error, act.fields)) from None
+        found: dict[str, Any] = await aside(perform, act, sources, person, name, fields)
+        return found
+
+
+def _listing(sources: Sources) -> list[dict[str, Any]]:
+    facts = sources.facts.all(sources.stores())
+    return [each | {"facts": facts.get(each["name"], {})} for each in view.jobs(sources)]
+
+
+def _one(sources: Sources, name: str) -> dict[str, Any]:
+    about = next((each for each in view.jobs(sources) if each["name"] == name), None)
     if about is None:
-        raise missing(request, "job")
-    store = site.sources.stores()[name]
-    facts = site.jobs.of(store)
-    plan = _plan(site, name, facts)
+        raise UsageError("no job has this name; resurge job names shows those that are", code="job-unknown")
+    store = sources.stores()[name]
+    facts = sources.facts.of(store)
+    plan = _plan(sources, name, facts)
     last = next((each for each in reversed(facts.get("rollbacks", ())) if _is_open(facts, each)), None)
-    marked = Marked(last["R"], last["E"]) if last else None
-    graph = plan_graph(plan, facts["vertices"], marked) if plan else ""
+    rolled = RollbackSet(last["R"], last["E"]) if last else None
+    graph = plan_graph(plan, facts["vertices"], rolled) if plan else ""
     return {
-        "name": name, "job": about, "facts": facts, "graph": graph, "marked": last, "anchor": anchor,
-        "now_us": site.now_us(),
+        "name": name, "job": about, "facts": facts, "graph": graph, "rollback": last, "anchor": anchor,
+        "now_us": sources.clock_us(), "sinks": _sinks(sources, name),
     }  # fmt: skip
+
+
+def _sinks(sources: Sources, name: str) -> list[str]:
+    """What the job writes to, as far as rows have come."""
+    query = sources.queries.named(name)
+    written = program_sinks(sources) if query is None else query.sinks
+    come = sources.results.sinks()
+    return [sink for sink in written if sink in come]
 
 
 def _is_open(facts: dict[str, Any], rollback: dict[str, Any]) -> bool:
@@ -121,28 +133,17 @@ def _is_open(facts: dict[str, Any], rollback: dict[str, Any]) -> bool:
     )
 
 
-def _plan(site: Site, name: str, facts: dict[str, Any]) -> Plan | None:
+def _plan(sources: Sources, name: str, facts: dict[str, Any]) -> Plan | None:
     number = facts.get("plan")
-    return stored_plan(Store(site.sources.stores()[name]), number) if number else None
+    return stored_plan(Store(sources.stores()[name]), number) if number else None
 
 
-def _dry_run(site: Site, job: str, vertex: str, to: int, ranges: list[str]) -> dict[str, Any]:
-    found = _roll_back(site, job, vertex, to, ranges, dry_run=True)
-    facts = site.jobs.of(site.sources.stores()[job])
-    plan = _plan(site, job, facts)
-    graph = plan_graph(plan, facts["vertices"], Marked(found["rollback"], found["replay"])) if plan else ""
+def _rollback(sources: Sources, name: str, found: dict[str, Any]) -> dict[str, Any]:
+    """The rollback set drawn on the job's plan, and how far each of its ranges is."""
+    facts = sources.facts.of(sources.stores()[name])
+    plan = _plan(sources, name, facts)
+    graph = plan_graph(plan, facts["vertices"], RollbackSet(found["rollback"], found["replay"])) if plan else ""
     positions = {
         f"{each['name']} {part['range']}": part["position"] for each in facts["vertices"] for part in each["ranges"]
     }
-    return {
-        "name": job, "vertex": vertex, "to": to, "ranges": ranges, "undo": found, "graph": graph,
-        "positions": positions, "epoch": facts["epoch"],
-    }  # fmt: skip
-
-
-def _epoch(text: str | None) -> int:
-    return whole_number(text, highest=EPOCH_MAX)
-
-
-def _ranges(texts: list[str]) -> list[str]:
-    return [text for text in texts[:64] if text and len(text) < 40]
+    return {"graph": graph, "positions": positions, "epoch": facts["epoch"]}

@@ -14,51 +14,52 @@ from typing import Any
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import StreamingResponse
 
-from cloud_backend.dashboard.access import access_of, require
-from cloud_backend.dashboard.headers import SECURITY_HEADERS
-from cloud_backend.dashboard.pages.site import Site
+from cloud_backend.dashboard.sign_in.access import access_of, require
+from cloud_backend.dashboard.sign_in.headers import SECURITY_HEADERS
+from cloud_backend.dashboard.sources import Sources
+from cloud_backend.dashboard.threads import aside
 
 EVERY_S = 1.0
 DEVICES_EVERY_S = 2  # contact is a matter of time as well: a silence shows although nothing came
 
 
-def live_router(site: Site) -> APIRouter:
+def live_router(sources: Sources) -> APIRouter:
     router = APIRouter(include_in_schema=False)
 
     @router.get("/live", response_class=StreamingResponse, dependencies=[Depends(require("viewer"))])
     async def live(request: Request) -> StreamingResponse:
-        return StreamingResponse(events(site, request), media_type="text/event-stream", headers=SECURITY_HEADERS)
+        return StreamingResponse(events(sources, request), media_type="text/event-stream", headers=SECURITY_HEADERS)
 
     return router
 
 
-async def events(site: Site, request: Request) -> AsyncIterator[str]:
+async def events(sources: Sources, request: Request) -> AsyncIterator[str]:
     yield "retry: 1500\n\n"
     while not await request.is_disconnected():
-        if not await asyncio.to_thread(_may_still_look, request):
+        if not await aside(_may_still_look, request):
             yield "event: bye\ndata: {}\n\n"
             return
-        data = json.dumps(await asyncio.to_thread(versions, site), separators=(",", ":"))
+        data = json.dumps(await aside(versions, sources), separators=(",", ":"))
         yield f"event: state\ndata: {data}\n\n"
         await asyncio.sleep(EVERY_S)
 
 
-def versions(site: Site) -> dict[str, Any]:
+def versions(sources: Sources) -> dict[str, Any]:
     """A value per part that differs after it changed."""
-    sources = site.sources
     return {
         "log": sources.log.durable_end,
-        "devices": site.now_us() // (DEVICES_EVERY_S * 1_000_000),
+        "devices": sources.clock_us() // (DEVICES_EVERY_S * 1_000_000),
         "results": sources.results.last_change(),
-        "jobs": _jobs(site),
+        "jobs": _jobs(sources),
+        "alerts": sources.alerts.version(),
         "audit": [line.number for line in sources.access.audit_log.lines(limit=1)],
     }
 
 
-def _jobs(site: Site) -> list[Any]:
-    """When each job last said something: its status file is replaced at every change."""
+def _jobs(sources: Sources) -> list[Any]:
+    """When each job last reported: its status file is replaced at every change."""
     found = []
-    for name, store in sorted(site.sources.stores().items()):
+    for name, store in sorted(sources.stores().items()):
         try:
             found.append([name, (store / "status.json").stat().st_mtime_ns])
         except OSError:

@@ -2,104 +2,97 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 
-from cloud_backend.coordinator.accounts import Person
-from cloud_backend.dashboard.access import audit
-from cloud_backend.dashboard.pages.site import Fields, Operator, Site, Viewer, answer, back, refusing
+from cloud_backend.coordinator.people import Person
+from cloud_backend.dashboard.acts import queries as acts
+from cloud_backend.dashboard.acts.act import Act
+from cloud_backend.dashboard.pages.acting import Form, Manner, Visit
+from cloud_backend.dashboard.pages.answers import Operator, Viewer, answer, back
+from cloud_backend.dashboard.sources import Sources
+from cloud_backend.dashboard.threads import aside
 from cloud_backend.dashboard.views import queries as view
-from shared.errors import ResurgeError, UsageError
+from cloud_backend.dashboard.views.streams import schemas
+from cloud_backend.gateway.http_problems import Problem
+from shared.errors import UsageError
 
-TEXT_CHARACTERS_MAX = 20_000
 _LINE = re.compile(r", at [^ ]+\.py:\d+.*", re.DOTALL)
 
 
-def queries_router(site: Site) -> APIRouter:
+def queries_router(sources: Sources) -> APIRouter:
     router = APIRouter(include_in_schema=False)
 
     @router.get("/queries", response_class=HTMLResponse)
     async def queries_fragment(request: Request, person: Viewer) -> HTMLResponse:
-        found = await asyncio.to_thread(view.queries, site.sources)
-        return answer(request, "queries.html", person, "Streams", queries=found, now_us=site.now_us())
+        found = await aside(view.queries, sources)
+        return answer(request, "queries.html", person, "Streams", queries=found, now_us=sources.clock_us())
 
     @router.get("/queries/new", response_class=HTMLResponse)
     async def new_query(request: Request, person: Operator) -> HTMLResponse:
-        return _form(request, person, site, {"kind": "sql"})
-
-    @router.post("/queries/explain", response_class=HTMLResponse)
-    async def explain(request: Request, person: Operator, fields: Fields) -> HTMLResponse:
-        try:
-            name, asked = fields.get("name", "").strip(), _asked(fields)
-            found = await asyncio.to_thread(lambda: view.explain(site.sources, name, **asked))
-        except ResurgeError as error:
-            return answer(request, "explained.html", person, "Streams", problem=_plain(error), explained=None)
-        return answer(request, "explained.html", person, "Streams", problem="", explained=found)
-
-    @router.post("/queries")
-    async def submit(request: Request, person: Operator, fields: Fields) -> Response:
-        name = fields.get("name", "").strip()
-        try:
-            asked = _asked(fields)
-            await asyncio.to_thread(lambda: view.submit(site.sources, person, name, **asked))
-        except ResurgeError as error:
-            return _form(request, person, site, fields, _plain(error))
-        await audit(request, person, "query-submitted", name)
-        return back(f"/jobs/{name}", "submitted")
-
-    async def act(request: Request, person: Person, name: str, action: str, does: Callable[[], object]) -> Response:
-        with refusing(request):
-            await asyncio.to_thread(does)
-        await audit(request, person, f"query-{action}", name)
-        return back("/streams", action)
-
-    @router.post("/queries/{query}/stop")
-    async def stop(query: str, request: Request, person: Operator) -> Response:
-        return await act(request, person, query, "stopped", lambda: view.stop(site.sources, query))
-
-    @router.post("/queries/{query}/resume")
-    async def resume(query: str, request: Request, person: Operator) -> Response:
-        return await act(request, person, query, "resumed", lambda: view.resume(site.sources, query))
-
-    @router.post("/queries/{query}/drop")
-    async def drop(query: str, request: Request, person: Operator) -> Response:
-        return await act(request, person, query, "dropped", lambda: view.drop(site.sources, query))
+        return await aside(_form, request, person, sources, {})
 
     return router
 
 
-def _asked(fields: dict[str, str]) -> dict[str, Any]:
-    """SQL or a plan, as the form says; a plan is JSON."""
-    text = fields.get("text", "")
-    if len(text) > TEXT_CHARACTERS_MAX:
-        raise UsageError(f"a query has up to {TEXT_CHARACTERS_MAX} characters", code="query-length")
-    if fields.get("kind") != "plan":
-        return {"sql": text}
+def query_manners() -> dict[Act[Any], Manner]:
+    return {
+        acts.EXPLAIN: Manner(_question, done=_explained, refused=_not_explained),
+        acts.SUBMIT: Manner(_question, done=_submitted, refused=_not_submitted),
+    }
+
+
+def _question(form: Form) -> Mapping[str, Any]:
+    """The page has one text for both languages, and a name that may still be empty."""
+    text, name = form.get("text", ""), form.get("name", "").strip()
+    named = {"name": name} if name else {}
+    if form.get("kind") != "plan":
+        return named | {"sql": text or None}
+    if len(text) > acts.SQL_CHARACTERS_MAX:
+        raise UsageError(f"a query has up to {acts.SQL_CHARACTERS_MAX} characters", code="query-length")
     try:
-        return {"plan": json.loads(text)}
+        return named | {"plan": json.loads(text)}
     except (ValueError, RecursionError):
         raise UsageError(
             "a plan is a JSON object, as `resurge plan FILE --json` prints it", code="query-plan"
         ) from None
 
 
-def _plain(error: ResurgeError) -> str:
-    """Without the line of a program: there is none here, and ours says nothing to whoever wrote the query."""
-    return _LINE.sub("", error.message)
+def _explained(visit: Visit, found: dict[str, Any]) -> Response:
+    return answer(visit.request, "explained.html", visit.person, "Streams", problem="", explained=found)
 
 
-def _form(request: Request, person: Person, site: Site, fields: dict[str, str], problem: str = "") -> HTMLResponse:
-    with site.history.lock:
-        streams = {site.history.names[edge]: schema for edge, schema in site.history.declared.items()}
-    kind = "plan" if fields.get("kind") == "plan" else "sql"
+def _not_explained(visit: Visit, problem: Problem) -> Response:
     return answer(
-        request, "query_new.html", person, "Streams", streams=dict(sorted(streams.items())), problem=problem, kind=kind,
-        name=fields.get("name", "")[:40], text=fields.get("text", "")[:TEXT_CHARACTERS_MAX],
-        status=422 if problem else 200,
+        visit.request, "explained.html", visit.person, "Streams", problem=_plain(problem), explained=None,
+        status=problem.status,
+    )  # fmt: skip
+
+
+def _submitted(_: Visit, query: dict[str, Any]) -> Response:
+    return back(f"/jobs/{query['name']}", acts.SUBMIT.word)
+
+
+def _not_submitted(visit: Visit, problem: Problem) -> Response:
+    return _form(visit.request, visit.person, visit.sources, visit.form, problem)
+
+
+def _plain(problem: Problem) -> str:
+    """Without the line of a program: there is none here, and ours says nothing to whoever wrote the query."""
+    return _LINE.sub("", problem.detail)
+
+
+def _form(
+    request: Request, person: Person, sources: Sources, form: Form, problem: Problem | None = None
+) -> HTMLResponse:
+    kind = "plan" if form.get("kind") == "plan" else "sql"
+    return answer(
+        request, "query_new.html", person, "Streams", streams=dict(sorted(schemas(sources).items())),
+        problem="" if problem is None else _plain(problem), kind=kind, name=form.get("name", "")[:40],
+        text=form.get("text", "")[: acts.SQL_CHARACTERS_MAX], status=200 if problem is None else problem.status,
     )  # fmt: skip

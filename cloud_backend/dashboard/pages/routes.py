@@ -1,53 +1,62 @@
-"""Every page of the dashboard, as one router over one site."""
+"""Every page of the dashboard."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from fastapi import APIRouter
 
-from cloud_backend.dashboard.feed import Feed
-from cloud_backend.dashboard.fleet import Fleet
-from cloud_backend.dashboard.job_facts import JobFacts
-from cloud_backend.dashboard.overview import Contact
-from cloud_backend.dashboard.pages.alerts import alerts_router
-from cloud_backend.dashboard.pages.audit import audit_router
-from cloud_backend.dashboard.pages.devices import device_acts_router, devices_router
-from cloud_backend.dashboard.pages.jobs import jobs_router
+from cloud_backend.dashboard.fleet.attention import Issue, issues
+from cloud_backend.dashboard.fleet.overview import Feed
+from cloud_backend.dashboard.fleet.phones import Contact
+from cloud_backend.dashboard.pages.acting import acting_router
+from cloud_backend.dashboard.pages.audit import alert_manners, audit_router
+from cloud_backend.dashboard.pages.devices import device_manners, devices_router
+from cloud_backend.dashboard.pages.jobs import job_manners, jobs_router
 from cloud_backend.dashboard.pages.live import live_router
-from cloud_backend.dashboard.pages.queries import queries_router
-from cloud_backend.dashboard.pages.results import results_router
-from cloud_backend.dashboard.pages.site import Site
+from cloud_backend.dashboard.pages.overview import dashboard_router
+from cloud_backend.dashboard.pages.people import people_manners, people_router
+from cloud_backend.dashboard.pages.program import program_manners, program_router
+from cloud_backend.dashboard.pages.queries import queries_router, query_manners
+from cloud_backend.dashboard.pages.results import result_manners, results_router
 from cloud_backend.dashboard.pages.streams import streams_router
-from cloud_backend.dashboard.routes import dashboard_router
+from cloud_backend.dashboard.privacy.hidden import hidden_columns
 from cloud_backend.dashboard.sources import Sources
-from cloud_backend.dashboard.views.hidden import hidden_columns
 
 ROUTERS = (
-    live_router, devices_router, device_acts_router, streams_router, queries_router, jobs_router, results_router,
-    audit_router, alerts_router,
+    live_router, devices_router, streams_router, queries_router, jobs_router, results_router, audit_router,
+    people_router, program_router,
 )  # fmt: skip
 
 
-def site_of(sources: Sources, quarantined: Callable[[], int] = lambda: 0) -> Site:
+def pages_router(sources: Sources) -> APIRouter:
+    """All pages; include it in the gateway's app."""
+    router = APIRouter()
+    router.include_router(dashboard_router(_feed(sources), issues=lambda: _issues(sources)))
+    for part in ROUTERS:
+        router.include_router(part(sources))
+    manners = device_manners() | query_manners() | job_manners() | result_manners() | people_manners()
+    manners |= alert_manners() | program_manners()
+    router.include_router(acting_router(sources, manners))
+    return router
+
+
+def _feed(sources: Sources) -> Feed:
     def contacts() -> list[Contact]:
         return [
             Contact(entry.device.hex(), entry.name, entry.seen_us, entry.status)
-            for entry in sources.roster.entries()
+            for entry in sources.entries()
             if entry.revoked_us is None
         ]
 
-    feed = Feed(
+    return Feed(
         log=sources.log, results=sources.results, contacts=contacts, clock_us=sources.clock_us,
-        quarantined=quarantined, history=sources.history, hidden=lambda sink: hidden_columns(sources, sink),
+        quarantined=sources.quarantined, history=sources.history, hidden=lambda sink: hidden_columns(sources, sink),
+        alerts=lambda: len([alert for alert in sources.alerts.alerts(only_open=True) if alert.kind != "gap"]),
     )  # fmt: skip
-    return Site(sources, sources.history, Fleet(sources.log, sources.history), feed, JobFacts(), quarantined)
 
 
-def pages_router(site: Site) -> APIRouter:
-    """All pages; include it in the gateway's app."""
-    router = APIRouter()
-    router.include_router(dashboard_router(site.feed, issues=site.issues))
-    for part in ROUTERS:
-        router.include_router(part(site))
-    return router
+def _issues(sources: Sources) -> list[Issue]:
+    """What needs attention, from what the other pages show."""
+    return issues(
+        sources.devices(), sources.facts.all(sources.stores()), sources.quarantined(),
+        sources.alerts.alerts(only_open=True),
+    )  # fmt: skip

@@ -2,8 +2,8 @@
 
 const HISTORY_S = 300;
 const HISTORY_S_MIN = 60;
-const LANE_HEIGHT = 92;
-const LANE_HEIGHT_MANY = 58; // more than three lanes must fit beside the results
+const TRACK_HEIGHT = 92;
+const TRACK_HEIGHT_MANY = 58; // more than three tracks must fit beside the results
 const SERIES = 6;
 const WINDOWS_SHOWN = 60; // of a sink, the newest; more make a thicket of six lines
 
@@ -54,11 +54,11 @@ function hatch(context, left, top, width, height) {
   context.restore();
 }
 
-// One lane per phone under a common time axis: elements per second, and where there was no contact.
+// One track per phone under a common time axis: elements per second, and where there was no contact.
 export class Arrivals {
   constructor(element) {
     this.element = element;
-    this.lanes = new Map();
+    this.tracks = new Map();
     new ResizeObserver(() => this.resize()).observe(element);
   }
 
@@ -66,26 +66,26 @@ export class Arrivals {
     // A young gateway's chart begins with its first arrival, not with minutes of nothing.
     const first = Math.min(...[...counts.values()].flatMap((history) => firstArrival(history)));
     const startS = Math.max(nowS - HISTORY_S, Math.min(first - 5, nowS - HISTORY_S_MIN));
-    for (const [id, lane] of this.lanes) {
+    for (const [id, track] of this.tracks) {
       if (phones.some((phone) => phone.id === id)) continue;
-      lane.plot.destroy();
-      lane.box.remove();
-      this.lanes.delete(id);
+      track.plot.destroy();
+      track.box.remove();
+      this.tracks.delete(id);
     }
     phones.slice(0, SERIES).forEach((phone, index) => {
       const last = index === Math.min(phones.length, SERIES) - 1;
-      let lane = this.lanes.get(phone.id);
-      if (lane && lane.last !== last) {
-        lane.plot.destroy();
-        lane.box.remove();
-        lane = undefined;
+      let track = this.tracks.get(phone.id);
+      if (track && track.last !== last) {
+        track.plot.destroy();
+        track.box.remove();
+        track = undefined;
       }
-      if (!lane) {
-        lane = this.addLane(phone, index, last, phones.length > 3 ? LANE_HEIGHT_MANY : LANE_HEIGHT);
-        this.lanes.set(phone.id, lane);
+      if (!track) {
+        track = this.addTrack(phone, index, last, phones.length > 3 ? TRACK_HEIGHT_MANY : TRACK_HEIGHT);
+        this.tracks.set(phone.id, track);
       }
-      lane.phone = phone;
-      lane.name.textContent = phone.name;
+      track.phone = phone;
+      track.name.textContent = phone.name;
       const history = counts.get(phone.id) ?? new Map();
       const seconds = [];
       const values = [];
@@ -94,24 +94,24 @@ export class Arrivals {
         values.push(history.get(second) ?? 0);
       }
       const recent = values.slice(-60).reduce((sum, value) => sum + value, 0) / 60;
-      lane.rate.textContent = `${recent.toFixed(1)} per second over the last minute`;
-      lane.plot.setData([seconds, values]);
+      track.rate.textContent = `${recent.toFixed(1)} per second over the last minute`;
+      track.plot.setData([seconds, values]);
     });
   }
 
-  addLane(phone, index, last, height) {
+  addTrack(phone, index, last, height) {
     const box = document.createElement("div");
-    box.className = "lane";
+    box.className = "track";
     const label = document.createElement("div");
-    label.className = "lane-name";
+    label.className = "track-name";
     const name = document.createElement("b");
     const rate = document.createElement("span");
     label.append(name, rate);
     box.append(label);
     this.element.append(box);
-    const lane = { box, name, rate, last, phone };
+    const track = { box, name, rate, last, phone };
     const paths = uPlot.paths.stepped({ align: 1 });
-    lane.plot = new uPlot({
+    track.plot = new uPlot({
       width: Math.max(this.element.clientWidth, 200),
       height: last ? height + 22 : height,
       legend: { show: false },
@@ -136,14 +136,14 @@ export class Arrivals {
         paths,
         points: { show: false },
       }],
-      hooks: { drawClear: [(plot) => this.drawOutages(plot, lane)] },
+      hooks: { drawClear: [(plot) => this.drawOutages(plot, track)] },
     }, [[], []], box);
-    return lane;
+    return track;
   }
 
-  drawOutages(plot, lane) {
+  drawOutages(plot, track) {
     const { left, top, width, height } = plot.bbox;
-    for (const [startUs, endUs] of lane.phone.outages) {
+    for (const [startUs, endUs] of track.phone.outages) {
       const from = Math.max(plot.valToPos(startUs / 1e6, "x", true), left);
       const to = endUs === null ? left + width : Math.min(plot.valToPos(endUs / 1e6, "x", true), left + width);
       if (to > from) hatch(plot.ctx, from, top, to - from, height);
@@ -151,13 +151,13 @@ export class Arrivals {
   }
 
   resize() {
-    for (const lane of this.lanes.values()) {
-      lane.plot.setSize({ width: this.element.clientWidth, height: lane.plot.height });
+    for (const track of this.tracks.values()) {
+      track.plot.setSize({ width: this.element.clientWidth, height: track.plot.height });
     }
   }
 
   redraw() {
-    for (const lane of this.lanes.values()) lane.plot.redraw(false);
+    for (const track of this.tracks.values()) track.plot.redraw(false);
   }
 }
 

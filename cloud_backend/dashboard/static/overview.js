@@ -146,15 +146,15 @@ function showResults() {
   byId("results-hint").textContent = `${number.format(total)} windows closed so far, by the end of each window.`;
 }
 
-// A few phones have a lane each; a fleet has one lane together.
+// A few phones have a track each; a fleet has one for all.
 function showArrivals() {
   const few = view.phones_count <= 6;
   const any = few ? counts.size > 1 : true;
   byId("arrivals-empty").hidden = any && view.phones_count > 0;
   if (!view.phones_count) return;
-  const lanes = few ? view.phones : [{ id: "all", name: `All ${number.format(view.phones_count)} devices`, outages: [] }];
+  const tracks = few ? view.phones : [{ id: "all", name: `All ${number.format(view.phones_count)} devices`, outages: [] }];
   byId("arrivals-hint").textContent = few ? "Elements per second by phone." : "Elements per second over all devices.";
-  arrivals.show(lanes, counts, Math.floor(view.now_us / 1e6));
+  arrivals.show(tracks, counts, Math.floor(view.now_us / 1e6));
 }
 
 function show() {

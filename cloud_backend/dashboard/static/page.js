@@ -68,17 +68,17 @@ document.addEventListener("htmx:afterSwap", (event) => {
 });
 document.addEventListener("htmx:responseError", (event) => {
   const place = event.detail.target;
-  const said = document.createElement("p");
-  said.className = "notice wrong";
-  said.setAttribute("role", "alert");
+  const notice = document.createElement("p");
+  notice.className = "notice wrong";
+  notice.setAttribute("role", "alert");
   let words = `The gateway refused this (${event.detail.xhr.status}).`;
   try {
     words = JSON.parse(event.detail.xhr.responseText).detail ?? words;
   } catch {
     // not a problem document: the status says it
   }
-  said.textContent = words;
-  place.replaceChildren(said);
+  notice.textContent = words;
+  place.replaceChildren(notice);
 });
 
 document.addEventListener("click", (event) => {

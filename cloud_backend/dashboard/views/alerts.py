@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from cloud_backend.coordinator.alerts import Condition, Rule
-from cloud_backend.dashboard.arrivals import SECOND_US
-from cloud_backend.dashboard.history import HOUR_US
+from cloud_backend.dashboard.history.arrivals import SECOND_US
+from cloud_backend.dashboard.history.history import HOUR_US
 from cloud_backend.dashboard.sources import Sources
+from cloud_backend.dashboard.views.streams import lag_s
 
 MIB = 1024 * 1024
 
@@ -24,18 +26,24 @@ def alerts(sources: Sources, *, limit: int = 100) -> dict[str, Any]:
     }
 
 
-def webhooks(sources: Sources) -> dict[str, Any]:
-    """Without their secrets: those are told once, when one is added."""
+def webhooks(sources: Sources, *, exact: bool) -> dict[str, Any]:
+    """Without their secrets: those are told once, when one is added. An address often is a secret too: whoever knows
+    it can post there. So without `exact` only its host is told."""
+    outcomes = sources.alerts.outcomes()
     known = [
-        {"number": each.number, "url": each.url, "private": each.private, "created_us": each.created_us}
+        {
+            "number": each.number, "url": each.url if exact else host_only(each.url), "private": each.private,
+            "created_us": each.created_us,
+            "last": asdict(outcomes[each.number]) if each.number in outcomes else None,
+        }
         for each in sources.alerts.webhooks()
-    ]
+    ]  # fmt: skip
     return {"webhooks": known, "queue": sources.alerts.queue(), "counts": sources.alerts.counts()}
 
 
-def add_webhook(sources: Sources, url: str, *, private: bool) -> dict[str, Any]:
-    added = sources.alerts.add_webhook(url, sources.clock_us(), private=private)
-    return {"number": added.number, "url": added.url, "private": added.private, "secret": added.secret}
+def host_only(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname}/…"
 
 
 def conditions(sources: Sources) -> list[Condition]:
@@ -60,19 +68,17 @@ def _gaps(sources: Sources, rule: Rule) -> Iterator[Condition]:
 
 
 def _lags(sources: Sources, rule: Rule) -> Iterator[Condition]:
-    """A stream lags when a device that is heard does not come forward; one that is silent is a gap, not a lag."""
+    """A stream lags when a device in contact does not come forward, as views/streams.py has it."""
     now_us = sources.clock_us()
-    heard = {
-        (entry.device.hex(), entry.incarnation): entry.name
-        for entry in sources.roster.entries()
-        if entry.revoked_us is None and entry.seen_us is not None and now_us - entry.seen_us < 120 * SECOND_US
+    in_contact = {
+        (each.phone.id, each.incarnation): each.phone.name for each in sources.devices() if each.is_in_contact
     }
     with sources.history.lock:
         edges = list(sources.history.edges.items())
     for (device, incarnation, edge), known in edges:
-        if (device, incarnation) in heard and now_us - known.frontier_us > rule.threshold * SECOND_US:
+        if (device, incarnation) in in_contact and lag_s(known, now_us) > rule.threshold:
             name = sources.history.names.get(edge, f"{edge:016x}")
-            detail = f"{name} of {heard[device, incarnation]} lags more than {rule.threshold:.0f} s"
+            detail = f"{name} of {in_contact[device, incarnation]} lags more than {rule.threshold:.0f} s"
             yield Condition("lag", f"{device}/{edge:016x}", detail)
 
 
@@ -104,10 +110,10 @@ def _jobs(sources: Sources, _: Rule) -> Iterator[Condition]:
 def _parked(store: Path) -> list[str]:
     """Vertices the job has given up on, as it last said."""
     try:
-        said = json.loads((store / "status.json").read_bytes())
+        status = json.loads((store / "status.json").read_bytes())
     except (OSError, ValueError):
         return []
-    return sorted(said.get("parked", {}))
+    return sorted(status.get("parked", {}))
 
 
 def _disk(sources: Sources, rule: Rule) -> Iterator[Condition]:

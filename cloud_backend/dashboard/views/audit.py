@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from cloud_backend.dashboard.sources import Sources
+from cloud_backend.gateway.keys import is_signed_by
 
 
 def lines(sources: Sources, *, limit: int = 100, before: int | None = None) -> dict[str, Any]:
@@ -27,6 +29,19 @@ def lines(sources: Sources, *, limit: int = 100, before: int | None = None) -> d
     return {"lines": found, "before": people[-1]["number"] if len(people) == limit else None}
 
 
-def verify(sources: Sources) -> dict[str, Any]:
-    """Follow the chain over every line; DamagedData names the first that was changed."""
-    return {"sound": True, "lines": sources.access.audit_log.verify()}
+def verify(sources: Sources, *, number: int = 0, hash_hex: str = "") -> dict[str, Any]:
+    """Follow the chain over every line; DamagedData names the first that was changed. With a number and a hash also
+    that this line is there and is the one that was anchored."""
+    log = sources.access.audit_log
+    lines = log.verify(partial(is_signed_by, sources.key) if sources.key else None)
+    log.check_anchor(number, bytes.fromhex(hash_hex))
+    return {"sound": True, "lines": lines}
+
+
+def head(sources: Sources) -> dict[str, Any]:
+    """The newest line by number and hash, signed: whoever keeps it elsewhere can tell later whether lines are gone."""
+    found = sources.access.audit_log.head()
+    return {
+        "number": found.number, "hash": found.hash.hex(), "at_us": sources.clock_us(), "key": sources.key.hex(),
+        "signature": "" if found.signature is None else found.signature.hex(),
+    }  # fmt: skip

@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
+from cloud_backend.dashboard.privacy.hidden import hidden_columns
 from cloud_backend.dashboard.sources import Sources
-from cloud_backend.dashboard.views.hidden import hidden_columns
-from cloud_backend.dashboard.views.results import check_sink, row_shown
+from cloud_backend.dashboard.views.results import check_sink, key_names, row_shown
 from shared.errors import UsageError
 
 ROWS_MAX = 200_000  # of one export, the newest; what is beyond is said in its name
@@ -26,20 +27,31 @@ Row = dict[str, Any]
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell starts that a spreadsheet would execute
 
 
-def export(sources: Sources, sink: str, kind: str, *, exact: bool) -> bytes:
+@dataclass(frozen=True, slots=True)
+class File:
+    name: str
+    media_type: str
+    content: bytes
+
+
+def export(sources: Sources, sink: str, kind: str, *, exact: bool) -> File:
     """The newest rows of a sink in this format, oldest first."""
     check_sink(sources, sink)
-    hidden = frozenset() if exact else hidden_columns(sources, sink)
+    hidden: Container[str] = () if exact else hidden_columns(sources, sink)
     found = sources.results.page(sink, limit=ROWS_MAX)
-    rows = [row_shown(row, exact=exact, hidden=hidden) for row in reversed(found)]
-    return {"csv": as_csv, "parquet": as_parquet, "geojson": as_geojson, "gpx": as_gpx}[kind](rows)
+    names = key_names(sources, sink)
+    rows = [row_shown(row, exact=exact, hidden=hidden) | {"key_names": names} for row in reversed(found)]
+    content = {"csv": as_csv, "parquet": as_parquet, "geojson": as_geojson, "gpx": as_gpx}[kind](rows)
+    # A name from our own store, but made of plain letters only: a header is no place for anything else.
+    name = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in sink)[:60] or "results"
+    return File(f"{name}.{kind}", MEDIA_TYPES[kind], content)
 
 
 def as_csv(rows: Sequence[Row]) -> bytes:
     table = flat(rows)
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    writer.writerow(table)
+    writer.writerow([_cell(name) for name in table])
     for cells in zip(*table.values(), strict=True):
         writer.writerow([_cell(value) for value in cells])
     return text.getvalue().encode()
@@ -109,9 +121,17 @@ def flat(rows: Sequence[Row]) -> dict[str, list[Any]]:
 
 
 def _flat_row(row: Row) -> Row:
-    keys = {f"key_{number}": part for number, part in enumerate(row["key"], start=1)}
+    keys = dict(zip(_key_columns(row), row["key"], strict=True))
     about = {name: row[name] for name in ("window_start_us", "window_end_us", "complete")}
     return {**keys, **about, **row["values"]}
+
+
+def _key_columns(row: Row) -> list[str]:
+    """A key's parts keep the names they have in the plan; where no plan tells, they are numbered."""
+    names = row["key_names"]
+    if len(names) != len(row["key"]) or set(names) & {*row["values"], "window_start_us", "window_end_us", "complete"}:
+        return [f"key_{number}" for number in range(1, len(row["key"]) + 1)]
+    return list(names)
 
 
 def _is_somewhere(row: Row, latitude: str, longitude: str) -> bool:

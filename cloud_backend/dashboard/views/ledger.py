@@ -26,9 +26,9 @@ def ledger(sources: Sources, *, device: str = "", edge_hex: str = "", limit: int
 
 def quarantined(sources: Sources) -> list[dict[str, Any]]:
     """What the vertices of every job could not use, each with its job."""
-    from cloud_backend.spark.manifest import ManifestLog
-    from cloud_backend.spark.quarantine import quarantine
-    from cloud_backend.spark.store import Store
+    from cloud_backend.spark.manifest.manifest import ManifestLog
+    from cloud_backend.spark.manifest.quarantine import quarantine
+    from cloud_backend.spark.storage.store import Store
 
     return [
         {"job": name} | entry

@@ -1,64 +1,147 @@
-"""Streams: how much each edge brought, how far it lags, which hours are complete, what was given up, its batches."""
+"""Streams: how much each edge brought, how far it lags, which hours are complete, what was given up, its batches.
+
+The lag of a stream is that of the device furthest behind among those in contact. A device out of contact is a gap and
+no lag: nothing about the stream would get better by looking at it. With nobody in contact there is no lag to tell.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
-from cloud_backend.dashboard.arrivals import SECOND_US
-from cloud_backend.dashboard.history import HOUR_US, EdgeHistory
+from cloud_backend.dashboard.history.arrivals import SECOND_US
+from cloud_backend.dashboard.history.completeness import Cell, Row, by_device, cells_of, hours_until
+from cloud_backend.dashboard.history.history import HOUR_US, BatchPlace, EdgeHistory
+from cloud_backend.dashboard.privacy.places import shown
 from cloud_backend.dashboard.sources import Sources
-from cloud_backend.dashboard.views.places import shown
 from cloud_backend.log.format import Record
-from shared.errors import PeerError, UsageError
-from shared.stream.schema import Schema
-from shared.wire import columns
-from shared.wire.frame import HEADER, FrameType, decode_one
+from shared.errors import DamagedData, PeerError, UsageError
+from shared.language.schema import Schema
+from shared.wire import codecs
+from shared.wire.frame import HEADER_BYTES, FrameType, decode_one, stored_header
 from shared.wire.messages import Data, Declare
 
 BROWSE_BYTES_MAX = 128 * 1024 * 1024  # of the log, per look
 ROWS_MAX = 200  # of one batch
+HEAT_ROWS = 24
+BATCHES_SHOWN = 25
+RATE_SPAN_S = 300  # of the chart of a stream
 
 
-def streams(sources: Sources) -> list[dict[str, Any]]:
-    """Every edge any device ever declared, by name."""
-    sources.history.follow(seconds_max=1.0)
+@dataclass(frozen=True, slots=True)
+class Stream:
+    number: int
+    name: str
+    devices: int  # enrolled ones that send it
+    delivered: int
+    ledgered: int
+    rate: float  # elements per second over the last minute
+    bytes_per_s: float  # over the last hour or two
+    lag_s: float | None
+    received_us: int | None
+    cells: tuple[Cell, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "edge": f"{self.number:016x}", "name": self.name, "devices": self.devices,
+            "elements": self.delivered + self.ledgered, "ledgered": self.ledgered, "elements_per_s": self.rate,
+            "bytes_per_s": self.bytes_per_s, "lag_s": self.lag_s, "received_us": self.received_us,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What a stream's page draws: the last minutes, the hours of those furthest behind, the newest batches."""
+
+    stream: Stream
+    counts: list[int]  # elements in each second of the last minutes
+    rows: list[Row]
+    batches: list[BatchPlace]
+    schema: Schema | None
+
+
+def streams(sources: Sources, *, only: int | None = None) -> list[Stream]:
+    """Every stream any device ever declared, by name; or one of them, by its number."""
+    now_us = sources.clock_us()
+    current, in_contact = _contact(sources)
+    sums: dict[int, tuple[int, int]] = {}
+    for key, state in sources.log.edges():
+        delivered, ledgered = sums.get(key.edge, (0, 0))
+        sums[key.edge] = (delivered + state.high_water - state.ledgered, ledgered + state.ledgered)
     with sources.history.lock:
         numbers = {edge for _, _, edge in sources.history.edges} | set(sources.history.names)
-        ledgered = _ledgered(sources)
-        found = [_summary(sources, edge, ledgered) for edge in numbers]
-    return sorted(found, key=lambda each: (each["name"], each["edge"]))
+        numbers = numbers if only is None else numbers & {only}
+        found = [
+            _stream(
+                sources, number, current=current, in_contact=in_contact, sums=sums.get(number, (0, 0)), now_us=now_us
+            )
+            for number in numbers
+        ]
+    return sorted(found, key=lambda each: (each.name, each.number))
 
 
 def stream(sources: Sources, edge_hex: str, *, hours: int = 24) -> dict[str, Any]:
-    """One edge: its schema, each device's part, completeness by hour and the newest of its ledger."""
-    edge = number_of(sources, edge_hex)
+    """One stream: its schema, each device's part, completeness by hour and the newest of its ledger."""
+    number = number_of(sources, edge_hex)
+    [summary] = streams(sources, only=number)
     now_us = sources.clock_us()
-    names = {entry.device.hex(): entry.name for entry in sources.roster.entries()}
+    names = sources.device_names()
     newest = now_us // HOUR_US
     span = range(newest - hours + 1, newest + 1)
     with sources.history.lock:
-        summary = _summary(sources, edge, _ledgered(sources))
         parts = [
             {
                 "device": device, "name": names.get(device, ""), "incarnation": incarnation,
                 "high_water": known.high_water, "frontier_us": known.frontier_us, "received_us": known.received_us,
-                "lag_s": _lag_s(known, now_us),
+                "lag_s": lag_s(known, now_us),
                 "hours": [_hour(known, hour, now_us) for hour in span],
             }
-            for (device, incarnation, number), known in sorted(sources.history.edges.items())
-            if number == edge
+            for (device, incarnation, edge), known in sorted(sources.history.edges.items())
+            if edge == number
         ]  # fmt: skip
-    schema = next((each.schema for each in _declared(sources) if each.edge == edge), None)
-    return summary | {
+    schema = schema_of(sources, summary.name)
+    return summary.to_json() | {
         "schema": None if schema is None else schema.to_json(),
         "hours": [hour * HOUR_US for hour in span],
         "devices": parts,
         "ledger": ledger(sources, edge_hex=edge_hex, limit=50),
     }
+
+
+def activity(sources: Sources, name: str) -> Activity:
+    """What the page of one stream shows, by its name."""
+    [summary] = streams(sources, only=number_named(sources, name))
+    now_us = sources.clock_us()
+    current, _ = _contact(sources)
+    names = sources.device_names()
+    now_s = now_us // SECOND_US
+    history = sources.history
+    with history.lock:
+        rows = by_device(history.edges, summary.number, current, names, now_us, count=HEAT_ROWS)
+        recent = list(history.recent.get(summary.number, ()))[::-1][:BATCHES_SHOWN]
+        seconds = history.seconds.get(summary.number, {})
+        counts = [seconds.get(second, 0) for second in range(now_s - RATE_SPAN_S, now_s)]
+    return Activity(summary, counts, rows, recent, schema_of(sources, name))
+
+
+def schemas(sources: Sources) -> dict[str, Schema]:
+    """The schema of every stream, by name: the program's own where it has the stream. Of another stream it is the one
+    that the most devices declared: what one device declares differently is that device's affair."""
+    votes: dict[str, Counter[Schema]] = {}
+    for _, state in sources.log.edges():
+        declared = _declared(state.declaration)
+        if declared is not None:
+            votes.setdefault(declared.name, Counter())[declared.schema] += 1
+    found = {name: max(each, key=lambda schema: (each[schema], schema.to_json())) for name, each in votes.items()}
+    plan = sources.program()
+    return found | ({} if plan is None else {edge.name: edge.schema for edge in plan.edges})
+
+
+def schema_of(sources: Sources, name: str) -> Schema | None:
+    return schemas(sources).get(name)
 
 
 def ledger(sources: Sources, *, edge_hex: str = "", device: str = "", limit: int = 100) -> list[dict[str, Any]]:
@@ -77,7 +160,6 @@ def batches(
 ) -> dict[str, Any]:
     """The newest batches of an edge, decoded, newest first; `before` an offset goes on where the last look ended."""
     edge = number_of(sources, edge_hex)
-    schemas = {each.schema.id: each.schema for each in _declared(sources)}
     end = sources.log.durable_end if before is None else min(before, sources.log.durable_end)
     found: deque[tuple[int, Record]] = deque(maxlen=limit)
     looked = 0
@@ -95,18 +177,83 @@ def batches(
             break
     oldest = found[0][0] if len(found) == limit else start
     return {
-        "batches": [_decoded(offset, record, schemas, exact=exact) for offset, record in reversed(found)],
+        "batches": [_decoded(sources, offset, record, exact=exact) for offset, record in reversed(found)],
         "before": None if oldest <= sources.log.start else oldest,
     }
+
+
+def batch(sources: Sources, name: str, offset: int, *, exact: bool) -> dict[str, Any]:
+    """The batch that starts exactly there, decoded; an address may name any number."""
+    number = number_named(sources, name)
+    try:
+        start, record = next(iter(sources.log.read(offset, offset + 1)))
+    except (DamagedData, StopIteration):
+        start, record = -1, Record(0, b"")
+    if start != offset or not _is_batch(record.frame, number, ""):
+        raise UsageError("no batch of this stream starts there", code="batch-not-found")
+    return _decoded(sources, offset, record, exact=exact)
 
 
 def number_of(sources: Sources, edge_hex: str) -> int:
     edge = int(edge_hex, 16)
     if not any(key.edge == edge for key, _ in sources.log.edges()):
-        raise UsageError(
-            "no device ever declared this edge; resurge stream list shows those that are", code="stream-not-found"
-        )
+        raise _unknown()
     return edge
+
+
+def number_named(sources: Sources, name: str) -> int:
+    sources.history.follow(seconds_max=0.2)
+    with sources.history.lock:
+        for number, known in sources.history.names.items():
+            if known == name:
+                return number
+    raise _unknown()
+
+
+def lag_s(known: EdgeHistory, now_us: int) -> float:
+    return max(now_us - known.frontier_us, 0) / SECOND_US
+
+
+def _unknown() -> UsageError:
+    return UsageError(
+        "no device ever declared this stream; resurge stream list shows those that are", code="stream-not-found"
+    )
+
+
+def _contact(sources: Sources) -> tuple[dict[str, int], set[str]]:
+    """The incarnation of every enrolled device, and which of them are in contact."""
+    devices = sources.devices()
+    current = {each.phone.id: each.incarnation for each in devices if each.state != "revoked"}
+    return current, {each.phone.id for each in devices if each.is_in_contact}
+
+
+def _stream(
+    sources: Sources,
+    number: int,
+    *,
+    current: dict[str, int],
+    in_contact: set[str],
+    sums: tuple[int, int],
+    now_us: int,
+) -> Stream:
+    """Call it with the history's lock held."""
+    history = sources.history
+    mine = {edge: known for edge, known in history.edges.items() if edge[2] == number}
+    parts = [(current.get(device) == incarnation, known) for (device, incarnation, _), known in mine.items()]
+    lags = [
+        lag_s(known, now_us)
+        for (device, incarnation, _), known in mine.items()
+        if device in in_contact and current.get(device) == incarnation
+    ]
+    newest = now_us // HOUR_US
+    hours = [known.hours[hour] for known in mine.values() for hour in (newest, newest - 1) if hour in known.hours]
+    span_s = HOUR_US / SECOND_US + now_us % HOUR_US / SECOND_US
+    return Stream(
+        number, history.names.get(number, ""), sum(is_current for is_current, _ in parts), *sums,
+        history.rate(number, now_us), sum(hour.bytes for hour in hours) / span_s, max(lags, default=None),
+        max((known.received_us for known in mine.values()), default=None),
+        cells_of(parts, hours_until(now_us), now_us),
+    )  # fmt: skip
 
 
 def _segments_backwards(sources: Sources, end: int) -> Iterator[tuple[int, int]]:
@@ -114,72 +261,49 @@ def _segments_backwards(sources: Sources, end: int) -> Iterator[tuple[int, int]]
     yield from reversed(list(pairwise([*starts, end])))
 
 
-def _is_batch(frame: bytes, edge: int, device: str) -> bool:
-    fields = HEADER.unpack_from(frame)
-    return fields[2] == FrameType.DATA and fields[9] == edge and (not device or fields[8].hex() == device)
+def _is_batch(frame: bytes | memoryview, edge: int, device: str) -> bool:
+    if len(frame) < HEADER_BYTES:
+        return False
+    header = stored_header(frame)
+    return header.kind == FrameType.DATA and header.edge == edge and (not device or header.source.hex() == device)
 
 
-def _decoded(offset: int, record: Record, schemas: dict[int, Schema], *, exact: bool) -> dict[str, Any]:
+def _decoded(sources: Sources, offset: int, record: Record, *, exact: bool) -> dict[str, Any]:
     data = Data.of(decode_one(record.frame)[0])
     about: dict[str, Any] = {
         "offset": offset, "device": data.device.hex(), "incarnation": data.incarnation, "lo": data.lo, "hi": data.hi,
-        "rows": data.rows, "received_us": record.received_us, "bytes": len(record.frame), "problem": None,
-        "columns": [], "values": [],
+        "rows": data.rows, "applied": data.applied, "received_us": record.received_us, "bytes": len(record.frame),
+        "problem": None, "columns": [], "values": [], "seq": [],
     }  # fmt: skip
-    schema = schemas.get(data.schema_id)
+    with sources.history.lock:
+        schema = sources.history.schema_of(data)
     if schema is None:
         return about | {"problem": "its schema was declared before what is kept of the log"}
     try:
-        batch = columns.decode(
+        decoded = codecs.decode(
             data.codec, bytes(data.columns), schema, lo=data.lo, hi=data.hi, frontier_us=data.frontier_us
         )
     except PeerError as error:
         return about | {"problem": error.message}
     names = list(schema.names)
-    lists = [batch.columns[name][:ROWS_MAX].tolist() for name in names]
+    lists = [decoded.columns[name][:ROWS_MAX].tolist() for name in names]
     rows = [shown(dict(zip(names, row, strict=True)), exact=exact) for row in zip(*lists, strict=True)]
-    times = batch.time_us[:ROWS_MAX].tolist()
+    times = decoded.time_us[:ROWS_MAX].tolist()
     return about | {
         "columns": ["time_us", *names],
         "values": [[time_us, *row.values()] for time_us, row in zip(times, rows, strict=True)],
+        "seq": decoded.seq[:ROWS_MAX].tolist(),
     }
 
 
-def _declared(sources: Sources) -> list[Declare]:
-    return [Declare.of(decode_one(state.declaration)[0]) for _, state in sources.log.edges() if state.declaration]
-
-
-def _ledgered(sources: Sources) -> Counter[int]:
-    """Elements given up by edge, over all devices and all time: the index never forgets."""
-    totals: Counter[int] = Counter()
-    for key, state in sources.log.edges():
-        totals[key.edge] += state.ledgered
-    return totals
-
-
-def _summary(sources: Sources, edge: int, ledgered: Counter[int]) -> dict[str, Any]:
-    """Call it with the history's lock held."""
-    now_us = sources.clock_us()
-    parts = [known for (_, _, number), known in sources.history.edges.items() if number == edge]
-    newest = now_us // HOUR_US
-    last_hours = [known.hours[hour] for known in parts for hour in (newest, newest - 1) if hour in known.hours]
-    span_s = HOUR_US / SECOND_US + now_us % HOUR_US / SECOND_US
-    lags = [_lag_s(known, now_us) for known in parts]
-    return {
-        "edge": f"{edge:016x}",
-        "name": sources.history.names.get(edge, ""),
-        "devices": len({device for device, _, number in sources.history.edges if number == edge}),
-        "elements": sum(known.high_water for known in parts),
-        "ledgered": ledgered[edge],
-        "elements_per_s": sum(hour.elements for hour in last_hours) / span_s,
-        "bytes_per_s": sum(hour.bytes for hour in last_hours) / span_s,
-        "lag_s": max(lags, default=None),
-        "received_us": max((known.received_us for known in parts), default=None),
-    }
-
-
-def _lag_s(known: EdgeHistory, now_us: int) -> float:
-    return max(now_us - known.frontier_us, 0) / SECOND_US
+def _declared(frame: bytes | memoryview | None) -> Declare | None:
+    """What a device declared; None when it cannot be read."""
+    if not frame:
+        return None
+    try:
+        return Declare.of(decode_one(frame)[0])
+    except PeerError:
+        return None
 
 
 def _hour(known: EdgeHistory, hour: int, now_us: int) -> dict[str, Any]:

@@ -6,9 +6,9 @@ impact, sites           what the cloud makes of a trip
 neighbours              what is said about a place, and from how many people on
 operators               all of these as registered operator types
 people, archives        recorded and made-up people, zipped or not
-schedule                when they lose the network
+outages                 when they lose the network
 phone, play, report     the whole product over them, and whether it kept its promises
-moving, recovery        what moving a line, and losing a range, costs
-telling                 all of that in lines to read
-training, scoring       how the model was made, and how well it does
+move_modes, lose_range  what moving a line, and losing a range, costs
+summary                 all of that in lines to read
+journeys                labelled journeys, made up; tests/ has the training of the model and its scores
 """

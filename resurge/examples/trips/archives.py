@@ -10,7 +10,7 @@ from __future__ import annotations
 import stat
 import zipfile
 import zlib
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
 from shared.errors import UsageError
 
@@ -39,14 +39,20 @@ def unpack(archive: Path, into: Path) -> None:
                 if total > ARCHIVE_BYTES_MAX:
                     raise _refused(archive, f"more than {ARCHIVE_BYTES_MAX:,} bytes unpacked; cut it into parts")
             for member in members:
-                if not member.is_dir() and PurePosixPath(member.filename).suffix.lower() in SUFFIXES:
-                    _write(archive, packed, member, into / member.filename)
+                path = PurePosixPath(member.filename)
+                if not member.is_dir() and path.suffix.lower() in SUFFIXES and not is_hidden(path):
+                    _write(archive, packed, member, into / path)
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         raise _refused(archive, f"one name for a file and for a folder ({error.filename})") from error
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
         raise _refused(
             archive, f"nothing that can be read: it is damaged, or packed in a way nobody here reads ({error})"
         ) from error
+
+
+def is_hidden(path: PurePath) -> bool:
+    """macOS puts beside each file one of its own, `._NAME`, in archives below `__MACOSX`: no recordings."""
+    return any(part.startswith(".") or part == "__MACOSX" for part in path.parts)
 
 
 def _check(archive: Path, member: zipfile.ZipInfo) -> None:

@@ -15,9 +15,9 @@ from cloud_backend.log.format import Record
 from cloud_backend.log.log import Log
 from cloud_backend.results.rows import ResultRow
 from cloud_backend.results.store import Results
-from cloud_backend.spark.driver import JobManager, JobSettings, Runner
+from cloud_backend.spark.control.driver import JobManager, JobSettings, Runner
 from resurge.examples.trips.people import Person
-from resurge.examples.trips.report import named
+from resurge.examples.trips.report import with_names
 from shared.batch import Batch
 from shared.engine.pipeline import Pipeline
 from shared.identity import DeviceId, device_id, edge_id
@@ -39,18 +39,16 @@ class Cloud:
         self.waiting: dict[str, list[bytes]] = {person.name: [] for person in people}
         self.names = {phone.device.hex(): name for name, phone in self.phones.items()}
         self.points = self.batches = self.bytes = 0  # that phones made; frontiers without rows are not in it
-        self._number = 0
         self.results = Results(root / "results.sqlite")
 
     def advance(self, until_us: int, *, offline: Collection[str] = ()) -> None:
         """Everybody reads up to this time; who is not offline sends it, and what was left from before."""
-        self._number += 1
         for name, phone in self.phones.items():
             self.waiting[name] += phone.read(until_us)
             if name not in offline:
                 frames, self.waiting[name] = self.waiting[name], []
                 if frames:
-                    self.log.append([Record(self._number, frame) for frame in frames])
+                    self.log.append([Record(until_us, frame) for frame in frames])
         self.log.sync()
         self.points = sum(phone.rows for phone in self.phones.values())
         self.batches = sum(phone.batches for phone in self.phones.values())
@@ -63,7 +61,7 @@ class Cloud:
         )
 
     def report(self) -> list[ResultRow]:
-        return named(self.results.current(), self.names)
+        return with_names(self.results.current(), self.names)
 
     def close(self) -> None:
         self.results.close()

@@ -14,10 +14,12 @@ import numpy as np
 
 from resurge.examples.trips.fixes import SECOND, metres_between
 from resurge.examples.trips.impact import MOVING
-from resurge.examples.trips.rides import SLOW, Kinds, likeliest, measures, scores
+from resurge.examples.trips.rides import SLOW, Kinds, measures, most_likely_modes, scores
 
 LEG_S_MIN = 90.0
 STAY_S = 120.0
+WALK_MAX = 2.8  # m/s over a whole leg: 10 km/h
+NEVER = -1e9
 
 Leg = tuple[str, int, float]  # mode, rows, seconds
 
@@ -27,7 +29,7 @@ def legs_of(modes: Sequence[str], seconds: Sequence[float]) -> list[Leg]:
     return _joined([(mode, 1, lasted) for mode, lasted in zip(modes, seconds, strict=True)])
 
 
-def tidied(
+def tidy_modes(
     modes: Sequence[str], time: np.ndarray, lat: np.ndarray, lon: np.ndarray, kinds: Kinds | None = None
 ) -> list[str]:
     """A mode for each row of a trip. A pure function of its rows."""
@@ -36,7 +38,7 @@ def tidied(
     lengths: list[int] = []
     before = "walk"
     for start, end in _parts(seconds, lat, lon):
-        walks = smoothed(
+        walks = smooth_modes(
             ["walk" if mode == "walk" else "ride" for mode in modes[start:end]], seconds[start:end].tolist()
         )
         for kind, rows, _ in legs_of(walks, [0.0] * len(walks)):
@@ -45,10 +47,13 @@ def tidied(
             for mode, lasted in zip(modes[at : at + rows], seconds[at : at + rows].tolist(), strict=True):
                 votes[mode] += max(lasted, 0.001)  # a leg's only row has its word, too
             here = slice(max(start, at - 1), at + rows)
-            rides.append((scores(measures(time[here], lat[here], lon[here]), votes, kinds), kind == before == "ride"))
+            likely = scores(measures(time[here], lat[here], lon[here]), votes, kinds)
+            if _speed(time[here], lat[here], lon[here]) > WALK_MAX:
+                likely = likely | {"walk": NEVER}
+            rides.append((likely, kind == before == "ride"))
             lengths.append(rows)
             before = kind
-    return [mode for mode, rows in zip(likeliest(rides), lengths, strict=True) for _ in range(rows)]
+    return [mode for mode, rows in zip(most_likely_modes(rides), lengths, strict=True) for _ in range(rows)]
 
 
 def _parts(seconds: np.ndarray, lat: np.ndarray, lon: np.ndarray) -> list[tuple[int, int]]:
@@ -61,7 +66,15 @@ def _parts(seconds: np.ndarray, lat: np.ndarray, lon: np.ndarray) -> list[tuple[
     return [part for part in zip(cuts, [*cuts[1:], len(seconds)], strict=True) if part[0] < part[1]]
 
 
-def smoothed(modes: Sequence[str], seconds: Sequence[float]) -> list[str]:
+def _speed(time: np.ndarray, lat: np.ndarray, lon: np.ndarray) -> float:
+    """Metres a second over all of it."""
+    if len(time) < 2:
+        return 0.0
+    steps = zip(lat[:-1], lon[:-1], lat[1:], lon[1:], strict=True)
+    return sum(metres_between(*map(float, step)) for step in steps) * SECOND / float(time[-1] - time[0])
+
+
+def smooth_modes(modes: Sequence[str], seconds: Sequence[float]) -> list[str]:
     """Legs shorter than a change takes become part of their longer neighbour, the shortest first."""
     legs = legs_of(modes, seconds)
     while len(legs) > 1:

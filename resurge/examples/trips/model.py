@@ -1,4 +1,4 @@
-"""The parameters of the transport mode model: a table that `training.py` wrote; do not edit it by hand.
+"""The parameters of the transport mode model: a table that `training.py` in tests wrote; do not edit it.
 
 Made-up journeys: 60 per mode, seeds 0 to 59. Recorded GeoLife trajectories:
 010/20080330004134, 010/20080330160039, 010/20080331160008, 010/20080402060926, 020/20111130020900,

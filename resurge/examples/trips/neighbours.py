@@ -22,10 +22,10 @@ class Neighbours:
         self.visits: dict[str, int] = {}  # device -> metres there
 
     def process(self, _port: str, row: Mapping[str, object]) -> Iterator[dict[str, object]]:
-        before = told(len(self.visits), self.at_least)
+        before = public_count(len(self.visits), self.at_least)
         device = str(row["device"])
         self.visits[device] = int(row["metres"])  # type: ignore[call-overload]
-        now = told(len(self.visits), self.at_least)
+        now = public_count(len(self.visits), self.at_least)
         if now:
             for one in sorted(self.visits) if now != before else [device]:
                 yield {
@@ -40,7 +40,7 @@ class Neighbours:
         self.visits = json.loads(state)
 
 
-def told(people: int, at_least: int) -> int:
+def public_count(people: int, at_least: int) -> int:
     """The greatest step that is not above this many people; 0 below the first."""
     step, power = 0, 1
     while at_least * power <= people:

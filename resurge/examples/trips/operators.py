@@ -8,14 +8,14 @@ from collections.abc import Mapping
 import numpy as np
 
 import resurge as rs
-from resurge.examples.trips.fixes import Track
+from resurge.examples.trips.fixes import SECOND, Track
 from resurge.examples.trips.impact import (
     CO2E_G_PER_PASSENGER_KM,
     MOVING,
     PM10_MG_PER_VEHICLE_KM,
     PM25_MG_PER_VEHICLE_KM,
 )
-from resurge.examples.trips.legs import tidied
+from resurge.examples.trips.legs import tidy_modes
 from resurge.examples.trips.modes import TransportMode
 from resurge.examples.trips.neighbours import Neighbours
 from resurge.examples.trips.sites import near
@@ -66,7 +66,8 @@ def shaking(columns: Columns) -> dict[str, np.ndarray]:
     "trip",
     takes={**PLACE, "mode": "str", "metres": "float64", "seconds": "float64"},
     gives={
-        "mode": "str", **PLACE, "from_lat": "float64", "from_lon": "float64", "km": "float64", "minutes": "float64",
+        "mode": "str", "began_us": "int64", "ended_us": "int64",
+        **PLACE, "from_lat": "float64", "from_lon": "float64", "km": "float64", "minutes": "float64",
         **{f"km_{mode}": "float64" for mode in MOVING}, "co2e_g": "float64", "vehicle_pm25_mg": "float64",
         "vehicle_pm10_mg": "float64", "near_sites_s": "float64", "near_sites_pm25_mg": "float64", "points": "int64",
     },
@@ -74,7 +75,7 @@ def shaking(columns: Columns) -> dict[str, np.ndarray]:
 )  # fmt: skip
 def trip(columns: Columns) -> dict[str, object]:
     """One trip from its fixes: how far, how, what it cost, how much of that near schools and hospitals."""
-    modes = np.array(tidied(columns["mode"].tolist(), columns["time"], columns["lat"], columns["lon"]))
+    modes = np.array(tidy_modes(columns["mode"].tolist(), columns["time"], columns["lat"], columns["lon"]))
     km = columns["metres"] / 1000.0
     by_mode = {mode: float(np.add.reduce(km[modes == mode])) for mode in MOVING}
     beside = near(columns["lat"], columns["lon"])
@@ -85,6 +86,9 @@ def trip(columns: Columns) -> dict[str, object]:
 
     return {
         "mode": max(MOVING, key=lambda mode: by_mode[mode]),
+        # The first row comes when it is clear that one has left; its seconds reach back to when that was.
+        "began_us": int(columns["time"][0]) - round(float(columns["seconds"][0]) * SECOND),
+        "ended_us": int(columns["time"][-1]),
         "lat": float(columns["lat"][-1]), "lon": float(columns["lon"][-1]),
         "from_lat": float(columns["lat"][0]), "from_lon": float(columns["lon"][0]),
         "km": round(float(np.add.reduce(km)), 4),

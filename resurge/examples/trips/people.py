@@ -20,9 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mobile_app.sensors.formats import load
+from mobile_app.sensors.file_formats import load
 from mobile_app.sensors.synthetic import Synthetic
-from resurge.examples.trips.archives import unpack
+from resurge.examples.trips.archives import is_hidden, unpack
 from shared.errors import UsageError
 from shared.stream.sources import SENSORS
 
@@ -91,6 +91,8 @@ def _paths(recordings: Path, directory: Path) -> Iterator[tuple[Path, Path]]:
     root = recordings if recordings.is_dir() else recordings.parent
     found = sorted(recordings.rglob("*")) if recordings.is_dir() else [recordings]
     for number, path in enumerate(found):
+        if is_hidden(path.relative_to(root)):
+            continue
         if path.suffix.lower() != ".zip":
             yield root, path
             continue
@@ -197,6 +199,6 @@ def _put_down(accelerometer: Columns) -> Columns:
     return {name: np.concatenate((column, flat[name])) for name, column in accelerometer.items()}
 
 
-def gathered(recording: Path | None, count: int, hours: float, *, battery: bool = False) -> list[Person]:
+def load_people(recording: Path | None, count: int, hours: float, *, battery: bool = False) -> list[Person]:
     """The people of recordings, or made-up ones."""
     return made_up_people(count, hours, battery=battery) if recording is None else read_people(recording)

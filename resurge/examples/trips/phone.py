@@ -15,10 +15,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from mobile_app.clock import Anchor, boot_id, boot_time_us, wall_time_us
 from mobile_app.headless import RunOptions, run
+from mobile_app.home.clock import Anchor, boot_id, boot_time_us, wall_time_us
+from mobile_app.home.files import write_durably
 from mobile_app.sensors.choose import parse_choices
-from mobile_app.storage import write_durably
 
 STORY, READY = "story.json", "ready"
 SECOND = 1_000_000

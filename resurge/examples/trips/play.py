@@ -7,7 +7,6 @@ were owed has come back. Then all is stopped, and counted from the files alone (
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,16 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from cloud_backend.log.reader import Reader
 from cloud_backend.results.rows import ResultRow
 from cloud_backend.results.store import Results
-from mobile_app.clock import boot_time_us
-from mobile_app.results import Results as PhoneResults
-from mobile_app.spools import spool_cipher
+from mobile_app.home.clock import boot_time_us
+from mobile_app.node.results import Results as PhoneResults
+from mobile_app.settings import settings_toml
+from mobile_app.spool.opening import spool_cipher
 from resurge.examples.trips import operators, report
+from resurge.examples.trips.outages import DEFAULT, Outage, outages_of
 from resurge.examples.trips.people import DAY, SECOND, Person
 from resurge.examples.trips.phone import READY, STORY
-from resurge.examples.trips.schedule import DEFAULT, Outage, outages_of
 from resurge.up.account import Account, count, open_spool
 from resurge.up.processes import Fleet, Process, python, wait_until
 from resurge.up.stage import Stage, make_stage
@@ -142,10 +141,10 @@ class _Run:
         self._begin = stage.home / "begin"
 
     def start(self, people: Sequence[Person], outages: Mapping[str, list[Outage]], base_us: int) -> None:
-        self.say(f"gateway and dashboard  {self.stage.address}/")
         self.fleet.start(self.gateway)
-        address = self.stage.gateway_home / "gateway.json"
-        wait_until(address.exists, what="the gateway's address", timeout_s=60.0, processes=[self.gateway])
+        wait_until(lambda: self.stage.answers(self.gateway.pid), what="the gateway's first answer", timeout_s=60.0,
+                   processes=[self.gateway])  # fmt: skip
+        self.say(f"Dashboard  {self.stage.dashboard_link(time.time_ns() // 1000)}  (signs you in, once)")
         self.fleet.start(self.spark)
         wait_until(lambda: '"ready": true' in self.spark.tail(), what="Spark", timeout_s=180.0, processes=[self.spark])
         self.base_us = base_us
@@ -169,7 +168,7 @@ class _Run:
     def _prepare(self, person: Person, outages: Sequence[Outage]) -> None:
         home = self.stage.phone_home(person.name)
         (home / "recording").mkdir(parents=True, mode=0o700)
-        (home / "settings.toml").write_text(f'name = "{person.name}"\nspool_mb = 16\nloss_window_s = 1.0\n')
+        (home / "settings.toml").write_text(settings_toml(name=person.name, spool_mb=16, loss_window_s=1.0))
         (home / "resurge.toml").write_text(f'[operators]\nmodules = ["{MODULE}"]\n')
         sensors = []
         for sensor, columns in person.sensors.items():
@@ -209,7 +208,7 @@ class _Run:
             process.stop()
         self.say("phones stopped; Spark finishes what the log holds")
         deadline = time.monotonic() + DRAIN_S
-        while not self._has_read_all():
+        while not self.stage.has_read_all():
             self.spark.ensure_running()
             if time.monotonic() > deadline:
                 self.late.append(f"Spark did not finish the log within {DRAIN_S:.0f} s")
@@ -223,12 +222,6 @@ class _Run:
         if self.recorded:
             return sum(len(person.sensors["gps"]["time"]) for person in people)
         return sum((status[person.name]["time_us"] - person.start_us) // GPS_EVERY_US for person in people)
-
-    def _has_read_all(self) -> bool:
-        with contextlib.suppress(FileNotFoundError, ValueError, KeyError):
-            read = json.loads((self.stage.spark_store / "stable.json").read_bytes())["read"]
-            return bool(read >= Reader(self.stage.log).valid_end())
-        return False
 
     def _results(self) -> int:
         results = Results(self.stage.results)
@@ -267,7 +260,7 @@ class _Run:
                 spool.close()
         results = Results(self.stage.results)
         try:
-            rows = report.named(results.current(), {said["device"]: name for name, said in status.items()})
+            rows = report.with_names(results.current(), {said["device"]: name for name, said in status.items()})
         finally:
             results.close()
         sinks: dict[str, int] = {}

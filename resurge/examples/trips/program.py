@@ -70,12 +70,14 @@ def my_trips(*, recorded: bool = False, at_least: int = 5) -> list[Stream | Sink
     cells = busy.aggregate(people=rs.distinct("device"), metres=rs.sum("metres")).where(col.people >= at_least)
     mine = visits.extend(day=col.window_start).key_by("y", "x", "day", idle_after="2d")
     around = mine.apply("neighbours", at_least=at_least).key_by("device", "y", "x")
+    # One answer for a person, a place and a day; whoever comes late corrects it.
+    around = around.tumbling("1d", lateness="7d").aggregate(people=rs.max("people"), metres=rs.max("metres"))
 
     return [
         trips.sync_back("my_trips"),
         days.sync_back("my_days"),
         weeks.sync_back("my_weeks"),
-        around.select("people", "metres", "window_start", "window_end", **_middle()).sync_back("my_places"),
+        around.extend(**_middle()).sync_back("my_places"),
         cells.extend(**_middle()).subscribe("cells"),
     ]
 

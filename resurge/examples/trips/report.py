@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 
 import resurge as rs
-from cloud_backend.results.rows import ResultRow, Value, digest_of
+from cloud_backend.results.rows import Identity, ResultRow, Value, digest_of
 from cloud_backend.spark.graph import sink_of
-from cloud_backend.spark.publish import result_rows
+from cloud_backend.spark.publishing.sink_rows import result_rows
 from resurge.examples.trips.people import Person
 from resurge.examples.trips.program import my_trips
 from shared.batch import Batch
@@ -37,7 +37,7 @@ def failure_free(plan: Plan, people: Sequence[Person]) -> list[ResultRow]:
         devices = np.repeat([person.name for person in held], [len(person.sensors[sensor]["time"]) for person in held])
         inputs[sensor] = {**columns, "device": devices}
     inputs |= {name: _ticks(every_us, people) for name, every_us in _timers(plan).items()}
-    rows: dict[tuple[str, str, int, int], ResultRow] = {}
+    rows: dict[Identity, ResultRow] = {}
     for sink, columns in rs.evaluate(plan, inputs).items():
         kind = plan.sink(sink).type
         batch = Batch.of(kind.schema, {name: columns[name] for name in kind.schema.names}, columns["time"])
@@ -58,15 +58,15 @@ def _ticks(every_us: int, people: Sequence[Person]) -> dict[str, np.ndarray]:
     return {"time": ticked * every_us, "tick": ticked, "device": devices}
 
 
-def named(rows: Iterable[ResultRow], names: Mapping[str, str]) -> list[ResultRow]:
+def with_names(rows: Iterable[ResultRow], names: Mapping[str, str]) -> list[ResultRow]:
     """The rows with people's names in place of devices."""
     return [
-        replace(row, device=names.get(row.device, row.device), key=tuple(_named(part, names) for part in row.key))
+        replace(row, device=names.get(row.device, row.device), key=tuple(_with_name(part, names) for part in row.key))
         for row in rows
     ]
 
 
-def _named(part: Value, names: Mapping[str, str]) -> Value:
+def _with_name(part: Value, names: Mapping[str, str]) -> Value:
     return names.get(part, part) if isinstance(part, str) else part
 
 

@@ -6,7 +6,7 @@ measures that Zheng et al. (UbiComp 2008) found to survive traffic: how often on
 speed changes, beside typical and top speed. They are taken from the ride at steps of ten seconds, so they mean
 the same whatever the fixes' rate was; what fixes are too far apart to show is left out.
 
-Each kind of journey of `training.py` (a town bus, a car in a jam, a metro ...) has one normal density per measure; a
+Each kind of journey of `journeys.py` (a town bus, a car in a jam, a metro ...) has one normal density per measure; a
 mode is the sum of its kinds. The model's own word on each fix counts as so many votes (VOTES).
 """
 
@@ -123,7 +123,7 @@ def scores(found: Sequence[float], votes: Mapping[str, float], kinds: Kinds | No
     }
 
 
-def likeliest(rides: Sequence[tuple[Mapping[str, float], bool]]) -> list[str]:
+def most_likely_modes(rides: Sequence[tuple[Mapping[str, float], bool]]) -> list[str]:
     """The modes of the rides of a trip, given the scores of each and whether it goes on where the last one halted:
     then it is hardly ever in another vehicle. The likeliest way through all of them (Viterbi)."""
     best: dict[str, tuple[float, list[str]]] = {mode: (0.0, []) for mode in MOVING}

@@ -79,7 +79,7 @@ def test_a_delivered_message_is_gone_and_a_removed_webhook_gets_none(alerts):
     number = alerts.add_webhook(URL, 0).number
     alerts.update([GAP], 0)
     [message] = alerts.due(0)
-    alerts.delivered(message)
+    alerts.delivered(message, 5)
     assert alerts.queue() == []
     alerts.update([], 1)
     alerts.remove_webhook(number)

@@ -9,8 +9,8 @@ import tarfile
 
 import pytest
 
-from cloud_backend.coordinator.accounts import Accounts
 from cloud_backend.coordinator.backup import Places, create, restore
+from cloud_backend.coordinator.people import People
 from cloud_backend.log.log import Log
 from cloud_backend.log.verify import verify
 from shared.errors import DamagedData, UsageError
@@ -37,7 +37,7 @@ def house(tmp_path):
 @pytest.fixture
 def backup(house, tmp_path):
     output = tmp_path / "backup.tar.gz"
-    create(Places.beside(house.settings.home), output, now_us=7)
+    create(Places.of_home(house.settings.home), output, now_us=7)
     return output
 
 
@@ -61,15 +61,15 @@ def test_what_is_restored_has_the_log_the_people_and_the_jobs(house, backup, tmp
 def test_nobody_is_signed_in_by_a_backup(house, tmp_path):
     browser = house.browser("admin")
     assert browser.get("/v1/api/me").status_code == 200
-    secret = house.access.accounts.new_link(house.now_us)
+    secret = house.access.people.new_link(house.now_us)
     output = tmp_path / "backup.tar"
-    create(Places.beside(house.settings.home), output, now_us=7)
+    create(Places.of_home(house.settings.home), output, now_us=7)
     restore(output, tmp_path / "new")
-    accounts = Accounts(tmp_path / "new" / "gateway" / "accounts.sqlite")
-    assert [account.name for account in accounts.all()] == ["admin"]
-    assert accounts.session(browser.cookies["resurge_session"], house.now_us) is None
-    assert accounts.use_link(secret, house.now_us) is None
-    accounts.close()
+    people = People(tmp_path / "new" / "gateway" / "accounts.sqlite")
+    assert [each.name for each in people.all()] == ["admin"]
+    assert people.session(browser.cookies["resurge_session"], house.now_us) is None
+    assert people.use_link(secret, house.now_us) is None
+    people.close()
 
 
 def test_the_log_may_grow_while_it_is_taken_and_the_running_one_is_not_touched(house, tmp_path, monkeypatch):
@@ -87,7 +87,7 @@ def test_the_log_may_grow_while_it_is_taken_and_the_running_one_is_not_touched(h
     grown: list[bool] = []
     monkeypatch.setattr(module, "_copy_database", grow_meanwhile)
     output = tmp_path / "backup.tar"
-    create(Places.beside(house.settings.home), output, now_us=7)
+    create(Places.of_home(house.settings.home), output, now_us=7)
     found = restore(output, tmp_path / "new")
     assert found["delivered"] in (12, 18)
     assert verify(PosixDisk(house.settings.home / "log")).delivered == 18
@@ -158,4 +158,15 @@ def test_a_file_that_is_no_backup_is_refused(tmp_path):
 
 def test_there_must_be_something_to_back_up(tmp_path):
     with pytest.raises(UsageError, match="gateway-home"):
-        create(Places.beside(tmp_path / "gateway"), tmp_path / "b.tar", now_us=1)
+        create(Places.of_home(tmp_path / "gateway"), tmp_path / "b.tar", now_us=1)
+
+
+def test_a_backup_of_a_trimmed_log_remembers_how_far_everybody_had_come(house, tmp_path):
+    log = house.gateway.log
+    expected = {key: state.high_water for key, state in log.edges()}
+    log.commit(log.take(roll=True))
+    log.trim(log.durable_end)
+    create(Places.of_home(house.settings.home), tmp_path / "backup.tar", now_us=7)
+    restore(tmp_path / "backup.tar", tmp_path / "new")
+    restored = Log.open(PosixDisk(tmp_path / "new" / "gateway" / "log"))
+    assert {key: state.high_water for key, state in restored.edges()} == expected

@@ -7,6 +7,7 @@ import pytest
 from cloud_backend.coordinator.roster import CODE_LIFETIME_US, Roster
 from shared.errors import PeerError, UsageError
 from shared.identity import device_id
+from shared.wire.status import DeviceStatus
 
 KEY, OTHER = bytes(range(32)), bytes(32)
 
@@ -59,11 +60,11 @@ def test_revoking_a_stranger_says_how_to_find_the_right_id(roster: Roster):
 
 def test_what_was_seen_and_said_is_kept_across_a_restart(roster: Roster, tmp_path: Path):
     roster.enrol(roster.new_code(0), KEY, "phone", 1)
-    roster.seen([(device_id(KEY), 7, {"plan": 4, "battery": 0.5})])
+    roster.seen([(device_id(KEY), 7, DeviceStatus(plan=4, battery=50))])
     roster.seen([(device_id(KEY), 9, None)])
     again = Roster(tmp_path / "roster.sqlite")
     (entry,) = again.entries()
-    assert (entry.seen_us, entry.plan_version, entry.status["battery"]) == (9, 4, 0.5)
+    assert (entry.seen_us, entry.plan_version, entry.status.battery) == (9, 4, 50)
     again.close()
 
 
@@ -104,7 +105,7 @@ def test_a_renamed_device_keeps_its_name_and_a_deletion_is_remembered(tmp_path):
     roster.close()
     roster = Roster(tmp_path / "roster.sqlite")
     [entry] = roster.entries()
-    assert (entry.name, entry.revoked_us, entry.status) == ("ferry", 1_000, {})
+    assert (entry.name, entry.revoked_us, entry.status) == ("ferry", 1_000, DeviceStatus())
     [done] = roster.deletions()
     assert (done.done_us, done.report) == (1_000 + 5, {"batches": 3})
     with pytest.raises(UsageError, match="device-not-found"):

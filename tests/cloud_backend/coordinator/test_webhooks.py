@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import socket
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from ipaddress import ip_address
 from typing import ClassVar
@@ -37,7 +38,9 @@ def test_what_is_no_web_address_is_no_webhook(url):
         ("192.168.1.1", False), ("172.16.0.1", False), ("169.254.169.254", False), ("100.64.0.1", False),
         ("0.0.0.0", False), ("224.0.0.1", False), ("255.255.255.255", False), ("::1", False), ("fe80::1", False),
         ("fd00::1", False), ("::ffff:127.0.0.1", False), ("::ffff:93.184.215.14", True), ("64:ff9b::7f00:1", False),
-        ("2002:7f00:1::", False), ("::", False), ("ff02::1", False),
+        ("2002:7f00:1::", False), ("::", False), ("ff02::1", False), ("4000::1", False), ("8000::1", False),
+        ("100::1", False), ("fec0::1", False), ("5f00::1", False), ("240.0.0.1", False), ("2001:db8::1", False),
+        ("2001::1", False), ("3fff::1", False), ("2a00:1450:4001::1", True),
     ],
 )  # fmt: skip
 def test_only_public_addresses_are_public(address, public):
@@ -114,3 +117,43 @@ def test_nobody_there_is_told_in_our_words():
         port = listener.getsockname()[1]
     with pytest.raises(PeerError, match="could not be reached: ConnectionRefusedError"):
         deliver(f"http://127.0.0.1:{port}/", b"{}", secret="s", now_s=1, private=True)
+
+
+def test_a_receiver_that_drips_its_answer_is_left_at_the_deadline():
+    """Each letter comes in time for a timeout per read; the sum of them does not."""
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def drip() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                for letter in b"HTTP/1.1 200 OK\r\nX-Slow: " + b"a" * 600:
+                    if over.wait(0.1):
+                        return
+                    try:
+                        connection.sendall(bytes([letter]))
+                    except OSError:
+                        return
+
+        threading.Thread(target=drip, daemon=True).start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        began = time.monotonic()
+        with pytest.raises(PeerError, match="TimeoutError"):
+            deliver(url, b"{}", secret="s", now_s=1, private=True, deadline_s=0.5)
+        over.set()
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("answer", [b"", b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 2000 OK\r\n", b"HTTP/1.1\n", b"\n" * 9])
+def test_what_is_no_answer_is_a_failure(answer):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def reply() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer)
+
+        threading.Thread(target=reply, daemon=True).start()
+        with pytest.raises(PeerError, match="webhook-unreachable"):
+            deliver(f"http://127.0.0.1:{listener.getsockname()[1]}/", b"{}", secret="s", now_s=1, private=True)

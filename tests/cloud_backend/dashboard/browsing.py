@@ -10,7 +10,7 @@ import weakref
 import httpx
 from fastapi import FastAPI
 
-from cloud_backend.dashboard.access import COOKIE
+from cloud_backend.dashboard.sign_in.access import COOKIE
 
 
 class Browser:

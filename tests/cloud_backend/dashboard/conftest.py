@@ -15,3 +15,11 @@ def dashboard(tmp_path):
     house = House(tmp_path / "house")
     yield house
     house.close()
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory):
+    """One dashboard for all tests of a module: for those that leave it as it was."""
+    made = House(tmp_path_factory.mktemp("house"))
+    yield made
+    made.close()

@@ -10,21 +10,22 @@ from pathlib import Path
 from argon2 import PasswordHasher
 from fastapi.routing import APIRoute
 
-from cloud_backend.coordinator import accounts as accounts_module
+from cloud_backend.coordinator import people as people_module
 from cloud_backend.gateway.app import GatewayApp, create_app
 from cloud_backend.gateway.settings import Settings
 from cloud_backend.log.format import Record
 from cloud_backend.results.rows import ResultRow
 from shared.batch import Batch
 from shared.identity import DeviceId, device_id, edge_id
+from shared.language.schema import Schema
 from shared.plan.encoding import encode_plan
 from shared.stream.drafts import Program, collecting, stop_collecting
 from shared.stream.functions import count, path_km
-from shared.stream.schema import Schema
 from shared.stream.sources import stream
 from shared.wire import columns
 from shared.wire.frame import encode
 from shared.wire.messages import Data, Declare, Lost
+from shared.wire.status import DeviceStatus
 from tests.cloud_backend.dashboard.browsing import Browser
 
 GPS = Schema.of({"lat": "float64", "lon": "float64", "accuracy": "float32"})
@@ -60,18 +61,18 @@ class House:
         key = name.encode().ljust(32, b".")
         self.gateway.roster.enrol(self.gateway.roster.new_code(self.now_us), key, name, self.now_us)
         device = device_id(key)
-        self.gateway.roster.seen([(device, self.now_us, {"lane": "gateway", "produced": 12, "incarnation": 1})])
+        self.gateway.roster.seen([(device, self.now_us, DeviceStatus(produced=12, incarnation=1))])
         return device
 
-    def deliver(self, device: DeviceId, rows: int = 6) -> None:
+    def deliver(self, device: DeviceId, rows: int = 6, *, seq: int = 0) -> None:
         times = [self.now_us - (rows - row) * SECOND_US for row in range(rows)]
         values = {"lat": [LAT + row / 1e4 for row in range(rows)], "lon": [LON] * rows, "accuracy": [5.0] * rows}
-        batch = Batch.of(GPS, values, times, frontier_us=times[-1])
+        batch = Batch.of(GPS, values, times, lo=seq, frontier_us=times[-1])
         codec, payload = columns.encode(batch)
         frames = [
             Declare(device, 1, EDGE, "gps", GPS).frame(),
-            Data(device, 1, EDGE, 0, rows, rows, GPS.id, 0, codec, payload, times[-1]).frame(),
-            Lost(device, 1, EDGE, rows, rows + 2, "evicted").frame(),
+            Data(device, 1, EDGE, seq, seq + rows, rows, GPS.id, 0, codec, payload, times[-1]).frame(),
+            Lost(device, 1, EDGE, seq + rows, seq + rows + 2, "evicted").frame(),
         ]
         self.gateway.log.append([Record(self.now_us, encode(frame)) for frame in frames])
         self.gateway.log.sync()
@@ -80,7 +81,7 @@ class House:
         """Somebody with this role, signed in; without one, nobody."""
         browser = Browser(self.app, **where)
         if role is not None:
-            browser.get(f"/signin/once/{self.access.accounts.new_link(self.now_us, name=role, role=role)}")
+            browser.get(f"/signin/once/{self.access.people.new_link(self.now_us, name=role, role=role)}")
         return browser
 
     def close(self) -> None:
@@ -104,12 +105,12 @@ def every_route(router) -> Iterator[APIRoute]:
             yield from every_route(route.original_router)
 
 
-def program():
+def program(*, window: str = "10s"):
     written = Program(name="trips")
     token = collecting(written)
     try:
         up = stream("gps", {"lat": "float64", "lon": "float64", "accuracy": "float32"}).sync("gps")
-        trips = up.key_by("device").tumbling("10s").aggregate(km=path_km("lat", "lon"), points=count())
+        trips = up.key_by("device").tumbling(window).aggregate(km=path_km("lat", "lon"), points=count())
         trips.sync_back("my_trips")
     finally:
         stop_collecting(token)
@@ -119,5 +120,5 @@ def program():
 def cheap_passwords(monkeypatch) -> None:
     """Argon2 as weak as it goes: what is tested is what is done with it, not how long it takes."""
     hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-    monkeypatch.setattr(accounts_module, "_hasher", hasher)
-    monkeypatch.setattr(accounts_module, "_NOBODY", hasher.hash("nobody at all"))
+    monkeypatch.setattr(people_module, "_hasher", hasher)
+    monkeypatch.setattr(people_module, "_NOBODY", hasher.hash("nobody at all"))

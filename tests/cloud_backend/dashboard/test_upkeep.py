@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
+from contextlib import contextmanager
 
 import pytest
 
 from cloud_backend.dashboard.assembly import sources_of
 from cloud_backend.dashboard.upkeep import Upkeep
-from cloud_backend.dashboard.views import devices
 from cloud_backend.dashboard.views.alerts import conditions
+from cloud_backend.dashboard.views.devices import device
 from cloud_backend.log.verify import verify
 from shared.spool.disk import PosixDisk
 from tests.cloud_backend.dashboard.house import EDGE_HEX
@@ -17,6 +20,58 @@ from tests.cloud_backend.dashboard.house import EDGE_HEX
 
 async def at_once(work) -> None:
     work()
+
+
+@contextmanager
+def answering(answer):
+    """A receiver of messages; `answer` does what it does with a connection."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+@contextmanager
+def dripping():
+    """One that says a letter now and then, and never comes to an end."""
+    over = threading.Event()
+
+    def answer(connection) -> None:
+        with connection:
+            while not over.wait(0.2):
+                try:
+                    connection.sendall(b"H")
+                except OSError:
+                    return
+
+    with answering(answer) as url:
+        yield url
+    over.set()
+
+
+@contextmanager
+def receiving():
+    arrived = []
+
+    def answer(connection) -> None:
+        with connection:
+            arrived.append(connection.recv(65536))
+            connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    with answering(answer) as url:
+        yield url, arrived
 
 
 @pytest.fixture
@@ -65,16 +120,47 @@ def test_a_parked_vertex_a_lag_and_a_full_disk_are_told(dashboard, sources):
 def test_a_webhook_that_does_not_answer_is_tried_again(sources, upkeep):
     number = sources.alerts.add_webhook("http://127.0.0.1:9/", 0).number
     sources.alerts.test_webhook(number, 0)
-    upkeep.tell()
+    asyncio.run(upkeep.send_messages())
     [left] = sources.alerts.queue()
     assert (left["attempts"], "private network" in left["problem"]) == (1, True)
+    assert "private network" in sources.alerts.outcomes()[number].problem
+
+
+def test_what_became_of_a_test_message_is_shown_beside_the_webhook(dashboard, sources, upkeep):
+    admin = dashboard.browser("admin")
+    number = sources.alerts.add_webhook("http://127.0.0.1:9/", 0).number
+    answer = admin.post(f"/alerts/webhooks/{number}/test")
+    page = admin.get(answer.headers["location"]).text
+    assert "was sent" not in page
+    assert "no message yet" in page
+    asyncio.run(upkeep.send_messages())
+    assert "did not arrive" in admin.get("/audit/webhooks").text
+
+
+def test_a_receiver_that_drips_keeps_neither_alerts_nor_deletions_nor_other_receivers_waiting(
+    dashboard, sources, upkeep
+):
+    with dripping() as slow, receiving() as (quick, arrived):
+        for url in (slow, quick):
+            sources.alerts.test_webhook(sources.alerts.add_webhook(url, 0, private=True).number, 0)
+        sources.roster.delete_data(dashboard.phones[0], dashboard.now_us)
+
+        async def story() -> None:
+            running = asyncio.create_task(upkeep.run())
+            while not (arrived and all(each.done_us for each in sources.roster.deletions())):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)  # the one is seen by a thread, the other by a database
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+        asyncio.run(asyncio.wait_for(story(), timeout=60))
+    assert {alert.kind for alert in sources.alerts.alerts()} == {"ledger"}
 
 
 def test_a_deletion_takes_readings_results_and_trail_and_keeps_the_account(dashboard, sources, upkeep):
     sources.history.follow()
     gone, stays = dashboard.phones
     before = verify(PosixDisk(dashboard.settings.log_directory))
-    devices.delete_data(sources, gone.hex())
+    sources.roster.delete_data(gone, dashboard.now_us)
     asyncio.run(upkeep.delete())
     [deletion] = sources.roster.deletions()
     assert (deletion.report["batches"], deletion.report["elements"]) == (1, 6)
@@ -84,7 +170,7 @@ def test_a_deletion_takes_readings_results_and_trail_and_keeps_the_account(dashb
     assert sources.history.trails.of(stays.hex())
     after = verify(PosixDisk(dashboard.settings.log_directory))
     assert (after.delivered, after.ledgered, after.gaps) == (before.delivered, before.ledgered, 0)
-    found = devices.device(sources, gone.hex(), exact=True)
+    found = device(sources, gone.hex(), exact=True)
     assert (found["state"], found["status"], found["delivered"]) == ("deleted", {}, 6)
     from cloud_backend.dashboard.views.streams import batches
 
@@ -93,7 +179,7 @@ def test_a_deletion_takes_readings_results_and_trail_and_keeps_the_account(dashb
 
 def test_results_that_come_after_a_deletion_do_not_stay(dashboard, sources, upkeep):
     gone = dashboard.phones[0]
-    devices.delete_data(sources, gone.hex())
+    sources.roster.delete_data(gone, dashboard.now_us)
     asyncio.run(upkeep.delete())
     row = dashboard._result(gone)
     sources.results.publish(2, [type(row)(**{**{name: getattr(row, name) for name in row.__slots__}, "revision": 9})])
@@ -103,7 +189,7 @@ def test_results_that_come_after_a_deletion_do_not_stay(dashboard, sources, upke
 
 def test_a_device_that_pairs_again_keeps_its_new_results(dashboard, sources, upkeep):
     gone = dashboard.phones[0]
-    devices.delete_data(sources, gone.hex())
+    sources.roster.delete_data(gone, dashboard.now_us)
     asyncio.run(upkeep.delete())
     dashboard.enrol("tram-07")
     row = dashboard._result(gone)

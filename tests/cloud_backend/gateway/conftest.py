@@ -9,9 +9,9 @@ import pytest
 
 from cloud_backend.gateway.app import GatewayApp, create_app
 from cloud_backend.gateway.ingest import MEDIA_TYPE, PATH
-from cloud_backend.gateway.limits import Rate
+from cloud_backend.gateway.rate_limits import Rate
 from cloud_backend.gateway.settings import Settings
-from tests.cloud_backend.gateway.phone import Phone
+from tests.cloud_backend.gateway.phone_client import PhoneClient
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # starlette asks for httpx2, which nothing else here needs
@@ -37,9 +37,9 @@ class Service:
         response = self.client.post(PATH, content=body, headers={"content-type": MEDIA_TYPE.decode(), **headers})
         return response.status_code, response.content
 
-    def phone(self, name: str = "phone", *, private: bytes | None = None) -> Phone:
+    def phone(self, name: str = "phone", *, private: bytes | None = None) -> PhoneClient:
         """A phone that is paired and has said HELLO."""
-        phone = Phone(self.gateway.keys.public_key, self.post, private=private, name=name)
+        phone = PhoneClient(self.gateway.keys.public_key, self.post, private=private, name=name)
         code = self.gateway.roster.new_code(time.time_ns() // 1000)
         answer = self.client.post(
             "/v1/enrol", content=phone.enrolment(code), headers={"content-type": "application/json"}

@@ -10,10 +10,13 @@ from cloud_backend.gateway.gateway import QUIET_TICKS
 from cloud_backend.log.disk import LogDisk
 from cloud_backend.log.log import Log
 from cloud_backend.log.reader import Reader
+from shared.identity import edge_id
+from shared.language.schema import Schema
 from shared.spool.disk import PosixDisk
-from shared.wire.frame import FrameType, decode_one, encode
-from shared.wire.messages import Refusal, Status
-from tests.cloud_backend.gateway.phone import Phone, through
+from shared.wire.frame import Frame, FrameType, decode_one, encode
+from shared.wire.messages import Declare, Refusal, Status
+from shared.wire.status import DeviceStatus
+from tests.cloud_backend.gateway.phone_client import PhoneClient, through
 
 
 def test_a_batch_is_in_the_log_when_its_receipt_arrives(service):
@@ -43,7 +46,7 @@ def test_repeating_an_exchange_any_number_of_times_changes_nothing(service):
     assert service.log_bytes() == before
 
 
-def through_of(phone: Phone, answer: bytes) -> int:
+def through_of(phone: PhoneClient, answer: bytes) -> int:
     from shared.wire.frame import decode_all
 
     return through(list(decode_all(phone.session.open(answer))))
@@ -101,8 +104,8 @@ def test_a_malformed_or_forged_exchange_is_refused_and_the_log_unchanged(service
 
 def test_an_unknown_and_a_wrongly_signed_phone_learn_the_same_nothing(service):
     known = service.phone()
-    stranger = Phone(service.gateway.keys.public_key, service.post)
-    forger = Phone(service.gateway.keys.public_key, service.post)
+    stranger = PhoneClient(service.gateway.keys.public_key, service.post)
+    forger = PhoneClient(service.gateway.keys.public_key, service.post)
     forger.session.device = known.device  # claims another's id
     forger.session.incarnation = known.incarnation
     before = service.log_bytes()
@@ -284,7 +287,7 @@ def test_a_device_that_numbered_less_than_the_log_holds_is_reported_at_quiescenc
     """Its spool was replaced by an older copy, for one; the operator must hear of it."""
     phone = service.phone()
     phone.send(10)
-    status, _ = phone.exchange(encode(Status(phone.device, {"produced": 12}).frame()))
+    status, _ = phone.exchange(encode(Status(phone.device, DeviceStatus(produced=12)).frame()))
     assert status == 200
 
     def settled(metric: str) -> float | None:
@@ -294,5 +297,79 @@ def test_a_device_that_numbered_less_than_the_log_holds_is_reported_at_quiescenc
 
     assert settled("resurge_spooled_elements") == 2.0
     assert settled("resurge_account_violations_total") == 0.0
-    phone.exchange(encode(Status(phone.device, {"produced": 7}).frame()))
+    phone.exchange(encode(Status(phone.device, DeviceStatus(produced=7)).frame()))
     assert settled("resurge_account_violations_total") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        (FrameType.DECLARE, b'{"edge":"\\ud800","schema":[["lat","float64"]]}'),
+        (FrameType.DECLARE, b'{"edge":"gps","schema":[["\\ud800","float64"]]}'),
+        (FrameType.DECLARE, b'{"edge":"gps\\u001b[2J","schema":[["lat","float64"]]}'),
+        (FrameType.DECLARE, b'{"edge":"gps","schema":' + b"[" * 2000 + b"]" * 2000 + b"}"),
+        (FrameType.STATUS, b'{"refusal":"\\ud800"}'),
+        (FrameType.STATUS, b'{"produced":NaN}'),
+    ],
+)
+def test_text_that_nobody_could_store_is_refused_at_the_door_and_holds_nothing(service, kind, payload):
+    phone = service.phone()
+    frame = Frame(kind, phone.device, payload, incarnation=phone.incarnation, edge=phone.edge)
+    for _ in range(3):
+        status, frames = phone.exchange(encode(frame))
+        assert status == 400, frames
+        assert Refusal.of(frames[0]).code in {"message-text", "message-json", "message-declare"}
+    assert service.gateway.ingest.bodies.bytes == 0
+    assert service.client.get("/healthz").json() == {"status": "ok"}
+    assert phone.send(10) == 10
+
+
+def test_an_exchange_that_finds_a_mistake_of_ours_leaves_everybody_else_served(service, monkeypatch):
+    phone, other = service.phone("a"), service.phone("b")
+    working = service.gateway._receiver.receive
+
+    def fail_for_one(arrival, now):
+        if phone.device in bytes(arrival.body):
+            raise RuntimeError("a mistake")
+        working(arrival, now)
+
+    monkeypatch.setattr(service.gateway._receiver, "receive", fail_for_one)
+    for _ in range(70):
+        status, frames = phone.exchange(phone.declare(), phone.batch(0, 10, bytes(3000)))
+        assert (status, Refusal.of(frames[0]).code) == (503, "gateway-fault")
+    assert other.send(10) == 10
+    assert service.gateway.ingest.bodies.bytes == 0
+    assert service.client.get("/healthz").json() == {"status": "impaired"}
+    assert "resurge_faults_total 70.0" in service.client.get("/metrics", headers=service.operator()).text
+
+
+def test_a_report_that_cannot_be_used_does_not_stop_the_log(service, monkeypatch):
+    phone = service.phone()
+
+    def fail(*_):
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(service.gateway._reports, "exchange", fail)
+    assert phone.send(10) == 10
+    assert service.gateway.broken is None
+    assert service.gateway.faults.is_recent
+
+
+def test_what_one_device_declares_costs_the_exchanges_of_others_nothing(start):
+    """With the whole index in every segment, an exchange of a few bytes once wrote all that anybody had declared."""
+    service = start(segment_bytes=100_000)
+    hostile, honest = service.phone("hostile"), service.phone("honest")
+    wide = Schema.of({f"column {at} {'x' * 150}": "float64" for at in range(60)})
+    refused = 0
+    for at in range(60):
+        name = f"edge {at}"
+        frame = Declare(hostile.device, hostile.incarnation, edge_id(name), name, wide).frame()
+        refused += hostile.exchange(encode(frame))[0] != 200
+    assert refused > 20
+    honest.send(10)
+    sizes = []
+    for _ in range(30):
+        before = service.gateway.log.durable_end
+        honest.send(1, b"x")
+        sizes.append(service.gateway.log.durable_end - before)
+    assert max(sizes) < 1000

@@ -37,7 +37,7 @@ def _one_history(random: Random) -> tuple[int, int]:
     def crash_here() -> None:
         state["images"] += 1
         recovered = _recover(disk.image(random), random)
-        state["cut"] += recovered.recovery.cut_bytes > 0
+        state["cut"] += recovered.cut_bytes > 0
         kept = [record for _, record in recovered.read(0, recovered.end)]
         first = len(appended) - len(_from(appended, kept)) if kept else state["trimmed"]
         assert kept == appended[first : first + len(kept)], "recovered something that was never appended"
@@ -111,7 +111,7 @@ def test_every_bit_flip_of_a_segment_is_detected(closed, claim):
                 refused += 1
                 continue
             # Not refused: then the flip sits in the last group, and opening says that it cut something off.
-            assert recovered.recovery.cut_bytes > 0
+            assert recovered.cut_bytes > 0
             cut += 1
             kept = [record for _, record in recovered.read(0, recovered.end)]
             assert kept == (written if closed else written[:-1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cloud_backend.log.erasure import Erased, erase, prepare
+from cloud_backend.log.erasure import ErasureCounts, erase, prepare
 from cloud_backend.log.format import Record, segment_name
 from cloud_backend.log.log import Log
 from cloud_backend.log.reader import Reader
@@ -42,8 +42,8 @@ def log(disk):
     return made
 
 
-def erase_all(log: Log, *, through: int = 1) -> Erased:
-    done = Erased()
+def erase_all(log: Log, *, through: int = 1) -> ErasureCounts:
+    done = ErasureCounts()
     for base in prepare(log):
         erase(log, base, GONE, through_incarnation=through, done=done)
     return done

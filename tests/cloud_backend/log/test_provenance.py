@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cloud_backend.log.erasure import Erased, erase, prepare
+from cloud_backend.log.erasure import ErasureCounts, erase, prepare
 from cloud_backend.log.format import Record
 from cloud_backend.log.log import Log
 from cloud_backend.log.verify import Verification, verify
@@ -91,7 +91,7 @@ def test_what_was_erased_is_still_under_its_signature(node):
     """The digest stays in the payload's place, and the signature is over digests."""
     disk = written([record.frame for record in node.gateway.log])
     log = Log.open(disk)
-    done = Erased()
+    done = ErasureCounts()
     for base in prepare(log):
         erase(log, base, node.device, through_incarnation=1, done=done)
     log.close()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import resurge as rs
+from cloud_backend.spark.cluster.session import LocalRunner
 from cloud_backend.spark.evaluate import evaluate as evaluate_by_tasks
-from cloud_backend.spark.session import LocalRunner
 from resurge import col
 from resurge.evaluate import as_columns, evaluate, plan_of
 from shared.batch import END_OF_TIME
@@ -36,12 +36,12 @@ def doubled_until_four(merge: str) -> Stream:
 
 
 @pytest.mark.covers("EC-4")
-@pytest.mark.parametrize("merge", ["arrival", "ordered"])
+@pytest.mark.parametrize("merge", ["arrival", "logged"])
 @pytest.mark.parametrize("frontier_us", [END_OF_TIME, 3 * S])
 def test_a_cycle_runs_dry_before_time_moves(merge: str, frontier_us: int) -> None:
     rows = {"time": [0, 1 * S, 2 * S], "v": [1.0, 1.5, 3.0]}
     both = doubled_until_four(merge)
-    assert same_by_tasks(both, frontier_us=frontier_us, x=rows) == (8 if merge == "arrival" else 3)
+    assert same_by_tasks(both, frontier_us=frontier_us, x=rows) == 8
     windows = both.tumbling("2s").aggregate(n=rs.count(), v=rs.sum("v"))
     assert same_by_tasks(windows, frontier_us=frontier_us, x=rows) == (2 if frontier_us == END_OF_TIME else 1)
 
@@ -64,3 +64,11 @@ def test_the_number_of_rows_changes_no_meaning(rows: int) -> None:
     stream = rs.stream("x", {"v": "float64", "k": "int64"}).where(col.v > -1.0).sync("x").key_by("k")
     windows = stream.tumbling("10s").aggregate(n=rs.count(), v=rs.sum("v"), high=rs.max("v"))
     assert same_by_tasks(windows, x=given) == {0: 0, 1: 1, 1_000_000: 700}[rows]
+
+
+def test_rows_that_are_keyed_by_what_was_computed_from_their_key_all_arrive() -> None:
+    keyed = rs.stream("x", {"k": "int64", "v": "float64"}).sync("x").key_by("k")
+    rows = {"time": np.arange(12) * 50_000, "k": np.arange(12), "v": np.arange(12.0)}
+    halves = keyed.extend(half=col.k % 2).key_by("half")
+    assert same_by_tasks(halves.tumbling("1s").aggregate(n=rs.count()), x=rows) == 2
+    assert same_by_tasks(halves.state({"n": 0}, n=rs.state.n + 1), x=rows) == 12

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mobile_app.android.notice import count, duration, notice
-from mobile_app.service import LiveNotice
+from mobile_app.service.foreground import LiveNotice
 
 VIEW = {
     "plan": {"name": "walk"}, "sensors": {"gps": {"readings": 41}, "steps": 2}, "missing_sensors": {}, "spooled": 0,

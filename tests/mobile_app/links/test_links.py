@@ -10,14 +10,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import trustme
+import zmq
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from cloud_backend.gateway.certificate import certificate_for, load_certificate
 from mobile_app.links.gateway import CONTENT_TYPE, GatewayLink
 from mobile_app.links.link import InterruptedLink, LinkDown
+from mobile_app.links.outages import parse_outages
 from mobile_app.links.pinning import key_digest
-from mobile_app.links.relay import Relay, RelayLink
-from mobile_app.outages import parse_outages
+from mobile_app.links.relay import WAITING_BYTES_MAX, Relay, RelayLink
 from shared.errors import UsageError
 
 
@@ -226,6 +227,63 @@ def test_many_phones_share_a_relay(relay):
     for thread in phones:
         thread.join()
     assert answers == {n * 100 + t: f"{n}:{t}".encode()[::-1] for n in range(8) for t in range(10)}
+
+
+class StuckLink:
+    """A gateway that takes its time: nothing is answered until the test lets it be."""
+
+    def __init__(self, let_go: threading.Event) -> None:
+        self._let_go = let_go
+
+    def exchange(self, body: bytes) -> bytes:
+        self._let_go.wait(60)
+        return b"done"
+
+    def enrol(self, request: bytes) -> tuple[int, bytes]:
+        return 200, self.exchange(request)
+
+    def reset(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_what_a_relay_holds_is_bounded_in_bytes_however_large_the_questions_are():
+    let_go = threading.Event()
+    body = bytes(2 << 20)
+    phones = 60
+    for relay in running(Relay("tcp://127.0.0.1:*", lambda: StuckLink(let_go))):
+        context = zmq.Context()
+        sockets = [context.socket(zmq.DEALER) for _ in range(phones)]
+        poller = zmq.Poller()
+        for socket in sockets:
+            poller.register(socket, zmq.POLLIN)
+            socket.connect(relay.address)
+            socket.send_multipart([b"1", b"exchange", body])
+        room, refused = WAITING_BYTES_MAX // len(body), 0
+        while refused < phones - room and (ready := poller.poll(20_000)):
+            refused += len([socket.recv_multipart() for socket, _ in ready])
+        assert refused == phones - room
+        assert relay.waiting_bytes == room * len(body) <= WAITING_BYTES_MAX
+        let_go.set()
+        link = RelayLink(relay.address)
+        assert link.exchange(b"a later one") == b"done"
+        link.close()
+        context.destroy(linger=0)
+
+
+def test_one_phone_has_one_question_at_a_relay():
+    let_go = threading.Event()
+    for relay in running(Relay("tcp://127.0.0.1:*", lambda: StuckLink(let_go))):
+        context = zmq.Context()
+        socket = context.socket(zmq.DEALER)
+        socket.connect(relay.address)
+        for number in range(5):
+            socket.send_multipart([b"%d" % number, b"exchange", b"body"])
+        answers = [socket.recv_multipart() for _ in range(4)]
+        assert [status for _, status, _ in answers] == [b"0"] * 4
+        let_go.set()
+        assert socket.recv_multipart()[1:] == [b"200", b"done"]
+        context.destroy(linger=0)
 
 
 def test_a_relay_that_cannot_reach_the_gateway_says_so_at_once():

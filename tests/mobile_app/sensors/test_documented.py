@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mobile_app.sensors import battery, network
-from mobile_app.sensors.plyer_values import POSITION, VALUES
-from mobile_app.sensors.termux import SENSORS as IN_TERMUX
+from mobile_app.sensors.android.plyer_values import POSITION, VALUES
+from mobile_app.sensors.termux.sources import SENSORS as IN_TERMUX
 from shared.stream.sources import SENSORS
 
 ROWS = dict(

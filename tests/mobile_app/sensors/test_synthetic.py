@@ -10,7 +10,7 @@ import pytest
 from mobile_app.sensors.itinerary import FORTNIGHT_S, METRES_PER_DEGREE, Itinerary
 from mobile_app.sensors.source import SensorMissing, shaped
 from mobile_app.sensors.synthetic import Synthetic
-from shared.stream.schema import Schema
+from shared.language.schema import Schema
 
 ORIGIN_US = 1_700_000_000_000_000
 HOUR_US = 3_600_000_000

@@ -12,11 +12,14 @@ import pytest
 from jnius import autoclass, cast
 
 from mobile_app.android import context, power, screen
-from mobile_app.sensors import android, android_network, plyer_values
-from mobile_app.sensors.android import AndroidSensor, StampBase, absent_sensors, open_android
-from mobile_app.sensors.android_microphone import open_microphone
+from mobile_app.sensors.android import network as android_network
+from mobile_app.sensors.android import plyer_values
+from mobile_app.sensors.android import sources as android
+from mobile_app.sensors.android.microphone import open_microphone
+from mobile_app.sensors.android.sources import AndroidSensor, StampBase, absent_sensors, open_android
 from mobile_app.sensors.network import Network
 from mobile_app.sensors.source import SensorMissing, Source
+from tests.patience import wait_until
 
 Context = autoclass("android.content.Context")
 Version = autoclass("android.os.Build$VERSION")
@@ -55,10 +58,7 @@ def open_one(sensor: str, every_us: int = 10_000_000, **changes) -> Source:
 
 
 def wait_for(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    wait_until(condition, "the condition")
 
 
 # --- motion --------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from cloud_backend.coordinator.roster import Roster
 from cloud_backend.log.log import Log
 from resurge.cli import NOUNS, main, run_noun
-from resurge.cli.asking import DEFAULT_HOME, Home
+from resurge.cli.gateway_api import DEFAULT_HOME, Home
 from shared.plan.encoding import decode_plan
 from shared.spool.disk import PosixDisk
 
@@ -68,6 +68,13 @@ def test_a_word_that_is_no_command_gets_a_hint(monkeypatch, capsys, typed, said)
         main()
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def test_people_are_reached_by_the_word_they_had_before(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["resurge", "account", "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    assert "resurge person" in capsys.readouterr().out
 
 
 def test_jobs_are_looked_for_beside_the_gateway():

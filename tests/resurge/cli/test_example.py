@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[3]
-GEOLIFE = ROOT.parent / "shared" / "data" / "geolife"
 
 
-def example(*arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+def example(*arguments: str, timeout_s: float = 2 * PATIENCE_S) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "resurge", "example", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=timeout_s)
 
@@ -52,6 +53,7 @@ def test_made_up_people_lose_the_network_mid_trip_and_no_answer(tmp_path):
     assert played.returncode == 0, played.stderr
     outcome = json.loads(played.stdout.splitlines()[-1])
     check(outcome)
+    assert "/signin/once/" in played.stdout + played.stderr, "no link that signs in"
     assert 0 < outcome["gps_read"] < 0.5 * outcome["gps_unthinned"], "phones rest when their people do"
 
 
@@ -59,11 +61,9 @@ def test_made_up_people_lose_the_network_mid_trip_and_no_answer(tmp_path):
 @pytest.mark.processes
 @pytest.mark.timeout(1800)
 @pytest.mark.covers("SO-10", "SO-36", "SO-46")
-def test_everyone_of_geolife_through_the_whole_product(tmp_path):
-    if not GEOLIFE.is_dir():
-        pytest.skip("GeoLife is not here")
+def test_everyone_of_geolife_through_the_whole_product(tmp_path, outside_recordings):
     played = example(
-        "run", "trips", "--for", "480", "--recording", str(GEOLIFE), "--at-least", "2", "--json",
+        "run", "trips", "--for", "480", "--recording", str(outside_recordings / "geolife"), "--at-least", "2", "--json",
         "--home", str(tmp_path / "home"), timeout_s=1750,
     )  # fmt: skip
     assert played.returncode == 0, played.stderr

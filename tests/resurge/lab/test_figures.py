@@ -12,6 +12,7 @@ from resurge.lab._figure import line_chart
 
 
 @pytest.mark.covers("NB-17", "NB-18", "NB-19", "T7", "T8")
+@pytest.mark.recordings
 def test_loss_against_time_offline_has_the_papers_shape() -> None:
     report = mss_loss.run()
     assert [shape["name"] for shape in report["shapes"] if not shape["holds"]] == []
@@ -21,6 +22,7 @@ def test_loss_against_time_offline_has_the_papers_shape() -> None:
 
 
 @pytest.mark.covers("NB-22")
+@pytest.mark.recordings
 def test_loss_against_the_size_of_the_spool_has_the_papers_shape() -> None:
     report = mss_buffer.run()
     assert [shape["name"] for shape in report["shapes"] if not shape["holds"]] == []
@@ -28,6 +30,7 @@ def test_loss_against_the_size_of_the_spool_has_the_papers_shape() -> None:
 
 
 @pytest.mark.covers("SO-11", "SO-12", "SO-43")
+@pytest.mark.recordings
 def test_batching_and_compression_save_at_least_what_the_paper_saved() -> None:
     report = sonora_bytes.run()
     assert [shape["name"] for shape in report["shapes"] if not shape["holds"]] == []

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from mobile_app.energy import Phone, adaptive_w, joules, radio_share, sensing_w, syncing_w
+from resurge.energy_model import PhonePower, adaptive_w, joules, radio_share, sensing_w, syncing_w
 from resurge.lab import sonora_energy
 
-PHONE = Phone()
+PHONE = PhonePower()
 
 
 @pytest.mark.covers("SO-42", "SO-43")

@@ -8,6 +8,7 @@ import pytest
 
 from cloud_backend.log.format import Record
 from cloud_backend.log.log import Log
+from cloud_backend.log.reader import Reader
 from resurge.up.account import Account, count, open_spool
 from shared.batch import NO_FRONTIER
 from shared.identity import device_id, edge_id
@@ -79,3 +80,33 @@ def test_a_spool_is_read_from_its_directory(tmp_path, spool):
     spool.close()
     again = open_spool(tmp_path / "spool")
     assert count(logged(tmp_path), [again]).produced == 50
+
+
+def test_a_device_whose_spool_is_elsewhere_is_counted_by_itself(tmp_path, spool):
+    log = Log.open(PosixDisk(tmp_path / "log"))
+    paired = Frame(FrameType.DATA, device_id(b"paired"), incarnation=1, edge=EDGE, seq=0, count=7)
+    log.append([Record(1, encode(paired))])
+    log.close()
+    account = count(tmp_path / "log", [spool])
+    assert account == Account(produced=50, delivered=0, spooled=50, ledgered=0, duplicates=0, of_others=7)
+    assert account.adds_up
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_a_log_whose_beginning_was_trimmed_still_adds_up(tmp_path, spool, left):
+    log = Log.open(PosixDisk(tmp_path / "log"), segment_bytes=100)  # a record each
+    for lo in range(0, 30, 10):
+        if lo == 20 and left:
+            log.trim(log.durable_end)
+        log.append([Record(1, encode(Frame(FrameType.DATA, DEVICE, incarnation=1, edge=EDGE, seq=lo, count=10)))])
+        log.sync()
+    if not left:
+        log.trim(log.durable_end)
+    log.close()
+    reader = Reader(tmp_path / "log")
+    assert reader.start > 0
+    assert len(list(reader.read(reader.start, reader.valid_end()))) == left
+    spool.trim(EDGE, 30)
+    account = count(tmp_path / "log", [spool])
+    assert account == Account(produced=50, delivered=30, spooled=20, ledgered=0, duplicates=0)
+    assert account.adds_up

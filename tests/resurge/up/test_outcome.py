@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from resurge.up.account import Account
-from resurge.up.run import Outcome
+from resurge.up.outcome import Outcome
 from resurge.up.stage import Stage
 from resurge.up.terminal import phones_say, report, status_line
 
@@ -64,6 +64,14 @@ def test_the_report_says_that_it_adds_up_only_when_it_does():
     assert "It adds up" in reported(GOOD)
     assert "It adds up" not in reported(replace(GOOD, results=0))
     assert "1,234" in reported(replace(GOOD, results=1234))
+
+
+def test_a_run_that_could_not_be_compared_with_its_log_says_so():
+    said = reported(replace(GOOD, expected_digest=None, unchecked="readings were deleted from the log"))
+    assert "not compared" in " ".join(said.split())
+    assert "bit for bit" not in said
+    value = replace(GOOD, expected_digest=None, unchecked="readings were deleted from the log").as_json()
+    assert (value["expected_digest"], value["unchecked"]) == (None, "readings were deleted from the log")
 
 
 def reported(outcome: Outcome) -> str:

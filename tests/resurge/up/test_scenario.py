@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mobile_app.outages import parse_outages
-from resurge.up.scenario import kills, phone_stories, shifted
+from mobile_app.links.outages import parse_outages
+from resurge.up.scenario import kills, phone_stories, shift_outages
 
 
 @pytest.mark.parametrize("length_s", [20, 60, 300])
@@ -59,4 +59,4 @@ def test_spark_is_killed_once_it_has_something_to_lose_and_in_any_case_once():
     ],
 )
 def test_a_phone_that_starts_again_gets_what_is_left_of_its_schedule(outages, by_s, left):
-    assert shifted(outages, by_s) == left
+    assert shift_outages(outages, by_s) == left

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import resurge as rs
 from resurge import col, state
 from shared.errors import ResurgeError, UsageError
+from shared.language.registry import _types
 from shared.plan.encoding import decode_plan, encode_plan
-from shared.plan.operators import OPERATORS, operator_name
-from shared.stream.registry import _types
+from shared.plan.operators import OPERATORS
 
 
 @rs.operator("encoding_speed", takes={"lat": "float64"}, gives={"a": {"v": "float64"}, "b": {"v": "float64"}})
@@ -35,7 +35,7 @@ def every_operator() -> tuple[rs.Stream, ...]:
     """A plan in which each operator type occurs."""
     loop = rs.feedback("loop", {"lat": "float64"})
     gps = rs.sensor("gps", every="5s").where(col.accuracy < 50.5).significant("lat", "lon", metres=15.0)
-    lat = gps.select("lat").union(loop)
+    lat = gps.select("lat").union(loop, merge="arrival")
     lat.where(col.lat > 1e300)
     fed = lat.where((col.lat > 90) & (col.lat != -0.0)).feed(loop)
     config = rs.stream("config", {"floor": "float64"})
@@ -74,7 +74,7 @@ def plan() -> rs.Stream:
 
 def test_every_operator_round_trips_exactly() -> None:
     made = plan()
-    seen = {operator_name(node.operator) for node in made.nodes}
+    seen = {node.operator.kind for node in made.nodes}
     assert set(OPERATORS) - seen == {"subscribe"}
     encoded = encode_plan(made)
     again = decode_plan(encoded)

@@ -94,7 +94,7 @@ def test_a_drawing_escapes_what_users_write_and_frames_each_vertex() -> None:
 
 def test_a_cycle_is_drawn_and_explained() -> None:
     loop = rs.feedback("loop", {"lat": "float64"})
-    both = rs.sensor("gps", every="5s").select("lat").union(loop)
+    both = rs.sensor("gps", every="5s").select("lat").union(loop, merge="arrival")
     both.where(col.lat > 90).feed(loop)
     plan = rs.plan_of(both)
     assert "edge back" in svg(plan)

@@ -7,7 +7,6 @@ import pytest
 import resurge as rs
 from resurge import col
 from shared.errors import UsageError
-from shared.plan import operators as op
 from shared.plan.placement import cloud_fragment, device_fragment
 from shared.plan.vertices import vertices
 
@@ -17,7 +16,7 @@ def gps() -> rs.Stream:
 
 
 def names(nodes: tuple) -> list[str]:
-    return [op.operator_name(node.operator) for node in nodes]
+    return [node.operator.kind for node in nodes]
 
 
 @pytest.mark.covers("SO-16")

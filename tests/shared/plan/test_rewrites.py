@@ -6,7 +6,6 @@ import pytest
 
 import resurge as rs
 from resurge import col, state
-from shared.plan.explain import describe_operator
 from shared.plan.graph import Plan
 from shared.plan.rewrites import rewrite
 
@@ -21,7 +20,7 @@ def gps() -> rs.Stream:
 
 
 def shapes(plan: Plan) -> list[str]:
-    return [describe_operator(node.operator) for node in plan.nodes]
+    return [node.operator.describe() for node in plan.nodes]
 
 
 @pytest.mark.covers("SO-18")

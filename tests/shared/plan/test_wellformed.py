@@ -10,10 +10,10 @@ import pytest
 import resurge as rs
 from resurge import col
 from shared.errors import UsageError
+from shared.language.registry import references
 from shared.plan.operators import Subscribe
 from shared.plan.wellformed import check_activation, check_plan
 from shared.stream.drafts import Program, collecting, stop_collecting
-from shared.stream.registry import references
 
 
 @rs.operator("wellformed_slow", takes={"lat": "float64"}, gives={"lat": "float64"}, takes_at_least="10ms")
@@ -52,12 +52,12 @@ def input_port_without_edge() -> None:
 
 def feedback_never_fed() -> None:
     loop = rs.feedback("loop", {"lat": "float64"})
-    gps().select("lat").union(loop).subscribe("out")
+    gps().select("lat").union(loop, merge="arrival").subscribe("out")
 
 
 def feedback_fed_twice() -> None:
     loop = rs.feedback("loop", {"lat": "float64"})
-    both = gps().select("lat").union(loop)
+    both = gps().select("lat").union(loop, merge="arrival")
     both.subscribe("out")
     both.feed(loop)
     both.where(col.lat > 0).feed(loop)
@@ -78,7 +78,7 @@ def alphabets_differ() -> None:
 
 def feedback_of_other_columns() -> None:
     loop = rs.feedback("loop", {"lat": "float64"})
-    both = gps().select("lat").union(loop)
+    both = gps().select("lat").union(loop, merge="arrival")
     both.subscribe("out")
     both.select(lat=col.lat.cast("float32")).feed(loop)
 
@@ -155,7 +155,7 @@ def test_the_same_rule_holds_for_plans_that_arrive_as_data() -> None:
 @pytest.mark.covers("EC-4")
 def test_a_closed_cycle_and_two_edges_between_two_vertices_are_well_formed() -> None:
     loop = rs.feedback("loop", {"lat": "float64"})
-    both = gps().select("lat").union(loop)
+    both = gps().select("lat").union(loop, merge="arrival")
     sink = both.where(col.lat > 90).feed(loop)
     doubled = both.union(both)  # a multigraph: two edges from one vertex to another
     plan = rs.plan_of(sink, doubled)

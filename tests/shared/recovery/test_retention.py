@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.recovery.replay import ready, topological
 from shared.recovery.retention import Retention, kept, trims
 from shared.recovery.rollback import Rule, VertexManifest, rollback
 
@@ -61,15 +60,3 @@ def test_after_collection_every_rollback_inside_the_horizon_still_finds_what_it_
     assert plan.rollback == rollback({failed}, manifests, to=plan.epoch, rule=rule).rollback  # no loss grew it
     if any(not inputs[name] for name in plan.rollback):
         assert answer.log <= plan.epoch
-
-
-def test_a_vertex_behind_catches_up_while_the_others_go_on() -> None:
-    inputs = {"a": (), "b": ("a",), "c": ("b",)}
-    order = topological(inputs)
-    positions = {"a": 7, "b": 3, "c": 6}
-    recorded = {"a": 7, "b": 6}  # b was rolled back from 6; its old records still stand
-
-    def readable(vertex: str, epoch: int) -> bool:
-        return all(recorded[source] >= epoch for source in inputs[vertex])
-
-    assert ready(order, positions, 8, readable) == [("b", 4), ("a", 8)]

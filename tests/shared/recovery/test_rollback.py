@@ -61,12 +61,8 @@ def test_an_arrival_merge_grows_the_set_by_exactly_its_changed_closure() -> None
 PRECONDITIONS = {
     "deterministic": {"deterministic": False},
     "merges are ordered or logged": {"merge": Merge.ARRIVAL},
-    "folds are batch-invariant": {"folds_batch_invariant": False},
-    "clock, randomness, config and timers arrive as numbered inputs": {"inputs_numbered": False},
-    "same code": {"same_code": False},
+    "same code and numeric platform": {"same_code": False},
     "same config": {"same_config": False},
-    "same numeric platform": {"same_platform": False},
-    "effects are applied by result identity": {"effects_by_identity": False},
 }
 
 

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import BrokenInvariant
-from shared.recovery.marks import MarkedVertex
 from shared.recovery.snapshots import Snapshots, SnapshotState
 
 GRAPH = {"a": (), "b": (), "n": ("a", "b"), "i": ("n",), "v": ("i",)}
@@ -57,49 +56,3 @@ def test_rolling_back_takes_stability_from_what_is_downstream_and_catching_up_gi
     assert snapshots.state("a", 2) is SnapshotState.STABLE
     assert snapshots.stable_everywhere() == 1
     assert snapshots.complete("n", 2) == ["n", "i", "v"]
-
-
-@pytest.mark.covers("T1", "SO-24")
-def test_the_first_mark_counts_as_received() -> None:
-    vertex = MarkedVertex(("x",))
-    assert vertex.mark(1, "x", b"state")
-    assert vertex.complete(1)
-
-
-@pytest.mark.covers("SO-23", "SO-24")
-def test_messages_ahead_of_the_second_mark_belong_to_the_snapshot() -> None:
-    #   x: --m1--|1|--m3--          state is recorded at the first mark, after m1
-    #   y: --m2-------m4--|1|--     m4 was sent before y's mark, so it is in flight
-    vertex = MarkedVertex(("x", "y"))
-    vertex.message("x", b"m1")
-    vertex.message("y", b"m2")
-    assert vertex.mark(1, "x", b"m1 m2")
-    vertex.message("x", b"m3")
-    vertex.message("y", b"m4")
-    assert not vertex.complete(1)
-    assert not vertex.mark(1, "y", b"never asked for")
-    assert vertex.complete(1)
-    assert vertex.snapshots[1].state == b"m1 m2"
-    assert vertex.snapshots[1].in_flight == {"y": [b"m4"]}
-
-
-@pytest.mark.covers("SO-24")
-@given(st.data())
-def test_state_and_messages_in_flight_are_exactly_what_was_sent_before_the_marks(data: st.DataObject) -> None:
-    channels = {name: [f"{name}{i}".encode() for i in range(data.draw(st.integers(0, 4)))] for name in ("x", "y", "z")}
-    before = {name: data.draw(st.integers(0, len(sent))) for name, sent in channels.items()}
-    queues = {name: [*sent[: before[name]], None, *sent[before[name] :]] for name, sent in channels.items()}
-    vertex = MarkedVertex(tuple(channels))
-    held: list[bytes] = []
-    while any(queues.values()):
-        name = data.draw(st.sampled_from([name for name, queue in queues.items() if queue]))
-        item = queues[name].pop(0)
-        if item is None:
-            vertex.mark(1, name, b" ".join(held))
-        else:
-            held.append(item)
-            vertex.message(name, item)
-    snapshot = vertex.snapshots[1]
-    kept = snapshot.state.split() + [message for messages in snapshot.in_flight.values() for message in messages]
-    assert vertex.complete(1)
-    assert sorted(kept) == sorted(m for name, sent in channels.items() for m in sent[: before[name]])

@@ -9,7 +9,7 @@ from random import Random
 from shared.identity import DeviceId, EdgeId
 from shared.spool.cipher import Cipher
 from shared.spool.entry import DataEntry, Reason, SpooledBatch, Tombstone
-from shared.spool.evict import Policy
+from shared.spool.evict import Evict
 from shared.spool.ring import Spool, SpoolFull
 
 DEVICE = DeviceId(b"a device's id 16")
@@ -56,11 +56,11 @@ class Account:
 class Story:
     """Drives a spool at random. `durable` is the account at the last sync, `appended` every batch since, in order."""
 
-    def __init__(self, disk: object, random: Random, *, capacity: int, policy: Policy, cipher: Cipher | None = None):
+    def __init__(self, disk: object, random: Random, *, capacity: int, policy: Evict, cipher: Cipher | None = None):
         self.random = random
         self.cipher = cipher
         self.spool = Spool.create(
-            disk, capacity_bytes=capacity, device=DEVICE, incarnation=4, policy=policy, cipher=cipher, journal_bytes=4096,
+            disk, capacity_bytes=capacity, device=DEVICE, incarnation=4, evict=policy, cipher=cipher, journal_bytes=4096,
         )  # type: ignore[arg-type]  # fmt: skip
         self.capacity = capacity
         self.durable = Account()

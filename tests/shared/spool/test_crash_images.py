@@ -9,7 +9,7 @@ import pytest
 
 from shared.errors import DiskFailed
 from shared.spool.entry import DataEntry
-from shared.spool.evict import Evict, Policy, Retain
+from shared.spool.evict import Evict
 from shared.spool.ring import Spool
 from tests.claims import Claim
 from tests.shared.spool.crash_disk import CrashDisk
@@ -18,11 +18,11 @@ from tests.shared.spool.story import DEVICE, EDGES, Account, Story, batch_for, c
 IMAGES = 10_000
 SOAK_IMAGES = 100_000
 POLICIES = [
-    Policy(Evict.QUERY_AWARE),
-    Policy(Evict.OLDEST),
-    Policy(Evict.PRIORITY),
-    Policy(Evict.BLOCK),
-    Policy(Evict.QUERY_AWARE_BYTES, Retain.RING),
+    Evict.QUERY_AWARE,
+    Evict.OLDEST,
+    Evict.PRIORITY,
+    Evict.BLOCK,
+    Evict.QUERY_AWARE_BYTES,
 ]
 
 
@@ -52,7 +52,7 @@ class Crasher:
         return f"{self.images} crash images, {self.unsynced} beyond the last sync, {self.batches} batches compared"
 
 
-def crash_through(policy: Policy, seed: int, images: int) -> Crasher:
+def crash_through(policy: Evict, seed: int, images: int) -> Crasher:
     random = Random(seed)
     disk = CrashDisk()
     crasher = Crasher(disk, random, per_event=6)
@@ -65,10 +65,10 @@ def crash_through(policy: Policy, seed: int, images: int) -> Crasher:
 
 
 @pytest.mark.covers("NB-5", "NB-6")
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: f"{policy.evict.name}-{policy.retain.name}".lower())
-def test_every_crash_image_recovers_what_was_durable_and_a_prefix_of_the_rest(policy: Policy, claim: Claim) -> None:
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.word)
+def test_every_crash_image_recovers_what_was_durable_and_a_prefix_of_the_rest(policy: Evict, claim: Claim) -> None:
     crasher = crash_through(policy, seed=20, images=IMAGES // len(POLICIES))
-    claim(f"{policy.evict.name.lower()}: {crasher.said()}")
+    claim(f"{policy.name.lower()}: {crasher.said()}")
     assert crasher.images >= IMAGES // len(POLICIES)
     assert crasher.unsynced > 100  # images that held something beyond the last sync
     assert crasher.batches > crasher.images
@@ -76,12 +76,12 @@ def test_every_crash_image_recovers_what_was_durable_and_a_prefix_of_the_rest(po
 
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: f"{policy.evict.name}-{policy.retain.name}".lower())
-def test_a_hundred_thousand_crash_images(policy: Policy, claim: Claim) -> None:
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.word)
+def test_a_hundred_thousand_crash_images(policy: Evict, claim: Claim) -> None:
     per_seed = SOAK_IMAGES // len(POLICIES) // 10
     crashers = [crash_through(policy, seed=seed, images=per_seed) for seed in range(10)]
     images = sum(crasher.images for crasher in crashers)
-    claim(f"{policy.evict.name.lower()}: {images} crash images, the first seed: {crashers[0].said()}")
+    claim(f"{policy.name.lower()}: {images} crash images, the first seed: {crashers[0].said()}")
     assert images >= SOAK_IMAGES // len(POLICIES)
     assert all(crasher.batches for crasher in crashers)
 
@@ -89,7 +89,7 @@ def test_a_hundred_thousand_crash_images(policy: Policy, claim: Claim) -> None:
 def test_a_crash_and_a_life_after_it_again_and_again() -> None:
     random = Random(5)
     disk = CrashDisk()
-    story = Story(disk, random, capacity=4096, policy=Policy())
+    story = Story(disk, random, capacity=4096, policy=Evict.QUERY_AWARE)
     for _life in range(150):
         for _ in range(random.randrange(1, 25)):
             story.act()
@@ -141,7 +141,7 @@ def test_after_a_disk_error_nothing_is_acknowledged_and_reopening_gives_a_clear_
     for point in range(1, 200):
         random = Random(point)
         disk = CrashDisk()
-        story = Story(disk, random, capacity=4096, policy=Policy())
+        story = Story(disk, random, capacity=4096, policy=Evict.QUERY_AWARE)
         disk.events, disk.fail_at, disk.failure = 0, point, failure
         with pytest.raises(DiskFailed, match="spool-disk"):
             live_until_it_fails(story)

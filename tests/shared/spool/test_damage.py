@@ -12,7 +12,6 @@ import pytest
 from shared.errors import DamagedData
 from shared.spool.disk import THREADED_BYTES, PosixDisk
 from shared.spool.entry import DataEntry, Reason, Tombstone
-from shared.spool.evict import Policy
 from shared.spool.memory import MemoryDisk
 from shared.spool.payloads import damaged, read_payload
 from shared.spool.ring import Spool
@@ -23,7 +22,7 @@ from tests.shared.spool.story import DEVICE, EDGES, Account, batch_for, payload_
 
 def filled(*, close: bool, groups: int = 6) -> tuple[MemoryDisk, Spool]:
     disk = MemoryDisk()
-    spool = Spool.create(disk, capacity_bytes=4096, device=DEVICE, incarnation=1, policy=Policy(), journal_bytes=4096)
+    spool = Spool.create(disk, capacity_bytes=4096, device=DEVICE, incarnation=1, journal_bytes=4096)
     for group in range(groups):
         for edge in EDGES[:2]:
             spool.append(batch_for(spool, edge, 5, 150 + 10 * group))
@@ -195,7 +194,7 @@ def test_random_lengths_and_numbers_in_metadata_never_escape_as_anything_but_dam
 
 def test_a_list_of_what_was_given_up_survives_damage_to_one_copy_and_damage_to_both_is_counted() -> None:
     disk = MemoryDisk()
-    spool = Spool.create(disk, capacity_bytes=4096, device=DEVICE, incarnation=1, policy=Policy(), journal_bytes=4096)
+    spool = Spool.create(disk, capacity_bytes=4096, device=DEVICE, incarnation=1, journal_bytes=4096)
     for _ in range(20):
         spool.append(batch_for(spool, EDGES[0], 5, 400))
         spool.append(batch_for(spool, EDGES[1], 5, 500))

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from mobile_app.cipher import SpoolCipher, new_key
+from mobile_app.spool.cipher import SpoolCipher, new_key
 from shared.errors import BrokenInvariant, DamagedData, PeerError, UsageError
 from shared.identity import EdgeId
 from shared.spool.disk import PosixDisk
 from shared.spool.entry import DataEntry, Reason, Tombstone
-from shared.spool.evict import Evict, Policy, Retain
+from shared.spool.evict import Evict
 from shared.spool.memory import MemoryDisk
 from shared.spool.ring import Spool, SpoolFull
 from shared.spool.segment import CONTROL_BYTES, UNIT_BYTES
@@ -22,10 +22,8 @@ GPS = EdgeId(1)
 ALERTS = EdgeId(2)
 
 
-def new_spool(capacity: int = 10_000, evict: Evict = Evict.QUERY_AWARE, retain: Retain = Retain.UNTIL_RECEIPT) -> Spool:
-    return Spool.create(
-        MemoryDisk(), capacity_bytes=capacity, device=DEVICE, incarnation=1, policy=Policy(evict, retain)
-    )
+def new_spool(capacity: int = 10_000, evict: Evict = Evict.QUERY_AWARE) -> Spool:
+    return Spool.create(MemoryDisk(), capacity_bytes=capacity, device=DEVICE, incarnation=1, evict=evict)
 
 
 def fill(spool: Spool, edge: EdgeId, batches: int, size: int = 904, **more: int) -> None:
@@ -225,27 +223,29 @@ def test_what_was_delivered_cannot_be_given_up() -> None:
         spool.give_up(GPS, 0, 10, Reason.QUARANTINED)
 
 
-@pytest.mark.parametrize("retain", [Retain.UNTIL_STABLE, Retain.RING])
-def test_delivered_batches_are_retained_and_go_first_when_room_is_needed(retain: Retain) -> None:
-    spool = new_spool(retain=retain)
-    fill(spool, GPS, 10)
-    spool.trim(GPS, 60)
-    assert kept(spool, GPS) == [60, 70, 80, 90]
-    assert spool.statistics().used_bytes == 10_000
-    assert spool.time_until_overwrite(1000) == 6.0
-    fill(spool, GPS, 6)
-    assert list(spool.ledger) == []
-    fill(spool, GPS, 1)
-    assert [(t.lo, t.hi) for t in spool.ledger] == [(60, 70)]
+def test_an_edge_s_own_policy_makes_room_for_its_batches() -> None:
+    spool = new_spool()
+    fill(spool, GPS, 5)
+    fill(spool, ALERTS, 5)
+    spool.append(batch_for(spool, ALERTS, 10, 904), Evict.OLDEST)  # query-aware would have given up its own
+    assert [(t.edge, t.lo, t.hi) for t in spool.ledger] == [(GPS, 0, 10)]
 
 
-def test_until_stable_lets_go_when_the_cloud_says_so() -> None:
-    spool = new_spool(retain=Retain.UNTIL_STABLE)
-    fill(spool, GPS, 4)
-    spool.trim(GPS, 30)
-    spool.trim(GPS, 20, stable=True)
-    assert spool.statistics().used_bytes == 2000
-    assert kept(spool, GPS) == [30]
+@pytest.mark.parametrize("policy", [Evict.OLDEST, Evict.QUERY_AWARE, Evict.QUERY_AWARE_BYTES, Evict.PRIORITY])
+def test_a_protected_edge_is_never_given_up_for_another(policy: Evict) -> None:
+    spool = new_spool()
+    spool.protect(GPS)
+    fill(spool, GPS, 8)
+    fill(spool, ALERTS, 2)
+    for _ in range(6):
+        spool.append(batch_for(spool, ALERTS, 10, 904), policy)
+    assert {t.edge for t in spool.ledger} == {ALERTS}
+    fill(spool, GPS, 2)  # the spool's own policy makes room for it
+    assert isinstance(spool.append(batch_for(spool, ALERTS, 10, 904), policy), Tombstone)  # nothing is left that may go
+    with pytest.raises(SpoolFull):
+        spool.append(batch_for(spool, GPS, 10, 904), Evict.BLOCK)
+    spool.sync()
+    assert len(kept(spool, GPS)) == 10
 
 
 def test_time_until_overwrite_follows_the_rate() -> None:
@@ -311,9 +311,9 @@ def test_a_sealed_payload_cannot_move_under_another_control_block() -> None:
 
 
 def test_policies_are_named_by_the_words_of_plans() -> None:
-    assert Policy.named("query-aware", "until-stable") == Policy(Evict.QUERY_AWARE, Retain.UNTIL_STABLE)
+    assert Evict.named("query-aware") is Evict.QUERY_AWARE
     with pytest.raises(UsageError, match="query-aware-bytes"):
-        Policy.named("newest")
+        Evict.named("newest")
 
 
 def test_what_a_ledger_or_pending_showed_does_not_change_when_more_is_given_up() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import resurge as rs
 from shared.errors import UsageError
-from shared.stream import registry
+from shared.language import registry
 from shared.stream.program import load_program, read_program
 
 OPERATORS = """

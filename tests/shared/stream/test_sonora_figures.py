@@ -12,7 +12,6 @@ import pytest
 
 import resurge as rs
 from resurge import col, state
-from shared.plan.operators import operator_name
 from shared.plan.placement import device_fragment
 from shared.plan.vertices import vertices
 from shared.stream.drafts import Program, collecting, stop_collecting
@@ -250,7 +249,7 @@ def test_moving_mode_inference_to_the_cloud_moves_one_line_and_changes_no_answer
     for name, text in (("phone.py", ON_THE_PHONE), ("cloud.py", IN_THE_CLOUD)):
         (tmp_path / name).write_text(text)
         plans.append(rs.load_program(tmp_path / name))
-    work = [[operator_name(node.operator) for node in device_fragment(plan).nodes] for plan in plans]
+    work = [[node.operator.kind for node in device_fragment(plan).nodes] for plan in plans]
     assert work == [["select", "window", "select"], []]
     seconds = range(40)
     inputs = {"gps": {"time": [5 * S * n for n in seconds], **{name: [n * 0.1 for n in seconds] for name in GPS}}}

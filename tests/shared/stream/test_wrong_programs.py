@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +14,14 @@ from shared.errors import UsageError
 
 gps = rs.sensor("gps", every="5s")
 words = rs.stream("words", {"w": "str", "n": "int64"})
+
+
+def cycle(merge: str) -> rs.Stream:
+    back = rs.feedback("back", {"lat": "float64"})
+    both = gps.select("lat").union(back, merge=merge)
+    both.where(col.lat < 0.0).feed(back)
+    return both
+
 
 WRONG: list[tuple[Callable[[], object], str, str]] = [
     (lambda: rs.sensor("gsp", every="5s"), "sensor-unknown", "did you mean 'gps'"),
@@ -35,6 +45,31 @@ WRONG: list[tuple[Callable[[], object], str, str]] = [
     (lambda: gps.sliding(count=1.5), "window-size", "whole number of rows"),  # type: ignore[arg-type]
     (lambda: gps.tumbling("1m", lateness="long"), "duration", "long"),
     (lambda: gps.state({"top": 0}, top=col.lat), "state-type", "start with 0.0"),
+    (lambda: gps.sliding("1m", lateness="5s").aggregate(n=rs.count()), "window-lateness", "sliding 1m"),
+    (lambda: gps.tumbling(count=5, lateness="5s").aggregate(n=rs.count()), "window-lateness", "tumbling 5 rows"),
+    (lambda: gps.tumbling("1m", lateness="5s").apply("anything"), "window-lateness", "before apply('anything')"),
+    (lambda: gps.extend(device="other"), "select-key", "assigns the key column 'device'"),
+    (lambda: gps.key_by("device", "floor").select("lat"), "column-unknown", "'floor' is not in this stream"),
+    (lambda: rs.sum(col.lat), "column-name", "write 'lat' instead of col.lat"),  # type: ignore[arg-type]
+    (lambda: gps.tumbling("1m").mean(col.lat), "column-name", "write 'lat'"),  # type: ignore[arg-type]
+    (lambda: gps.select(col.lat), "column-name", "write 'lat' instead of col.lat"),  # type: ignore[arg-type]
+    (lambda: gps.key_by(col.lat % 2), "column-name", "first: .extend(name=...)"),  # type: ignore[arg-type]
+    (lambda: gps.significant(col.lat, change=1.0), "column-name", "write 'lat'"),  # type: ignore[arg-type]
+    (lambda: gps.extend(z=[1]), "expression-literal", "a column like col.v"),  # type: ignore[arg-type]
+    (lambda: gps.where(functools.reduce(operator.and_, [col.lat > 0] * 70)), "expression-depth", "deeper than 64"),
+    (lambda: rs.evaluate(cycle("ordered"), {}), "graph-cycle", "merge='arrival'"),
+    (lambda: rs.Live(cycle("ordered").subscribe("out")), "graph-cycle", "merges ordered"),
+    (lambda: gps.select("lat").feed(rs.feedback("f", {"lon": "float64"})), "graph-alphabet", "but is fed"),
+    (lambda: rs.sql("SELECT lat AS a, lon AS a FROM gps", gps=gps), "sql-name", "called 'a'"),
+    (lambda: rs.sql("SELECT round(lat, 1) AS a FROM gps", gps=gps), "sql-unsupported", "ROUND(lat * 10) / 10"),
+    (lambda: rs.sql("SELECT lat FROM gps AS g", gps=gps), "sql-unsupported", "without 'g'"),
+    (lambda: rs.sql("SELECT CAST(lat AS DECIMAL) AS a FROM gps", gps=gps), "sql-unsupported", "DECIMAL is no kind"),
+    (
+        lambda: rs.sql("SELECT avg(lat) AS a FROM gps GROUP BY TUMBLE(1 SECOND) HAVING count(*) > 1", gps=gps),
+        "sql-having",
+        "COUNT(*) AS n",
+    ),
+    (lambda: rs.sql(f"SELECT {'+'.join(['lat'] * 900)} AS a FROM gps", gps=gps), "sql-size", "deep"),
     (lambda: rs.lossy(keep=2), "contract", "between 0 and 1"),
     (lambda: rs.evaluate(gps, {"gps": {"time": [0], "lta": [1.0]}}), "evaluate-input", "no column 'lta'"),
     (lambda: rs.evaluate(words, {"words": {"time": [0], "w": ["a"], "n": ["b"]}}), "evaluate-input", "not int64"),

@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from shared.identity import DeviceId, EdgeId, EdgeKey, device_id
+from shared.language.schema import Schema
 from shared.spool.entry import SpooledBatch
 from shared.spool.ring import Spool
-from shared.stream.schema import Schema
-from shared.sync.effects import StorePlan, StoreResults, SyncSpool
 from shared.sync.exchange import LogRecord
 from shared.sync.pacing import Pacing
+from shared.sync.persist import StorePlan, StoreResults, SyncSpool
 from shared.sync.receiver import Arrival, Receiver, Reply
 from shared.sync.sender import EdgePolicy, Sender
 from shared.sync.session import DeviceSession, Enrolment, GatewaySessions
+from shared.wire.frame import FrameType
 from shared.wire.messages import Hint, PlanMessage
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.keys import ToyKeys
@@ -57,6 +58,11 @@ class Gateway:
 
     def high_water(self, key: EdgeKey) -> int:
         return max((record.hi for record in self.log if record.key == key), default=0)
+
+    def edges_of(self, device: DeviceId, incarnation: int) -> dict[EdgeId, int]:
+        mine = [record for record in self.log if (record.key.device, record.key.incarnation) == (device, incarnation)]
+        sizes = {record.key.edge: 0 for record in mine}
+        return sizes | {record.key.edge: len(record.frame) for record in mine if record.kind == FrameType.DECLARE}
 
     def exchange(self, body: bytes, now: float = 0.0) -> Reply:
         self.receiver.receive(Arrival("handle", body), now)

@@ -6,7 +6,8 @@ import copy
 
 import pytest
 
-from shared.sync.effects import Refused, StoreContact
+from shared.sync.events import Refused
+from shared.sync.persist import StoreContact
 from shared.wire.envelope import MAC_BYTES
 from shared.wire.frame import FrameType, decode_all
 from tests.shared.sync.builders import Node, pair

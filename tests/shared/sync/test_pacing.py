@@ -26,12 +26,10 @@ def test_a_low_battery_and_a_dear_lane_make_batches_wait_longer() -> None:
     assert stretch(Conditions(lane="cellular", battery=0.2, charging=False)) == 4.0
 
 
-def test_the_budget_follows_lane_and_credit() -> None:
-    pacing = Pacing()
-    assert pacing.budget(Conditions(), None) == 1 << 20
-    assert pacing.budget(Conditions(lane="cellular"), None) == 256 << 10
-    assert pacing.budget(Conditions(), 5000) == 5000
-    assert pacing.budget(Conditions(), 0) == 0
+def test_the_budget_follows_the_lane() -> None:
+    assert Pacing().budget(Conditions()) == 1 << 20
+    assert Pacing().budget(Conditions(lane="cellular")) == 256 << 10
+    assert Pacing(exchange_bytes_max=5000).budget(Conditions()) == 5000
 
 
 def test_a_pause_doubles_up_to_its_limit_and_at_most_half_of_it_is_sure() -> None:

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import pytest
 
 from shared.identity import DeviceId, EdgeKey, edge_id
-from shared.stream.schema import Schema
-from shared.sync import receiver
-from shared.sync.exchange import PreviewReceived, ResultsAcknowledged, StatusReceived
+from shared.language.schema import Schema
+from shared.sync import exchange
+from shared.sync.exchange import ResultsAcknowledged, StatusReceived
 from shared.sync.receiver import Arrival, ExchangeApplied, Reply
 from shared.sync.session import DeviceSession
 from shared.wire.frame import Frame, FrameType, decode_all, decode_one, encode
@@ -17,19 +17,20 @@ from shared.wire.messages import (
     Declare,
     Frontier,
     Lost,
-    Preview,
     Receipt,
     Refusal,
     Result,
     ResultReceipt,
     Status,
 )
+from shared.wire.status import DeviceStatus
 from tests.shared.sync.builders import SCHEMA, Node, pair
+from tests.shared.sync.collision import same_number
 
 EDGE = edge_id("trips")
 
 
-class Phone:
+class FrameMaker:
     """Says exactly what a test wants said."""
 
     def __init__(self, node: Node) -> None:
@@ -69,8 +70,8 @@ class Phone:
 
 
 @pytest.fixture
-def phone() -> Phone:
-    return Phone(pair())
+def phone() -> FrameMaker:
+    return FrameMaker(pair())
 
 
 def receipts(frames: Iterable[Frame]) -> list[int]:
@@ -82,25 +83,25 @@ def refusals(frames: Iterable[Frame]) -> list[str]:
 
 
 @pytest.mark.covers("SO-9", "EC-16")
-def test_batches_and_tombstones_move_one_mark(phone: Phone) -> None:
+def test_batches_and_tombstones_move_one_mark(phone: FrameMaker) -> None:
     assert receipts(phone.say(phone.declare(), phone.data(0, 4), phone.lost(4, 9), phone.data(9, 10))) == [10]
     assert phone.ranges() == [(0, 4), (4, 9), (9, 10)]
 
 
 @pytest.mark.covers("T5", "EC-16")
-def test_a_duplicate_is_acknowledged_and_not_kept(phone: Phone) -> None:
+def test_a_duplicate_is_acknowledged_and_not_kept(phone: FrameMaker) -> None:
     phone.say(phone.declare(), phone.data(0, 4))
     assert receipts(phone.say(phone.data(0, 4))) == [4]
     assert receipts(phone.say(phone.lost(0, 4))) == [4], "first writer wins: delivered stays delivered"
     assert phone.ranges() == [(0, 4)]
 
 
-def test_after_a_gap_the_receipt_says_where_to_go_on(phone: Phone) -> None:
+def test_after_a_gap_the_receipt_says_where_to_go_on(phone: FrameMaker) -> None:
     assert receipts(phone.say(phone.declare(), phone.data(0, 4), phone.data(6, 8), phone.data(8, 9))) == [4]
     assert phone.ranges() == [(0, 4)]
 
 
-def test_a_partial_overlap_is_refused_and_nothing_of_the_exchange_is_kept(phone: Phone) -> None:
+def test_a_partial_overlap_is_refused_and_nothing_of_the_exchange_is_kept(phone: FrameMaker) -> None:
     phone.say(phone.declare(), phone.data(0, 4))
     assert refusals(phone.say(phone.data(4, 6), phone.data(5, 8))) == ["sync-overlap"]
     assert phone.ranges() == [(0, 4)]
@@ -121,12 +122,14 @@ def test_a_partial_overlap_is_refused_and_nothing_of_the_exchange_is_kept(phone:
         (lambda phone: Chain(phone.node.device, 1, EDGE, 0, 0, bytes(32)).frame(), None),
     ],
 )
-def test_what_the_protocol_does_not_allow_is_refused_by_code(phone: Phone, frame: object, code: str | None) -> None:
+def test_what_the_protocol_does_not_allow_is_refused_by_code(
+    phone: FrameMaker, frame: object, code: str | None
+) -> None:
     assert refusals(phone.say(phone.declare(), frame(phone))) == ([] if code is None else [code])  # type: ignore[operator]
     assert not phone.ranges()
 
 
-def test_bytes_that_are_no_exchange_are_refused_in_the_open(phone: Phone) -> None:
+def test_bytes_that_are_no_exchange_are_refused_in_the_open(phone: FrameMaker) -> None:
     for body, code in (
         (b"", "frame-truncated"),
         (b"x" * 100, "frame-magic"),
@@ -137,8 +140,8 @@ def test_bytes_that_are_no_exchange_are_refused_in_the_open(phone: Phone) -> Non
         assert Refusal.of(decode_one(reply.body)[0]).code == code
 
 
-def test_replaying_an_exchange_any_number_of_times_changes_nothing(phone: Phone) -> None:
-    body = phone.body(phone.declare(), phone.data(0, 4), Status(phone.node.device, {"plan": 1}).frame())
+def test_replaying_an_exchange_any_number_of_times_changes_nothing(phone: FrameMaker) -> None:
+    body = phone.body(phone.declare(), phone.data(0, 4), Status(phone.node.device, DeviceStatus(plan=1)).frame())
     first = phone.hear(phone.gateway.exchange(body))
     log, events = list(phone.gateway.log), len(phone.gateway.events)
     for _ in range(100):
@@ -147,7 +150,7 @@ def test_replaying_an_exchange_any_number_of_times_changes_nothing(phone: Phone)
     assert len(phone.gateway.events) == events
 
 
-def test_replies_of_one_step_rest_on_all_its_records(phone: Phone) -> None:
+def test_replies_of_one_step_rest_on_all_its_records(phone: FrameMaker) -> None:
     """Two arrivals, one group: both replies are in the step whose records they need."""
     phone.gateway.receiver.receive(Arrival(1, phone.body(phone.declare(), phone.data(0, 2))), 0.0)
     phone.gateway.receiver.receive(Arrival(2, phone.body(phone.data(2, 3))), 0.0)
@@ -157,7 +160,7 @@ def test_replies_of_one_step_rest_on_all_its_records(phone: Phone) -> None:
     assert not phone.gateway.receiver.step(0.0)
 
 
-def test_after_a_step_that_failed_marks_are_those_of_the_log(phone: Phone) -> None:
+def test_after_a_step_that_failed_marks_are_those_of_the_log(phone: FrameMaker) -> None:
     phone.gateway.receiver.receive(Arrival(1, phone.body(phone.declare(), phone.data(0, 2))), 0.0)
     phone.gateway.receiver.step(0.0)  # and the disk refuses it
     phone.gateway.receiver.abandon(phone.gateway)
@@ -166,15 +169,24 @@ def test_after_a_step_that_failed_marks_are_those_of_the_log(phone: Phone) -> No
     assert phone.ranges() == [(0, 2)]
 
 
-def test_marks_survive_a_restart_of_the_gateway(phone: Phone) -> None:
+def test_marks_survive_a_restart_of_the_gateway(phone: FrameMaker) -> None:
     phone.say(phone.declare(), phone.data(0, 4))
     phone.gateway.restart()
-    again = Phone(phone.node)
+    again = FrameMaker(phone.node)
     assert receipts(again.say(again.declare(), again.data(0, 4), again.data(4, 5))) == [5]
     assert again.ranges() == [(0, 4), (4, 5)]
 
 
-def test_a_frontier_is_logged_when_it_moves_and_nothing_is_missing_before_it(phone: Phone) -> None:
+def test_one_edge_has_no_two_schemas_with_the_same_number(phone: FrameMaker) -> None:
+    forged = same_number(SCHEMA)
+    assert forged.id == SCHEMA.id
+    assert refusals(phone.say(phone.declare(), phone.declare(schema=forged))) == ["sync-schema-number"]
+    assert refusals(phone.say(phone.declare())) == []
+    assert refusals(phone.say(phone.declare(schema=forged))) == ["sync-schema-number"]
+    assert [record.kind for record in phone.gateway.log] == [FrameType.DECLARE]
+
+
+def test_a_frontier_is_logged_when_it_moves_and_nothing_is_missing_before_it(phone: FrameMaker) -> None:
     def frontier(seq: int, at_us: int) -> Frame:
         return Frontier(phone.node.device, 1, EDGE, seq, at_us).frame()
 
@@ -182,23 +194,22 @@ def test_a_frontier_is_logged_when_it_moves_and_nothing_is_missing_before_it(pho
     assert [decode_one(r.frame)[0].frontier_us for r in phone.gateway.log if r.kind == FrameType.FRONTIER] == [100]
 
 
-def test_previews_and_status_are_told_and_not_logged(phone: Phone) -> None:
-    preview = Preview(phone.node.device, 1, EDGE, 1, 1, SCHEMA.id, b"newest")
-    phone.say(preview.frame(), Status(phone.node.device, {"battery": 0.4}).frame())
+def test_a_status_is_an_event_and_is_not_logged(phone: FrameMaker) -> None:
+    phone.say(Status(phone.node.device, DeviceStatus(battery=40)).frame())
     kinds = [type(event) for event in phone.gateway.events]
-    assert kinds == [PreviewReceived, StatusReceived, ExchangeApplied]
+    assert kinds == [StatusReceived, ExchangeApplied]
     assert not phone.gateway.log
 
 
 @pytest.mark.covers("SO-15")
-def test_results_come_after_the_number_the_device_has(phone: Phone) -> None:
+def test_results_come_after_the_number_the_device_has(phone: FrameMaker) -> None:
     phone.gateway.downlink.rows = [{"km": number} for number in range(5)]
     frames = phone.say(ResultReceipt(phone.node.device, 3).frame())
     assert [Result.of(frame).seq for frame in frames if frame.type is FrameType.RESULT] == [4, 5]
     assert ResultsAcknowledged(phone.node.device, 3) in phone.gateway.events
 
 
-def test_a_signature_over_a_run_is_checked_and_logged_once(phone: Phone) -> None:
+def test_a_signature_over_a_run_is_checked_and_logged_once(phone: FrameMaker) -> None:
     phone.say(phone.declare(), phone.data(0, 4))
     unsigned = Chain(phone.node.device, 1, EDGE, 0, 4, b"d" * 32)
     good = Chain(phone.node.device, 1, EDGE, 0, 4, b"d" * 32, phone.node.keys.sign(unsigned.signed()))
@@ -208,53 +219,50 @@ def test_a_signature_over_a_run_is_checked_and_logged_once(phone: Phone) -> None
     assert [record.kind for record in phone.gateway.log].count(FrameType.CHAIN) == 1
 
 
-def test_one_device_cannot_make_the_gateway_remember_endless_edges(phone: Phone) -> None:
-    refused = [refusals(phone.say(phone.declare(f"edge {at}"))) for at in range(1030)]
-    assert refused[1023:1026] == [[], ["sync-edges"], ["sync-edges"]]
-    assert len({record.key for record in phone.gateway.log}) == 1024
+def test_one_device_cannot_make_the_gateway_remember_endless_edges(phone: FrameMaker) -> None:
+    most = exchange.EDGES_PER_DEVICE_MAX
+    refused = [refusals(phone.say(phone.declare(f"edge {at}"))) for at in range(most + 6)]
+    assert refused[most - 1 : most + 2] == [[], ["sync-edges"], ["sync-edges"]]
+    assert len({record.key for record in phone.gateway.log}) == most
+    phone.gateway.restart()  # it is the log that remembers
+    phone = FrameMaker(phone.node)
+    assert refusals(phone.say(phone.declare("one more"))) == ["sync-edges"]
+    assert refusals(phone.say(phone.declare("edge 3"))) == []
 
 
-def test_each_installation_has_its_own_marks(phone: Phone) -> None:
+def test_edges_of_an_exchange_that_was_refused_are_forgotten(phone: FrameMaker) -> None:
+    many = [Frontier(phone.node.device, 1, edge_id(f"edge {at}"), 0, 5).frame() for at in range(200)]
+    for _ in range(3):
+        assert refusals(phone.say(*many, phone.data(0, 4))) == ["sync-undeclared"]
+    assert receipts(phone.say(phone.declare(), phone.data(0, 4))) == [4]
+
+
+def test_the_schemas_of_one_device_are_bounded_in_all(phone: FrameMaker) -> None:
+    wide = Schema.of({f"column_{at}_{'x' * 40}": "float64" for at in range(200)})
+    answers = [refusals(phone.say(phone.declare(f"edge {at}", wide))) for at in range(60)]
+    assert answers[0] == []
+    assert answers[-1] == ["sync-schemas"]
+    logged = sum(len(record.frame) for record in phone.gateway.log)
+    assert logged <= exchange.DECLARED_BYTES_PER_DEVICE_MAX
+    assert receipts(phone.say(phone.data(0, 4, edge=edge_id("edge 0"), schema_id=wide.id))) == [
+        4
+    ]  # what is there stays
+
+
+def test_one_session_cannot_declare_endless_schemas_of_one_edge(phone: FrameMaker) -> None:
+    most = exchange.DECLARATIONS_PER_SESSION_MAX
+    schemas = [Schema.of({f"column_{at}": "float64"}) for at in range(most + 1)]
+    for at in range(0, most, 128):
+        assert refusals(phone.say(*(phone.declare("trips", schema) for schema in schemas[at : at + 128]))) == []
+    assert refusals(phone.say(phone.declare("trips", schemas[most]))) == ["sync-schemas"]
+
+
+def test_each_installation_has_its_own_marks(phone: FrameMaker) -> None:
     phone.say(phone.declare(), phone.data(0, 4))
     assert phone.gateway.high_water(EdgeKey(phone.node.device, 2, EDGE)) == 0
 
 
-def test_errors_never_repeat_what_was_sent(phone: Phone) -> None:
+def test_errors_never_repeat_what_was_sent(phone: FrameMaker) -> None:
     secret = "s3cret-s3cret"
     reply = phone.say(Declare(phone.node.device, 1, EDGE, secret, SCHEMA).frame())
     assert secret not in Refusal.of(reply[0]).text
-
-
-ODDITIES: dict[str, dict[str, object]] = {
-    "plain": {},
-    "too many rows": {"rows": 99},
-    "another schema": {"schema_id": 1},
-    "another incarnation": {"incarnation": 2},
-    "another edge": {"edge": edge_id("sleep")},
-    "another device": {"device": DeviceId(bytes(16))},
-}
-
-
-@pytest.mark.parametrize("oddity", ODDITIES)
-@pytest.mark.parametrize("lo", [0, 2, 3, 4, 5])
-def test_the_short_way_of_a_lone_batch_decides_as_the_long_one(
-    oddity: str, lo: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def outcome(*, short: bool) -> tuple[object, ...]:
-        if not short:
-            monkeypatch.setattr(receiver, "next_batch", lambda *_: None)
-        phone = Phone(pair())
-        phone.say(phone.declare(), phone.data(0, 4))
-        heard = phone.say(phone.data(lo, lo + 3, **ODDITIES[oddity]))
-        kept = [(bytes(record.frame), *record[1:]) for record in phone.gateway.log]
-        marks = {number: edge.mark for number, edge in phone.gateway.receiver._devices[phone.node.device, 1].items()}
-        applied = [event[4:] for event in phone.gateway.events if isinstance(event, ExchangeApplied)]
-        return [(frame.type, frame.edge, frame.seq, frame.payload) for frame in heard], kept, marks, applied
-
-    assert outcome(short=True) == outcome(short=False)
-
-
-def test_the_short_way_is_the_usual_one(phone: Phone, monkeypatch: pytest.MonkeyPatch) -> None:
-    phone.say(phone.declare(), phone.data(0, 4))
-    monkeypatch.setattr(receiver, "Exchange", None)
-    assert receipts(phone.say(phone.data(4, 9))) == [9]

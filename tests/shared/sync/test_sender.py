@@ -3,15 +3,8 @@ from __future__ import annotations
 import pytest
 
 from shared.spool.entry import Tombstone
-from shared.sync.effects import (
-    Disconnected,
-    HintArrived,
-    PlanArrived,
-    ReceiptReceived,
-    Reconnected,
-    Refused,
-    ResultArrived,
-)
+from shared.sync import events
+from shared.sync.exchange import StatusReceived
 from shared.sync.pacing import Conditions, Pacing
 from shared.sync.provenance import BATCHES_PER_SIGNATURE
 from shared.sync.receiver import Reply
@@ -42,7 +35,7 @@ def test_what_is_appended_reaches_the_log_in_order_and_is_trimmed_by_the_receipt
     node.talk()
     assert logged(node) == [(0, 2), (2, 4), (4, 6)]
     assert list(node.spool.pending(node.edges["trips"])) == []
-    assert ReceiptReceived(node.edges["trips"], 6) in node.events
+    assert events.ReceiptReceived(node.edges["trips"], 6) in node.events
 
 
 def test_nothing_is_sent_before_it_is_durable() -> None:
@@ -79,8 +72,8 @@ def test_the_program_sees_the_disconnection_and_the_return() -> None:
     node.sender.fail(2.0)
     assert node.sender.disconnected
     node.talk(60.0)
-    seen = [event for event in node.events if isinstance(event, Disconnected | Reconnected)]
-    assert seen == [Disconnected(2.0, "link-failed"), Reconnected(60.0, 58.0)]
+    seen = [event for event in node.events if isinstance(event, events.Disconnected | events.Reconnected)]
+    assert seen == [events.Disconnected(2.0, "link-failed"), events.Reconnected(60.0, 58.0)]
     assert not node.sender.disconnected
 
 
@@ -129,7 +122,7 @@ def test_a_gateway_that_forgot_the_session_is_greeted_again_without_an_outage() 
     node.talk()
     node.talk(5.0)
     assert logged(node) == [(0, 2), (2, 4)]
-    assert not [event for event in node.events if isinstance(event, Disconnected)]
+    assert not [event for event in node.events if isinstance(event, events.Disconnected)]
 
 
 def test_dearer_edges_go_first_and_an_edge_never_overtakes_itself() -> None:
@@ -168,20 +161,36 @@ def test_a_low_battery_makes_the_edge_wait_longer() -> None:
     assert node.step(16.0) is not None
 
 
-def test_a_backlog_larger_than_an_exchange_drains_in_several_and_shows_a_preview() -> None:
+def test_a_backlog_larger_than_an_exchange_drains_in_several() -> None:
     node = pair(pacing=Pacing(exchange_bytes_max=1000))
     node.talk()
     for _ in range(6):
         node.append(payload=bytes(400))
-    node.sender.preview(node.edges["trips"], schema_id=1, codec=1, rows=1, columns=b"newest")
     body = node.step()
     assert body is not None
     assert kinds_of(body).count(FrameType.DATA) == 2
-    assert FrameType.PREVIEW in kinds_of(body)
     node.sender.receive(node.gateway.exchange(body).body, 0.0)
     node.talk()
     assert len(logged(node)) == 6
     assert list(node.spool.pending(node.edges["trips"])) == []
+
+
+def announced(node: Node) -> float | None:
+    return [event.status for event in node.gateway.events if isinstance(event, StatusReceived)][-1].poll_s
+
+
+def test_a_device_announces_when_it_comes_again_and_keeps_its_word() -> None:
+    node = pair(policies={"trips": EdgePolicy(within_s=4.0)}, pacing=Pacing(poll_s=30.0))
+    node.talk()
+    assert announced(node) == 30.0
+    node.append(now=10.0)
+    node.talk(14.0)
+    assert announced(node) == 8.0  # it is in use: missed sooner
+    assert node.step(21.9) is None
+    node.talk(22.0)
+    assert announced(node) == 30.0  # nothing to send: it says so before it is silent for longer
+    assert node.step(51.9) is None
+    assert node.step(52.0) is not None
 
 
 def test_a_frontier_follows_everything_before_it_and_is_said_once() -> None:
@@ -205,7 +214,7 @@ def test_results_are_stored_once_with_their_number() -> None:
     node.talk(100.0)
     assert node.results == [{"km": 1}, {"km": 2}, {"km": 3}]
     assert node.results_through == 3
-    assert sum(isinstance(event, ResultArrived) for event in node.events) == 3
+    assert sum(isinstance(event, events.ResultArrived) for event in node.events) == 3
     node.boot(200.0)
     node.talk(200.0)
     assert len(node.results) == 3
@@ -216,29 +225,20 @@ def test_a_plan_is_taken_when_newer_and_signed_by_the_gateway() -> None:
     node.gateway.downlink.message = PlanMessage(node.device, 4, b"plan", bytes(64))
     node.talk(limit=3)
     assert node.plan[0] == -1
-    assert any(isinstance(event, Refused) and event.code == "sync-plan-signature" for event in node.events)
+    assert any(isinstance(event, events.Refused) and event.code == "sync-plan-signature" for event in node.events)
     signature = node.gateway.keys.sign(PlanMessage.signed(4, b"plan"))
     node.gateway.downlink.message = PlanMessage(node.device, 4, b"plan", signature)
     node.talk(100.0)
     assert node.plan == (4, b"plan")
-    assert sum(isinstance(event, PlanArrived) for event in node.events) == 1
+    assert sum(isinstance(event, events.PlanArrived) for event in node.events) == 1
 
 
 @pytest.mark.covers("SO-35")
-def test_a_hint_reaches_the_program_and_its_credit_the_next_exchange() -> None:
+def test_a_hint_reaches_the_program() -> None:
     node = pair()
-    node.gateway.downlink.push_back = Hint(node.device, 0, 5.0, {"gps": 0.25})
+    node.gateway.downlink.push_back = Hint(node.device, {"gps": 0.25})
     node.talk()
-    assert HintArrived(Hint(node.device, 0, 5.0, {"gps": 0.25})) in node.events
-    node.append()
-    assert node.step(4.9) is None
-    body = node.step(5.0)
-    assert body is not None
-    assert FrameType.DATA not in kinds_of(body)
-    node.gateway.downlink.push_back = None
-    node.sender.receive(node.gateway.exchange(body).body, 5.0)
-    node.talk(5.0)
-    assert logged(node) == [(0, 2)]
+    assert events.HintArrived(Hint(node.device, {"gps": 0.25})) in node.events
 
 
 def refuse(node: Node, code: str) -> Reply:
@@ -279,7 +279,7 @@ def test_a_batch_that_rotted_in_the_spool_is_given_up_by_name_and_the_rest_goes_
     node.talk(1.0)
     assert logged(node) == [(0, 2), (4, 6)]
     assert logged(node, FrameType.TOMBSTONE) == [(2, 4)]
-    assert any(isinstance(event, Refused) and event.code == "spool-payload" for event in node.events)
+    assert any(isinstance(event, events.Refused) and event.code == "spool-payload" for event in node.events)
 
 
 def test_a_receipt_does_not_cost_a_sync_of_its_own() -> None:
@@ -296,10 +296,32 @@ def test_a_refusal_with_a_time_is_obeyed_and_the_data_kept() -> None:
     node = pair()
     node.append()
     assert node.step()
-    node.sender.receive(bare_refusal("device-revoked", "pair again", retry_after_s=600.0), 0.0)
-    assert node.step(599.0) is None
-    assert Refused("device-revoked", "pair again") in node.events
+    node.sender.receive(bare_refusal("device-revoked", "pair again", retry_after_s=50.0), 0.0)
+    assert node.step(49.0) is None
+    assert events.Refused("device-revoked", "pair again") in node.events
     assert len(list(node.spool.pending(node.edges["trips"]))) == 1
+
+
+def test_a_refusal_that_anybody_could_have_written_delays_a_minute_at_most() -> None:
+    node = pair()
+    node.talk()
+    node.append()
+    assert node.step()
+    node.sender.receive(bare_refusal("device-revoked", "go away", retry_after_s=86_400.0), 0.0)
+    assert node.step(20.0) is None
+    assert node.step(60.0) is not None
+
+
+def test_the_gateways_own_refusal_delays_as_long_as_it_says() -> None:
+    node = pair()
+    node.talk()
+    node.append()
+    assert node.step()
+    session = next(iter(node.gateway.sessions._sessions.values()))
+    refusal = encode(Refusal(node.device, "gateway-busy", "later", 600.0).frame())
+    node.sender.receive(session.seal(node.session._counter, [refusal]), 0.0)
+    assert node.step(599.0) is None
+    assert node.step(751.0) is not None
 
 
 def test_a_forged_reply_is_not_believed() -> None:
@@ -327,7 +349,7 @@ def test_a_gateway_that_lost_its_log_is_told_what_is_gone() -> None:
         node.talk(now)
     assert logged(node, FrameType.TOMBSTONE) == [(0, 2)]
     assert logged(node) == [(2, 4)]
-    assert any(isinstance(event, Refused) and event.code == "sync-gateway-forgot" for event in node.events)
+    assert any(isinstance(event, events.Refused) and event.code == "sync-gateway-forgot" for event in node.events)
 
 
 def test_a_batch_without_its_declaration_waits_and_does_not_keep_the_radio_busy() -> None:
@@ -336,7 +358,7 @@ def test_a_batch_without_its_declaration_waits_and_does_not_keep_the_radio_busy(
     node.append()
     node.sender._edges[node.edges["trips"]].schemas.clear()
     assert node.talk() <= 3
-    assert any(isinstance(event, Refused) and event.code == "sync-schema-unknown" for event in node.events)
+    assert any(isinstance(event, events.Refused) and event.code == "sync-schema-unknown" for event in node.events)
     assert len(list(node.spool.pending(node.edges["trips"]))) == 1
 
 
@@ -352,7 +374,7 @@ def test_a_spool_older_than_the_gateway_stops_instead_of_reusing_numbers() -> No
     node.append()
     node.talk()
     node.talk(30.0, limit=3)
-    assert any(isinstance(event, Refused) and event.code == "sync-sequence-behind" for event in node.events)
+    assert any(isinstance(event, events.Refused) and event.code == "sync-sequence-behind" for event in node.events)
 
 
 def test_every_run_of_batches_is_signed_and_the_log_can_prove_it() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from shared.errors import PeerError
 from shared.identity import DeviceId
+from shared.sync import session as module
 from shared.sync.session import DeviceSession, Enrolment, GatewaySessions, SessionState
 from shared.wire.frame import Frame, FrameType, decode_one, encode
 from shared.wire.messages import Hello, Welcome
@@ -139,3 +140,58 @@ def test_a_gateway_that_restarted_knows_no_session() -> None:
     sessions = GatewaySessions(gateway.keys, gateway)
     with pytest.raises(PeerError, match="session-unknown"):
         sessions.open(session.seal([]), 0.0)
+
+
+def test_recorded_hellos_do_not_push_out_the_session_a_slow_device_waits_for(node: Node) -> None:
+    recorded = [DeviceSession(node.keys, node.device, 1).hello() for _ in range(50)]
+    for body in recorded:
+        node.gateway.sessions.greet(body, 0.0)
+    slow = opened(node)
+    answers = {node.gateway.sessions.greet(body, second) for second in range(60) for body in recorded}
+    assert len(answers) == len(recorded)  # each the answer it had, no new session
+    assert len(node.gateway.sessions) == len(recorded) + 1
+    assert node.gateway.sessions.open(slow.seal([]), 60.0).fresh
+    for body in recorded:
+        with pytest.raises(PeerError, match="hello-spent"):
+            node.gateway.sessions.greet(body, 61.0)
+    assert len(node.gateway.sessions) == 1
+
+
+def test_a_hello_repeated_by_the_network_opens_one_session(node: Node) -> None:
+    session = DeviceSession(node.keys, node.device, 1)
+    body = session.hello()
+    first, second = (node.gateway.sessions.greet(body, 0.0) for _ in range(2))
+    assert first == second
+    session.welcome(decode_one(second)[0], 0.0)
+    assert node.gateway.sessions.open(session.seal([]), 0.0).fresh
+
+
+def test_sessions_that_nobody_used_are_forgotten_soon_and_in_any_number(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions = node.gateway.sessions
+    monkeypatch.setattr(module, "PENDING_PER_DEVICE_MAX", 10)
+    monkeypatch.setattr(module, "SPENT_MAX", 15)
+    for _ in range(30):
+        sessions.greet(DeviceSession(node.keys, node.device, 1).hello(), 0.0)
+    assert len(sessions) == 10
+    assert len(sessions._spent) == 15
+    used = opened(node, 1.0)
+    sessions.open(used.seal([]), 1.0)
+    sessions.greet(DeviceSession(node.keys, node.device, 1).hello(), 2.0)
+    sessions.expire(module.PENDING_S + 1.5)
+    assert len(sessions) == 2
+    sessions.expire(module.PENDING_S + 2.0)
+    assert len(sessions) == 1  # the one in use
+    assert sessions.open(used.seal([]), module.PENDING_S + 2.0).fresh
+    assert sessions.revoke(node.device) == 1
+    assert not sessions._devices
+    assert not sessions._pending
+
+
+def test_waiting_sessions_of_all_devices_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PENDING_MAX", 7)
+    node = pair()
+    for _ in range(20):
+        node.gateway.sessions.greet(DeviceSession(node.keys, node.device, 1).hello(), 0.0)
+    assert len(node.gateway.sessions) == 7

@@ -10,7 +10,7 @@ import pytest
 
 from shared.batch import Batch
 from shared.errors import PeerError, UsageError
-from shared.stream.schema import KINDS, Schema, dtype
+from shared.language.schema import KINDS, Schema, dtype
 from shared.wire.columns import CODEC_COLUMNS, DECODED_BYTES_MAX, Cache, decode, encode
 from shared.wire.grids import GridKind, find_grid, place_on_grid
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cloud_backend.spark.jobs import JobDirectory
+from cloud_backend.spark.control.jobs import JobDirectory
 from shared.plan.encoding import encode_plan
 from shared.wire.enrolment import EnrolmentLink, comparison_digits
 from tests.cloud_backend.dashboard.house import program
@@ -62,7 +62,7 @@ def test_a_configured_rate_goes_down_to_the_device_alone(dashboard, admin):
 def test_deleting_needs_the_name_once_more(dashboard, admin):
     device = dashboard.phones[0].hex()
     refused = admin.post(f"/v1/api/devices/{device}/delete-data", json={"name": "bus-12"})
-    assert (refused.status_code, refused.json()["code"]) == (409, "device-name")
+    assert (refused.status_code, refused.json()["code"]) == (409, "device-confirm")
     assert admin.post(f"/v1/api/devices/{device}/delete-data", json={"name": "tram-07"}).json()["done_us"] is None
     assert admin.get(f"/v1/api/devices/{device}").json()["state"] == "deleted"
 
@@ -137,7 +137,7 @@ def test_two_queries_have_two_names(dashboard, admin):
     assert admin.post("/v1/api/queries", json={"name": "a", "sql": SQL}).json()["code"] == "query-name-taken"
 
 
-def test_accounts_are_made_changed_and_removed_and_one_admin_stays(dashboard, admin):
+def test_people_are_added_changed_and_removed_and_one_admin_stays(dashboard, admin):
     assert admin.post("/v1/api/accounts", json={"name": "ada", "role": "viewer"}).status_code == 200
     path = admin.post("/v1/api/accounts/link", json={"name": "ada"}).json()["path"]
     ada = dashboard.browser()
@@ -148,7 +148,7 @@ def test_accounts_are_made_changed_and_removed_and_one_admin_stays(dashboard, ad
     headers = {"x-csrf-token": admin.csrf}
     assert admin.ask("DELETE", "/v1/api/accounts/ada", headers=headers).status_code == 200
     assert admin.ask("DELETE", "/v1/api/accounts/admin", headers=headers).json()["code"] == "account-last-admin"
-    assert [account["name"] for account in admin.get("/v1/api/accounts").json()["accounts"]] == ["admin"]
+    assert [each["name"] for each in admin.get("/v1/api/accounts").json()["accounts"]] == ["admin"]
 
 
 def test_alert_rules_and_webhooks_are_the_admins(dashboard, admin):

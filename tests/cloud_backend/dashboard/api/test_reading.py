@@ -27,7 +27,7 @@ def test_the_devices_are_listed_with_their_account(operator, house):
     assert (bus["name"], tram["name"]) == ("bus-12", "tram-07")
     assert (tram["delivered"], tram["ledgered"], tram["buffered"]) == (6, 2, 4)
     assert tram["state"] == "enrolled"
-    assert tram["status"]["lane"] == "gateway"
+    assert tram["status"] == {"produced": 12, "incarnation": 1}
 
 
 def test_one_device_has_edges_and_a_trail(operator, house):
@@ -69,11 +69,13 @@ def test_the_ledger_names_every_range(operator):
 
 
 def test_results_are_listed_paged_and_exported(operator, house):
-    assert operator.get("/v1/api/results").json()["sinks"] == [{"sink": "my_trips", "rows": 2, "query": None}]
+    assert operator.get("/v1/api/results").json()["sinks"] == [
+        {"sink": "my_trips", "rows": 2, "query": None, "last_us": house.now_us}
+    ]
     rows = operator.get("/v1/api/results/my_trips").json()["rows"]
     assert [row["values"]["lat"] for row in rows] == [LAT, LAT]
     table = list(csv.DictReader(io.StringIO(operator.get("/v1/api/results/my_trips/export").text)))
-    assert {row["key_1"] for row in table} == {device.hex() for device in house.phones}
+    assert {row["device"] for row in table} == {device.hex() for device in house.phones}
     assert float(table[0]["lat"]) == LAT
     answer = operator.get("/v1/api/results/my_trips/export?format=parquet")
     assert parquet.read_table(io.BytesIO(answer.content)).column("points").to_pylist() == [6, 6]

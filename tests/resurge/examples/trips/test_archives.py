@@ -54,6 +54,18 @@ def test_zipped_exports_become_people(tmp_path):
     assert people["eve"]["gps"]["lat"].tolist() == [50.1, 50.2]
 
 
+def test_what_macos_adds_to_archives_and_folders_is_no_recording(tmp_path):
+    double = "\0\5\26\7" + "Mac OS X"  # AppleDouble: it has a recording's suffix and none of its content
+    packed(
+        tmp_path / "bob.zip",
+        {"Location.csv": LOCATION, "__MACOSX/._Location.csv": double, "__MACOSX/bob/._Location.csv": double},
+    )
+    (tmp_path / "ann").mkdir()
+    (tmp_path / "ann" / "walk.gpx").write_text(GPX)
+    (tmp_path / "ann" / "._walk.gpx").write_text(double)
+    assert sorted(person.name for person in read_people(tmp_path)) == ["ann", "bob"]
+
+
 def test_an_export_may_be_named_itself_and_is_the_same_as_its_folder(tmp_path):
     archive = packed(tmp_path / "bob.zip", {"Location.csv": LOCATION})
     folder = tmp_path / "unpacked"

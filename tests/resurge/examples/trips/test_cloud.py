@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from cloud_backend.spark.session import LocalRunner
+from cloud_backend.spark.cluster.session import LocalRunner
 from resurge.examples.trips.cloud import Cloud
+from resurge.examples.trips.lose_range import lose_a_range
 from resurge.examples.trips.people import DAY, SECOND, Person, made_up_people, read_people
-from resurge.examples.trips.recovery import lose_a_range
 from resurge.examples.trips.report import digest, failure_free, trips_plan
-from resurge.examples.trips.scoring import distance_errors
+from tests.resurge.examples.trips.scoring import distance_errors
 
 HOUR = 3_600 * SECOND
-GEOLIFE = Path(__file__).parents[4].parent / "shared" / "data" / "geolife"
 
 
 def without_accelerometer(person: Person, name: str) -> Person:
@@ -94,10 +91,8 @@ def test_yesterdays_late_upload_corrects_yesterday_alone_and_phones_hear_of_it(t
 
 
 @pytest.mark.covers("SO-36", "SO-46")
-def test_a_trips_distance_is_that_of_the_raw_trace_under_the_same_rule():
-    if not GEOLIFE.is_dir():
-        pytest.skip("GeoLife is not here")
-    people = [person for person in read_people(GEOLIFE) if person.name in ("000", "020", "178")]
+def test_a_trips_distance_is_that_of_the_raw_trace_under_the_same_rule(outside_recordings):
+    people = [person for person in read_people(outside_recordings / "geolife") if person.name in ("000", "020", "178")]
     rows = [row for row in failure_free(trips_plan(recorded=True), people) if row.sink == "my_trips"]
     assert len(rows) > 15
     assert max(distance_errors(rows, people)) <= 0.02

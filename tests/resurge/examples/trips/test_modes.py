@@ -8,27 +8,26 @@ import numpy as np
 import pytest
 
 from resurge.examples.trips import model
-from resurge.examples.trips.legs import legs_of, smoothed, tidied
+from resurge.examples.trips.journeys import KINDS, Journey, made_up
+from resurge.examples.trips.legs import legs_of, smooth_modes, tidy_modes
 from resurge.examples.trips.modes import MODES, SECOND, Believer, Lookback, TransportMode
-from resurge.examples.trips.rides import likeliest, measures, scores
-from resurge.examples.trips.scoring import confusion, share_right, told
-from resurge.examples.trips.training import (
+from resurge.examples.trips.operators import trip
+from resurge.examples.trips.rides import measures, most_likely_modes, scores
+from tests.resurge.examples.trips.scoring import classify, confusion, share_right
+from tests.resurge.examples.trips.training import (
     CHANGE,
-    KINDS,
     LABELS,
-    Journey,
     densities,
     kinds,
-    made_up,
-    measured,
-    recorded,
+    measure_ride,
+    read_labelled,
 )
 
 
 def rides(mode: str, every_s: int) -> float:
     """The share of the time that journeys nobody trained on are told right."""
     journeys = [made_up(mode, 5_000 + seed, every_s=every_s) for seed in range(3)]
-    return share_right(confusion(score for journey in journeys for score in told(journey)))
+    return share_right(confusion(score for journey in journeys for score in classify(journey)))
 
 
 @pytest.mark.covers("SO-46")
@@ -53,7 +52,7 @@ def test_one_absurd_fix_does_not_decide():
     lat = steady.lat.copy()
     lat[40] += 0.004  # 440 m off
     shaken = Journey("x", steady.time_us, lat, steady.lon, steady.mode, steady.shake, steady.gait)
-    assert share_right(confusion(told(shaken))) > 0.8
+    assert share_right(confusion(classify(shaken))) > 0.8
 
 
 def test_without_an_accelerometer_nothing_is_assumed_about_it():
@@ -121,6 +120,17 @@ def moved(given) -> list[dict]:
     ]
 
 
+def test_a_trip_begins_when_the_place_was_left_and_not_when_that_was_noticed():
+    rows = moved(walk_stay_walk(1_800))
+    second = next(at for at in range(1, len(rows)) if rows[at]["time"] - rows[at - 1]["time"] >= 300 * SECOND)
+    columns = {name: np.array([row[name] for row in rows[second:]]) for name in rows[0]}
+    told = trip(columns | {"time": columns["time"].astype(np.int64)})
+    left_us = (600 + 1_800) * SECOND
+    assert rows[second]["time"] - left_us > 20 * SECOND, "it takes a while to see that somebody left"
+    assert abs(told["began_us"] - left_us) <= 30 * SECOND
+    assert told["ended_us"] == rows[-1]["time"]
+
+
 @pytest.mark.covers("SO-46")
 @pytest.mark.parametrize("jump_at", [None, 150])
 def test_five_minutes_at_a_place_end_a_trip_however_fixes_wander(jump_at):
@@ -142,11 +152,11 @@ def test_a_shorter_stop_belongs_to_the_trip_with_its_metres_and_seconds():
 
 def test_legs_shorter_than_a_change_takes_join_their_longer_neighbour():
     modes = ["walk"] * 20 + ["ride"] * 3 + ["walk"] * 20
-    assert smoothed(modes, [10.0] * 43) == ["walk"] * 43
+    assert smooth_modes(modes, [10.0] * 43) == ["walk"] * 43
     changed = ["ride"] * 20 + ["walk"] * 12 + ["ride"] * 20
-    assert [leg[0] for leg in legs_of(smoothed(changed, [10.0] * 52), [10.0] * 52)] == ["ride", "walk", "ride"]
-    assert smoothed([], []) == []
-    assert tidied([], np.empty(0, np.int64), np.empty(0), np.empty(0)) == []
+    assert [leg[0] for leg in legs_of(smooth_modes(changed, [10.0] * 52), [10.0] * 52)] == ["ride", "walk", "ride"]
+    assert smooth_modes([], []) == []
+    assert tidy_modes([], np.empty(0, np.int64), np.empty(0), np.empty(0)) == []
 
 
 def straight(speed: float, seconds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -154,10 +164,15 @@ def straight(speed: float, seconds: int) -> tuple[np.ndarray, np.ndarray, np.nda
     return time * SECOND, 47.0 + time * speed / 111_195, np.full(len(time), 8.0)
 
 
+def test_nobody_walks_at_fourteen_kilometres_an_hour():
+    assert set(tidy_modes(["walk"] * 120, *straight(3.9, 600))) <= {"bike", "bus", "car", "train"}
+    assert set(tidy_modes(["walk"] * 120, *straight(1.4, 600))) == {"walk"}
+
+
 def test_a_ride_is_in_one_vehicle_whatever_its_fixes_were_told():
     ride = ["bus"] * 60 + ["car"] * 24 + ["bus"] * 36
-    assert len(set(tidied(ride, *straight(9.0, 600)))) == 1
-    assert set(tidied(["car"] * 120, *straight(1.9, 600))) <= {"walk", "bike"}, "no car keeps to a walker's pace"
+    assert len(set(tidy_modes(ride, *straight(9.0, 600)))) == 1
+    assert set(tidy_modes(["car"] * 120, *straight(1.9, 600))) <= {"walk", "bike"}, "no car keeps to a walker's pace"
 
 
 @pytest.mark.covers("SO-46")
@@ -165,17 +180,17 @@ def test_a_ride_is_in_one_vehicle_whatever_its_fixes_were_told():
 def test_a_whole_ride_shows_its_vehicle(name):
     """Without a word from the fixes, and with journeys that nobody trained on."""
     mode = KINDS[name].mode
-    rides = [measured(made_up(mode, 8_000 + seed, every_s=5, name=name)) for seed in range(8)]
-    assert sum(likeliest([(scores(ride, {}), False)]) == [mode] for ride in rides) >= 5
+    rides = [measure_ride(made_up(mode, 8_000 + seed, every_s=5, name=name)) for seed in range(8)]
+    assert sum(most_likely_modes([(scores(ride, {}), False)]) == [mode] for ride in rides) >= 5
 
 
 def test_a_vehicle_goes_on_after_a_halt_and_may_change_after_a_walk():
     train, doubtful = {"train": 0.0, "car": -4.0}, {"train": -1.0, "car": 0.0}
     others = dict.fromkeys(("walk", "bike", "bus"), -9.0)
     train, doubtful = train | others, doubtful | others
-    assert likeliest([(train, False), (doubtful, True), (train, True)]) == ["train"] * 3
-    assert likeliest([(train, False), (doubtful, False), (train, False)]) == ["train", "car", "train"]
-    assert likeliest([]) == []
+    assert most_likely_modes([(train, False), (doubtful, True), (train, True)]) == ["train"] * 3
+    assert most_likely_modes([(train, False), (doubtful, False), (train, False)]) == ["train", "car", "train"]
+    assert most_likely_modes([]) == []
 
 
 def test_what_fixes_are_too_far_apart_to_show_is_left_out():
@@ -187,15 +202,11 @@ def test_what_fixes_are_too_far_apart_to_show_is_left_out():
     assert all(math.isnan(value) for value in measures(time[:2], lat[:2], lon[:2]))
 
 
-def test_the_table_is_what_the_training_script_makes():
-    from pathlib import Path
+def test_the_table_is_what_the_training_script_makes(outside_recordings):
+    from tests.resurge.examples.trips.training import journeys_made_up
 
-    from resurge.examples.trips.training import journeys_made_up
-
-    directory = Path(__file__).parents[4].parent / "shared" / "data" / "geolife" / "modes"
-    if not directory.is_dir():
-        pytest.skip("the recordings it was trained on are not here")
-    found = densities([*journeys_made_up(), *(("recorded", journey) for journey in recorded(directory))])
+    labelled = read_labelled(outside_recordings / "geolife" / "modes")
+    found = densities([*journeys_made_up(), *(("recorded", journey) for journey in labelled)])
     assert [list(map(tuple, row)) for row in model.DENSITIES] == found
     assert [(mode, share, list(row)) for mode, share, row in model.KINDS] == kinds()
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from cloud_backend.results.rows import ResultRow
-from mobile_app.outages import parse_outages
-from mobile_app.sensors.recording import Recording
+from mobile_app.links.outages import parse_outages
+from mobile_app.sensors.playback import Recording
+from resurge.examples.trips.outages import MINUTE, Outage, outages_of
 from resurge.examples.trips.people import DAY, SECOND, WEEK, made_up_people, read_people
 from resurge.examples.trips.phone import spans_of
 from resurge.examples.trips.play import _write
-from resurge.examples.trips.schedule import MINUTE, Outage, outages_of
 from shared.errors import UsageError
 
 PLT = "Geolife trajectory\nWGS 84\nAltitude is in Feet\nReserved 3\n0,2,255,My Track,0,0,2,8421376\n0\n"

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import csv
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from resurge.examples.trips import impact
-from resurge.examples.trips.neighbours import Neighbours, told
+from resurge.examples.trips.neighbours import Neighbours, public_count
 from resurge.examples.trips.sites import NEAR_M, _site, near
-
-FACTORS = Path(__file__).parents[4].parent / "shared" / "data" / "emission_factors"
 
 
 def visit(device: str, metres: int = 10) -> dict:
@@ -41,7 +38,7 @@ def test_a_visit_that_is_told_again_counts_once():
 
 
 def test_steps_grow_so_that_a_crowd_is_told_a_few_times():
-    assert [told(people, 5) for people in (4, 5, 9, 10, 19, 20, 49, 50, 99, 100, 500)] == [
+    assert [public_count(people, 5) for people in (4, 5, 9, 10, 19, 20, 49, 50, 99, 100, 500)] == [
         0, 5, 5, 10, 10, 20, 20, 50, 50, 100, 500,
     ]  # fmt: skip
     machine = Neighbours(at_least=5)
@@ -68,10 +65,9 @@ def test_a_site_is_near_itself_and_not_a_kilometre_on():
     assert 0.05 < share < 0.15, "a disc of 150 m in every cell of about 0.85 square kilometres"
 
 
-def test_factors_are_the_published_ones():
-    if not FACTORS.is_dir():
-        pytest.skip("the published tables are not here")
-    with (FACTORS / "co2calculator_transport.csv").open() as text:
+def test_factors_are_the_published_ones(outside_recordings):
+    factors = outside_recordings / "emission_factors"
+    with (factors / "co2calculator_transport.csv").open() as text:
         per_passenger = {row["name"] + row["size"] + row["fuel_type"]: row for row in csv.DictReader(text)}
     assert all(row["unit"] == "P.km" for row in per_passenger.values())
     published = {
@@ -80,7 +76,7 @@ def test_factors_are_the_published_ones():
     }  # fmt: skip
     for mode, name in published.items():
         assert impact.CO2E_G_PER_PASSENGER_KM[mode] == pytest.approx(1000 * float(per_passenger[name]["co2e"]))
-    with (FACTORS / "dutch_nonmotorway_gkm.csv").open() as text:
+    with (factors / "dutch_nonmotorway_gkm.csv").open() as text:
         per_vehicle = {
             (row["pollutant"], row["vehicle_class"]): float(row["g_per_km"])
             for row in csv.DictReader(text)

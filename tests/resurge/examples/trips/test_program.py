@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import resurge as rs
-from mobile_app.computation import Computation
-from mobile_app.sensors.recording import Recording
+from mobile_app.node.computation import Computation
+from mobile_app.sensors.playback import Recording
 from resurge.examples.trips import program
-from resurge.examples.trips.moving import compare, moved_text, plan_with_modes_in_the_cloud
+from resurge.examples.trips.move_modes import compare, moved_text, plan_with_modes_in_the_cloud
 from resurge.examples.trips.people import DAY, SECOND, Person, made_up_people
 from resurge.examples.trips.play import _write
 from resurge.examples.trips.report import digest, failure_free, trips_plan

@@ -12,7 +12,7 @@ import java.io.File;
  * a file while it runs and removes it when a person stops it.
  */
 public final class BootReceiver extends BroadcastReceiver {
-    /** Also named in mobile_app/service.py. */
+    /** Also named in mobile_app/service/foreground.py. */
     static final String RESUME_FILE = "resume-after-boot";
 
     @Override

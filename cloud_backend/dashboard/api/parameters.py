@@ -1,0 +1,29 @@
+"""What every part of the API shares: parameters with their bounds, and roles.
+
+A parameter has a pattern and bounds, a body exactly the documented fields with exactly their kinds. So what arrives in
+a view or an act is well formed, and what is refused is refused before anything is read.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Path, Query
+
+from cloud_backend.dashboard.acts.act import POSITION_MAX
+from cloud_backend.dashboard.sign_in.access import Person, require
+from cloud_backend.gateway.http_problems import declare
+
+REFUSALS = declare(400, 401, 403, 404, 409, 413, 422, 429)
+
+Viewer = Annotated[Person, Depends(require("viewer"))]
+Operator = Annotated[Person, Depends(require("operator"))]
+Admin = Annotated[Person, Depends(require("admin"))]
+
+EdgeHex = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$", description="the edge's number in hexadecimal")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="at most this many")]
+Before = Annotated[int | None, Query(ge=0, le=POSITION_MAX, description="where the last answer ended")]
+Number = Annotated[int, Query(ge=0, le=POSITION_MAX, description="also check that this line is there")]
+HashHex = Annotated[str, Query(pattern=r"^([0-9a-f]{64})?$", description="and that this is its hash")]
+MaybeDevice = Annotated[str, Query(pattern=r"^([0-9a-f]{32})?$", description="only of this device")]
+MaybeEdge = Annotated[str, Query(pattern=r"^([0-9a-f]{16})?$", description="only of this edge")]

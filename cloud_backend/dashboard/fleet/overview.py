@@ -1,0 +1,95 @@
+"""Where the pages' data comes from: the log's index and its newest records, the roster, the results.
+
+Nothing is counted while it happens: each look reads what the log holds since the last one. So a page opened after a
+restart shows the same as one that was open all the time, and a page nobody looks at costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from cloud_backend.dashboard.fleet.devices import logged
+from cloud_backend.dashboard.fleet.phones import Contact, Phone, account, headline, phones
+from cloud_backend.dashboard.history.arrivals import HISTORY_S, SECOND_US
+from cloud_backend.dashboard.history.history import History
+from cloud_backend.dashboard.views.results import row_shown
+from cloud_backend.log.log import Log
+from cloud_backend.results.store import ResultRow, Results
+
+RESULTS_MAX = 2000  # per event: a page that was away long catches up over several
+PHONES_MAX = 12  # on the overview; the devices page has all of them
+TRACKS_MAX = 6
+LOOK_S_MAX = 0.2  # of reading the log: a gateway that has much to catch up with answers meanwhile
+ALL = "all"
+
+
+class Feed:
+    def __init__(
+        self,
+        *,
+        log: Log,
+        results: Results,
+        contacts: Callable[[], Sequence[Contact]],
+        clock_us: Callable[[], int],
+        quarantined: Callable[[], int] = lambda: 0,
+        alerts: Callable[[], int] = lambda: 0,
+        history: History | None = None,
+        hidden: Callable[[str], Container[str]] = lambda _: (),
+    ) -> None:
+        self._log = log
+        self._results = results
+        self._contacts = contacts
+        self._clock_us = clock_us
+        self._quarantined = quarantined
+        self._alerts = alerts  # how many are open, those about contact aside: phones show that themselves
+        self._hidden = hidden  # columns of a sink that give a place away, for those who may not know places
+        self.history = history or History(log)
+
+    def recent_change(self) -> int:
+        """Where a page that was just opened begins with results: the newest are enough for it."""
+        return max(self._results.last_change() - RESULTS_MAX, 0)
+
+    def overview(self, *, after_second: int = 0, after_change: int = 0, exact: bool = True) -> dict[str, Any]:
+        """The page as data. Arrivals and results are only those after the given second and change; `exact`: places as
+        they are, else on a kilometre's grid."""
+        now_us = self._clock_us()
+        self.history.follow(seconds_max=LOOK_S_MAX)
+        contacts = self._contacts()
+        with self.history.lock:
+            devices = phones(contacts, logged(self._log), self.history.arrivals, now_us)
+            end = now_us // SECOND_US
+            start = min(max(after_second, end - HISTORY_S), end)
+            shown = devices if len(devices) <= PHONES_MAX else sorted(devices, key=_concern)[:PHONES_MAX]
+            charted = {phone.id for phone in shown[:TRACKS_MAX]}
+            counts = self.history.arrivals.per_second(start=start, end=end, devices=charted)
+            counts[ALL] = self.history.arrivals.total(start=start, end=end)
+        total = account(devices)
+        first, second = headline(devices, total, self._quarantined(), self._alerts())
+        change, rows = self._results.changes(after_change, RESULTS_MAX)
+        return {
+            "now_us": now_us,
+            "headline": first,
+            "subline": second,
+            "account": total.as_json(),
+            "phones": [asdict(phone) for phone in shown],
+            "phones_count": len(devices),
+            "phones_connected": sum(phone.connected for phone in devices),
+            "arrivals": {"from": start, "until": end, "counts": counts},
+            "sinks": self._results.sinks(),
+            "results": self._shown(rows, exact=exact),
+            "change": change,
+        }
+
+    def _shown(self, rows: Sequence[ResultRow], *, exact: bool) -> list[dict[str, Any]]:
+        hidden = {} if exact else {sink: self._hidden(sink) for sink in {row.sink for row in rows}}
+        return [
+            row_shown(row, exact=exact, hidden=hidden.get(row.sink, ())) | {"sink": row.sink, "retract": row.retract}
+            for row in rows
+        ]
+
+
+def _concern(phone: Phone) -> tuple[bool, int, int, str]:
+    """Of many devices those come first that somebody may have to do something about."""
+    return phone.connected, -phone.ledgered, -phone.buffered, phone.name

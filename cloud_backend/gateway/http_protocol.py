@@ -1,0 +1,273 @@
+"""The HTTP protocol of the gateway's own server: uvicorn's, with the exchange taken out before ASGI.
+
+For a 1 KB exchange ASGI itself (a scope, a task, an event and two messages per request) costs as much as checking,
+deciding and logging it. So here the parser's callbacks hand a whole `POST /v1/exchange` straight to `Ingest`, and the
+appender's answer is written straight to the transport: 1.5 times the exchanges per second. Everything else, and
+everything unusual (another method, `Expect`, a pipelined request), goes uvicorn's way, where the same route answers
+the same. The decision record `docs/decisions/0030-exchanges-bypass-asgi.md` has the measurements.
+
+uvicorn itself would wait for ever for a first byte, for the rest of a request, and for somebody to read an answer, and
+would keep headers and trailers of any length. Here each of these has a limit, for every route.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http
+from functools import lru_cache, partial
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from cloud_backend.gateway.appender import Unavailable
+from cloud_backend.gateway.connections import Connections, limited_as
+from cloud_backend.gateway.exchange_bodies import Body
+from cloud_backend.gateway.http_problems import Problem
+from cloud_backend.gateway.ingest import BODY_SECONDS_MAX, MEDIA_TYPE, PATH, Answer, Ingest
+from shared.sync.receiver import Reply
+from shared.wire.envelope import is_envelope
+
+_PATH = PATH.encode()
+_OK = b"HTTP/1.1 200 OK\r\ncontent-type: " + MEDIA_TYPE + b"\r\ncontent-length: %d\r\n\r\n"
+FIRST_REQUEST_SECONDS_MAX = 15.0  # until the first byte of a connection
+REQUEST_SECONDS_MAX = BODY_SECONDS_MAX
+UNREAD_SECONDS_MAX = 30.0  # that answers may wait to be read
+HEAD_BYTES_MAX = 32 * 1024  # of the headers of a request, and of the trailers after a chunked body
+HEADERS_MAX = 128
+_HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class _Event:
+    """uvicorn wakes a waiting ASGI task with it; nobody waits here."""
+
+    def set(self) -> None:
+        pass
+
+
+class ExchangeCycle:
+    """One exchange under way; has what uvicorn asks of its own request-response cycle."""
+
+    __slots__ = ("body", "disconnected", "is_submitted", "keep_alive", "response_complete")
+
+    message_event = _Event()
+
+    def __init__(self, body: Body, keep_alive: bool) -> None:
+        self.body = body
+        self.keep_alive = keep_alive
+        self.is_submitted = False
+        self.response_complete = False
+        self.disconnected = False
+
+
+class ExchangeProtocol(HttpToolsProtocol):
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        gateway = self.config.app.gateway  # type: ignore[union-attr]
+        self._ingest: Ingest = gateway.ingest
+        self._open: Connections = gateway.connections
+        self._proxies: frozenset[str] = gateway.settings.proxies
+        self._peer = ""
+        self._address = ""  # the peer's, or the one that a proxy of ours names
+        self._counted_as = ""
+        self._unfinished = False  # a request has begun and is not all here
+        self._in_head = False  # what comes now are headers or trailers
+        self._head_bytes = 0  # of pieces that were nothing but head; what came with the start or the end is bounded
+        self._deadline: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._peer = self._address = self.client[0] if self.client else ""
+        self._counted_as = limited_as(self._address)
+        self.timeout_keep_alive_task = self.loop.call_later(FIRST_REQUEST_SECONDS_MAX, self.timeout_keep_alive_handler)
+        if self._peer in self._proxies:
+            self._open.trusted(self)
+        else:
+            self._open.opened(self, self._counted_as)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._open.closed(self, self._counted_as)
+        self._finish_receiving()
+        self.resume_writing()
+        cycle: object = self.cycle
+        if isinstance(cycle, ExchangeCycle) and not cycle.is_submitted:
+            cycle.body.release()  # one that was submitted is released when it is decided
+            cycle.response_complete = True
+        super().connection_lost(exc)
+
+    def is_busy(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def drop(self) -> None:
+        self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        was_in_head = self._in_head
+        super().data_received(data)
+        if not self._unfinished:
+            return
+        if self._in_head:
+            self._head_bytes += len(data) if was_in_head else 0
+            if self._head_bytes > HEAD_BYTES_MAX or len(self.headers) > HEADERS_MAX:
+                self._refuse_head()
+                return
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(REQUEST_SECONDS_MAX, self._give_up)
+
+    def pause_writing(self) -> None:
+        """Answers wait to be read: take no more requests until they are, and not for ever."""
+        super().pause_writing()
+        self.transport.pause_reading()
+        self._unread = self.loop.call_later(UNREAD_SECONDS_MAX, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+            if not self.flow.read_paused and not self.transport.is_closing():
+                self.transport.resume_reading()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.flow.write_paused and not self.transport.is_closing():
+            self.transport.pause_reading()  # which uvicorn may just have resumed
+
+    # -- called by the parser ----------------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self._unfinished = True
+        self._begin_head()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        if len(self.headers) > HEADERS_MAX:
+            self._refuse_head()
+            over = ExchangeCycle(Body(self._ingest.bodies), False)
+            over.response_complete = True  # whatever follows is dropped
+            self.cycle = over  # type: ignore[assignment]
+            return
+        if self._proxies and self._peer in self._proxies:
+            self._believe_proxy()
+        if self.url != _PATH or self.is_busy() or self.expect_100_continue or self.parser.get_method() != b"POST":
+            super().on_headers_complete()
+            return
+        keep_alive = self.parser.get_http_version() == "1.1" and self.parser.should_keep_alive()
+        cycle = ExchangeCycle(Body(self._ingest.bodies), keep_alive)
+        self.cycle = cycle  # type: ignore[assignment]
+        try:
+            self._ingest.check_head(self.headers)
+        except Problem as problem:
+            self._refuse(cycle, problem)
+
+    def on_chunk_header(self) -> None:
+        self._begin_head()  # of trailers, if this is the last chunk; else a body follows at once
+
+    def on_body(self, body: bytes) -> None:
+        self._in_head = False
+        cycle: object = self.cycle
+        if not isinstance(cycle, ExchangeCycle):
+            super().on_body(body)
+            return
+        if cycle.response_complete:
+            return
+        try:
+            cycle.body.add(body)
+        except Problem as problem:
+            self._refuse(cycle, problem)
+
+    def on_message_complete(self) -> None:
+        self._in_head = False
+        self._finish_receiving()
+        cycle: object = self.cycle
+        if not isinstance(cycle, ExchangeCycle):
+            super().on_message_complete()
+            return
+        if cycle.response_complete or cycle.is_submitted:
+            return
+        body = cycle.body.whole()
+        cycle.is_submitted = True
+        try:
+            self._ingest.submit(body, self._address, partial(self._decided, cycle, body))
+        except Problem as problem:
+            self._refuse(cycle, problem)
+
+    # ------------------------------------------------------------------------------------------------------------
+
+    def _decided(self, cycle: ExchangeCycle, body: bytes, outcome: Reply | Unavailable) -> None:
+        cycle.body.release()
+        if isinstance(outcome, Unavailable):
+            self._write(cycle, self._ingest.refusal(outcome))
+        elif outcome.refused is not None or not cycle.keep_alive or not is_envelope(body):
+            self._write(cycle, self._ingest.answer(outcome, body, self._address))
+        else:
+            self._open.used(self, self._counted_as)
+            cycle.response_complete = True
+            if not self.transport.is_closing():
+                self._respond(_ok(len(outcome.body)) + outcome.body, close=False)
+
+    def _refuse(self, cycle: ExchangeCycle, problem: Problem) -> None:
+        cycle.body.release()
+        self._write(cycle, self._ingest.refusal(problem))
+
+    def _write(self, cycle: ExchangeCycle, answer: Answer) -> None:
+        cycle.response_complete = True
+        if self.transport.is_closing():
+            return
+        cycle.keep_alive = cycle.keep_alive and not answer.close
+        self._respond(_head(answer, cycle.keep_alive) + answer.body, close=not cycle.keep_alive)
+
+    def _respond(self, response: bytes, *, close: bool) -> None:
+        self.transport.write(response)
+        if close:
+            self.transport.close()
+        self.on_response_complete()
+
+    def _begin_head(self) -> None:
+        self._in_head = True
+        self._head_bytes = 0
+
+    def _refuse_head(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(_HEAD_TOO_LARGE)
+            self.transport.close()
+
+    def _believe_proxy(self) -> None:
+        """The address that the proxy of ours saw: the last one it added, whatever stood there before."""
+        named = [value for name, value in self.headers if name == b"x-forwarded-for"]
+        if named:
+            self._address = named[-1].rpartition(b",")[2].strip().decode("ascii", "replace")[:64]
+            self.scope["client"] = (self._address, 0)
+
+    def _finish_receiving(self) -> None:
+        self._unfinished = False
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        """The request did not come in time: say so to whoever was sending an exchange, and hang up on anybody."""
+        self._deadline = None
+        cycle: object = self.cycle
+        if isinstance(cycle, ExchangeCycle) and not cycle.response_complete and not cycle.is_submitted:
+            self._refuse(cycle, self._ingest.too_slow())
+        self.transport.close()
+
+
+@lru_cache(maxsize=64)
+def _ok(length: int) -> bytes:
+    return _OK % length
+
+
+def _head(answer: Answer, keep_alive: bool) -> bytes:
+    lines = [
+        b"HTTP/1.1 %d %s" % (answer.status, http.HTTPStatus(answer.status).phrase.encode()),
+        b"content-type: " + answer.media_type,
+        b"content-length: %d" % len(answer.body),
+    ]
+    if answer.retry_after_s is not None:
+        lines.append(b"retry-after: %d" % answer.retry_after_s)
+    if not keep_alive:
+        lines.append(b"connection: close")
+    return b"\r\n".join(lines) + b"\r\n\r\n"

@@ -1,0 +1,548 @@
+"""The job manager: cuts epochs from the ingest log and drives every vertex through them.
+
+One driver at a time holds the term. Its loop: fold in what others appended to the manifest; cut an epoch when the log
+has grown; run every step that is ready, as one Spark job with a task per hash range; commit what came back; publish.
+Steps of different epochs run side by side when their inputs are there, so a long chain of vertices is a pipeline.
+
+The one rule: nothing counts until its manifest entry is put. A driver killed anywhere leaves files nobody names and
+an entry that is there or is not; the next driver takes the term and goes on from the last entry.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from cloud_backend.log.reader import Reader
+from cloud_backend.results.store import Results
+from cloud_backend.spark.control.balance import Overload, redivision, sampling_rate
+from cloud_backend.spark.control.collection import collect, delete_unnamed, log_offsets
+from cloud_backend.spark.control.erasure import erasure, forget_what_was_erased, is_level
+from cloud_backend.spark.control.failures import ATTEMPTS_MAX, Failures, producer_of, repair
+from cloud_backend.spark.control.lease import Lease
+from cloud_backend.spark.control.log_use import LogUse, Use
+from cloud_backend.spark.control.schedule import (
+    RangeEpoch,
+    cascade,
+    physical_name,
+    ready_steps,
+    run_again,
+    specification,
+    still_counts,
+)
+from cloud_backend.spark.graph import JobGraph, job_graph
+from cloud_backend.spark.job_facts import counted_snapshots
+from cloud_backend.spark.manifest.entries import Commit, Cut, Division, Entry, PlanChange
+from cloud_backend.spark.manifest.lineage import Committed, LeftOut, Physical
+from cloud_backend.spark.manifest.manifest import Manifest, ManifestLog
+from cloud_backend.spark.manifest.plans import Configurations, PlanFile, replaced, store_plan, stored_plan
+from cloud_backend.spark.manifest.quarantine import quarantine
+from cloud_backend.spark.publishing.publisher import Publication
+from cloud_backend.spark.slots import Range
+from cloud_backend.spark.storage import records
+from cloud_backend.spark.storage.files import is_uri
+from cloud_backend.spark.storage.store import Store
+from cloud_backend.spark.task.specification import Done, Failed, Outcome, Specification
+from shared.errors import DamagedData, UsageError
+from shared.plan.encoding import encode_plan
+from shared.plan.graph import Plan
+from shared.recovery.retention import Retention
+
+
+class Runner(Protocol):
+    """Runs tasks: on Spark, or in this process."""
+
+    code: str
+
+    def run(self, specs: Sequence[Specification], *, timeout_s: float | None = None) -> list[list[Outcome]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    ranges: int = 2  # hash ranges of a vertex at its start
+    ranges_of: Mapping[str, int] = field(default_factory=dict)  # the same for single vertices
+    epoch_s: float = 1.0  # at most one cut per this many seconds
+    epochs_ahead_max: int = 8  # cuts that no vertex has finished; above it the log absorbs
+    epoch_bytes_max: int = 64 * 1024 * 1024
+    task_timeout_s: float | None = 120.0
+    retention: Retention = field(default_factory=Retention)
+    collect_every: int = 20  # epochs
+    chain_max: int = 32  # files of a snapshot, base and deltas
+    balance: bool = True
+    ranges_max: int = 64
+    overload: Overload = field(default_factory=Overload)
+    lease_s: float = 10.0
+    run_again_s: float = 1.0  # task time that one job may spend on running a range's epochs again; what is new waits
+
+
+@dataclass(slots=True)
+class Events:
+    """What happened since the start, for status and tests."""
+
+    commits: int = 0
+    rollbacks: int = 0
+    cascades: int = 0
+    lost_races: int = 0
+    timeouts: int = 0
+    quarantined: list[LeftOut] = field(default_factory=list)
+    cache: dict[str, int] = field(default_factory=dict)
+
+
+class JobManager:
+    def __init__(
+        self,
+        log_dir: Path | str,
+        store_dir: Path | str,
+        plan: Plan,
+        master: str = "local[*]",
+        *,
+        results: Results,
+        runner: Runner | None = None,
+        operator_modules: Sequence[str] = (),
+        settings: JobSettings | None = None,
+        session_settings: Mapping[str, str] | None = None,
+        name: str = "main",
+        local_dir: Path | None = None,
+        log_use: LogUse | None = None,
+        clock: Callable[[], float] = time.time,
+        gone: Callable[[], Mapping[str, int]] = dict,
+        deleted: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
+        self.name = name
+        self._deleted = deleted  # devices whose data is to be erased -> when that was asked for; the log holds none
+        self._gone = gone  # devices that were revoked or deleted -> when, in microseconds
+        self.settings = settings or JobSettings()
+        self.store = Store(store_dir if is_uri(str(store_dir)) else Path(store_dir).absolute())
+        self.store.create()
+        self._log_dir = Path(log_dir).absolute()
+        self._reader = Reader(self._log_dir)
+        self._clock = clock
+        self.owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self.lease = Lease(self.store, owner=self.owner, duration_s=self.settings.lease_s, now=clock)
+        if runner is None:
+            from cloud_backend.spark.cluster.session import SparkRunner, open_session
+
+            session = open_session(master, settings=dict(session_settings or {}))
+            runner = SparkRunner(session, self._local(local_dir) / "code", operator_modules)
+        self.runner = runner
+        self.manifest_log = ManifestLog(self.store)
+        self.events = Events()
+        self.failures = Failures(exceptions=list(self.store.note("status").get("exceptions", [])))
+        self._results = results
+        self._cut_at = float("-inf")
+        self._rate = 1.0
+        self._backlog_bytes = 0
+        self._log_use = log_use or LogUse(self._local(local_dir))
+        self._loads: dict[Physical, list[float]] = {}
+        self._alone: dict[Physical, int] = {}  # up to this epoch a range runs one at a time: several together failed
+        self.term = self.manifest_log.take_over(self.owner)
+        self._coming: Plan | None = None
+        if not self.manifest.plan:
+            self._put_plan(plan)
+        self._follow_plan()
+        if self.manifest.erased:  # the driver before may have died before it had deleted the files
+            self.publication.publish(self.manifest_log, self.term, self.snapshots)
+            self._forget_erased()
+        self.take(plan)
+
+    def _local(self, directory: Path | None) -> Path:
+        """Where files for this machine go: what the gateway reads, and the code that is shipped."""
+        return directory or self.store.root
+
+    # -- plans -----------------------------------------------------------------------------------------------------
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.manifest_log.state
+
+    def take(self, plan: Plan) -> None:
+        """Go on with this plan once everything that was cut has been worked off under the one at hand. An older version
+        than that one is left alone: what a rollback corrected must not come back with the next start."""
+        current = self.graph.plan
+        news = plan.version >= current.version and encode_plan(current) != encode_plan(plan)
+        self._coming = plan if news else None
+
+    def _change_plan(self) -> bool:
+        """Put the plan that comes in the place of the one at hand, between two epochs, when nothing is left to do."""
+        if self._coming is None or ready_steps(self.manifest, self.graph, parked=self.failures.waiting()):
+            return False
+        self.publication.publish(self.manifest_log, self.term, self.snapshots)
+        anew, gone = replaced(self.graph.plan, self._coming)
+        if not self._put_plan(self._coming, anew=anew, gone=gone):
+            return False
+        self._coming = None
+        self.failures.parked.clear()
+        self._alone.clear()
+        self._loads.clear()
+        self._follow_plan()
+        return True
+
+    def _put_plan(self, plan: Plan, *, anew: Sequence[str] = (), gone: Sequence[str] = ()) -> bool:
+        """Store a plan and make it count; vertices that are new start at the next epoch."""
+        ranges = {name: self.settings.ranges_of.get(name, self.settings.ranges) for name in job_graph(plan).order}
+        number, first = store_plan(self.store, plan), self.manifest.last_cut + 1
+        return self._append(PlanChange(number, ranges, first, tuple(anew), tuple(gone)))
+
+    def _follow_plan(self) -> None:
+        plan = stored_plan(self.store, self.manifest.plan)
+        self.graph: JobGraph = job_graph(plan)
+        self._plan_number = self.manifest.plan
+        self.publication = Publication(self.store, self.graph, self._results)
+        self.snapshots = counted_snapshots(self.manifest, self.graph)
+
+    # -- the loop --------------------------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """One round; False when there was nothing to do. Raises Fenced once another driver has taken over."""
+        self._catch_up()
+        worked = self._erase() or (self._cut() if self._coming is None else self._change_plan())
+        steps = ready_steps(self.manifest, self.graph, parked=self.failures.waiting())
+        if steps:
+            self._run(steps)
+            worked = True
+        self.publication.publish(self.manifest_log, self.term, self.snapshots)
+        if worked:
+            self._after_work()
+        return worked
+
+    def _to_erase(self) -> dict[str, int]:
+        return {device: at for device, at in self._deleted().items() if self.manifest.erased.get(device) != at}
+
+    def _erase(self) -> bool:
+        """Erase what deleted devices delivered, once everything that was cut is worked off and published."""
+        devices = self._to_erase()
+        if not devices or not self.manifest.cuts or not is_level(self.manifest) or self.publication.holds_back:
+            return False
+        entry = erasure(self.manifest, self.graph, self.store, devices, term=self.term)
+        if not self._append(entry):
+            return False
+        self.snapshots = counted_snapshots(self.manifest, self.graph)
+        self.failures.exceptions.clear()  # they quote what operators raised
+        self.publication.publish(self.manifest_log, self.term, self.snapshots)
+        self._forget_erased()
+        self.write_status()
+        return True
+
+    def _forget_erased(self) -> None:
+        forget_what_was_erased(self.manifest_log)
+        delete_unnamed(self.store, self.manifest, self.term)
+
+    def erase_and_stop(self) -> None:
+        """Work off what was cut, cut nothing, and erase: for a job that is not running."""
+        while not self._erase():
+            steps = ready_steps(self.manifest, self.graph, parked=self.failures.waiting())
+            if not steps or not self._to_erase():
+                return
+            self._run(steps)
+            self.publication.publish(self.manifest_log, self.term, self.snapshots)
+
+    def drain(self) -> None:
+        """Work until everything in the log was processed and published; parked ranges stay behind."""
+        self._cut_at = float("-inf")
+        while self.step():
+            self._cut_at = float("-inf")
+
+    def _catch_up(self) -> None:
+        if self.manifest_log.catch_up():
+            self.events.lost_races += 1
+            self.failures.parked.clear()  # somebody rolled back or changed something: try again
+            if self.manifest.plan != self._plan_number:
+                self._follow_plan()
+            else:
+                self.snapshots = counted_snapshots(self.manifest, self.graph)
+
+    def _append(self, entry: Entry) -> bool:
+        if self.manifest_log.try_append(entry, term=self.term) is not None:
+            return True
+        self._catch_up()
+        return False
+
+    def _cut(self) -> bool:
+        """Cut the next epoch where the log ends now. The entry is durable before any task of the epoch runs."""
+        now = self._clock()
+        behind = min((self.manifest.position(name) for name in self.graph.order), default=0)
+        if now - self._cut_at < self.settings.epoch_s:
+            return False
+        start = self.manifest.cuts[self.manifest.last_cut].ends["0"] if self.manifest.cuts else self._reader.start
+        end = self._reader.valid_end()
+        self._hint(max(0, end - start))
+        if end <= start or self.manifest.last_cut - behind >= self.settings.epochs_ahead_max:
+            return False
+        end = self._bounded(start, end)
+        self._cut_at = now
+        left, returned = self._departures(start, end)
+        return self._append(Cut(self.manifest.last_cut + 1, {"0": start}, {"0": end}, left, returned))
+
+    def _departures(self, start: int, end: int) -> tuple[dict[str, int], tuple[str, ...]]:
+        """Devices that nobody waits for from this epoch on, and those that are back. One that was revoked counts as
+        gone from the first epoch on that was received after it; a vertex that begins now is told of all of them."""
+        gone = self._gone()
+        first = next(iter(self._reader.read(start, end)), None)
+        received_us = first[1].received_us if first else 0
+        known, epoch = self.manifest.left, self.manifest.last_cut + 1
+        beginning = any(each.first == epoch for ranges in self.manifest.vertices.values() for each in ranges.values())
+        left = {
+            device: at_us
+            for device, at_us in gone.items()
+            if at_us <= received_us and (beginning or known.get(device) != at_us)
+        }
+        return left, tuple(sorted(device for device in known if device not in gone))
+
+    def _bounded(self, start: int, end: int) -> int:
+        """An epoch holds about `epoch_bytes_max` at most, so that catching up after a long stop makes many epochs."""
+        if end - start <= self.settings.epoch_bytes_max:
+            return end
+        for offset, _ in self._reader.read(start, end):
+            if offset - start >= self.settings.epoch_bytes_max:
+                return offset
+        return end
+
+    # -- running and committing ------------------------------------------------------------------------------------
+
+    def _run(self, steps: list[RangeEpoch]) -> None:
+        runs = [self._with_following(step) for step in steps]
+        specs = [
+            specification(
+                self.manifest,
+                self.graph,
+                run[0],
+                log=str(self._log_dir),
+                store=self.store.location,
+                code=self.runner.code,
+                chain_max=self.settings.chain_max,
+                then=run[1:],
+            )
+            for run in runs
+        ]
+        for step in (step for run in runs for step in run):
+            self.snapshots.begin(step.vertex, step.epoch)
+        outcomes = self._outcomes(steps, specs)
+        self.store.sync_files()
+        done: dict[tuple[int, int], dict[RangeEpoch, Done]] = {}
+        failed: list[tuple[RangeEpoch, Specification, Failed]] = []
+        read: dict[RangeEpoch, Mapping[str, Sequence[str]]] = {}
+        for run, spec, answers in zip(runs, specs, outcomes, strict=True):
+            state = spec.state
+            for index, (step, outcome) in enumerate(zip(run, answers, strict=False)):
+                read[step] = spec.epochs[index].records
+                if isinstance(outcome, Done):
+                    state = outcome.committed.state
+                    done.setdefault((step.epoch, self.graph.order.index(step.vertex)), {})[step] = outcome
+                else:
+                    failed.append((step, spec.of_epoch(index, state), outcome))
+        for place in sorted(done):  # epoch by epoch: a driver that dies in between leaves a prefix
+            self._commit(done[place], read)
+        for step, own, outcome in failed:
+            self._failed(step, own, outcome)
+
+    def _with_following(self, step: RangeEpoch) -> list[RangeEpoch]:
+        """The epochs that one task runs: several while the range runs again what it has run before."""
+        alone = self._alone.get(step.physical, 0)
+        if alone >= step.epoch:
+            return [step]
+        return run_again(self.manifest, self.graph, step, seconds=self.settings.run_again_s)
+
+    def _outcomes(self, steps: list[RangeEpoch], specs: list[Specification]) -> list[list[Outcome]]:
+        """Run all as one job. When that dies or hangs, each by itself and epoch by epoch: one range must not hold up
+        the rest, and one epoch not those before it."""
+        try:
+            return self.runner.run(specs, timeout_s=self.settings.task_timeout_s)
+        except Exception as error:
+            if len(specs) > 1:
+                return [self._outcomes([step], [spec])[0] for step, spec in zip(steps, specs, strict=True)]
+            ((step,), (spec,)) = steps, specs
+            if len(spec.epochs) > 1:
+                self._alone[step.physical] = spec.epochs[-1].epoch
+                return self._outcomes(steps, [spec.of_epoch(0, spec.state)])
+            self.events.timeouts += isinstance(error, TimeoutError)
+            return [[Failed("hung" if isinstance(error, TimeoutError) else "died", str(error)[:500])]]
+
+    def _commit(self, done: dict[RangeEpoch, Done], read: Mapping[RangeEpoch, Mapping[str, Sequence[str]]]) -> None:
+        """Commit the ranges of one vertex and epoch that are still wanted: another writer may have moved them, and a
+        range they read may have said something else meanwhile."""
+        while done:
+            ranges: dict[Range, Committed] = {}
+            back: list[tuple[str, Range, int]] = []
+            for step, outcome in list(done.items()):
+                committed = outcome.committed
+                lineage = self.manifest.vertices.get(step.vertex, {}).get(step.range)
+                if (
+                    lineage is None
+                    or (lineage.position, lineage.term, self.manifest.plan)
+                    != (step.epoch - 1, committed.term, committed.plan)
+                    or not still_counts(self.manifest, self.graph, step, read[step], self._footer)
+                ):
+                    del done[step]
+                    continue
+                ranges[step.range] = committed
+                back += cascade(self.manifest, self.graph, step, committed, self._footer)
+            if not ranges:
+                return
+            (vertex, epoch) = next((step.vertex, step.epoch) for step in done)
+            if self._append(Commit(vertex, ranges, tuple(back))):
+                self._committed(vertex, epoch, done, back)
+                return
+
+    def _committed(
+        self, vertex: str, epoch: int, done: dict[RangeEpoch, Done], back: list[tuple[str, Range, int]]
+    ) -> None:
+        self.events.commits += 1
+        self.events.cascades += len(back)
+        for step, outcome in done.items():
+            committed = outcome.committed
+            self.failures.parked.pop(step.physical, None)
+            self._loads.setdefault(step.physical, []).append(committed.seconds / max(self.settings.epoch_s, 1e-3))
+            self.events.quarantined += committed.quarantined
+            for how in outcome.cache:
+                self.events.cache[how] = self.events.cache.get(how, 0) + 1
+        for reader, _, to in back:
+            self.snapshots.roll_back(reader, to)
+        if self.manifest.position(vertex) >= epoch:
+            self.snapshots.complete(vertex, epoch)
+
+    def _footer(self, name: str) -> records.Footer | None:
+        try:
+            return records.read_footer(self.store, name)
+        except DamagedData:
+            return None
+
+    # -- failures --------------------------------------------------------------------------------------------------
+
+    def _failed(self, step: RangeEpoch, spec: Specification, outcome: Failed) -> None:
+        kind, message = outcome.kind, outcome.message
+        self.failures.note(step, kind, message, self._clock())
+        if self._moved(step, spec):
+            return
+        if kind == "state":
+            self._mend(step.physical, damaged=[outcome.file], reason=message)
+        elif kind == "record":
+            owner = producer_of(self.manifest, outcome.file)
+            if owner is not None:
+                physical, epoch = owner
+                self._mend(physical, to=epoch - 1, lost=[(*physical, epoch)], reason=message)
+        # An operator that raises on its state will raise again; a hung or dead task may have been the machine.
+        elif self.failures.count(step.physical) >= (1 if kind == "operator" else ATTEMPTS_MAX):
+            self.failures.park(step.physical, f"{kind}: {message}")
+        else:
+            self._retry(step, spec)
+
+    def _moved(self, step: RangeEpoch, spec: Specification) -> bool:
+        """Whether the range, or one whose state it starts from, has gone back since the step began: then it runs again
+        from there, and what failed may not come up."""
+        lineage = self.manifest.vertices.get(step.vertex, {}).get(step.range)
+        return (
+            lineage is None
+            or (lineage.position, lineage.term) != (step.epoch - 1, spec.term)
+            or self.manifest.snapshot(step.physical, step.epoch - 1) is None
+        )
+
+    def _retry(self, step: RangeEpoch, spec: Specification) -> None:
+        ((outcome,),) = self._outcomes([step], [spec])
+        if isinstance(outcome, Done):
+            self.store.sync_files()
+            self._commit({step: outcome}, {step: spec.first.records})
+        else:
+            self._failed(step, spec, outcome)
+
+    def _mend(
+        self,
+        failed: Physical,
+        *,
+        reason: str,
+        to: int | None = None,
+        damaged: Sequence[str] = (),
+        lost: Sequence[tuple[str, Range, int]] = (),
+    ) -> None:
+        """Roll back what was damaged or lost. What reads it follows only if the second run differs (`cascade`)."""
+        try:
+            entry = repair(
+                self.manifest, self.graph, [failed], code=self.runner.code, reason=reason, to=to, damaged=damaged,
+                lost=lost, configurations=Configurations(self.store, self.graph),
+            )  # fmt: skip
+        except UsageError as error:  # nothing intact is left inside the horizon: say so, the rest goes on
+            self.failures.park(failed, f"{reason}; {error.message}")
+            return
+        ranges = map(self.manifest.lineage, entry.rollback)
+        moves = any(lineage.position > max(entry.to, lineage.first - 1) for lineage in ranges)
+        if not entry.lost and not moves:  # nobody would wait for a record either, and it would come up without end
+            self.failures.park(failed, reason)
+            return
+        if self._append(entry):
+            self.events.rollbacks += 1
+            self.snapshots.roll_back(failed[0], entry.to)
+
+    # -- around the work -------------------------------------------------------------------------------------------
+
+    def _after_work(self) -> None:
+        if self.settings.balance:
+            self._balance()
+        if self.manifest.last_cut - self.manifest.collected.at >= self.settings.collect_every:
+            collect(self.manifest_log, self.term, self.graph, self.snapshots, self.settings.retention)
+        self.write_status()
+
+    def _balance(self) -> None:
+        for vertex in self.graph.order:
+            epoch = self.manifest.position(vertex)
+            if not self.graph.vertices[vertex].key or not epoch:
+                continue
+            ranges = self.manifest.ranges_at(vertex, epoch + 1)
+            level = all(self.manifest.vertices[vertex][range_].position == epoch for range_ in ranges)
+            if not level:
+                continue
+            loads = {range_: self._loads.get((vertex, range_), []) for range_ in ranges}
+            division = redivision(loads, ranges_max=self.settings.ranges_max, ranges_min=self.settings.ranges)
+            if division is not None:
+                for range_ in division.old:
+                    self._loads.pop((vertex, range_), None)
+                new = tuple(replace(each, since=epoch + 1) for each in division.new)
+                self._append(Division(vertex, division.old, new, epoch + 1))
+
+    def _hint(self, backlog_bytes: int) -> None:
+        """Ask phones to sample less while the log holds more than it should."""
+        self._backlog_bytes = backlog_bytes
+        self._rate = sampling_rate(backlog_bytes, self._rate, self.settings.overload)
+        self._log_use.ask(self.name, rate=self._rate, backlog_bytes=backlog_bytes)
+
+    def write_status(self) -> None:
+        self.store.put_note("status", self.status())
+        left_out = sum(entry["elements"] for entry in quarantine(self.manifest))
+        offsets = log_offsets(self.manifest) or dict.fromkeys(("0", "read"), self._reader.start)
+        self._log_use.say(self.name, Use(offsets["0"], offsets["read"], left_out))
+
+    def status(self) -> dict[str, Any]:
+        """What only the driver knows, beside what the manifest says; `facts` puts both together."""
+        left_out = quarantine(self.manifest)
+        return {
+            "owner": self.owner, "term": self.term, "epoch": self.manifest.last_cut, "code": self.runner.code,
+            "stable": self.snapshots.stable_everywhere(), "entries": self.manifest.n, "at": self._clock(),
+            "vertices": {
+                name: {
+                    "position": self.manifest.position(name),
+                    "ranges": {str(range_): at for range_, at in sorted(self.manifest.frontier_of(name).items())},
+                }
+                for name in self.graph.order
+            },
+            "parked": {physical_name(physical): reason for physical, reason in self.failures.waiting().items()},
+            "exceptions": self.failures.exceptions, "backlog_bytes": self._backlog_bytes,
+            "loads": {physical_name(each): round(values[-1], 3) for each, values in self._loads.items() if values},
+            "quarantined": left_out[-100:], "quarantined_count": len(left_out),
+            "cache": self.events.cache, "sampling_rate": self._rate, "to_erase": sorted(self._to_erase()),
+        }  # fmt: skip
+
+    def run(
+        self, *, stop: Callable[[], bool] = lambda: False, program: PlanFile | None = None, idle_s: float = 0.05
+    ) -> None:
+        """Work until told to stop, renewing the lease; with `program`, go on with what is deployed there."""
+        while not stop():
+            self.lease.acquire()
+            if program is not None and (plan := program.newer()) is not None:
+                self.take(plan)
+            if not self.step():
+                time.sleep(idle_s)
+        self.lease.release()

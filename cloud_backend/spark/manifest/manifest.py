@@ -1,0 +1,418 @@
+"""The manifest: the job's truth, as a numbered list of entries that are put once and never changed.
+
+Every entry is a JSON object with `n` (its number), `term` (of the driver that wrote it) and `kind`; `entries` says what
+each kind holds.
+
+The driver is not the only writer. Anyone may append an entry of the current term: `resurge job rollback` does, while
+the job runs. A writer that finds its number taken reads what was put there, folds it in, and decides again.
+
+`Manifest` folds the entries into what counts now. It reads no other file and knows no clock, so a test can drive it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+
+from cloud_backend.spark.manifest.entries import (
+    Collect,
+    Commit,
+    Cut,
+    Division,
+    Entry,
+    Erasure,
+    Json,
+    PastRollback,
+    PlanChange,
+    Position,
+    Rollback,
+    Settled,
+    Term,
+    Undo,
+    entry_from_json,
+)
+from cloud_backend.spark.manifest.lineage import Committed, LeftOut, Lineage, Physical, StatePart
+from cloud_backend.spark.slots import Range, even_ranges
+from cloud_backend.spark.storage.store import GONE, Store
+from shared.errors import BrokenInvariant, DamagedData, ResurgeError
+
+SUMMARY_EVERY = 200
+
+
+class Fenced(ResurgeError):
+    """Another driver took over; this one must stop without writing anything more."""
+
+
+@dataclass(slots=True)
+class Manifest:
+    """The fold of all entries."""
+
+    n: int = 0
+    term: int = 0
+    owner: str = ""
+    plan: int = 0
+    cuts: dict[int, Cut] = field(default_factory=dict)
+    vertices: dict[str, dict[Range, Lineage]] = field(default_factory=dict)
+    collected: Collect = field(default_factory=Collect)
+    rollbacks: list[PastRollback] = field(default_factory=list)
+    erased: dict[str, int] = field(default_factory=dict)  # devices whose data is gone, by when that was asked for
+    left: dict[str, int] = field(default_factory=dict)  # devices that nobody waits for any more, and since when
+    divisions: list[tuple[int, Division]] = field(default_factory=list)  # with the number of the entry
+    # What the last run of a range's epoch left out. Part of the ledger, so it outlives the commits it came with.
+    quarantined: dict[tuple[str, Range, int], tuple[LeftOut, ...]] = field(default_factory=dict)
+
+    @property
+    def last_cut(self) -> int:
+        return max(self.cuts, default=0)
+
+    def ranges_at(self, vertex: str, epoch: int) -> list[Range]:
+        """The ranges that divide the vertex in this epoch, in order."""
+        return sorted(
+            range_
+            for range_, lineage in self.vertices[vertex].items()
+            if lineage.first <= epoch and (lineage.last is None or epoch <= lineage.last)
+        )
+
+    def lineage(self, physical: Physical) -> Lineage:
+        return self.vertices[physical[0]][physical[1]]
+
+    def position(self, vertex: str) -> int:
+        """The last epoch that every range of the vertex has committed."""
+        return min(self.frontier_of(vertex).values(), default=0)
+
+    def frontier_of(self, vertex: str) -> dict[Range, int]:
+        return {
+            range_: lineage.position
+            for range_, lineage in self.vertices[vertex].items()
+            if lineage.last is None or lineage.position < lineage.last
+        }
+
+    def snapshot(self, physical: Physical, epoch: int) -> tuple[StatePart, ...] | None:
+        """The range's state after the epoch; None while it, or a range it was made of, has not come so far."""
+        vertex, range_ = physical
+        lineage = self.vertices[vertex].get(range_)
+        if lineage is None:
+            return None
+        if epoch >= lineage.first:
+            committed = lineage.commits.get(epoch)
+            return committed.state if committed and not committed.stale else None
+        if not lineage.parents:
+            return (StatePart(range_, (), ()),)
+        parts: list[StatePart] = []
+        for parent in lineage.parents:
+            before = self.snapshot((vertex, parent), epoch)
+            if before is None:
+                return None
+            parts += [part.within(range_) for part in before if part.range.overlaps(range_)]
+        return tuple(parts)
+
+    def record_at(self, vertex: str, epoch: int) -> list[tuple[Range, Committed]] | None:
+        """What every range of the vertex recorded in the epoch, or None while one is missing."""
+        found = []
+        for range_ in self.ranges_at(vertex, epoch):
+            committed = self.vertices[vertex][range_].commits.get(epoch)
+            if committed is None:
+                return None
+            found.append((range_, committed))
+        return found
+
+    # -- folding -------------------------------------------------------------------------------------------------
+
+    def apply(self, value: Json) -> Entry:
+        """Fold one stored entry in; raises when it is not the next one or comes from a fenced driver."""
+        n, term = value["n"], value["term"]
+        if n != self.n + 1:
+            raise BrokenInvariant(f"manifest entry {n} follows {self.n}", code="manifest-order")
+        if term < self.term:
+            raise BrokenInvariant(f"manifest entry {n} has term {term} after term {self.term}", code="manifest-term")
+        entry = entry_from_json(value)
+        self.n = n
+        match entry:
+            case Term(owner):
+                self.term, self.owner = term, owner
+            case PlanChange():
+                self._change_plan(n, entry)
+            case Cut():
+                self.cuts[entry.epoch] = entry
+                self.left |= entry.left
+                self.left = {name: at for name, at in self.left.items() if name not in entry.returned}
+            case Commit():
+                self._commit(entry)
+            case Rollback():
+                self._go_back(n, entry)
+            case Undo():
+                self._undo(n, entry)
+            case Division():
+                self._divide(n, entry)
+            case Settled(vertex, range_):
+                self._settle(self.vertices[vertex][range_])
+            case Collect():
+                self._collect(entry)
+            case Erasure():
+                self._erase(entry)
+        return entry
+
+    def _change_plan(self, n: int, entry: PlanChange) -> None:
+        """What a vertex had that computes something else from here on, or is gone, is forgotten; and what comes in its
+        place outranks all that it said."""
+        term = n if self.plan else 0  # more than any range can have been rolled back
+        self.plan = entry.plan
+        for vertex in (*entry.anew, *entry.gone):
+            del self.vertices[vertex]
+            self.rollbacks = [replace(each, before=None) for each in self.rollbacks]  # nobody can return there
+        for vertex, count in entry.vertices.items():
+            if vertex not in self.vertices:
+                self.vertices[vertex] = {
+                    range_: Lineage(first=entry.first, position=entry.first - 1, term=term)
+                    for range_ in even_ranges(count)
+                }
+
+    def _commit(self, entry: Commit) -> None:
+        for range_, committed in entry.ranges.items():
+            lineage = self.vertices[entry.vertex][range_]
+            if committed.epoch != lineage.position + 1:
+                raise BrokenInvariant(
+                    f"{entry.vertex} {range_} committed epoch {committed.epoch} at position {lineage.position}",
+                    code="manifest-order",
+                )
+            if committed.epoch in lineage.commits:
+                lineage.superseded.setdefault(committed.epoch, []).append(lineage.commits[committed.epoch])
+            lineage.commits[committed.epoch] = committed
+            lineage.position = committed.epoch
+            self._note_quarantined((entry.vertex, range_), committed)
+        for vertex, range_, to in entry.cascade:
+            self._roll_back((vertex, range_), to, keep_readable=False)
+
+    def _go_back(self, n: int, entry: Rollback) -> None:
+        before = (self.plan, self._positions()) if entry.changed else (None, None)  # what an undo returns to
+        self._note_undone(entry.undoes, n)
+        self.rollbacks.append(PastRollback(n, entry, *before))
+        if entry.plan is not None:
+            self.plan = entry.plan
+        for physical in entry.rollback:
+            self._roll_back(physical, entry.to, keep_readable=not entry.changed)
+        for vertex, range_, epoch in entry.lost:
+            lineage = self.vertices[vertex][range_]
+            lineage.superseded.pop(epoch, None)
+            lineage.commits.pop(epoch, None)
+
+    def _positions(self) -> tuple[Position, ...]:
+        return tuple(
+            Position(vertex, range_, lineage.position, lineage.term)
+            for vertex, lineages in self.vertices.items()
+            for range_, lineage in lineages.items()
+        )
+
+    def _undo(self, n: int, entry: Undo) -> None:
+        self.plan = entry.plan
+        for vertex, range_, to in entry.rollback:
+            self._roll_back((vertex, range_), to, keep_readable=False)
+        for position in entry.restore:
+            self._restore(position.physical, position.epoch, position.term)
+        self._note_undone(entry.of, n)
+
+    def _note_undone(self, rollback: int | None, by: int) -> None:
+        self.rollbacks = [replace(each, undone=by) if each.n == rollback else each for each in self.rollbacks]
+
+    def _divide(self, n: int, entry: Division) -> None:
+        self.divisions.append((n, entry))
+        lineages = self.vertices[entry.vertex]
+        for range_ in entry.old:
+            lineages[range_].last = entry.first - 1
+        for range_ in entry.new:
+            lineages[range_] = Lineage(
+                first=entry.first,
+                position=entry.first - 1,
+                term=max(lineages[each].term for each in entry.old),
+                parents=tuple(each for each in entry.old if each.overlaps(range_)),
+            )
+
+    def _settle(self, lineage: Lineage) -> None:
+        if any(each.before is not None and each.undone is None for each in self.rollbacks):
+            for epoch, runs in lineage.superseded.items():
+                lineage.former.setdefault(epoch, []).extend(runs)
+        lineage.superseded.clear()
+
+    def _collect(self, entry: Collect) -> None:
+        self.collected = entry
+        for epoch in [epoch for epoch in self.cuts if epoch <= entry.log and epoch < self.last_cut]:
+            del self.cuts[epoch]
+        for vertex, lineages in self.vertices.items():
+            oldest = min(entry.records.get(vertex, 0), entry.snapshots.get(vertex, 0))
+            for range_, lineage in list(lineages.items()):
+                if lineage.last is not None and lineage.last < oldest:
+                    del lineages[range_]
+                    continue
+                for epoch in [each for each in lineage.commits if each < oldest and each < lineage.position]:
+                    del lineage.commits[epoch]
+                for several in (lineage.superseded, lineage.former):
+                    for epoch in [each for each in several if each < oldest and each < lineage.position]:
+                        del several[epoch]
+
+    def _erase(self, entry: Erasure) -> None:
+        self.erased |= entry.devices
+        for vertex, lineages in self.vertices.items():
+            for range_, lineage in list(lineages.items()):
+                if (vertex, range_) not in entry.ranges:
+                    del lineages[range_]
+                    continue
+                parts, outputs = entry.ranges[vertex, range_]
+                lineage.commits = {entry.at: replace(lineage.commits[entry.at], state=parts, outputs=outputs)}
+                lineage.superseded, lineage.former, lineage.parents = {}, {}, ()
+        self.cuts = {epoch: cut for epoch, cut in self.cuts.items() if epoch >= entry.at}
+        self.rollbacks = [replace(each, before=None) for each in self.rollbacks]
+        oldest = dict.fromkeys(self.vertices, entry.at)
+        self.collected = Collect(oldest, oldest, entry.at - 1, entry.at)
+        self.quarantined = {
+            place: tuple(replace(each, reason="erased") if each.device in entry.devices else each for each in left_out)
+            for place, left_out in self.quarantined.items()
+        }
+
+    def _roll_back(self, physical: Physical, to: int, *, keep_readable: bool) -> None:
+        lineage = self.lineage(physical)
+        to = max(to, lineage.first - 1)  # what came before is its parents' to undo
+        if lineage.position <= to:
+            return
+        for epoch in [epoch for epoch in lineage.commits if epoch > to]:
+            if keep_readable:
+                lineage.commits[epoch] = replace(lineage.commits[epoch], stale=True)
+            else:
+                lineage.superseded.setdefault(epoch, []).append(lineage.commits.pop(epoch))
+        lineage.position = to
+        lineage.term = self._next_term(physical[0])
+
+    def _note_quarantined(self, physical: Physical, committed: Committed) -> None:
+        self.quarantined.pop((*physical, committed.epoch), None)
+        if committed.quarantined:
+            self.quarantined[*physical, committed.epoch] = committed.quarantined
+
+    def _next_term(self, vertex: str) -> int:
+        """Above every range's of the vertex: what a range says later must outrank what the ranges before it said."""
+        return 1 + max(each.term for each in self.vertices[vertex].values())
+
+    def _restore(self, physical: Physical, position: int, term: int) -> None:
+        """Make the runs up to a term count again. They get a new term: what was said since has a higher revision than
+        they had, and they must outrank it."""
+        lineage = self.lineage(physical)
+        fresh = self._next_term(physical[0])
+        for epoch in sorted({*lineage.commits, *lineage.superseded}):
+            runs = [*lineage.superseded.pop(epoch, ())]
+            if epoch in lineage.commits:
+                runs.append(lineage.commits.pop(epoch))
+            kept = [each for each in (*lineage.former.get(epoch, ()), *runs) if each.term <= term]
+            if kept and epoch <= position:
+                chosen = max(kept, key=lambda each: each.term)
+                untouched = bool(runs) and chosen is runs[-1] and not chosen.stale
+                lineage.commits[epoch] = chosen if untouched else replace(chosen, term=fresh, stale=False)
+                self._note_quarantined(physical, lineage.commits[epoch])
+                runs = [each for each in runs if each is not chosen]
+            if runs:
+                lineage.superseded[epoch] = runs
+        lineage.former.clear()
+        lineage.position, lineage.term = position, fresh
+
+    # -- as JSON ---------------------------------------------------------------------------------------------------
+
+    def to_json(self) -> Json:
+        return {
+            "n": self.n, "term": self.term, "owner": self.owner, "plan": self.plan,
+            "cuts": {str(epoch): cut.bounds() for epoch, cut in self.cuts.items()},
+            "collected": self.collected.to_json() if self.collected.at else {},
+            "rollbacks": [each.to_json() for each in self.rollbacks[-100:]],
+            "divisions": [{"n": n, **each.to_json()} for n, each in self.divisions[-100:]],
+            "quarantined": [
+                [vertex, str(range_), epoch, [each.to_json() for each in left_out]]
+                for (vertex, range_, epoch), left_out in self.quarantined.items()
+            ],
+            **{name: each for name, each in (("left", self.left), ("erased", self.erased)) if each},
+            "vertices": {
+                vertex: {str(range_): lineage.to_json() for range_, lineage in lineages.items()}
+                for vertex, lineages in self.vertices.items()
+            },
+        }  # fmt: skip
+
+    @staticmethod
+    def from_json(value: Json) -> Manifest:
+        return Manifest(
+            n=value["n"], term=value["term"], owner=value["owner"], plan=value["plan"],
+            cuts={int(epoch): Cut.from_json({"epoch": int(epoch), **cut}) for epoch, cut in value["cuts"].items()},
+            collected=Collect.from_json(value["collected"]) if value["collected"] else Collect(),
+            left=value.get("left", {}), erased=value.get("erased", {}),
+            rollbacks=[PastRollback.from_json(each) for each in value["rollbacks"]],
+            divisions=[(each["n"], Division.from_json(each)) for each in value.get("divisions", ())],
+            quarantined={
+                (vertex, Range.parse(text), epoch): tuple(map(LeftOut.from_json, left_out))
+                for vertex, text, epoch, left_out in value.get("quarantined", ())
+            },
+            vertices={
+                vertex: {Range.parse(text): Lineage.from_json(each) for text, each in lineages.items()}
+                for vertex, lineages in value["vertices"].items()
+            },
+        )  # fmt: skip
+
+
+class ManifestLog:
+    """The manifest of a store: catches up with what others appended, and appends."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.state = Manifest()
+        self._open()
+
+    def _open(self) -> None:
+        for number in reversed(self.store.summaries()):
+            try:
+                self.state = Manifest.from_json(json.loads(self.store.summary(number)))
+                break
+            except (ValueError, KeyError):
+                continue  # torn by a power cut; an older summary and the entries say the same
+        self.catch_up()
+
+    def catch_up(self) -> int:
+        """Fold in every entry that is there now; returns how many were new."""
+        count = 0
+        while (data := self.store.entry(self.state.n + 1)) is not None:
+            try:
+                value = json.loads(data)
+            except ValueError as error:
+                raise DamagedData(
+                    f"manifest entry {self.state.n + 1} is not whole; restore it from a copy of the store, or remove "
+                    "it when it is the last one: the job then runs that step again",
+                    code="manifest-damaged",
+                ) from error
+            if value["kind"] == GONE:
+                raise Fenced("data was erased from this store meanwhile; start again", code="manifest-fenced")
+            self.state.apply(value)
+            count += 1
+        return count
+
+    def try_append(self, entry: Entry, *, term: int) -> int | None:
+        """Append an entry durably and return its number, or None when another writer was first: catch up and decide
+        again."""
+        if self.state.term > term:
+            raise Fenced(
+                f"driver {self.state.owner!r} holds term {self.state.term}; this one has {term} and stops",
+                code="manifest-fenced",
+            )
+        number = self.state.n + 1
+        value = {"n": number, "term": term, "kind": entry.kind, **entry.to_json()}
+        data = json.dumps(value, separators=(",", ":")).encode()
+        if not self.store.put_entry(number, data):
+            return None
+        self.state.apply(json.loads(data))
+        if number % SUMMARY_EVERY == 0:
+            self.summarise()
+        return number
+
+    def summarise(self) -> None:
+        """Keep the folded state, so that opening does not read all of history."""
+        data = json.dumps(self.state.to_json(), separators=(",", ":")).encode()
+        self.store.put_summary(self.state.n, data)
+
+    def take_over(self, owner: str) -> int:
+        """Begin a new term; returns it. Whatever the former driver still tries to commit is refused."""
+        while True:
+            self.catch_up()
+            term = self.state.term + 1
+            if self.try_append(Term(owner), term=term) is not None:
+                return term

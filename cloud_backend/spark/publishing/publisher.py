@@ -1,0 +1,136 @@
+"""Publishing: follows the manifest with a durable place of its own, so that every commit reaches the results once.
+
+The place is kept beside the manifest and moved after the results were published; a driver that died in between
+publishes again, which changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from cloud_backend.results.rows import ResultRow
+from cloud_backend.results.store import Results
+from cloud_backend.spark.graph import JobGraph, Sink
+from cloud_backend.spark.manifest.entries import Commit, Entry, Json, Settled, Undo, entry_from_json
+from cloud_backend.spark.manifest.lineage import Physical
+from cloud_backend.spark.manifest.manifest import Manifest, ManifestLog
+from cloud_backend.spark.publishing.sink_rows import corrections, read_sink, same_as_before
+from cloud_backend.spark.slots import Range
+from cloud_backend.spark.storage.store import GONE, Store
+from shared.recovery.snapshots import Snapshots, SnapshotState
+
+Run = tuple[str, str, int]  # vertex, range, epoch
+
+
+class Publication:
+    def __init__(self, store: Store, graph: JobGraph, results: Results) -> None:
+        self._store = store
+        self._graph = graph
+        self._results = results
+        self._sessions = {sink.name for vertex in graph.vertices.values() for sink in vertex.sinks if sink.sessions}
+        place: Json = {"n": 0, "held": []} | store.note("published")
+        self._n: int = place["n"]
+        self._held: list[Run] = [(vertex, text, epoch) for vertex, text, epoch in place["held"]]
+        # Runs that were rolled back before they were published: when the second run says the same, it is news.
+        self._unpublished: set[Run] = {(vertex, text, epoch) for vertex, text, epoch in place.get("unsaid", ())}
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether rows wait for their epoch to be stable."""
+        return bool(self._held)
+
+    def publish(self, log: ManifestLog, term: int, snapshots: Snapshots) -> int:
+        """Publish everything committed since the last time; returns how many rows were news."""
+        if self._n == log.state.n and not self._held:
+            return 0
+        news = 0
+        fresh: list[Run] = []
+        for number in range(self._n + 1, log.state.n + 1):
+            data = self._store.entry(number)
+            value = json.loads(data) if data else {"kind": GONE}
+            if value["kind"] != GONE:
+                fresh += self._runs_of(entry_from_json(value), log.state)
+        before = set(self._unpublished)
+        self._unpublished |= {each for each, times in Counter([*self._held, *fresh]).items() if times > 1}
+        for vertex, text, epoch in dict.fromkeys([*self._held, *fresh]):
+            news += self._publish_range((vertex, Range.parse(text)), epoch, log, snapshots)
+        self._unpublished = {each for each in self._unpublished if _runs_again(each, log.state)}
+        self._settle(log, term, snapshots)
+        held = [each for each in dict.fromkeys([*self._held, *fresh]) if self._waits(each, log, snapshots)]
+        if (self._n, self._held, before) != (log.state.n, held, self._unpublished):
+            self._n, self._held = log.state.n, held
+            self._save()
+        return news
+
+    def _sinks(self, vertex: str) -> tuple[Sink, ...]:
+        """None of a vertex that another plan has taken away since it committed."""
+        found = self._graph.vertices.get(vertex)
+        return found.sinks if found else ()
+
+    def _runs_of(self, entry: Entry, manifest: Manifest) -> list[Run]:
+        """The runs that an entry makes count at vertices with sinks."""
+        match entry:
+            case Commit(vertex, ranges) if self._sinks(vertex):
+                return [(vertex, str(range_), each.epoch) for range_, each in ranges.items()]
+            case Undo(restore=restore):
+                return [
+                    (each.vertex, str(each.range), epoch)
+                    for each in restore
+                    if self._sinks(each.vertex)
+                    for epoch in manifest.lineage(each.physical).superseded
+                ]
+        return []
+
+    def _publish_range(self, physical: Physical, epoch: int, log: ManifestLog, snapshots: Snapshots) -> int:
+        run = (physical[0], str(physical[1]), epoch)
+        lineage = log.state.vertices.get(physical[0], {}).get(physical[1])
+        committed = lineage.commits.get(epoch) if lineage else None
+        if lineage is None or committed is None or committed.stale:
+            self._unpublished.add(run)
+            return 0  # rolled back since; what replaces it has an entry of its own
+        rows: list[ResultRow] = []
+        for sink in self._sinks(physical[0]):
+            if sink.stable and not _stable(snapshots, physical[0], epoch):
+                continue
+            if run in self._unpublished or not same_as_before(lineage, committed, sink.name):
+                rows += read_sink(self._store, committed, sink)
+        self._unpublished.discard(run)
+        return self._results.publish(epoch, rows, sessions=self._sessions) if rows else 0
+
+    def _settle(self, log: ManifestLog, term: int, snapshots: Snapshots) -> None:
+        """Ranges that have caught up with where they were before a rollback say what is left to correct."""
+        for vertex in self._graph.order:
+            sinks = self._graph.vertices[vertex].sinks
+            for range_, lineage in list(log.state.vertices[vertex].items()):
+                if not lineage.superseded or lineage.position < max((*lineage.superseded, *lineage.commits)):
+                    continue  # still running again
+                if any(sink.stable for sink in sinks) and not _stable(snapshots, vertex, lineage.position):
+                    continue
+                rows = [row for sink in sinks for row in corrections(self._store, lineage, sink)]
+                if rows:
+                    self._results.publish(lineage.position, rows, sessions=self._sessions)
+                if log.try_append(Settled(vertex, range_), term=term) is None:
+                    return  # somebody appended; the next round does it again
+
+    def _waits(self, held: Run, log: ManifestLog, snapshots: Snapshots) -> bool:
+        vertex, text, epoch = held
+        lineage = log.state.vertices.get(vertex, {}).get(Range.parse(text))
+        stable_sink = any(sink.stable for sink in self._sinks(vertex))
+        return (
+            lineage is not None and epoch in lineage.commits and stable_sink and not _stable(snapshots, vertex, epoch)
+        )
+
+    def _save(self) -> None:
+        place = {"n": self._n, "held": self._held, "unsaid": sorted(self._unpublished)}
+        self._store.put_note("published", place, durable=True)
+
+
+def _runs_again(run: Run, manifest: Manifest) -> bool:
+    lineage = manifest.vertices.get(run[0], {}).get(Range.parse(run[1]))
+    return lineage is not None and lineage.position < run[2]
+
+
+def _stable(snapshots: Snapshots, vertex: str, epoch: int) -> bool:
+    state = snapshots.state(vertex, epoch)
+    return state is not None and state >= SnapshotState.STABLE

@@ -1,0 +1,44 @@
+"""What the name of a file in a store says: who wrote it, which attempt, for which slots, and the digest of its content.
+
+    VERTEX.RANGE.eEPOCH.gTERM.tDRIVER[.pLO-HI | .OUTPUT].ATTEMPT.DIGEST.SUFFIX
+
+The manifest names files and says all else about them. Three things are only in the name: which driver's term it was
+written in, so that collection spares a later driver's files; for which slots a state was written, which is more than a
+range owns after a split; and the attempt, by which a vertex that merges by arrival takes its inputs.
+"""
+
+from __future__ import annotations
+
+from cloud_backend.spark.slots import Range
+
+
+def file_name(prefix: str, attempt: str, digest: str, suffix: str) -> str:
+    return f"{prefix}.{attempt}.{digest}.{suffix}"
+
+
+def digest_in(name: str) -> str:
+    return name.split(".")[-2]
+
+
+def attempt_in(name: str) -> str:
+    return name.split(".")[-3]
+
+
+def driver_term(name: str) -> int:
+    """The term of the driver whose task wrote it; 0 where the name does not say."""
+    terms = [part[1:] for part in name.split(".") if part[0] == "t" and part[1:].isdigit()]
+    return int(terms[0]) if terms else 0
+
+
+def for_slots(prefix: str, range_: Range) -> str:
+    """The prefix of a file that holds state of these slots."""
+    return f"{prefix}.p{range_.lo}-{range_.hi}"
+
+
+def slots_in(name: str) -> tuple[int, int] | None:
+    """The slots that a file, or its prefix, is for; None where the name does not say."""
+    for part in name.split("."):
+        lo, dash, hi = part[1:].partition("-")
+        if part.startswith("p") and dash and lo.isdigit() and hi.isdigit():
+            return int(lo), int(hi)
+    return None

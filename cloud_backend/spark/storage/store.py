@@ -1,0 +1,168 @@
+"""The store: attempt-unique files that only a manifest entry makes real, and entries that are put once.
+
+Files under `files/` are written whole under a name no other attempt can have, and synced before the task returns.
+Nobody looks for files: the manifest names them. So a zombie, a speculative copy or a half-written attempt is garbage,
+never a wrong answer. Manifest entries are numbered and put if absent, so of two drivers exactly one commits. Notes are
+small JSON files beside them that one writer replaces: they may be lost, and then something is done twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cloud_backend.spark.storage.file_names import digest_in, file_name
+from cloud_backend.spark.storage.files import Read, Unreadable, files_at, is_uri
+from shared.errors import DamagedData, UsageError
+
+GONE = "gone"  # the kind of a manifest entry that was emptied
+
+
+class Store:
+    """A place that driver and executors share, and that survives both."""
+
+    def __init__(self, location: Path | str) -> None:
+        self.location = str(location)
+        self._at = files_at(location)
+
+    @property
+    def root(self) -> Path:
+        """The store's directory; only where it is one of this machine."""
+        if is_uri(self.location):
+            raise UsageError(f"store {self.location!r} is no directory of this machine", code="store-remote")
+        return Path(self.location)
+
+    @property
+    def files(self) -> Path:
+        return self.root / "files"
+
+    @property
+    def name(self) -> str:
+        return self.location.rstrip("/").rpartition("/")[2]
+
+    def create(self) -> None:
+        self._at.create(("files", "manifest", "plans"))
+
+    def exists(self) -> bool:
+        """True when a job's manifest is here."""
+        return bool(self._at.names("manifest"))
+
+    def write_file(self, prefix: str, suffix: str, data: bytes, *, durable: bool = True) -> str:
+        """Write a new file and return its name, which carries the digest of its content. After a crash the file is
+        whole or nobody knows its name."""
+        name = file_name(prefix, uuid.uuid4().hex[:12], _digest(data), suffix)
+        self._at.write(f"files/{name}", data, durable=durable)
+        return name
+
+    def sync_files(self) -> None:
+        """Make the names of written files durable; the driver calls it once before it commits."""
+        self._at.sync("files")
+
+    def read_file(self, name: str) -> bytes:
+        """The whole file, checked against the digest in its name."""
+        try:
+            data = self._at.read(f"files/{name}")
+        except FileNotFoundError:
+            raise DamagedData(f"file {name} is gone from the store", code="store-missing") from None
+        except Unreadable:
+            raise DamagedData(f"file {name} cannot be read whole", code="store-damaged") from None
+        if digest_in(name) != _digest(data):
+            raise DamagedData(f"file {name} does not hold what was written", code="store-damaged")
+        return data
+
+    @contextmanager
+    def opened_file(self, name: str) -> Iterator[tuple[Read, int]]:
+        """A way to read parts of a file, and its size; FileNotFoundError when it is gone."""
+        with self._at.opened(f"files/{name}") as opened:
+            yield opened
+
+    def file_names(self) -> list[str]:
+        return self._at.names("files")
+
+    def remove_file(self, name: str) -> None:
+        self._at.remove(f"files/{name}")
+
+    # -- the manifest ---------------------------------------------------------------------------------------------
+
+    def put_entry(self, number: int, data: bytes) -> bool:
+        """Put manifest entry `number` durably unless it exists; False when somebody else was first."""
+        return self._at.put(f"manifest/{number:012d}.json", data)
+
+    def entry(self, number: int) -> bytes | None:
+        try:
+            return self._at.read(f"manifest/{number:012d}.json")
+        except FileNotFoundError:
+            return None
+
+    def entry_numbers(self) -> list[int]:
+        return self._numbers("manifest", ".json")
+
+    def put_summary(self, number: int, data: bytes) -> None:
+        """Keep the folded state after entry `number`, so that opening does not read all of history."""
+        self._at.replace(f"manifest/{number:012d}.summary", data, durable=True)
+
+    def summaries(self) -> list[int]:
+        return self._numbers("manifest", ".summary")
+
+    def summary(self, number: int) -> bytes:
+        return self._at.read(f"manifest/{number:012d}.summary")
+
+    def empty_history(self, number: int) -> None:
+        """Take what entries up to this number say out of them, and remove the summaries before it."""
+        for each in self._numbers("manifest", ".json"):
+            if each <= number:
+                empty = json.dumps({"n": each, "term": 0, "kind": GONE}).encode()
+                self._at.replace(f"manifest/{each:012d}.json", empty)
+        for each in self._numbers("manifest", ".summary"):
+            if each < number:
+                self._at.remove(f"manifest/{each:012d}.summary")
+        self._at.sync("manifest")
+
+    def remove_history(self, before: int) -> None:
+        """Forget entries and summaries that a newer summary covers."""
+        for suffix in (".json", ".summary"):
+            for number in self._numbers("manifest", suffix):
+                if number < before:
+                    self._at.remove(f"manifest/{number:012d}{suffix}")
+
+    # -- plans and notes ------------------------------------------------------------------------------------------
+
+    def put_plan(self, data: bytes) -> int:
+        """Keep an encoded plan under the next free number, which it returns."""
+        number = max(self._numbers("plans", ".plan"), default=0) + 1
+        while not self._at.put(f"plans/{number}.plan", data):
+            number += 1
+        return number
+
+    def plan(self, number: int) -> bytes | None:
+        try:
+            return self._at.read(f"plans/{number}.plan")
+        except FileNotFoundError:
+            return None
+
+    def note(self, name: str) -> dict[str, Any]:
+        """What a note says; nothing when it is not there or not whole."""
+        try:
+            value: dict[str, Any] = json.loads(self._at.read(f"{name}.json"))
+        except (FileNotFoundError, ValueError):
+            return {}
+        return value if isinstance(value, dict) else {}
+
+    def put_note(self, name: str, value: Mapping[str, Any], *, durable: bool = False) -> None:
+        self._at.replace(f"{name}.json", json.dumps(value).encode(), durable=durable)
+
+    def remove_note(self, name: str) -> None:
+        self._at.remove(f"{name}.json")
+
+    def _numbers(self, directory: str, suffix: str) -> list[int]:
+        stems = [name.removesuffix(suffix) for name in self._at.names(directory) if name.endswith(suffix)]
+        return sorted(int(stem) for stem in stems if stem.isdigit())
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()

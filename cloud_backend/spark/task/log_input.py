@@ -1,0 +1,116 @@
+"""From the log to batches: what a vertex that reads sync edges sees of an epoch.
+
+A device's rows go to the range that owns its slot. Records of other ranges' devices are skipped by their header
+alone. Frontiers come from DATA and FRONTIER frames; a tombstone only covers its range and brings no rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from cloud_backend.log.reader import Reader
+from cloud_backend.spark.manifest.lineage import LeftOut
+from cloud_backend.spark.slots import Range, slot_of_text
+from shared.batch import NO_FRONTIER, Batch
+from shared.errors import PeerError
+from shared.identity import edge_id
+from shared.language.schema import Schema
+from shared.plan.operators import DEVICE
+from shared.plan.stream_type import with_device
+from shared.wire import codecs, frame
+from shared.wire.frame import FrameType
+from shared.wire.messages import Data
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One batch of one device, `device` column added."""
+
+    device: str
+    incarnation: int
+    batch: Batch
+    ordinal: int  # its place among the records of the epoch's slice of the log
+
+
+@dataclass(slots=True)
+class EdgeArrivals:
+    batches: list[Arrival] = field(default_factory=list)
+    frontiers: dict[str, int] = field(default_factory=dict)  # device -> how far it has come in this epoch
+    refused: list[LeftOut] = field(default_factory=list)  # batches that cannot be decoded
+
+
+FRONTIER_AHEAD_US_MAX = 60_000_000  # of the time at which the gateway received it: clocks are not that wrong
+
+_slots: dict[bytes, int] = {}
+
+
+def believed_frontier(frontier_us: int, received_us: int) -> int:
+    """A device cannot have read the future: one that says so would end the windows of all others, and make them idle.
+    Both times are in the log, so a replay decides the same."""
+    return min(frontier_us, received_us + FRONTIER_AHEAD_US_MAX)
+
+
+def read_edges(
+    log: Path, start: int, end: int, wire: Mapping[str, Schema], range_: Range
+) -> tuple[dict[str, EdgeArrivals], int]:
+    """Per edge, the range's batches in the order of the log, and how many bytes of the log were decoded."""
+    found = {name: EdgeArrivals() for name in wire}
+    names = {int(edge_id(name)): name for name in wire}
+    read = 0
+    for ordinal, (_, record) in enumerate(Reader(log).read(start, end)):
+        header = frame.stored_header(record.frame)
+        name = names.get(header.edge)
+        if name is None or header.kind not in (FrameType.DATA, FrameType.FRONTIER):
+            continue
+        source = header.source
+        if source not in _slots:
+            _slots[source] = slot_of_text(source.hex())
+        if not range_.lo <= _slots[source] < range_.hi:
+            continue
+        read += len(record.frame)
+        message, _ = frame.decode_one(record.frame, digest=record.digest)
+        arrivals = found[name]
+        device = source.hex()
+        frontier_us = believed_frontier(message.frontier_us, record.received_us)
+        if frontier_us != NO_FRONTIER:
+            arrivals.frontiers[device] = max(frontier_us, arrivals.frontiers.get(device, NO_FRONTIER))
+        if message.type is FrameType.DATA:
+            data = replace(Data.of(message), frontier_us=frontier_us)
+            arrived = _decode(data, name, wire[name], device, ordinal)
+            if isinstance(arrived, LeftOut):
+                arrivals.refused.append(arrived)
+            else:
+                arrivals.batches.append(arrived)
+    return found, read
+
+
+def _decode(data: Data, edge: str, schema: Schema, device: str, ordinal: int) -> Arrival | LeftOut:
+    if data.schema_id != schema.id:
+        reason = f"schema {data.schema_id:08x}, the plan's is {schema.id:08x}"
+        return LeftOut(edge, data.lo, data.hi, reason, "ingest-schema", device, data.incarnation)
+    try:
+        batch = codecs.decode(
+            data.codec, bytes(data.columns), schema, lo=data.lo, hi=data.hi, frontier_us=data.frontier_us
+        )
+    except PeerError as error:
+        return LeftOut(edge, data.lo, data.hi, error.message, error.code, device, data.incarnation)
+    constant = np.broadcast_to(np.array([device], np.dtypes.StringDType()), (len(batch),))
+    batch = replace(
+        batch, schema=with_device(schema), columns={DEVICE: constant, **batch.columns}, applied=data.applied
+    )
+    return Arrival(device, data.incarnation, batch, ordinal)
+
+
+def has_late_rows(arrivals: Sequence[Arrival]) -> bool:
+    """True when a batch holds a row earlier than a frontier that its device sent with an earlier batch."""
+    frontiers: dict[str, int] = {}
+    for each in arrivals:
+        frontier = frontiers.get(each.device, NO_FRONTIER)
+        if len(each.batch) and frontier > NO_FRONTIER and int(each.batch.time_us.min()) < frontier:
+            return True
+        frontiers[each.device] = max(frontier, each.batch.frontier_us)
+    return False

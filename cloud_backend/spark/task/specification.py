@@ -1,0 +1,122 @@
+"""What a task is told, and what it answers. Both travel as JSON between driver and executor, which run one code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cloud_backend.spark.manifest.lineage import Committed, StatePart
+from cloud_backend.spark.slots import Range
+
+
+@dataclass(frozen=True, slots=True)
+class EpochInputs:
+    """What one epoch of a range reads."""
+
+    epoch: int
+    log: str  # the log's directory
+    slices: tuple[tuple[int, int], ...]  # of the log; none where the vertex does not read it
+    records: Mapping[str, Sequence[str]]  # edge -> record files
+    left: Mapping[str, int] = field(default_factory=dict)  # devices that nobody waits for from this epoch on
+    returned: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        records = {edge: list(files) for edge, files in self.records.items()}
+        return {
+            "epoch": self.epoch, "log": self.log, "slices": self.slices, "records": records, "left": dict(self.left),
+            "returned": list(self.returned),
+        }  # fmt: skip
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> EpochInputs:
+        slices = tuple((start, end) for start, end in value["slices"])
+        left, returned = value["left"], tuple(value["returned"])
+        return EpochInputs(value["epoch"], value["log"], slices, value["records"], left, returned)
+
+
+@dataclass(frozen=True, slots=True)
+class Specification:
+    """One range of a vertex, the state it starts from, and the epochs it runs one after the other."""
+
+    store: str
+    vertex: str
+    range: Range
+    term: int  # of the range
+    driver_term: int
+    plan: int
+    code: str
+    state: tuple[StatePart, ...]
+    epochs: tuple[EpochInputs, ...]
+    chain_max: int = 32
+    given: bool = False  # `evaluate`: sync edges are not read from a log
+    modules: tuple[str, ...] = ()  # users' operator modules
+    hadoop: Mapping[str, str] = field(default_factory=dict)
+    attempt: int = 0
+
+    def of_epoch(self, index: int, state: tuple[StatePart, ...]) -> Specification:
+        """One of its epochs alone, from the state that the epoch before it left."""
+        return replace(self, state=state, epochs=self.epochs[index : index + 1])
+
+    @property
+    def first(self) -> EpochInputs:
+        return self.epochs[0]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "store": self.store, "vertex": self.vertex, "range": str(self.range), "term": self.term,
+            "driver_term": self.driver_term, "plan": self.plan, "code": self.code,
+            "state": [part.to_json() for part in self.state], "epochs": [each.to_json() for each in self.epochs],
+            "chain_max": self.chain_max, "given": self.given, "modules": list(self.modules),
+            "hadoop": dict(self.hadoop), "attempt": self.attempt,
+        }  # fmt: skip
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Specification:
+        return Specification(
+            value["store"], value["vertex"], Range.parse(value["range"]), value["term"], value["driver_term"],
+            value["plan"], value["code"], tuple(map(StatePart.from_json, value["state"])),
+            tuple(map(EpochInputs.from_json, value["epochs"])), value["chain_max"], value["given"],
+            tuple(value["modules"]), value["hadoop"], value["attempt"],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """An epoch that ran: what the manifest should say of it, and how its state was found (`state.Loaded.how`)."""
+
+    committed: Committed
+    cache: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"committed": self.committed.to_json(), "cache": list(self.cache)}
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An epoch that did not. `kind`: state, record (with the `file`), operator, other, hung or died."""
+
+    kind: str
+    message: str
+    code: str = ""
+    file: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"failed": self.kind, "message": self.message, "code": self.code, "file": self.file}
+
+
+Outcome = Done | Failed
+
+
+def outcomes_to_json(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    return [each.to_json() for each in outcomes]
+
+
+def outcomes_from_json(values: Sequence[Mapping[str, Any]]) -> list[Outcome]:
+    """A task's outcomes, epoch by epoch; after one that failed there is none."""
+    return [
+        Failed(each["failed"], each["message"], each["code"], each["file"])
+        if "failed" in each
+        else Done(Committed.from_json(each["committed"]), tuple(each["cache"]))
+        for each in values
+    ]

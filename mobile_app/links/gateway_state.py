@@ -1,0 +1,35 @@
+"""How this device stands with its gateway: what it refused, when it last confirmed something, how often it was away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from mobile_app.spool.opening import BEHIND, note_behind
+from shared.sync.events import Disconnected, ReceiptReceived, Reconnected, Refused
+
+
+class GatewayState:
+    def __init__(self, home: Path, wall_us: Callable[[], int]) -> None:
+        self._home = home
+        self._wall_us = wall_us
+        self.refusal = ""
+        self.refusal_code = ""
+        self.last_receipt_us: int | None = None
+        self.disconnections = 0
+
+    def refuse(self, why: str) -> None:
+        """This device itself cannot do what the gateway wants."""
+        self.refusal = why
+
+    def note(self, event: object) -> None:
+        if isinstance(event, ReceiptReceived):
+            self.last_receipt_us = self._wall_us()
+        elif isinstance(event, Refused):
+            self.refusal, self.refusal_code = f"{event.text} [{event.code}]", event.code
+            if event.code in BEHIND:
+                note_behind(self._home)
+        elif isinstance(event, Disconnected):
+            self.disconnections += 1
+        elif isinstance(event, Reconnected):
+            self.refusal = self.refusal_code = ""

@@ -1,0 +1,255 @@
+"""The node's loop. It only sequences: read sensors, compute, spool, exchange, look after the device, publish.
+
+    sources -> Computation -> Spooler -> Spool -> Sender -> Courier (a thread) -> link
+                                           ^         |
+                      receipts trim -------+         +--> results, plans, hints
+
+Everything durable is behind the modules named here; the loop holds nothing that a kill may not take.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mobile_app.condition.policy import pacing_conditions
+from mobile_app.condition.upkeep import Decision, Upkeep
+from mobile_app.home.clock import boot_time_us, wall_time_us
+from mobile_app.home.files import HomeLock
+from mobile_app.links.courier import Courier
+from mobile_app.links.gateway_state import GatewayState
+from mobile_app.links.link import HeldLink
+from mobile_app.links.uplink import Uplink
+from mobile_app.node.computation import Computation, OperatorFailed
+from mobile_app.node.plan_runner import PlanRunner, choose_plan
+from mobile_app.node.plans import NO_PLAN
+from mobile_app.node.rates import Rates
+from mobile_app.node.schedule import TURN_S_MIN, Schedule
+from mobile_app.node.stores import open_stores
+from mobile_app.node.surroundings import Surroundings
+from mobile_app.node.view_state import counts, facts_of, node_view, publish_view
+from mobile_app.sensors.access import SensorAccess
+from mobile_app.spool.spooler import Spooler
+from shared.plan.graph import Plan
+from shared.sync.events import HintArrived, PlanArrived
+from shared.sync.pacing import Pacing
+from shared.sync.sender import Sender
+from shared.sync.session import DeviceSession
+
+POLL_S = 30.0
+EXCHANGE_TIMEOUT_S = 30.0  # more than any link takes to give up
+
+
+class Node:
+    """One home, open. `turn` does everything that is due; `run` repeats it until `stop` says so."""
+
+    def __init__(self, home: Path, around: Surroundings) -> None:
+        self.home = home
+        self.settings = around.settings
+        self.around = around
+        self._lock = HomeLock(home) if around.lock is None else None
+        self.stores = stores = open_stores(
+            home, around.settings, around.gateway, speed=around.speed, clock=around.clock
+        )  # fmt: skip
+        self.access = SensorAccess(
+            home, stores.clock, around.sensors,
+            own_plan=around.plan, first_start=stores.first_start, ran_unpaired=stores.ran_unpaired,
+            open_other=around.open_source,
+        )  # fmt: skip
+        self.access.readings.tap = stores.recordings.take
+        self.upkeep = Upkeep(
+            stores.health, self.access.readings, self.access.open, wall_us=wall_time_us, boot_us=boot_time_us
+        )
+        self.decision = Decision()
+        self.gateway = GatewayState(home, wall_time_us)
+        self.schedule = Schedule(around.speed)
+        self.rates = Rates()
+        plan = choose_plan(stores.plans, around.plan, self.gateway.refuse)
+        self.sender = self._new_sender(plan)
+        self.uplink = Uplink(
+            self.sender, Courier(HeldLink(around.link, lambda: self.decision.hold)), sync_spool=stores.spool.sync,
+            edges=stores.edges, plans=stores.plans, results=stores.results, contact=stores.contact,
+        )  # fmt: skip
+        self.runner = PlanRunner(
+            stores, self.access, self.sender, first=plan, new_spooler=self._new_spooler,
+            on_output=around.on_output, refuse=self.gateway.refuse, on_failure=self._failed,
+        )  # fmt: skip
+        self._left = False
+
+    def _new_sender(self, plan: Plan | None) -> Sender:
+        stores = self.stores
+        return Sender(
+            stores.spool,
+            DeviceSession(stores.keys, stores.device, stores.spool.incarnation),
+            pacing=Pacing(poll_s=max(1.0, POLL_S / self.around.speed), timeout_s=EXCHANGE_TIMEOUT_S),
+            rng=random.Random(),
+            edges=stores.edges.all(),
+            results_through=stores.results.through,
+            plan_version=NO_PLAN if plan is None else plan.version,
+            reaches=stores.contact.reaches,
+            now=time.monotonic(),
+        )
+
+    def _new_spooler(self, computation: Computation) -> Spooler:
+        return Spooler(
+            computation, self.stores.spool, self.sender, self.stores.snapshots,
+            loss_window_s=self.around.settings.loss_window_s,
+            turn_s=self.schedule.longest_turn_s, speed=self.around.speed,
+        )  # fmt: skip
+
+    # --- the loop --------------------------------------------------------------------------------------------
+
+    def turn(self, now: float) -> None:
+        """Do everything that is due now."""
+        if self.around.attend is not None:
+            self.around.attend(self)
+        if not self.decision.pause:
+            self.runner.take_over(now)
+            self._read(now)
+        self._keep_recording(now)
+        self._exchange(now)
+        self.runner.slow_down(self.rates.now(now))
+        if self.schedule.upkeep_due(now):
+            self._keep_up(now)
+        if self.schedule.publish_due(now):
+            self.publish()
+
+    def run(self, stop: Callable[[], bool]) -> None:
+        while not stop():
+            self.turn(time.monotonic())
+            pause = min(self.schedule.turn_s(), self.uplink.next_wake() - time.monotonic())
+            self.uplink.wait(max(0.0, pause))
+
+    def catch_up(self) -> None:
+        """Read everything up to this moment, between two turns."""
+        if not self.decision.pause:
+            self._read(time.monotonic())
+
+    def _read(self, now: float) -> None:
+        until_us = self.stores.clock.now_us()
+        self.runner.read(until_us, now)
+        capture, running, computation = self.access.capture, self.stores.recordings.running, self.runner.computation
+        wanted = capture.looked_at(now)
+        if running is not None:
+            wanted |= running.about.sensors
+        if wanted or capture.opened:
+            capture.want(wanted, {} if computation is None else computation.rates(), self.access.open, now)
+            capture.read(until_us, now)
+
+    def _exchange(self, now: float) -> None:
+        for event in self.uplink.step(now):
+            if isinstance(event, PlanArrived):
+                self.runner.arrive(event.plan)
+            elif isinstance(event, HintArrived):
+                self.rates.hint(event.hint.rates, now)
+            self.gateway.note(event)
+            self._tell(event)
+
+    def _keep_up(self, now: float) -> None:
+        """Every few seconds: the device's condition and policies, and what follows from them."""
+        now_us, before = self.stores.clock.now_us(), self.decision
+        self._check_room()
+        self.decision = self.upkeep.look(now, now_us, self.settings, facts_of(self))
+        self.sender.conditions(pacing_conditions(self.around.lane, self.decision.condition))
+        if before.hold and not self.decision.hold:
+            self.sender.hurry(now)
+        if self.decision.rebuild and not self.uplink.outstanding:
+            self.around.link.reset()
+            self.sender.hurry(now)
+        if self.decision.pause and not before.pause:
+            self.schedule.publish_soon()  # the gateway should hear of it while it can
+            self.runner.pause()
+            self.access.capture.close()
+            self.sender.hurry(now)
+        elif before.pause and not self.decision.pause:
+            self.runner.begin_again()
+        if not self.decision.pause:
+            self.runner.upkeep(now, now_us)
+        self.rates.allow(self.decision.shares)
+
+    def _keep_recording(self, now: float) -> None:
+        """A disk that refuses ends the recording and nothing else; the spool has its room already."""
+        try:
+            self.stores.recordings.commit(now)
+        except OSError as error:
+            self._end_recording("storage-full", f"the disk refused the recording: {error}")
+
+    def _check_room(self) -> None:
+        if self.stores.recordings.running is not None:
+            why = self.stores.recordings.room(self.settings.recordings_mb, self.settings.free_mb)
+            if why:
+                self._end_recording("storage-low", why)
+
+    def _end_recording(self, code: str, why: str) -> None:
+        name = self.stores.recordings.stop(self.stores.clock.now_us(), ended_by=code)["name"]
+        self.stores.health.happened(code, f"the recording {name!r} was ended: {why}")
+
+    def append(self, stream: str, **row: object) -> None:
+        """Append a row, stamped with event time now, to a stream that the plan declared with `rs.stream`.
+
+        For the thread that runs the node: the program's callbacks, say.
+        """
+        self.runner.append(stream, row)
+
+    def _failed(self, error: OperatorFailed) -> None:
+        self.schedule.soon()
+        self._tell(error)
+
+    def _tell(self, event: object) -> None:
+        if self.around.on_event is not None:
+            self.around.on_event(event)
+
+    # --- the end -----------------------------------------------------------------------------------------------
+
+    def drain(self, seconds: float, stop: Callable[[], bool]) -> None:
+        """Spool everything, then go on exchanging until nothing waits, at most this long."""
+        self.runner.spool_everything()
+        self.sender.hurry(time.monotonic())
+        end = time.monotonic() + seconds
+        while self.stores.spool.statistics().batches and time.monotonic() < end and not stop():
+            self._exchange(time.monotonic())
+            self.uplink.wait(min(TURN_S_MIN, max(0.0, self.uplink.next_wake() - time.monotonic())))
+
+    def close(self) -> dict[str, Any]:
+        """Leave everything durable and return the account. Takes well under two seconds, whatever the link does."""
+        self.runner.spool_everything()
+        self.stores.recordings.close()
+        self.publish(running=False)
+        final = self.final_account()
+        self.stores.spool.close()
+        self.stores.health.ended()
+        self.leave()
+        return final
+
+    def fail(self, code: str, what: str) -> None:
+        """Say why this node has to end, where it can still be said; nothing more is written."""
+        with contextlib.suppress(OSError):
+            self.stores.health.ended(code, what)
+
+    def leave(self) -> None:
+        """Let go of the home. Without `close` before it this is what a kill does, and as safe."""
+        if self._left:
+            return
+        self._left = True
+        self.uplink.close()
+        self.access.capture.close()
+        self.runner.close()
+        self.stores.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    # --- what it shows -----------------------------------------------------------------------------------------
+
+    def final_account(self) -> dict[str, Any]:
+        return counts(self, self.stores.spool.statistics())
+
+    def view(self) -> dict[str, Any]:
+        """Everything a person or the fleet page may ask of a node; plain data."""
+        return node_view(self)
+
+    def publish(self, *, running: bool = True) -> None:
+        publish_view(self, self.view() | {"running": running})

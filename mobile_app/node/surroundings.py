@@ -1,0 +1,37 @@
+"""What a node is started with, beside its home."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mobile_app.home.clock import EventClock
+from mobile_app.home.files import HomeLock
+from mobile_app.links.link import Link
+from mobile_app.sensors.choose import Choice
+from mobile_app.sensors.source import Source
+from mobile_app.settings import Gateway, Settings
+from shared.batch import Batch
+from shared.plan.graph import Plan
+
+if TYPE_CHECKING:
+    from mobile_app.node.loop import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    settings: Settings
+    gateway: Gateway | None  # None: not enrolled, the node records on its own
+    link: Link
+    sensors: dict[str, Choice]
+    lane: str = "gateway"  # which kind of link it is: gateway, relay, none
+    speed: float = 1.0
+    plan: Plan | None = None  # from a program file; a newer one from the gateway replaces it
+    on_event: Callable[[object], None] | None = None  # disconnection and the like, for the program
+    on_output: Callable[[str, Batch], None] | None = None  # rows of local subscriptions
+    open_source: Callable[..., Source] | None = None  # instead of the device's own sensors
+    clock: EventClock | None = None  # instead of the home's own
+    attend: Callable[[Node], None] | None = None  # called every turn: what screens ask for
+    lock: HomeLock | None = None  # of whoever opens one node after the other here; None: the node takes its own
+    on_view: Callable[[dict[str, Any]], None] | None = None  # the view state, whenever it is published

@@ -1,0 +1,271 @@
+"""What a node shows of itself: to `resurge node status`, to the fleet page, and to the screens.
+
+Plain data made from the spool and the counters; a screen holds no other objects of the node.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import platform
+import time
+from collections.abc import Iterable
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from mobile_app.condition.upkeep import Facts
+from mobile_app.home.files import publish
+from mobile_app.settings import policies
+from shared.identity import edge_id
+from shared.language.durations import written
+from shared.plan.contracts import Contract
+from shared.plan.graph import Plan
+from shared.plan.operators import Sync
+from shared.plan.placement import ON_DEVICE, sides
+from shared.spool.evict import Evict
+from shared.spool.statistics import EdgeStatistics, SpoolStatistics
+from shared.wire.status import SECONDS_MAX, SENSORS_MAX, WORD_CHARACTERS, DeviceStatus, clean_text
+
+if TYPE_CHECKING:
+    from mobile_app.node.computation import Computation
+    from mobile_app.node.loop import Node
+
+FILTERED_MIN = 20  # rows: fewer say nothing of a filter
+STATUS_FILE = "status.json"
+KEY_PROTECTION = "no key store here: device.key and spool.key are files that only their owner can read"
+
+
+def account(statistics: SpoolStatistics) -> dict[str, int]:
+    """Where every element of the spool stands, as this device knows it: delivered means a receipt came for it."""
+    edges = statistics.edges
+    produced = sum(edge.head for edge in edges)
+    spooled = sum(edge.elements for edge in edges)
+    ledgered = sum(edge.ledgered for edge in edges)
+    return {
+        "produced": produced, "delivered": produced - spooled - ledgered, "spooled": spooled, "ledgered": ledgered,
+    }  # fmt: skip
+
+
+def edge_states(statistics: SpoolStatistics, names: Iterable[str]) -> dict[str, dict[str, int]]:
+    """The account by edge, with what each holds on the disk."""
+    known = {edge.edge: edge for edge in statistics.edges}
+    states: dict[str, dict[str, int]] = {}
+    for name in names:
+        edge = known.get(edge_id(name))
+        if edge is not None:
+            states[name] = {
+                "produced": edge.head, "delivered": edge.head - edge.elements - edge.ledgered,
+                "spooled": edge.elements, "ledgered": edge.ledgered, "batches": edge.batches, "bytes": edge.bytes,
+            }  # fmt: skip
+    return states
+
+
+def spool_state(statistics: SpoolStatistics, *, now_us: int, full_in_s: float | None) -> dict[str, Any]:
+    """How full the spool is, how old its oldest batch, how long until something must be given up."""
+    oldest_us = statistics.oldest_us
+    return {
+        "capacity_bytes": statistics.capacity_bytes,
+        "used_bytes": statistics.used_bytes,
+        "batches": statistics.batches,
+        "oldest_s": None if oldest_us is None else max(0.0, (now_us - oldest_us) / 1e6),
+        "full_in_s": full_in_s,
+        "ledger": {reason.name.lower(): elements for reason, elements in sorted(statistics.ledgered.items())},
+        "damage": statistics.damage,
+    }
+
+
+def goes_first(statistics: SpoolStatistics, evict: Evict, names: Iterable[str]) -> list[str]:
+    """Edges that hold something, in the order in which the policy would come to them; none when it gives nothing up."""
+    if evict is Evict.BLOCK:
+        return []
+
+    def heaviest(edge: EdgeStatistics) -> int:
+        return -(edge.bytes if evict is Evict.QUERY_AWARE_BYTES else edge.batches)
+
+    named = {edge_id(name): name for name in names}
+    holding = [edge for edge in statistics.edges if edge.batches and not edge.protected and edge.edge in named]
+    if evict in (Evict.QUERY_AWARE, Evict.QUERY_AWARE_BYTES):
+        holding.sort(key=heaviest)
+    return [named[edge.edge] for edge in holding]
+
+
+def counts(node: Node, statistics: SpoolStatistics) -> dict[str, Any]:
+    """The account, with what was exchanged for it."""
+    uplink, paired, computation = node.uplink, node.around.gateway is not None, node.runner.computation
+    filters = {} if computation is None else computation.filters
+    return {
+        "device": node.stores.device.hex(), **account(statistics), "results": node.stores.results.count(),
+        "filtered": sum(count.dropped for count in filters.values()),
+        "unreadable": sum(state["unreadable"] for state in node.access.readings.states().values()),
+        "exchanges": uplink.exchanges, "bytes_sent": uplink.bytes_sent,
+        "failures": uplink.failures if paired else 0,
+        "disconnections": node.gateway.disconnections if paired else 0,
+    }  # fmt: skip
+
+
+def malformed_results(node: Node) -> int:
+    """Results that came down and made no sense, since the start."""
+    computation = node.runner.computation
+    return node.stores.results.malformed + (0 if computation is None else computation.malformed())
+
+
+def node_view(node: Node) -> dict[str, Any]:
+    around, stores, runner, access = node.around, node.stores, node.runner, node.access
+    statistics, plan, gateway = stores.spool.statistics(), runner.plan, around.gateway
+    now_us, anchor, condition = stores.clock.now_us(), stores.clock.anchor, node.decision.condition
+    rate = 0.0 if runner.spooler is None else runner.spooler.bytes_per_second(time.monotonic())
+    full_in_s = stores.spool.time_until_overwrite(rate) if rate > 0 else None
+    edge_names = stores.edges.names()
+    wanted = [] if plan is None else [sensor.name for sensor in plan.sensors]
+    recording = stores.recordings.state()
+    if recording is not None:
+        recording["missing"] = {s: why for s, why in access.capture.missing.items() if s in recording["sensors"]}
+    missing = {} if runner.computation is None else runner.computation.troubles()
+    return {
+        "name": node.settings.name,
+        **counts(node, statistics),
+        "incarnation": stores.spool.incarnation,
+        "gateway": None if gateway is None else gateway.url,
+        "connected": gateway is not None and not node.sender.disconnected,
+        "why_not": node.gateway.refusal or (node.uplink.last_failure if node.sender.disconnected else ""),
+        "time_us": now_us,
+        "time_uncertainty_us": anchor.uncertainty_us,
+        "boot_id": anchor.boot_id,
+        "plan": None if plan is None else {"name": plan.name, "version": plan.version},
+        "sensors": access.readings.states(),
+        "missing_sensors": missing | access.capture.missing,
+        "empty_columns": {} if runner.computation is None else runner.computation.empty_columns,
+        "edges": edge_states(statistics, edge_names),
+        "spool": spool_state(statistics, now_us=now_us, full_in_s=full_in_s),
+        "malformed_results": malformed_results(node),
+        "goes_first": goes_first(statistics, stores.spool.evict, edge_names),
+        "last_receipt_us": node.gateway.last_receipt_us,
+        "recording": recording,
+        "consents": access.consents.states(wanted),
+        "policies": policies(node.settings),
+        "battery": {"level": condition.battery, "charging": condition.charging},
+        "lane": condition.network or around.lane,
+        "region": node.decision.region,
+        "moving": condition.moving,
+        "indoors": condition.indoors,
+        "paused": node.decision.pause,
+        "held": node.decision.hold,
+        "health": stores.health.entries(),
+        "loss_window_s": node.settings.loss_window_s,
+        "encrypted_at_rest": stores.encrypted,
+        "key_protection": KEY_PROTECTION,
+    }
+
+
+def publish_view(node: Node, view: dict[str, Any]) -> None:
+    """Write the view state for other processes, and what the fleet page should know into the next exchange."""
+    with contextlib.suppress(OSError):  # it only informs; a full disk is told where it matters
+        publish(node.home / STATUS_FILE, json.dumps(view).encode())
+    node.sender.status(status_for_fleet(view, node.gateway.refusal))
+    if node.around.on_view is not None:
+        node.around.on_view(view)
+
+
+def facts_of(node: Node) -> Facts:
+    """What the health page needs to know of the loop."""
+    runner, access, running = node.runner, node.access, node.stores.recordings.running
+    recorded = () if running is None else running.about.sensors  # what is only looked at is nobody's trouble
+    missing = {sensor: why for sensor, why in access.capture.missing.items() if sensor in recorded}
+    if runner.computation is not None:
+        troubles, plan = runner.computation.troubles(), runner.computation.plan
+        missing |= {name: why for name, why in troubles.items() if access.may_read(plan, name)}
+    return Facts(
+        paired=node.around.gateway is not None,
+        disconnected=node.sender.disconnected,
+        link_failure=node.uplink.last_failure,
+        refusal=node.gateway.refusal,
+        refusal_code=node.gateway.refusal_code,
+        blocked=runner.blocked,
+        failure=runner.failure,
+        exchanges=node.uplink.exchanges,
+        missing=missing,
+        undecided=tuple(access.undecided(runner.plan)),
+        malformed_results=malformed_results(node),
+        all_filtered=tuple(all_filtered(runner.computation)),
+    )
+
+
+def all_filtered(computation: Computation | None) -> list[str]:
+    """A sentence for each edge whose filters have dropped every row so far."""
+    if computation is None:
+        return []
+    gaps = [f"{name} has no {', '.join(columns)}" for name, columns in computation.empty_columns.items()]
+    why = f" ({'; '.join(gaps)})" if gaps else ""
+    return [
+        f"filters dropped all {count.dropped:,} rows of {edge!r} so far{why}"
+        for edge, count in computation.filters.items()
+        if not count.passed and count.dropped >= FILTERED_MIN
+    ]
+
+
+def ledger_view(node: Node, limit: int) -> list[dict[str, Any]]:
+    """What was given up, the newest numbers of each edge first."""
+    names = {edge_id(name): name for name in node.stores.edges.names()}
+    entries = sorted(node.stores.spool.ledger, key=lambda entry: -entry.hi)[: max(0, limit)]
+    return [
+        {"edge": names.get(entry.edge, "?"), "lo": entry.lo, "hi": entry.hi, "elements": entry.hi - entry.lo,
+         "reason": entry.reason.name.lower()}
+        for entry in entries
+    ]  # fmt: skip
+
+
+def plan_view(plan: Plan) -> dict[str, Any]:
+    """The running plan for a screen: what is computed here, what goes up, what is computed there, what comes back."""
+    side_of = sides(plan)
+    syncs = {node.operator.name: node.id for node in plan.nodes if isinstance(node.operator, Sync)}
+    return {
+        "name": plan.name,
+        "version": plan.version,
+        "operators": [
+            {"id": node.id, "inputs": list(node.inputs), "kind": node.operator.kind,
+             "text": node.operator.describe(), "side": "device" if side_of[node.id] == ON_DEVICE else "cloud"}
+            for node in plan.nodes
+        ],
+        "edges": [
+            {"name": edge.name, "node": syncs.get(edge.name), "promise": _promise(edge.contract),
+             "batch": edge.batch_rows, "within_s": edge.within_us / 1e6, "columns": list(edge.schema.names)}
+            for edge in plan.edges
+        ],
+    }  # fmt: skip
+
+
+def _promise(contract: Contract) -> str:
+    kept = "lossless" if contract.lossless else f"at least {contract.kept_min:.1%} kept"
+    return kept if contract.delay_us_max is None else f"{kept}, within {written(contract.delay_us_max)}"
+
+
+def status_for_fleet(view: dict[str, Any], refusal: str) -> DeviceStatus:
+    """What rides on the next exchange; the sender adds the plan it has and how often it exchanges."""
+    level, full_in_s = view["battery"]["level"], view["spool"]["full_in_s"]
+    # `produced` and not what is spooled: by the time this arrives, the same exchange has delivered some of it.
+    return DeviceStatus(
+        battery=None if level is None else round(100 * min(1.0, max(0.0, level))),
+        charging=view["battery"]["charging"],
+        full_in_s=None if full_in_s is None else round(min(full_in_s, SECONDS_MAX)),  # whole: it changes all the time
+        incarnation=view["incarnation"],
+        lane=clean_text(view["lane"], WORD_CHARACTERS),
+        leaving=clean_text(view["paused"]),
+        malformed_results=view["malformed_results"],
+        missing_sensors=tuple(sorted(view["missing_sensors"])[:SENSORS_MAX]),
+        overruns=sum(sensor["overruns"] for sensor in view["sensors"].values()),
+        produced=view["produced"],
+        python=platform.python_version(),
+        refusal=clean_text(refusal),
+        spool_bytes=view["spool"]["used_bytes"],
+        spool_capacity_bytes=view["spool"]["capacity_bytes"],
+        version=_version(),
+    )
+
+
+@functools.cache  # it reads the package's whole metadata
+def _version() -> str:
+    try:
+        return metadata.version("resurge")
+    except metadata.PackageNotFoundError:  # on the phone the app's own files are not installed as a package
+        return ""

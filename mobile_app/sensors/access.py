@@ -1,0 +1,84 @@
+"""The node's way to a sensor: which source stands behind its name, who may read it, and what it gave.
+
+Plan, recording and Live screen all open sensors here, so that every reading passes `Readings` once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from mobile_app.home.clock import EventClock
+from mobile_app.home.consents import Consents
+from mobile_app.sensors.capture import Capture
+from mobile_app.sensors.choose import Choice, open_source
+from mobile_app.sensors.device import available
+from mobile_app.sensors.readings import Readings
+from mobile_app.sensors.source import SensorMissing, Source
+from shared.plan.graph import Plan
+
+
+class SensorAccess:
+    """`chosen` are the sources that a person named by hand, `own_plan` the program that they started by hand."""
+
+    def __init__(
+        self,
+        home: Path,
+        clock: EventClock,
+        chosen: Mapping[str, Choice],
+        *,
+        own_plan: Plan | None,
+        first_start: bool,
+        ran_unpaired: bool = False,
+        open_other: Callable[..., Source] | None = None,
+    ) -> None:
+        self._clock = clock
+        self._chosen = chosen
+        self._own_plan = own_plan
+        self._open_source = open_other or open_source
+        self._ran_unpaired = ran_unpaired
+        self.first_start = first_start
+        self.readings = Readings()
+        self.consents = Consents(home, named=chosen)
+        self.capture = Capture(self.readings)
+
+    @property
+    def chosen(self) -> list[str]:
+        """Sensors that a person chose a source for by hand."""
+        return sorted(self._chosen)
+
+    def recordable(self) -> list[str]:
+        """What a recording takes when nobody names a sensor: what was chosen by hand, or all there are."""
+        return self.chosen or [sensor for sensor, why in available().items() if not why]
+
+    def from_us(self, plan: Plan) -> int:
+        """Where a plan's sensors are read from: now, or at the very first start where a file's beginning was put.
+
+        A gateway's plan begins there only on a device that was paired from the beginning: what could be read before
+        its person paired it is not the gateway's.
+        """
+        if self.first_start and (plan is self._own_plan or not self._ran_unpaired):
+            return self._clock.anchor.origin_us
+        return self._clock.now_us()
+
+    def open(self, sensor: str, every_us: int, from_us: int | None = None) -> Source:
+        """The sensor, read from now on: a recording or a screen that asks again must not get the same readings."""
+        return self._open_source(
+            sensor, self._chosen, every_us=every_us, origin_us=self._clock.anchor.origin_us,
+            from_us=self._clock.now_us() if from_us is None else from_us, event_time=self._clock.at,
+        )  # fmt: skip
+
+    def open_for(self, plan: Plan, sensor: str, every_us: int) -> Source:
+        if not self.may_read(plan, sensor):
+            raise SensorMissing(f"{sensor!r} waits for its person's consent", code="sensor-consent")
+        return self.readings.watch(sensor, self.open(sensor, every_us, self.from_us(plan)), every_us)
+
+    def may_read(self, plan: Plan, sensor: str) -> bool:
+        """A program that a person started by hand speaks for them; a gateway's plan does not."""
+        return plan is self._own_plan or self.consents.of(sensor) is True
+
+    def undecided(self, plan: Plan | None) -> list[str]:
+        """Sensors that the plan wants and nobody has allowed or refused."""
+        if plan is None or plan is self._own_plan:
+            return []
+        return sorted(sensor.name for sensor in plan.sensors if self.consents.of(sensor.name) is None)

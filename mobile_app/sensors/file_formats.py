@@ -1,0 +1,268 @@
+"""Readers of the files people really have: GPX, GeoLife PLT, Sensor Logger, phyphox, plain CSV.
+
+Each gives event times in microseconds and named columns; names are brought to the ones our sensors use
+(`lat`, `lon`, `accuracy`, `x`, ...). A file without absolute time (phyphox) starts at 0. A row with a cell that cannot
+be read is left out and counted; the rest of the file is read.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+
+from shared.errors import UsageError
+
+FILE_BYTES_MAX = 256 * 1024 * 1024
+FEET = 0.3048
+GEOLIFE_NO_ALTITUDE = -777.0
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# lower-case name in a file: name in our streams
+NAMES = {
+    "latitude": "lat", "lat": "lat", "longitude": "lon", "lon": "lon", "lng": "lon",
+    "horizontalaccuracy": "accuracy", "accuracy": "accuracy", "bearing": "bearing", "course": "bearing",
+    "direction": "bearing", "velocity": "speed", "speed": "speed", "altitude": "altitude", "height": "altitude",
+    "ele": "altitude", "pressure": "hpa", "illuminance": "lux",
+}  # fmt: skip
+
+
+# What GPX calls a column of ours, as a child of the point or inside its <extensions>.
+GPX_COLUMNS = {
+    "altitude": ("ele",), "speed": ("speed",), "bearing": ("course", "bearing"),
+    "accuracy": ("accuracy", "horizontalaccuracy"),
+}  # fmt: skip
+UNITS_US = {"s": 1e6, "ms": 1e3, "us": 1.0, "µs": 1.0, "ns": 1e-3}
+
+
+@dataclass(slots=True)
+class Unreadable:
+    """Rows that were left out: how many, and what was wrong with the first."""
+
+    rows: int = 0
+    first: str = ""
+
+    def add(self, where: str, why: object) -> None:
+        self.rows += 1
+        self.first = self.first or f"{where}: {why}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Track:
+    """What a file holds: event times, and columns of the same length."""
+
+    time_us: np.ndarray
+    columns: dict[str, np.ndarray]
+    unreadable: Unreadable = field(default_factory=Unreadable)
+
+
+def load(path: Path) -> Track:
+    """The readings of a recording, sorted by event time; the format is told by the file itself."""
+    if not path.is_file():
+        raise UsageError(f"no recording at {str(path)!r}; give a GPX, PLT or CSV file", code="recording-missing")
+    if path.stat().st_size > FILE_BYTES_MAX:
+        raise UsageError(
+            f"recording {path.name!r} has {path.stat().st_size} bytes; at most {FILE_BYTES_MAX}, cut it into parts",
+            code="recording-size",
+        )
+    read = {".gpx": _gpx, ".plt": _plt}.get(path.suffix.lower(), _table)
+    try:
+        track = read(path)
+    except (ValueError, OSError, ElementTree.ParseError, csv.Error) as error:
+        raise UsageError(f"recording {path.name!r} cannot be read: {error}", code="recording-format") from error
+    if not len(track.time_us):
+        if track.unreadable.rows:
+            raise UsageError(
+                f"recording {path.name!r} has no row that can be read: {track.unreadable.first}",
+                code="recording-format",
+            )
+        raise UsageError(f"recording {path.name!r} holds no readings", code="recording-empty")
+    order = np.argsort(track.time_us, kind="stable")
+    columns = {name: column[order] for name, column in track.columns.items()}
+    return Track(track.time_us[order], columns, track.unreadable)
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def _parse_iso(text: str) -> int:
+    moment = datetime.fromisoformat(text.strip())
+    return _microseconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def _gpx(path: Path) -> Track:
+    times: list[int] = []
+    rows: dict[str, list[float]] = {name: [] for name in ("lat", "lon", *GPX_COLUMNS)}
+    unreadable = Unreadable()
+    number = 0
+    try:
+        # The file is the user's own, and expat bounds entity expansion since 2.4.1.
+        for _, element in ElementTree.iterparse(path):  # noqa: S314
+            if element.tag.rpartition("}")[2] != "trkpt":
+                continue
+            number += 1
+            try:
+                point = _gpx_point(element)
+            except (ValueError, KeyError) as error:
+                unreadable.add(f"point {number}", error)
+            else:
+                if point is not None:
+                    times.append(point[0])
+                    for name, value in point[1].items():
+                        rows[name].append(value)
+            element.clear()
+    except ElementTree.ParseError as error:
+        if not times:
+            raise
+        unreadable.add("its end", f"the file is cut short ({error})")
+    # A column that no point has is not there: a program can then be told so.
+    known = {name: values for name, values in rows.items() if not all(map(math.isnan, values))}
+    return _track(times, known, unreadable)
+
+
+def _gpx_point(element: ElementTree.Element) -> tuple[int, dict[str, float]] | None:
+    """Time and values; None for a point without a time, which is a drawing and no reading."""
+    values: dict[str, str] = {}
+    for child in (*element, *element.iter()):  # its own children count before what extensions repeat
+        values.setdefault(child.tag.rpartition("}")[2].lower(), (child.text or "").strip())
+    if not values.get("time"):
+        return None
+    point = {"lat": _number(element.attrib["lat"]), "lon": _number(element.attrib["lon"])}
+    for name, tags in GPX_COLUMNS.items():
+        point[name] = _number(next((values[tag] for tag in tags if values.get(tag)), ""))
+    return _parse_iso(values["time"]), point
+
+
+def _plt(path: Path) -> Track:
+    times: list[int] = []
+    rows: dict[str, list[float]] = {"lat": [], "lon": [], "altitude": []}
+    unreadable = Unreadable()
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for number, line in enumerate(lines, start=1):
+            if number <= 6 or not line.strip():
+                continue
+            try:
+                lat, lon, _, feet, _, day, clock = line.strip().split(",")
+                time_us, north, east, height = _parse_iso(f"{day}T{clock}"), float(lat), float(lon), float(feet)
+            except ValueError as error:
+                unreadable.add(f"line {number}", error)
+                continue
+            times.append(time_us)
+            rows["lat"].append(north)
+            rows["lon"].append(east)
+            rows["altitude"].append(float("nan") if height == GEOLIFE_NO_ALTITUDE else height * FEET)
+    return _track(times, rows, unreadable)
+
+
+def _table(path: Path) -> Track:
+    """Sensor Logger (`time` in ns), phyphox (`Time (s)`, any separator, decimal comma) or a plain CSV."""
+    unreadable = Unreadable()
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as text:
+        first = text.readline()
+        separator = max(("\t", ";", ","), key=first.count)
+        header = next(csv.reader([first], delimiter=separator))
+        reader = csv.reader((line.replace("\0", "") for line in text), delimiter=separator)
+        table: list[tuple[int, list[str]]] = []
+        for row in reader:
+            if len(row) >= len(header):
+                table.append((reader.line_num + 1, row))
+            elif row:
+                unreadable.add(f"line {reader.line_num + 1}", f"{len(row)} of {len(header)} cells")
+    at = _time_column(header)
+    comma = separator != ","
+    table, times = _read_times(table, at, header[at], comma, unreadable)
+    columns = {index: _name(header[index]) for index in range(len(header)) if index != at}
+    parsed = {index: _column([row[index] for _, row in table], comma) for index in columns}
+    numbers = {index: values for index, values in parsed.items() if values is not None}
+    good = []
+    for place, (line, row) in enumerate(table):
+        bad = next((index for index, values in numbers.items() if values[place] is None), None)
+        if bad is None:
+            good.append(place)
+        else:
+            unreadable.add(f"line {line}", f"{row[bad][:40]!r} in column {header[bad]!r} is not a number")
+    rows = {columns[index]: [values[place] or 0.0 for place in good] for index, values in numbers.items()}
+    return _track([times[place] for place in good], rows, unreadable)
+
+
+def _column(cells: list[str], comma: bool) -> list[float | None] | None:
+    """Numbers, None where a cell holds none; None alone for a column of text, such as notes: sensors are numbers."""
+    values: list[float | None] = []
+    for cell in cells:
+        try:
+            values.append(_number(cell, comma=comma))
+        except ValueError:
+            values.append(None)
+    written = sum(bool(cell.strip()) for cell in cells)
+    return None if values.count(None) * 2 > written else values
+
+
+def _time_column(header: list[str]) -> int:
+    for index, name in enumerate(header):
+        if re.fullmatch(r"(time|timestamp)\b.*", name.strip().strip('"').lower()):
+            return index
+    raise ValueError(f"no column 'time' or 'timestamp' (has: {', '.join(header)})")
+
+
+def _name(title: str) -> str:
+    """`Acceleration x (m/s^2)` -> `x`, `horizontalAccuracy` -> `accuracy`, others in lower case with underscores."""
+    plain = re.sub(r"\s*\(.*?\)", "", title).strip().lower()
+    axis = re.fullmatch(r".*\s([xyz])", plain)
+    if axis:
+        return axis.group(1)
+    return NAMES.get(plain.replace(" ", "").replace("_", ""), re.sub(r"\W+", "_", plain))
+
+
+def _number(text: str, *, comma: bool = False) -> float:
+    text = text.strip()
+    return float((text.replace(",", ".") if comma else text) or "nan")
+
+
+Table = list[tuple[int, list[str]]]
+
+
+def _read_times(table: Table, at: int, title: str, comma: bool, unreadable: Unreadable) -> tuple[Table, list[int]]:
+    """The rows whose time can be read, and their times."""
+    kept: Table = []
+    times: list[int] = []
+    for line, row in table:
+        try:
+            times.append(_time(row[at].strip(), title.lower(), comma))
+        except (ValueError, OverflowError):
+            unreadable.add(f"line {line}", f"{row[at][:40]!r} in column {title!r} is not a time")
+        else:
+            kept.append((line, row))
+    return kept, times
+
+
+def _time(cell: str, title: str, comma: bool) -> int:
+    """Microseconds. Without a unit in its title a number is seconds, ms, us or ns: whichever is a plausible date."""
+    if re.match(r"\d{4}-\d\d-\d\d", cell):
+        return _parse_iso(cell)
+    unit = re.search(r"\((s|ms|us|µs|ns)\)", title)
+    whole, _, fraction = cell.partition(".")
+    if unit is None and whole.isdigit() and len(whole) > 10 and not fraction.strip("0"):
+        # Whole numbers of 11 to 13, 14 to 16, 17 to 19 digits: a plausible date in ms, us, ns. Integers, so exact.
+        multiply, divide = ((1000, 1), (1, 1), (1, 1000))[min(2, (len(whole) - 11) // 3)]
+        return int(whole) * multiply // divide
+    number = _number(cell, comma=comma)
+    if not math.isfinite(number):
+        raise ValueError("no time")
+    scale = UNITS_US[unit[1]] if unit else next((by for least, by in BY_SIZE if abs(number) >= least), 1e6)
+    return round(number * scale)
+
+
+BY_SIZE = ((1e17, 1e-3), (1e14, 1.0), (1e11, 1e3))  # at least this large: microseconds in one
+
+
+def _track(times: Sequence[int], rows: dict[str, list[float]], unreadable: Unreadable) -> Track:
+    columns = {name: np.asarray(values, dtype=np.float64) for name, values in rows.items()}
+    return Track(np.asarray(times, dtype=np.int64), columns, unreadable)

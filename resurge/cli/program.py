@@ -1,0 +1,61 @@
+"""`resurge program`: what phones and Spark run, and deploying a changed one through the gateway."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from resurge.cli.gateway_api import DEFAULT_HOME, Api, AsJson, Home, Watch, done, present, table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
+
+
+@app.command()
+def show(home: Home = DEFAULT_HOME, watch: Watch = False, as_json: AsJson = False) -> None:
+    """The version that is deployed, the one Spark runs, and how many devices run which."""
+    api = Api(home)
+
+    def picture(value: dict[str, Any]) -> RenderableType:
+        rows = [("deployed", f"version {value['version']}")]
+        rows.append(("Spark", "not yet" if value["spark"] is None else f"version {value['spark']}"))
+        for each in value["devices"]:
+            told = "no version told" if each["version"] is None else f"version {each['version']}"
+            rows.append((f"{each['devices']} device{'s' if each['devices'] != 1 else ''}", told))
+        return table((f"program {value['name']}", ""), rows)
+
+    present(lambda: api.get("/program"), picture, as_json=as_json, watch=watch)
+
+
+@app.command()
+def deploy(
+    file: Annotated[Path, typer.Argument(help="the changed program: a Python file that uses resurge")],
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what it would mean")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+    home: Home = DEFAULT_HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Say what changes, what starts anew and what state is kept; then, if that is wanted, do it."""
+    from shared.plan.encoding import encode_plan
+    from shared.stream.program import load_program
+
+    api = Api(home)
+    plan = json.loads(encode_plan(load_program(file)))
+    found = api.post("/program", {"plan": plan, "dry_run": True})
+    if not as_json:
+        print(f"version {found['version']} in the place of {found['before']}:")
+        for line in found["words"]:
+            print(f"  {line}")
+    if dry_run:
+        print(json.dumps(found) if as_json else "nothing was changed (--dry-run)")
+        return
+    if not yes:
+        typer.confirm("Deploy it?", abort=True, err=True)
+    found = api.post("/program", {"plan": plan, "dry_run": False})
+    done(f"version {found['version']} is deployed; `resurge program show` tells who runs it", found, as_json=as_json)

@@ -1,0 +1,79 @@
+"""What `resurge example` says to a person: the outcome of a run, of a move and of a loss, in lines that can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from cloud_backend.results.rows import ResultRow
+
+SECOND = 1_000_000
+TRIPS_SHOWN = 10
+VARIANTS = {
+    "codec alone": "batches and codec alone",
+    "modes in the cloud": "filter, modes told in the cloud",
+    "modes on the phone": "filter, modes told on the phone",
+}
+
+
+def of_run(found: Mapping[str, Any], report: Sequence[ResultRow]) -> Iterator[str]:
+    trips = sorted((row for row in report if row.sink == "my_trips"), key=lambda row: (row.device, row.window_start_us))
+    if trips:
+        yield from _trips([row for row in trips if row.device == trips[0].device], whose=trips[0].device)
+        yield ""
+    others = ", ".join(f"{count:,} {sink}" for sink, count in sorted(found["results"].items()) if sink != "my_trips")
+    yield f"people          {found['people']}, with {found['trips']:,} trips; {others or 'nothing else'}"
+    yield f"on their phones {found['results_on_phones']:,} results that came back"
+    yield (
+        f"readings        {found['produced']:,} produced = {found['delivered']:,} delivered + "
+        f"{found['spooled']:,} spooled + {found['ledgered']:,} given up; {found['duplicates']:,} counted twice"
+    )
+    yield (
+        f"outages         {found['outages']:,} ({found['outage_minutes']:,} minutes of the story), of which "
+        f"{found['outages_felt']:,} refused a phone something"
+    )
+    yield f"GPS             read {found['gps_read']:,} times, {found['gps_unthinned']:,} if never spared"
+    yield f"sent            {found['bytes_sent']:,} bytes"
+    yield f"played          {found['speed']:,.0f} times as fast, in {found['seconds']:.0f} s with starting and ending"
+    same = "the same as" if found["digest"] == found["failure_free_digest"] else "NOT that"
+    yield f"report          {found['digest'][:16]}, {same} without failures, to the bit"
+
+
+def _trips(trips: Sequence[ResultRow], *, whose: str) -> Iterator[str]:
+    yield f"{'trips of ' + whose:<18} {'mode':<6} {'km':>7} {'minutes':>8} {'CO2e g':>8} {'min. near sites':>16}"
+    for row in trips[:TRIPS_SHOWN]:
+        value = row.values
+        began = datetime.fromtimestamp(int(value["began_us"]) / SECOND, UTC)
+        yield (
+            f"{began:%a %d %b %H:%M}   {value['mode']!s:<6} {value['km']:>7.1f} {value['minutes']:>8.0f} "
+            f"{value['co2e_g']:>8.0f} {float(value['near_sites_s']) / 60:>16.1f}"
+        )
+    if len(trips) > TRIPS_SHOWN:
+        yield f"... and {len(trips) - TRIPS_SHOWN} more"
+
+
+def of_move(found: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{'':<34} {'bytes sent':>12} {'below JSON':>11} {'radio J':>9} {'sensors J':>10} {'CPU J':>7}   (modelled)"
+    yield f"{'every fix as JSON text':<34} {found['raw_json_bytes']:>12,}"
+    for name, title in VARIANTS.items():
+        one = found[name]
+        joules = one["modelled_joules"]
+        yield (
+            f"{title:<34} {one['bytes']:>12,} {one['saved_percent']:>9.1f} % {joules['radio']:>9,.0f} "
+            f"{joules['sensors']:>10,.0f} {joules['cpu']:>7,.1f}"
+        )
+    yield f"answers are {'the same, to the bit' if found['same_answer'] else 'NOT the same'}, wherever modes are told"
+
+
+def of_recovery(found: Mapping[str, Any]) -> Iterator[str]:
+    yield f"lost            {found['failed']}, with the trips of {', '.join(found['people_in_it']) or 'nobody'}"
+    yield f"rolled back (R) {', '.join(found['R'])}; full rollback: {found['full_R']}"
+    yield f"replayed (E)    {', '.join(f'{edge} from epoch {epoch}' for edge, epoch in found['E'].items())}"
+    share = "" if found["share_of_full"] is None else f", {100 * found['share_of_full']:.0f} %"
+    yield f"bytes           {found['bytes']:,} of {found['full_bytes']:,} under full rollback{share}"
+    told = ", ".join(f"{name} got {count}" for name, count in found["others_told_meanwhile"].items())
+    behind = found["range_was_behind_by"]
+    yield f"meanwhile       {told or 'nobody got'} results; the range was up to {behind} epochs behind"
+    same = "the same as" if found["digest"] == found["failure_free_digest"] else "NOT that"
+    yield f"report          {found['digest'][:16]}, {same} without failures, to the bit"

@@ -1,0 +1,144 @@
+"""What the results should be: the program's cloud side, run by the numpy engine over what the log holds.
+
+No Spark, no ranges, no state files: one pipeline reads the log once from its start, in its order, and time moves only
+by the frontiers that are in it. So a window the log has not closed gives no row, here as in the job, and when the two
+digests agree, everything Spark did around the engine has changed nothing.
+
+Where every vertex is keyed by device, each device's rows and frontiers alone decide, and it does not matter where
+epochs were cut. Where devices meet it does: a device counts from the epoch it is first heard in. Then the log is read
+epoch by epoch, by the cuts in the job's manifest, and nothing is expected before they reach the end of the log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cloud_backend.log.reader import Reader
+from cloud_backend.results.rows import Identity, ResultRow, digest_of, last_sessions
+from cloud_backend.spark.graph import sink_of
+from cloud_backend.spark.publishing.sink_rows import result_rows
+from cloud_backend.spark.slots import WHOLE
+from cloud_backend.spark.storage.store import Store
+from cloud_backend.spark.task import log_input
+from shared.batch import NO_FRONTIER, Batch
+from shared.engine.pipeline import Pipeline
+from shared.engine.rows import constant
+from shared.identity import edge_id
+from shared.plan.graph import Plan
+from shared.plan.operators import DEVICE
+from shared.plan.placement import cloud_fragment
+from shared.plan.stream_type import with_device
+from shared.plan.vertices import vertices
+from shared.wire import codecs
+from shared.wire.frame import Frame, FrameType, decode_one
+from shared.wire.messages import Data
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The digest of what the results should be; or None, and why nothing can be expected."""
+
+    digest: str | None
+    unknown: str = ""
+
+
+def expected_digest(plan: Plan, log_directory: Path, store: Path | None = None) -> Expected:
+    reader = Reader(log_directory)
+    if reader.start:
+        return Expected(None, "the beginning of the log was trimmed")
+    if not devices_meet(plan):
+        return Expected(digest_of(expected_results(plan, log_directory)))
+    cuts = [] if store is None else _cuts(store)
+    whole = [0, *(end for _, end in cuts)] == [*(start for start, _ in cuts), reader.valid_end()]
+    if not whole:
+        return Expected(None, "the job has not cut all of the log into epochs, or has forgotten where it did")
+    return Expected(digest_of(expected_by_epoch(plan, log_directory, cuts)))
+
+
+def devices_meet(plan: Plan) -> bool:
+    """Whether some vertex brings rows of several devices together."""
+    return any(vertex.key != (DEVICE,) for vertex in vertices(plan))
+
+
+def expected_by_epoch(plan: Plan, log_directory: Path, cuts: Sequence[tuple[int, int]]) -> list[ResultRow]:
+    """The rows every sink should hold after these epochs: all rows of one, then how far its devices have come."""
+    pipeline = Pipeline(cloud_fragment(plan))
+    wire = {edge.name: edge.schema for edge in plan.edges}
+    results: dict[Identity, ResultRow] = {}
+    for start, end in cuts:
+        outputs: list[tuple[str, Batch]] = []
+        found, _ = log_input.read_edges(log_directory, start, end, wire, WHOLE)
+        for name, arrivals in found.items():
+            late = log_input.has_late_rows(arrivals.batches)
+            for each in arrivals.batches:
+                batch = each.batch if late else replace(each.batch, frontier_us=NO_FRONTIER)
+                outputs += pipeline.push(name, batch)
+        for name, arrivals in found.items():
+            outputs += pipeline.advance_devices(name, arrivals.frontiers)
+        _take(results, plan, outputs)
+    return _that_count(results, plan)
+
+
+def expected_results(plan: Plan, log_directory: Path) -> list[ResultRow]:
+    """The rows every sink of the plan should hold; of several about one key and window the last counts."""
+    pipeline = Pipeline(cloud_fragment(plan))
+    edges = {edge_id(edge.name): edge for edge in plan.edges}
+    results: dict[Identity, ResultRow] = {}
+    reader = Reader(log_directory)
+    for _, record in reader.read(reader.start, reader.valid_end()):
+        frame, _ = decode_one(record.frame)
+        edge = edges.get(frame.edge)
+        if edge is None or frame.type not in (FrameType.DATA, FrameType.FRONTIER):
+            continue
+        outputs: list[tuple[str, Batch]] = []
+        if frame.type == FrameType.DATA:
+            batch = codecs.decode(
+                frame.codec, bytes(Data.of(frame).columns), edge.schema, lo=frame.seq, hi=frame.seq + frame.count,
+                frontier_us=NO_FRONTIER,
+            )  # fmt: skip
+            outputs += pipeline.push(edge.name, _from_device(batch, frame))
+        frontier_us = log_input.believed_frontier(frame.frontier_us, record.received_us)
+        if frontier_us != NO_FRONTIER:
+            outputs += pipeline.advance(edge.name, frontier_us, frame.source.hex())
+        _take(results, plan, outputs)
+    return _that_count(results, plan)
+
+
+def _take(results: dict[Identity, ResultRow], plan: Plan, outputs: Sequence[tuple[str, Batch]]) -> None:
+    for name, rows in outputs:
+        # Each batch counts as an epoch of its own: of rows that are all kept none may take another's number.
+        for row in result_rows(sink_of(plan, name), rows, len(results) + 1):
+            results.pop(row.identity, None)  # in the order of the last word
+            results[row.identity] = row
+
+
+def _that_count(results: dict[Identity, ResultRow], plan: Plan) -> list[ResultRow]:
+    joined = {name for name in {row.sink for row in results.values()} if sink_of(plan, name).sessions}
+    others = [row for row in results.values() if row.sink not in joined]
+    return [*others, *last_sessions(row for row in results.values() if row.sink in joined)]
+
+
+def programs_run(store: Path) -> int:
+    """How many programs the job has run one after the other, as far as its manifest is kept."""
+    manifest = Store(store)
+    if not manifest.exists():
+        return 0
+    entries = (json.loads(manifest.entry(number) or b"{}") for number in manifest.entry_numbers())
+    return len({entry["plan"] for entry in entries if entry.get("kind") in ("plan", "rollback") and "plan" in entry})
+
+
+def _cuts(store: Path) -> list[tuple[int, int]]:
+    """Where the job cut its epochs, from the manifest's entries: its fold forgets those that were collected."""
+    manifest = Store(store)
+    entries = (json.loads(manifest.entry(number) or b"{}") for number in manifest.entry_numbers())
+    cuts = {entry["epoch"]: entry for entry in entries if entry.get("kind") == "cut"}
+    return [(cuts[epoch]["starts"]["0"], cuts[epoch]["ends"]["0"]) for epoch in sorted(cuts)]
+
+
+def _from_device(batch: Batch, frame: Frame) -> Batch:
+    """The batch with the column that says whose it is; it does not travel, the frame says it."""
+    device = constant(frame.source.hex(), "str", len(batch))
+    return replace(batch, schema=with_device(batch.schema), columns={DEVICE: device, **batch.columns})

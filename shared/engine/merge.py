@@ -1,0 +1,237 @@
+"""Where several edges become one stream.
+
+`ordered` holds every row until no earlier one can follow, then lets go by (time, device, input, number): the same at
+every replay, whatever the arrival. The other modes let go at once; `logged` relies on its driver feeding a replay in
+the recorded interleaving. Re-keying (`key_by` to columns without `device`) is a merge of all devices: from there on
+there is one frontier, the least over the active devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from shared.batch import NO_FRONTIER
+from shared.engine.key_choice import KeyChoice
+from shared.engine.operator import Operator, Stateful, Use
+from shared.engine.rows import Numbering, Progress, Rows, joined
+from shared.engine.snapshots import Value
+from shared.plan import operators as op
+from shared.plan.operators import DEVICE
+
+
+class HeldRows:
+    """Rows that wait for the frontier, with the input each came from."""
+
+    def __init__(self) -> None:
+        self.runs: list[Rows] = []
+        self.ports: list[np.ndarray] = []
+
+    def __len__(self) -> int:
+        return sum(map(len, self.runs))
+
+    def hold(self, port: int, rows: Rows) -> None:
+        if len(rows):
+            self.runs.append(rows)
+            self.ports.append(np.full(len(rows), port, np.int8))
+
+    def release(self, stream: Stateful) -> tuple[Rows, np.ndarray] | None:
+        """Takes out what the stream's frontier has passed, by (time, device, input, number)."""
+        if not self.runs:
+            return None
+        rows, ports = joined(self.runs), np.concatenate(self.ports)
+        devices = rows.columns.get(DEVICE)
+        free = rows.time < stream.frontier.of_rows(devices, len(rows))
+        if not free.any():
+            self.runs, self.ports = [rows], [ports]
+            return None
+        if free.all():
+            self.runs, self.ports = [], []
+        else:
+            kept = np.flatnonzero(~free)
+            self.runs, self.ports = [rows.take(kept)], [ports[kept]]
+            let = np.flatnonzero(free)
+            rows, ports = rows.take(let), ports[let]
+        order = stream_order(rows, ports)
+        return rows.take(order), ports[order]
+
+    def dump(self) -> Value:
+        if not self.runs:
+            return None
+        rows = joined(self.runs)
+        self.runs, self.ports = [rows], [np.concatenate(self.ports)]
+        return [dict(rows.columns), rows.time, rows.seq, self.ports[0]]
+
+    def load(self, state: Value) -> None:
+        self.runs, self.ports = [], []
+        if state is not None:
+            columns, time, seq, ports = state
+            self.runs, self.ports = [Rows(dict(columns), time, seq, 0, 0)], [ports]
+
+
+def stream_order(rows: Rows, ports: np.ndarray) -> np.ndarray:
+    """The positions that sort rows by (time, device, input, number)."""
+    devices = rows.columns.get(DEVICE)
+    keys: tuple[np.ndarray, ...] = (rows.seq, ports)
+    if devices is not None and len(rows) and devices.strides != (0,):
+        keys = (*keys, ranks(devices))
+    return np.lexsort((*keys, rows.time))
+
+
+def ranks(column: np.ndarray) -> np.ndarray:
+    """For each text its place among the different texts, in order."""
+    heads = _heads(column)
+    listed = column[heads].tolist()
+    place = {text: rank for rank, text in enumerate(sorted(set(listed)))}
+    ranked = np.fromiter((place[text] for text in listed), np.int64, len(listed))
+    return np.repeat(ranked, np.diff(heads, append=len(column)))
+
+
+def _heads(column: np.ndarray) -> np.ndarray:
+    """Where a run of one text begins: a device's rows usually follow each other, so most need no look of their own."""
+    return np.flatnonzero(np.concatenate(([True] * min(1, len(column)), column[1:] != column[:-1])))
+
+
+class Union(Stateful):
+    """The rows of all inputs as one stream."""
+
+    def __init__(self, ports: int, columns: tuple[str, ...], merge: str) -> None:
+        super().__init__(ports)
+        self.columns = columns
+        self.ordered = merge == "ordered"
+        self.held = HeldRows()
+        self.numbering = Numbering()
+
+    def push(self, port: int, rows: Rows) -> list[Rows]:
+        self.touched = True
+        if self.ordered:
+            self.held.hold(port, rows)
+            return self.passed_by(rows)
+        return [self._numbered(rows)] if len(rows) else []
+
+    def passed(self, progress: Progress) -> list[Rows]:
+        self.touched = True
+        let = self.held.release(self)
+        return [] if let is None else [self._numbered(let[0])]
+
+    def _numbered(self, rows: Rows) -> Rows:
+        return self.numbering.rows({name: rows.columns[name] for name in self.columns}, rows.time)
+
+    def dump(self) -> Value:
+        return [self.dump_frontiers(), self.numbering.next, self.held.dump()]
+
+    def load(self, state: Value) -> None:
+        frontiers, self.numbering.next, held = state
+        self.load_frontiers(frontiers)
+        self.held.load(held)
+
+    def cut(self, state: Value, choice: KeyChoice) -> Value:
+        frontiers, following, held = state
+        return [frontiers, following, choice.held(held)]
+
+
+class Rekey(Union):
+    """All devices' rows as one stream, with one frontier.
+
+    A device whose frontier is more than `idle_after_us` behind the greatest leaves the active set until it catches up.
+    Its rows, when they come, are behind the common frontier: they go through at once, late, for windows to judge.
+
+    A device that left for good (`leave`) is in the active set no more. Until the common frontier has passed the time at
+    which it left, it counts for completeness: what closes so far may miss rows that it never delivered.
+    """
+
+    def __init__(self, columns: tuple[str, ...], merge: str, idle_after_us: int | None) -> None:
+        super().__init__(1, columns, merge)
+        self.idle_after_us = idle_after_us
+        self.known: dict[str, int] = {}  # device -> its frontier
+        self.since: dict[str, int] = {}  # device -> its first row's time: a device without a frontier is not yet idle
+        self.left: dict[str, int] = {}  # device -> when it left for good
+        self.common_us = NO_FRONTIER
+
+    def leave(self, left: Mapping[str, int], returned: Iterable[str]) -> None:
+        """These devices left at these times; these are back."""
+        before = dict(self.left)
+        self.left.update(left)
+        for name in returned:
+            self.left.pop(name, None)
+        self.touched |= self.left != before
+
+    def missing(self) -> list[str]:
+        """The devices behind the common frontier: what has closed went out without what they still hold."""
+        return sorted(name for name, at in self.known.items() if at < self.common_us)
+
+    def push(self, port: int, rows: Rows) -> list[Rows]:
+        devices = rows.columns.get(DEVICE)
+        if devices is not None and len(rows):
+            names = [devices[0]] if devices.strides == (0,) else dict.fromkeys(devices[_heads(devices)].tolist())
+            for name in names:
+                if name not in self.since:
+                    self.known.setdefault(name, self.frontier.of(name))
+                    own = rows.time if devices.strides == (0,) else rows.time[devices == name]
+                    self.since[name] = int(own[0])
+        if not self.ordered:
+            return super().push(port, rows)
+        self.touched = True
+        late = rows.time < self.common_us
+        if not late.any():
+            self.held.hold(port, rows)
+            return []
+        self.held.hold(port, rows.take(np.flatnonzero(~late)))
+        through = rows.take(np.flatnonzero(late))
+        return [self._numbered(through.take(stream_order(through, np.zeros(len(through), np.int8))))]
+
+    def advance(self, port: int, progress: Progress) -> tuple[list[Rows], Progress | None]:
+        self.touched |= self.frontier.advance(progress)
+        for name in progress.devices:
+            self.known.setdefault(name, NO_FRONTIER)
+        for name in self.known:
+            self.known[name] = self.frontier.of(name)
+        common, complete = self._common()
+        if common <= self.common_us:
+            return [], None
+        self.common_us = common
+        self.touched = True
+        # Rows leave by the common frontier, not by each device's own.
+        news = Progress(common, complete_us=complete)
+        gate = Stateful(1)
+        gate.frontier.floor_us = common
+        let = self.held.release(gate)
+        return ([] if let is None else [self._numbered(let[0])]), news
+
+    def _common(self) -> tuple[int, int | None]:
+        if not self.known:
+            return self.frontier.floor_us, None
+        here = {name: at for name, at in self.known.items() if name not in self.left}
+        if not here:  # all have left: as far as they had come
+            return max(self.known.values()), min(self.known.values())
+        if self.idle_after_us is None and len(here) == len(self.known):
+            return min(here.values()), None
+        limit = NO_FRONTIER if self.idle_after_us is None else max(here.values()) - self.idle_after_us
+        active = [at for name, at in here.items() if max(at, self.since.get(name, at)) >= limit]
+        waiting = [at for name, at in self.known.items() if name in here or self.left[name] > self.common_us]
+        return min(active), min(waiting)
+
+    def dump(self) -> Value:
+        state = [super().dump(), dict(self.known), dict(self.since), self.common_us]
+        return [*state, dict(self.left)] if self.left else state
+
+    def load(self, state: Value) -> None:
+        inner, known, since, self.common_us, *left = state
+        self.left = dict(left[0]) if left else {}
+        super().load(inner)
+        self.since = dict(since)
+        self.known = dict(known)
+
+    def cut(self, state: Value, choice: KeyChoice) -> Value:
+        inner, *rest = state
+        return [super().cut(inner, choice), *rest]
+
+
+def union_of(use: Use, operator: op.Union) -> Operator:
+    return Union(len(use.inputs), use.node.schema.names, operator.merge)
+
+
+def key_by_of(use: Use, operator: op.KeyBy) -> Operator:
+    wanted = (name for name in use.node.schema.names if name in use.wanted)
+    return Rekey(tuple(dict.fromkeys((*operator.columns, *wanted))), operator.merge, operator.idle_after_us)

@@ -1,0 +1,172 @@
+"""Users' own operator types, registered by name with typed ports. Plans carry the name and version, never the code.
+
+A module listed in `resurge.toml` registers its types when imported; the same module is packaged into the APK, the node,
+the gateway and the executors, and each advertises what it has. Four forms:
+
+| form | what is registered | called with | gives |
+|---|---|---|---|
+| rows | a function, elementwise, no state | the columns of any run of rows, `time` included | output columns, as long |
+| window | a function | the columns of one window's rows | one row, a dict of scalars |
+| machine | a class, one instance per key | one row at a time, and its input port | any number of rows, dicts |
+| aggregate | a class, one instance per window and key | one row's values at a time | one scalar |
+
+A machine sees single rows so that batching cannot change its answers. A machine or aggregate with state has
+`snapshot() -> bytes` and `restore(bytes)`; parameters are keyword arguments of the function or the class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from shared.errors import UsageError
+from shared.language.aggregates import Parameters
+from shared.language.expressions import Value, literal
+from shared.language.schema import Schema
+
+IN, OUT = "in", "out"
+
+Columns: TypeAlias = Mapping[str, np.ndarray]
+Row: TypeAlias = Mapping[str, Value]
+
+
+@runtime_checkable
+class OperatorMachine(Protocol):
+    """The state of a user's operator for one key. A row given back may carry `time`, else it has the input row's.
+
+    With one output port a row is a dict of its columns; with several it is (port, dict).
+    """
+
+    def process(self, port: str, row: Row) -> Iterable[Row | tuple[str, Row]]: ...
+
+    def snapshot(self) -> bytes: ...
+
+    def restore(self, state: bytes) -> None: ...
+
+
+@runtime_checkable
+class AggregateMachine(Protocol):
+    """A user's aggregate over one window of one key."""
+
+    def add(self, *values: Value) -> None: ...
+
+    def result(self) -> Value: ...
+
+    def snapshot(self) -> bytes: ...
+
+    def restore(self, state: bytes) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorType:
+    """`implementation` is the function or class; nothing else about it is needed to check and explain a plan."""
+
+    name: str
+    form: str
+    version: int
+    inputs: tuple[tuple[str, Schema], ...]  # ports in order; a stream connected to one has at least these columns
+    outputs: tuple[tuple[str, Schema], ...]
+    implementation: Callable[..., object] = field(compare=False)
+    parameters: Parameters = ()  # names and defaults
+    deterministic: bool = True
+    delay_us_min: int = 0
+
+    @property
+    def reference(self) -> str:
+        """What a node advertises: name and version."""
+        return f"{self.name}@{self.version}"
+
+    def output(self, port: str) -> Schema:
+        return dict(self.outputs)[port]
+
+
+class Named:
+    """Around calls of a user's code: what it raises gets a note with the operator type's name. May be used again."""
+
+    __slots__ = ("_note",)
+
+    def __init__(self, kind: OperatorType) -> None:
+        self._note = f"operator type {kind.name!r}"
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is not None:
+            error.add_note(self._note)
+
+
+_types: dict[str, OperatorType] = {}
+
+
+def registered() -> Mapping[str, OperatorType]:
+    """Every operator type known here, by name."""
+    return MappingProxyType(_types)
+
+
+def references() -> frozenset[str]:
+    """What this process can run and a node advertises: "name@version" of every operator type known here."""
+    return frozenset(kind.reference for kind in _types.values())
+
+
+def register(kind: OperatorType) -> OperatorType:
+    """Make an operator type known. The same name may be registered again only with the same implementation's module
+    reloaded; another type of that name is refused, since plans name types by it."""
+    known = _types.get(kind.name)
+    if known is not None and _origin(known) != _origin(kind):
+        raise UsageError(
+            f"operator type {kind.name!r} is already registered by {_origin(known)}; choose another name",
+            code="operator-registered",
+        )
+    _types[kind.name] = kind
+    return kind
+
+
+def _origin(kind: OperatorType) -> str:
+    return f"{kind.implementation.__module__}.{getattr(kind.implementation, '__qualname__', '?')}"
+
+
+def operator_type(name: str, version: int | None = None) -> OperatorType:
+    """The operator type of this name; refuses by name what is not here or is here in another version."""
+    found = _types.get(name)
+    if found is None:
+        known = ", ".join(sorted(_types)) or "none"
+        raise UsageError(
+            f"operator type {name!r} is not known here (known: {known}). Register it with @rs.operator in a module "
+            "that resurge.toml lists",
+            code="operator-unknown",
+        )
+    if version is not None and found.version != version:
+        raise UsageError(
+            f"operator type {name!r} is here in version {found.version}, the plan needs {version}. Install the same "
+            "package on both sides",
+            code="operator-version",
+        )
+    return found
+
+
+def parameters_of(kind: OperatorType, given: Mapping[str, object]) -> Parameters:
+    """The parameters of one use: every one the type declares, defaults filled in; refuses unknown names and kinds."""
+    values: list[tuple[str, Value]] = []
+    unknown = sorted(set(given) - {name for name, _ in kind.parameters})
+    if unknown:
+        known = ", ".join(name for name, _ in kind.parameters) or "none"
+        raise UsageError(
+            f"operator type {kind.name!r} has no parameter {unknown[0]!r} (has: {known})", code="operator-parameter"
+        )
+    for name, default in kind.parameters:
+        value = literal(given.get(name, default)).value
+        if isinstance(default, float) and type(value) is int:
+            value = float(value)
+        if type(value) is not type(default):
+            raise UsageError(
+                f"parameter {name!r} of {kind.name!r} is {value!r}; expected {type(default).__name__}, "
+                f"like its default {default!r}",
+                code="operator-parameter",
+            )
+        values.append((name, value))
+    return tuple(values)

@@ -1,0 +1,113 @@
+"""Windows as data: which rows of one key are aggregated together, and when the answer goes out.
+
+*Stream order* is the order in which rows stand in a stream: ascending sequence number on one edge, and what the merge
+mode decides where several meet. A frontier f says that no row with time < f follows.
+
+TimeWindow(size, hop): one for every start that is a multiple of hop (from the epoch, 1970) and has a row with
+    start <= time < start + size. window_start, window_end = start, start + size. Goes out when frontier >= window_end.
+SlidingTimeWindow(size): one for every row, of time t: the rows up to this one, by (time, stream order), with time >
+    t - size. window_start, window_end = t - size + 1, t + 1. Goes out when frontier > t.
+SessionWindow(gap): rows each less than gap after the one before, by time. window_start, window_end = first time, last
+    time + gap. Goes out when frontier >= window_end.
+CountWindow(size, hop): rows number n * hop .. n * hop + size - 1 of the key in stream order, n = 0, 1, ...
+    window_start, window_end = least time, greatest time + 1. Goes out with its last row; one that never fills never
+    goes out.
+
+window_start is inclusive, window_end exclusive, both microseconds. A window without rows does not exist. An output
+row's own event time is window_end - 1 (a session's too), so it falls inside its window. Windows that go out together
+are ordered by (window_end, window_start, key); sliding windows by their row; count windows by the row that filled them.
+Keys sort column by column, False before True, text by code point.
+
+End of stream is frontier = END_OF_TIME: it closes every time, sliding and session window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from shared.errors import UsageError
+from shared.language.durations import written
+
+COUNT_MAX = 1_000_000
+PANES_MAX = 100_000  # size / hop: one row may fall into that many windows
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindow:
+    """Tumbling where hop == size, hopping where hop < size."""
+
+    size_us: int
+    hop_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlidingTimeWindow:
+    size_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionWindow:
+    gap_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class CountWindow:
+    """Tumbling where hop == size, hopping where 1 < hop < size, sliding where hop == 1."""
+
+    size: int
+    hop: int
+
+
+Window: TypeAlias = TimeWindow | SlidingTimeWindow | SessionWindow | CountWindow
+
+
+def check_window(window: Window) -> None:
+    """UsageError where a window makes no sense; called before anything runs, also for plans that arrive as JSON."""
+    match window:
+        case TimeWindow(size_us, hop_us):
+            if not (size_us > 0 and hop_us > 0):
+                raise UsageError("a window's size and hop must be more than zero", code="window-size")
+            if hop_us > size_us:
+                raise UsageError(
+                    f"window hop {written(hop_us)} is longer than its size {written(size_us)}; rows between windows "
+                    f"would be dropped. Use hop <= {written(size_us)}, or .where(...) if gaps are intended",
+                    code="window-hop",
+                )
+            if size_us // hop_us > PANES_MAX:
+                raise UsageError(
+                    f"a row would fall into {size_us // hop_us} windows; at most {PANES_MAX}. Use a longer hop, or "
+                    "sliding(...)",
+                    code="window-hop",
+                )
+        case CountWindow(size, hop):
+            if not (isinstance(size, int) and isinstance(hop, int)):
+                raise UsageError(f"a window holds a whole number of rows, not {size} every {hop}", code="window-size")
+            if not 0 < size <= COUNT_MAX:
+                raise UsageError(f"a window holds 1 to {COUNT_MAX} rows, not {size}", code="window-size")
+            if not 0 < hop <= size:
+                raise UsageError(
+                    f"window hop of {hop} rows must lie between 1 and its size {size}; rows between windows would be "
+                    "dropped",
+                    code="window-hop",
+                )
+        case SlidingTimeWindow(length_us) | SessionWindow(length_us):
+            if length_us <= 0:
+                raise UsageError("a window's length must be more than zero", code="window-size")
+
+
+def text_of(window: Window) -> str:
+    """The window as a person would write it."""
+    match window:
+        case TimeWindow(size_us, hop_us):
+            if hop_us == size_us:
+                return f"tumbling {written(size_us)}"
+            return f"hopping {written(size_us)} every {written(hop_us)}"
+        case SlidingTimeWindow(size_us):
+            return f"sliding {written(size_us)}"
+        case SessionWindow(gap_us):
+            return f"session gap {written(gap_us)}"
+        case CountWindow(size, hop):
+            if hop == size:
+                return f"tumbling {size} rows"
+            return f"sliding {size} rows" if hop == 1 else f"hopping {size} rows every {hop}"

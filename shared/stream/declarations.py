@@ -1,0 +1,147 @@
+"""What a program declares beside its streams: operator types, contracts, and the plan itself."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from shared.errors import UsageError
+from shared.language.durations import microseconds
+from shared.language.expressions import literal
+from shared.language.registry import IN, OUT, OperatorType, register
+from shared.language.schema import Schema
+from shared.plan import operators as op
+from shared.plan.contracts import Contract, check_contract
+from shared.plan.explain import explain as explain_plan
+from shared.plan.graph import Plan
+from shared.plan.rewrites import rewrite
+from shared.plan.wellformed import check_plan
+from shared.stream.drafts import Draft, assemble, located
+from shared.stream.stream import Sink, Stream
+
+Implementation = TypeVar("Implementation", bound=Callable[..., object])
+Ports = Mapping[str, str] | Mapping[str, Mapping[str, str]]
+
+
+@located
+def operator(
+    name: str,
+    *,
+    takes: Ports,
+    gives: Ports,
+    over: str = "rows",
+    version: int = 1,
+    deterministic: bool = True,
+    takes_at_least: str | None = None,
+) -> Callable[[Implementation], Implementation]:
+    """Register a function or class as an operator type; see shared.language.registry for what it is called with.
+
+    `takes` and `gives` are {column: kind}, or {port: {column: kind}} for several ports. A class is a machine; a
+    function works over "rows" or over a "window". Keyword-only arguments with defaults are its parameters.
+    """
+
+    @located
+    def registered(implementation: Implementation) -> Implementation:
+        form = "machine" if inspect.isclass(implementation) else over
+        delay_us = 0 if takes_at_least is None else microseconds(takes_at_least)
+        _register(implementation, name, form, _ports(takes, IN), _ports(gives, OUT), version, deterministic, delay_us)
+        return implementation
+
+    if over not in ("rows", "window"):
+        raise UsageError(f"over={over!r}; expected 'rows' or 'window'", code="operator-form")
+    return registered
+
+
+def aggregate(
+    name: str, *, takes: Mapping[str, str], gives: str, version: int = 1
+) -> Callable[[Implementation], Implementation]:
+    """Register a class as an aggregate of one window: add(*values), result(), snapshot(), restore(state)."""
+
+    @located
+    def registered(implementation: Implementation) -> Implementation:
+        outputs = ((OUT, Schema.of({"value": gives})),)
+        _register(implementation, name, "aggregate", ((IN, Schema.of(takes)),), outputs, version, True, 0)
+        return implementation
+
+    return registered
+
+
+def _ports(columns: Ports, default: str) -> tuple[tuple[str, Schema], ...]:
+    single = {name: kind for name, kind in columns.items() if isinstance(kind, str)}
+    if len(single) == len(columns):
+        return ((default, Schema.of(single)),)
+    several = {name: kind for name, kind in columns.items() if not isinstance(kind, str)}
+    if single:
+        raise UsageError("ports are all {column: kind}, or all {port: {column: kind}}", code="operator-ports")
+    return tuple((port, Schema.of(schema)) for port, schema in several.items())
+
+
+def _register(  # noqa: PLR0917  # one caller each above, in this order
+    implementation: Callable[..., object],
+    name: str,
+    form: str,
+    inputs: tuple[tuple[str, Schema], ...],
+    outputs: tuple[tuple[str, Schema], ...],
+    version: int,
+    deterministic: bool,
+    delay_us_min: int,
+) -> None:
+    signature = inspect.signature(implementation)
+    parameters = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+            continue
+        if parameter.default is inspect.Parameter.empty:
+            raise UsageError(f"parameter {parameter.name!r} of {name!r} needs a default", code="operator-parameter")
+        parameters.append((parameter.name, literal(parameter.default).value))
+    register(
+        OperatorType(
+            name=name,
+            form=form,
+            version=version,
+            inputs=inputs,
+            outputs=outputs,
+            implementation=implementation,
+            parameters=tuple(parameters),
+            deterministic=deterministic,
+            delay_us_min=delay_us_min,
+        )
+    )
+
+
+@located
+def lossless(*, delay: str | None = None, order: str = "each") -> Contract:
+    """Nothing lost, nothing wrong; optionally within a delay."""
+    return _contract(Contract(1.0, 0.0, None if delay is None else microseconds(delay), order))
+
+
+@located
+def lossy(*, keep: float, wrong: float = 0.0, delay: str | None = None, order: str = "each") -> Contract:
+    """At least the share `keep` arrives, at most the share `wrong` is wrong."""
+    return _contract(Contract(float(keep), float(wrong), None if delay is None else microseconds(delay), order))
+
+
+def _contract(contract: Contract) -> Contract:
+    check_contract(contract)
+    return contract
+
+
+def explain(program: Stream | Sink | Plan) -> str:
+    """What runs where, in which pieces, and why, in words: of a plan, or of a stream and what it reads."""
+    return explain_plan(program if isinstance(program, Plan) else plan_of(program))
+
+
+def plan_of(*streams: Stream | Sink, version: int = 1, name: str = "program") -> Plan:
+    """The checked and rewritten plan of these streams and what they read.
+
+    A stream that no sink ends is subscribed as "out"; several of them as "out", "out 2", ...
+    """
+    drafts: list[Draft] = []
+    for stream in streams:
+        made = stream.draft
+        if not isinstance(made.operator, (*op.SINKS, op.Sync, op.SyncBack)) and isinstance(stream, Stream):
+            unnamed = sum(isinstance(other.operator, op.Subscribe) for other in drafts)
+            made = stream.subscribe("out" if unnamed == 0 else f"out {unnamed + 1}").draft
+        drafts.append(made)
+    return rewrite(check_plan(assemble(drafts, version=version, name=name))).plan

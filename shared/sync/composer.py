@@ -1,0 +1,157 @@
+"""What an exchange carries up: the oldest entries of each edge, strictly in order, as much as may go at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from shared.batch import NO_FRONTIER
+from shared.errors import DamagedData
+from shared.identity import EdgeId
+from shared.language.schema import Schema
+from shared.spool.entry import DataEntry, Entry, Tombstone
+from shared.spool.evict import Evict
+from shared.spool.ring import Spool
+from shared.sync.events import Refused
+from shared.sync.provenance import SignedRun
+from shared.sync.session import DeviceSession
+from shared.wire.frame import Frame, Parts, encode, encode_parts
+from shared.wire.messages import Data, Declare, Frontier, Lost
+from shared.wire.status import DeviceStatus
+
+
+@dataclass(frozen=True, slots=True)
+class EdgePolicy:
+    """How an edge is kept and sent: higher priority first, at latest after `within_s`, at once when `rows` wait.
+
+    `evict` is what makes room for its batches, None the spool's own policy; with `block` they are never given up.
+    """
+
+    within_s: float = 60.0
+    rows: int = 0  # 0: no limit by count
+    priority: int = 0
+    evict: Evict | None = None
+
+
+@dataclass(slots=True)
+class OutgoingEdge:
+    """What the sender knows of one of its edges."""
+
+    number: EdgeId
+    name: str
+    policy: EdgePolicy
+    schemas: dict[int, Schema] = field(default_factory=dict)
+    waiting_since: float | None = None
+    waiting_rows: int = 0
+    waiting_bytes: int = 0
+    acknowledged: int = 0
+    reach: int = 0  # the gateway may have at most this much of it at the first contact
+    met: bool = False  # the gateway has said how much it has
+    frontier_us: int = NO_FRONTIER
+    frontier_sent_us: int = NO_FRONTIER
+    run: SignedRun | None = None
+
+
+@dataclass(slots=True)
+class Outstanding:
+    """What was sent and is not answered yet."""
+
+    deadline: float
+    hello: bool = False
+    numbered: list[tuple[Frame, bytes]] = field(default_factory=list)  # each with its payload's digest
+    declared: set[tuple[int, int]] = field(default_factory=set)
+    asked: set[EdgeId] = field(default_factory=set)  # how much the gateway has of these
+    frontiers: dict[EdgeId, int] = field(default_factory=dict)
+    status: DeviceStatus | None = None
+    poll_s: float = 0.0  # the next exchange comes at the latest so long after this one
+    results_through: int = 0
+    left: set[EdgeId] = field(default_factory=set)  # edges whose backlog did not fit
+    damaged: bool = False  # a batch failed its check in the spool
+
+
+class Composer:
+    """Writes the frames of exchanges, and remembers what the other side already knows."""
+
+    def __init__(self, spool: Spool, session: DeviceSession, events: list[object]) -> None:
+        self._spool = spool
+        self._session = session
+        self._events = events
+        self.declared: set[tuple[int, int]] = set()  # (edge, schema id), in this session
+        self.forgotten: dict[EdgeId, tuple[int, int]] = {}  # acknowledged once, and lost by the gateway
+        self.one_at_a_time = False  # something in an exchange was poison: find out what
+
+    def compose(self, edges: Iterable[OutgoingEdge], outstanding: Outstanding, budget: int) -> list[bytes | Parts]:
+        """The frames to send now, noted in `outstanding`; dearer edges first."""
+        frames: list[bytes | Parts] = []
+        for edge in sorted(edges, key=lambda edge: (-edge.policy.priority, edge.name)):
+            budget = self._fill(edge, outstanding, frames, budget)
+        return frames
+
+    def _fill(self, edge: OutgoingEdge, outstanding: Outstanding, frames: list[bytes | Parts], budget: int) -> int:
+        """Add what fits of one edge; returns the bytes left. At least one entry goes whatever its size."""
+        session = self._session
+        if not edge.met:
+            # A FRONTIER that promises nothing is logged nowhere; its receipt says how much the gateway has.
+            question = Frontier(session.device, session.incarnation, edge.number, edge.reach, NO_FRONTIER)
+            frames.append(encode(question.frame()))
+            outstanding.asked.add(edge.number)
+            edge.waiting_since, edge.waiting_rows, edge.waiting_bytes = None, 0, 0
+            return budget
+        if edge.run is not None and (chain := edge.run.signed(session.keys.sign)) is not None:
+            frames.append(encode(chain.frame()))
+        if edge.number in self.forgotten:
+            lo, hi = self.forgotten[edge.number]
+            frames.append(encode(Lost(session.device, session.incarnation, edge.number, lo, hi, "forgotten").frame()))
+        complete = True
+        for entry in self._spool.pending(edge.number):
+            size = entry.payload_bytes if isinstance(entry, DataEntry) else 0
+            if budget <= 0 or (outstanding.numbered and (size > budget or self.one_at_a_time)):
+                complete = False
+                break
+            if isinstance(entry, DataEntry) and entry.schema_id not in edge.schemas:
+                # Its declaration was not handed back at start. Better to wait for it than to give the batch up.
+                text = f"no declaration for a batch of edge {edge.name!r}"
+                self._events.append(Refused("sync-schema-unknown", text))
+                break
+            frame = self._numbered(edge, entry, outstanding, frames)
+            if frame is None:
+                complete = False
+                break
+            parts = encode_parts(frame)
+            frames.append(parts)
+            outstanding.numbered.append((frame, parts.digest))
+            budget -= len(parts.header) + len(parts.payload)
+            self._spool.sent(edge.number, entry.hi)
+        if complete:
+            edge.waiting_since, edge.waiting_rows, edge.waiting_bytes = None, 0, 0
+        else:
+            outstanding.left.add(edge.number)
+        if complete and edge.frontier_us > edge.frontier_sent_us:
+            head = self._spool.head(edge.number)
+            message = Frontier(session.device, session.incarnation, edge.number, head, edge.frontier_us)
+            frames.append(encode(message.frame()))
+            outstanding.frontiers[edge.number] = edge.frontier_us
+        return budget
+
+    def _numbered(
+        self, edge: OutgoingEdge, entry: Entry, outstanding: Outstanding, frames: list[bytes | Parts]
+    ) -> Frame | None:
+        """The entry as a frame, its declaration before it; None when it cannot go now."""
+        device, incarnation = self._session.device, self._session.incarnation
+        if isinstance(entry, Tombstone):
+            return Lost(device, incarnation, entry.edge, entry.lo, entry.hi, entry.reason.name.lower()).frame()
+        try:
+            batch = self._spool.read(entry)
+        except DamagedData as error:
+            self._events.append(Refused(error.code, error.message))
+            outstanding.damaged = True  # a tombstone took its place
+            return None
+        schema = edge.schemas[entry.schema_id]
+        identity = (int(edge.number), schema.id)
+        if identity not in self.declared and identity not in outstanding.declared:
+            outstanding.declared.add(identity)
+            frames.append(encode(Declare(device, incarnation, edge.number, edge.name, schema).frame()))
+        return Data(
+            device, incarnation, batch.edge, batch.lo, batch.hi, batch.rows, batch.schema_id, batch.applied,
+            batch.codec, batch.payload, batch.frontier_us,
+        ).frame()  # fmt: skip

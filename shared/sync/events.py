@@ -1,0 +1,41 @@
+"""What a sender tells the program. The disconnection is visible; what the program does about it is its own affair."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from shared.identity import EdgeId
+from shared.wire.messages import Hint, Result
+
+
+class Disconnected(NamedTuple):
+    at: float
+    code: str
+
+
+class Reconnected(NamedTuple):
+    at: float
+    outage_s: float
+
+
+class ReceiptReceived(NamedTuple):
+    edge: EdgeId
+    through: int
+
+
+class ResultArrived(NamedTuple):
+    result: Result
+
+
+class PlanArrived(NamedTuple):
+    version: int
+    plan: bytes
+
+
+class HintArrived(NamedTuple):
+    hint: Hint
+
+
+class Refused(NamedTuple):
+    code: str
+    text: str

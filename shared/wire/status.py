@@ -1,0 +1,133 @@
+"""What a device says of itself in a STATUS frame: the same class on the device, in the gateway and on the pages.
+
+On the wire it is JSON. A key that this side does not know is ignored and a missing one has its default, so that a
+device and a gateway of different versions understand each other. A value of another kind or out of its bounds is
+refused by its name. Text is cut to its length and rid of what cannot be printed: a page shows it as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from shared.errors import PeerError
+
+NUMBER_MAX = 1 << 53  # what JSON holds exactly everywhere
+SECONDS_MAX = 1e10
+POLL_S_MAX = 86_400.0
+SENSORS_MAX = 64
+WORD_CHARACTERS = 40
+TEXT_CHARACTERS = 200
+NO_PLAN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceStatus:
+    """One line of a fleet page. None: the device did not say it, or has no such thing."""
+
+    battery: int | None = None  # percent
+    charging: bool | None = None
+    full_in_s: float | None = None  # until the spool must give something up, at the rate of the last minutes
+    incarnation: int = 0
+    lane: str = "gateway"
+    leaving: str = ""  # why it reads nothing just now, in its own words
+    malformed_results: int = 0  # results that came down and made no sense, since it started
+    missing_sensors: tuple[str, ...] = ()
+    overruns: int = 0  # readings that a sensor's queue had no room for, since it started
+    plan: int = NO_PLAN  # version of the plan it has
+    poll_s: float | None = None  # it exchanges at least this often while it has a link
+    produced: int | None = None  # elements numbered by this incarnation
+    python: str = ""
+    refusal: str = ""  # what the gateway or a plan last refused
+    spool_bytes: int | None = None
+    spool_capacity_bytes: int | None = None
+    version: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field that is not its default; lists for tuples."""
+        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        return {name: _plain(value) for name, (value, default) in values.items() if value != default}
+
+    @staticmethod
+    def from_json(values: Mapping[str, object]) -> DeviceStatus:
+        """What a device said. Raises PeerError (message-status) that names the value which makes no sense."""
+        found = {
+            name: read(name, values[name]) for name, read in _READERS.items() if values.get(name) is not None
+        }  # fmt: skip
+        return DeviceStatus(**found)
+
+
+def clean_text(text: str, characters: int = TEXT_CHARACTERS) -> str:
+    """As much of a text as a status carries, without what cannot be printed."""
+    return "".join(character for character in text[: 4 * characters] if character.isprintable())[:characters]
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _refused(name: str, expected: str) -> PeerError:
+    return PeerError(f"{name} of a STATUS is {expected}", code="message-status")
+
+
+def _count(least: int, most: int) -> Callable[[str, object], int]:
+    def read(name: str, value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise _refused(name, f"a whole number from {least} to {most}")
+        return value
+
+    return read
+
+
+def _seconds(most: float) -> Callable[[str, object], float]:
+    def read(name: str, value: object) -> float:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not math.isfinite(value) or not 0 <= value <= most:  # type: ignore[arg-type, operator]
+            raise _refused(name, f"a number of seconds from 0 to {most:g}")
+        return float(value)  # type: ignore[arg-type]
+
+    return read
+
+
+def _text(characters: int) -> Callable[[str, object], str]:
+    def read(name: str, value: object) -> str:
+        if not isinstance(value, str):
+            raise _refused(name, "a text")
+        return clean_text(value, characters)
+
+    return read
+
+
+def _truth(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _refused(name, "true or false")
+    return value
+
+
+def _names(name: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise _refused(name, "a list of names")
+    return tuple(clean_text(each, WORD_CHARACTERS) for each in value[:SENSORS_MAX])
+
+
+_READERS: dict[str, Callable[[str, object], Any]] = {
+    "battery": _count(0, 100),
+    "charging": _truth,
+    "full_in_s": _seconds(SECONDS_MAX),
+    "incarnation": _count(0, (1 << 32) - 1),
+    "lane": _text(WORD_CHARACTERS),
+    "leaving": _text(TEXT_CHARACTERS),
+    "malformed_results": _count(0, NUMBER_MAX),
+    "missing_sensors": _names,
+    "overruns": _count(0, NUMBER_MAX),
+    "plan": _count(NO_PLAN, NUMBER_MAX),
+    "poll_s": _seconds(POLL_S_MAX),
+    "produced": _count(0, NUMBER_MAX),
+    "python": _text(WORD_CHARACTERS),
+    "refusal": _text(TEXT_CHARACTERS),
+    "spool_bytes": _count(0, NUMBER_MAX),
+    "spool_capacity_bytes": _count(0, NUMBER_MAX),
+    "version": _text(WORD_CHARACTERS),
+}

@@ -1,0 +1,265 @@
+"""Every act by page and by API: the same role, the same word in the audit log, refused alike, by walking the table."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from cloud_backend.dashboard.acts import alerts, devices, jobs, people, queries, results
+from cloud_backend.dashboard.acts import program as program_acts
+from cloud_backend.dashboard.acts.act import Act, NoFields
+from cloud_backend.dashboard.acts.table import ACTS
+from cloud_backend.spark.cluster.session import LocalRunner
+from cloud_backend.spark.control.driver import JobManager, JobSettings
+from shared.plan.encoding import encode_plan
+from tests.cloud_backend.dashboard.house import House, every_route, program
+
+SQL = "SELECT device, count(*) AS n FROM gps GROUP BY TUMBLE(10 SECONDS), device"
+ROLES = ("viewer", "operator", "admin")
+
+
+@dataclass(frozen=True)
+class Example:
+    """An act that succeeds and one that the act itself refuses, both as JSON; a form where it is not the same."""
+
+    fields: dict[str, Any] = field(default_factory=dict)
+    subject: Callable[[House], str] = lambda _: ""
+    form: Callable[[dict[str, Any]], dict[str, str]] = lambda fields: {name: str(each) for name, each in fields.items()}
+    before: Callable[[House], None] = lambda _: None
+    refused_subject: str = ""
+    refused_fields: dict[str, Any] | None = None
+    refused_before: Callable[[House], None] = lambda _: None
+
+
+def first_device(house: House) -> str:
+    return house.phones[0].hex()
+
+
+def query_form(fields: dict[str, Any]) -> dict[str, str]:
+    if isinstance(fields.get("plan"), dict):
+        return {"name": str(fields.get("name", "")), "kind": "plan", "text": json.dumps(fields["plan"])}
+    text = fields.get("sql", fields.get("plan", ""))
+    return {"name": str(fields.get("name", "")), "kind": "plan" if "plan" in fields else "sql", "text": str(text)}
+
+
+def rollback_form(fields: dict[str, Any]) -> dict[str, str]:
+    return {name: str(each) for name, each in fields.items() if name != "dry_run"}
+
+
+def plan_of(**changed: Any) -> dict[str, Any]:
+    plan: dict[str, Any] = json.loads(encode_plan(program(**changed)))
+    return plan
+
+
+def deploy_form(fields: dict[str, Any]) -> dict[str, str]:
+    return {"text": json.dumps(fields["plan"])}
+
+
+def submitted(house: House) -> None:
+    answer = house.browser("operator").post("/v1/api/queries", json={"name": "counts", "sql": SQL})
+    assert answer.status_code == 200, answer.text
+
+
+def hooked(house: House) -> None:
+    house.app.state.sources.alerts.add_webhook("https://example.org/hook", house.now_us)
+
+
+def twenty_hooks(house: House) -> None:
+    for _ in range(20):
+        hooked(house)
+
+
+def ran(house: House) -> None:
+    """The program's job over the house's log, its tasks in this process."""
+    store = house.settings.stable.parent
+    manager = JobManager(
+        house.settings.home / "log", store, program(), results=house.gateway.results, runner=LocalRunner(),
+        settings=JobSettings(epoch_s=1.0, balance=False), clock=lambda: house.now_us / 1e6,
+    )  # fmt: skip
+    manager.drain()
+    for device in house.phones:
+        house.deliver(device, seq=8)
+        manager.drain()
+
+
+def rolled_back(house: House) -> None:
+    ran(house)
+    body = {"vertex": "my_trips", "to": 1, "dry_run": False}
+    answer = house.browser("operator").post("/v1/api/jobs/main/rollback", json=body)
+    assert answer.status_code == 200, answer.text
+
+
+def added(house: House) -> None:
+    house.access.people.put("ada", "viewer", house.now_us)
+
+
+EXAMPLES: dict[Act[Any], Example] = {
+    devices.PAIR: Example({"host": "gateway.example.org"}, refused_fields={"host": "not a host"}),
+    devices.RENAME: Example({"name": "tram 7"}, first_device, refused_subject="0" * 32),
+    devices.CONFIGURE: Example(
+        {"sampling_rate": 0.5, "note": "old"}, first_device, refused_fields={"sampling_rate": 0.5, "note": "a\u0007b"}
+    ),
+    devices.REVOKE: Example({}, first_device, refused_subject="0" * 32),
+    devices.DELETE_DATA: Example({"name": "tram-07"}, first_device, refused_fields={"name": "bus-12"}),
+    program_acts.DEPLOY: Example(
+        {"plan": plan_of(window="7m"), "dry_run": False}, form=deploy_form,
+        refused_fields={"plan": plan_of(), "dry_run": False},
+    ),
+    queries.SUBMIT: Example(
+        {"name": "counts", "sql": SQL}, form=query_form, refused_fields={"name": "counts", "sql": "SELECT x FROM gps"}
+    ),
+    queries.STOP: Example({}, lambda _: "counts", before=submitted, refused_subject="other"),
+    queries.RESUME: Example({}, lambda _: "counts", before=submitted, refused_subject="other"),
+    queries.DROP: Example({}, lambda _: "counts", before=submitted, refused_subject="other"),
+    jobs.ROLLBACK: Example(
+        {"vertex": "my_trips", "to": 1, "dry_run": False}, lambda _: "main", rollback_form, before=ran,
+        refused_fields={"vertex": "nobody", "to": 1, "dry_run": False}, refused_before=ran,
+    ),
+    jobs.UNDO: Example(
+        {"entry": 0, "dry_run": False}, lambda _: "main", rollback_form, before=rolled_back,
+        refused_fields={"entry": 1, "dry_run": False}, refused_before=ran,
+    ),
+    results.EXPORT: Example({"format": "csv"}, lambda _: "my_trips", refused_subject="nothing"),
+    people.PUT_PERSON: Example({"name": "ada", "role": "viewer"}, refused_fields={"name": "admin", "role": "viewer"}),
+    people.REMOVE_PERSON: Example({}, lambda _: "ada", before=added, refused_subject="nobody"),
+    people.MAKE_LINK: Example({"name": "ada", "role": "viewer"}),
+    alerts.SET_RULE: Example({"threshold": 60.0, "enabled": True}, lambda _: "gap"),
+    alerts.ADD_WEBHOOK: Example({"url": "https://example.org/hook"}, refused_fields={"url": "ftp://example.org"}),
+    alerts.REMOVE_WEBHOOK: Example({}, lambda _: "1", before=hooked, refused_subject="77"),
+    alerts.TEST_WEBHOOK: Example({}, lambda _: "1", before=hooked, refused_subject="77"),
+}  # fmt: skip
+NOTED = [act for act in ACTS if act.word]
+ids = [act.do.__name__ for act in NOTED]
+
+
+def ask(house: House, act: Act[Any], role: str, way: str, subject: str, fields: dict[str, Any]):
+    """Try an act as somebody of this role, by API or by page."""
+    browser = house.browser(role)
+    method, _, path = getattr(act, way).partition(" ")
+    values = dict(fields)
+    if act.subject is not None:
+        path = path.replace("{" + act.subject_name + "}", subject)
+    if way == "api":
+        sent = {"params": values} if method == "GET" else {"json": values} if act.fields is not NoFields else {}
+    else:
+        form = EXAMPLES[act].form(values)
+        for name in re.findall(r"\{(\w+)\}", path):
+            path = path.replace("{" + name + "}", form.pop(name, "none"))
+        sent = {} if method == "GET" else {"data": form}
+    headers = {"x-csrf-token": browser.csrf, "accept": "application/json"}
+    return browser.ask(method, path, headers=headers, **sent)
+
+
+def lines(house: House) -> list[tuple[str, str, str, str]]:
+    """Audit lines but those of signing in, oldest first."""
+    found = [(each.person, each.action, each.subject, each.detail) for each in house.access.audit_log.lines()]
+    return [each for each in found if not each[1].startswith("signed-in")][::-1]
+
+
+def entry_of(house: House, act: Act[Any], fields: dict[str, Any]) -> dict[str, Any]:
+    """An undo names the entry of the rollback, which the manifest numbered."""
+    if act is not jobs.UNDO or fields["entry"]:
+        return fields
+    facts = house.browser("operator").get("/v1/api/jobs/main").json()
+    return fields | {"entry": facts["rollbacks"][-1]["n"]}
+
+
+def test_every_act_has_a_route_by_page_and_by_api_and_no_other_route_changes_anything(house):
+    made = {f"{method} {route.path}" for route in every_route(house.app) for method in route.methods}
+    named = {address for act in ACTS for address in (act.api, act.page)}
+    assert named <= made
+    own = {"POST /signin", "POST /signout", "POST /account/password", "POST /v1/enrol"}
+    assert {each for each in made if not each.startswith(("GET ", "HEAD "))} - named == own
+
+
+@pytest.mark.parametrize("act", NOTED, ids=ids)
+def test_page_and_api_do_the_same_and_note_the_same(tmp_path, act):
+    example = EXAMPLES[act]
+    noted = {}
+    for way in ("api", "page"):
+        house = House(tmp_path / way)
+        example.before(house)
+        known = len(lines(house))
+        answer = ask(house, act, act.role, way, example.subject(house), entry_of(house, act, example.fields))
+        assert answer.status_code in (200, 303), answer.text
+        noted[way] = lines(house)[known:]
+        house.close()
+    assert noted["api"] == noted["page"]
+    assert [(person, action) for person, action, _, _ in noted["api"]] == [(act.role, act.word)]
+
+
+@pytest.mark.parametrize("act", [each for each in NOTED if each.role != "viewer"], ids=lambda act: act.do.__name__)
+def test_who_may_not_is_refused_and_noted_alike(tmp_path, act):
+    example = EXAMPLES[act]
+    lower = ROLES[ROLES.index(act.role) - 1]
+    house = House(tmp_path / "house")
+    noted = {}
+    for way in ("api", "page"):
+        known = len(lines(house))
+        answer = ask(house, act, lower, way, example.subject(house), example.fields)
+        assert (answer.status_code, answer.json()["code"]) == (403, "role-required")
+        noted[way] = lines(house)[known:]
+    house.close()
+    assert noted["api"] == noted["page"] == [(lower, f"{act.word}-refused", example.subject(house), "role-required")]
+
+
+REFUSABLE = [act for act in NOTED if EXAMPLES[act].refused_subject or EXAMPLES[act].refused_fields is not None]
+
+
+@pytest.mark.parametrize("act", REFUSABLE, ids=lambda act: act.do.__name__)
+def test_what_an_act_refuses_is_refused_and_noted_alike(tmp_path, act):
+    example = EXAMPLES[act]
+    house = House(tmp_path / "house")
+    house.browser(act.role)
+    example.refused_before(house)
+    fields = example.fields if example.refused_fields is None else example.refused_fields
+    noted, answered = {}, {}
+    for way in ("api", "page"):
+        known = len(lines(house))
+        subject = example.refused_subject or example.subject(house)
+        answered[way] = ask(house, act, act.role, way, subject, fields)
+        noted[way] = lines(house)[known:]
+    house.close()
+    assert answered["api"].status_code == answered["page"].status_code
+    assert noted["api"] == noted["page"]
+    [(person, action, _, code)] = noted["api"]
+    assert (person, action, code) == (act.role, f"{act.word}-refused", answered["api"].json()["code"])
+
+
+WRONG = {
+    "name": "", "host": "h" * 300, "note": "n" * 600, "sampling_rate": 7, "role": "king", "password": "short",
+    "url": "u" * 600, "threshold": -1, "vertex": "", "to": -1, "ranges": "everything", "entry": -1, "format": "docx",
+    "sql": "s" * 21_000, "link": "l" * 600,
+}  # fmt: skip
+WRONG_NAMES = {"rename": "", "delete_data": "n" * 100, "submit": "No Name", "put_person": "No Name", "make_link": "-"}
+LOOSE = {"dry_run", "enabled", "private", "plan"}  # a form cannot say these wrongly: a box is ticked or not
+
+
+def field_cases() -> list[Any]:
+    return [
+        pytest.param(act, name, id=f"{act.do.__name__}-{name}")
+        for act in ACTS
+        for name in act.fields.model_fields
+        if name not in LOOSE and act in EXAMPLES
+    ]
+
+
+@pytest.mark.parametrize(("act", "name"), field_cases())
+def test_a_field_is_refused_alike_and_nothing_is_noted(house, act, name):
+    example = EXAMPLES[act]
+    value = WRONG_NAMES[act.do.__name__] if name == "name" else WRONG[name]
+    fields = example.fields | {name: value}
+    known = lines(house)
+    subject = example.subject(house)
+    by_api = ask(house, act, act.role, "api", subject, fields | ({"ranges": ["all"]} if name == "ranges" else {}))
+    by_page = ask(house, act, act.role, "page", subject, fields)
+    assert (by_api.status_code, by_page.status_code) == (422, 422), (by_api.text, by_page.text)
+    assert by_api.json()["code"] == "request-invalid"
+    if by_page.headers["content-type"].startswith("application/problem"):
+        assert by_page.json()["code"] == "request-invalid"
+    assert lines(house) == known

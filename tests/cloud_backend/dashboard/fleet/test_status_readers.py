@@ -1,0 +1,35 @@
+"""Nothing is said that no page shows: each field of a device's status changes what somebody reads."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from cloud_backend.dashboard.fleet import devices
+from shared.wire.status import DeviceStatus
+
+SAID = DeviceStatus(
+    battery=80, charging=False, full_in_s=90_000.0, incarnation=1, plan=3, poll_s=30.0, produced=500, python="3.11.9",
+    spool_bytes=4_000, spool_capacity_bytes=9_000, version="1.0",
+)  # fmt: skip
+OTHERWISE = {
+    "battery": 7, "charging": True, "full_in_s": 600.0, "incarnation": 2, "lane": "cellular", "leaving": "battery low",
+    "malformed_results": 3, "missing_sensors": ("gps",), "overruns": 9, "plan": 4, "poll_s": 60.0, "produced": 900,
+    "python": "3.14.0", "refusal": "revoked", "spool_bytes": 8_500, "spool_capacity_bytes": 50_000, "version": "2.0",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(DeviceStatus)])
+def test_every_field_of_a_status_is_shown_on_the_devices_page(dashboard, monkeypatch, field):
+    monkeypatch.setattr(devices, "FRESH_S", 0.0)
+    device, browser = dashboard.phones[0], dashboard.browser("viewer")
+
+    def page(status: DeviceStatus) -> str:
+        dashboard.gateway.roster.seen([(device, dashboard.now_us, status)])
+        answer = browser.get(f"/devices/{device.hex()}", headers={"hx-request": "true"})
+        assert answer.status_code == 200
+        return answer.text
+
+    assert page(SAID) == page(SAID)
+    assert page(replace(SAID, **{field: OTHERWISE[field]})) != page(SAID)

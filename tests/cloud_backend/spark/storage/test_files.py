@@ -1,0 +1,83 @@
+"""What a store asks of a file system, the same of every implementation: here, and of Hadoop in tests/spark."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from cloud_backend.spark.storage.files import Files, files_at, is_uri
+from cloud_backend.spark.storage.hadoop import way_to_put
+from shared.errors import UsageError
+
+
+def demand_a_file_system(files: Files) -> None:
+    files.create(("a", "b"))
+    files.write("a/one", b"1" * 100_000, durable=True)
+    assert files.read("a/one") == b"1" * 100_000
+    files.replace("b/note", b"first", durable=True)
+    files.replace("b/note", b"second")
+    assert files.read("b/note") == b"second"
+    with files.opened("a/one") as (read, size):
+        assert (size, read(3, 99_998), read(3, 100_000)) == (100_000, b"11", b"")
+    with pytest.raises(FileNotFoundError):
+        files.read("a/none")
+    with pytest.raises(FileNotFoundError), files.opened("a/none"):
+        pass
+    assert files.put("a/entry", b"mine")
+    assert not files.put("a/entry", b"yours")
+    assert files.read("a/entry") == b"mine"
+    assert files.names("a") == ["entry", "one"]
+    assert files.names("nowhere") == []
+    files.remove("a/one")
+    files.remove("a/one")
+    files.sync("a")
+    assert files.names("a") == ["entry"]
+
+
+def demand_one_winner(first: Files, second: Files, rounds: int) -> None:
+    """Two writers put the same names at once; each name goes to exactly one, whole."""
+    first.create(("race",))
+    won: dict[str, list[int]] = {"x": [], "y": []}
+    barrier = threading.Barrier(2)
+
+    def write(files: Files, letter: str) -> None:
+        for number in range(rounds):
+            barrier.wait()
+            if files.put(f"race/{number}", letter.encode() * 2000):
+                won[letter].append(number)
+
+    threads = [threading.Thread(target=write, args=each) for each in ((first, "x"), (second, "y"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(won["x"] + won["y"]) == list(range(rounds))
+    for letter, numbers in won.items():
+        assert all(first.read(f"race/{number}") == letter.encode() * 2000 for number in numbers)
+    assert all(name.isdigit() for name in first.names("race"))
+
+
+def test_a_directory_is_a_file_system(tmp_path: Path) -> None:
+    demand_a_file_system(files_at(tmp_path))
+
+
+def test_of_two_writers_in_a_directory_one_wins(tmp_path: Path) -> None:
+    demand_one_winner(files_at(tmp_path), files_at(tmp_path), 200)
+
+
+def test_only_a_location_with_a_scheme_is_hadoop_s() -> None:
+    assert is_uri("hdfs://nn:8020/store")
+    assert is_uri("file:/store")
+    assert not is_uri("/store")
+    assert not is_uri("store")
+    assert not is_uri("a:b/c")  # one letter is a drive, not a scheme
+
+
+def test_a_file_system_without_put_if_absent_is_refused() -> None:
+    assert way_to_put("s3a://bucket/store", "s3a", conditional=True) == "condition"
+    assert way_to_put("hdfs://nn/store", "hdfs", conditional=False) == "rename"
+    assert way_to_put("file:/store", "file", conditional=False) == "link"
+    with pytest.raises(UsageError, match=r"'s3a' cannot put a file only if it is absent.*\[store-put-if-absent\]"):
+        way_to_put("s3a://bucket/store", "s3a", conditional=False)

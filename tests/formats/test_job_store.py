@@ -1,0 +1,171 @@
+"""A job's store, log and results that every later version must read, go on with, roll back and take back."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cloud_backend.log.log import Record
+from cloud_backend.spark.job_facts import job_facts
+from cloud_backend.spark.manifest import manifest as manifests
+from cloud_backend.spark.manifest.entries import Division
+from cloud_backend.spark.manifest.manifest import ManifestLog
+from cloud_backend.spark.rollback.roll_back import roll_back
+from cloud_backend.spark.rollback.undo import undo
+from cloud_backend.spark.slots import Range
+from cloud_backend.spark.storage.store import Store
+from cloud_backend.spark.task import state
+from shared.batch import Batch
+from shared.identity import edge_id
+from shared.wire import columns, frame
+from shared.wire.messages import Data
+from tests.formats.archives import unpack
+from tests.spark.worlds import SECOND, World, cells_plan
+
+FROZEN = Path(__file__).parent / "job_v1.tar.xz"
+FACTS = Path(__file__).parent / "job_v1.json"
+EPOCHS = 6
+CORRECTED = replace(cells_plan(), name="corrected")  # says the same under another number
+
+
+def written(root: Path, patch: pytest.MonkeyPatch) -> World:
+    """A job that has done everything that leaves something in its store: epochs, a batch that no plan knows, a split, a
+    damaged state file, a corrected plan, and that correction taken back."""
+    patch.setattr(socket, "gethostname", lambda: "host")
+    patch.setattr(manifests, "SUMMARY_EVERY", 30)
+    world = World(root, cells_plan(), devices=3)
+    driver = world.started(2)
+    _append_unknown_schema(world)
+    first = min(driver.manifest.ranges_at("cells", 3))
+    halves = tuple(replace(half, since=3) for half in first.halves())
+    assert driver._append(Division("cells", (first,), halves, 3))
+    for _ in range(2):
+        world.append()
+        driver.drain()
+    _damage(driver.store, driver.manifest.vertices["mine"][Range(0, 512)].commits[4].state[0].chain[-1])
+    world.append()
+    driver.drain()
+    done = roll_back(world.store_dir, "cells", 4, fixed=cells_plan(factor=7.0))
+    driver.drain()
+    undo(world.store_dir, done.entry or 0)
+    driver.drain()
+    roll_back(world.store_dir, "everything", 4, fixed=CORRECTED)
+    world.append()
+    driver.drain()
+    return world
+
+
+def _append_unknown_schema(world: World) -> None:
+    (edge,) = world.plan.edges
+    content = Batch.of(edge.schema, {"x": [1.0], "cell": [1]}, [0], lo=0)
+    codec, payload = columns.encode(content)
+    data = Data(world.ids[0], 2, edge_id(edge.name), 0, 1, 1, edge.schema.id ^ 1, 0, codec, payload, 60 * SECOND)
+    world.log.append([Record(1_700_000_000_000_000, frame.encode(data.frame()))])
+
+
+def _damage(store: Store, name: str) -> None:
+    path = store.files / name
+    path.write_bytes(b"?" * path.stat().st_size)
+    state.forget_all()
+
+
+def frozen(root: Path) -> World:
+    """The frozen job unpacked, with devices that know how far they have come."""
+    unpack(FROZEN, root)
+    world = World(root, CORRECTED, devices=3)
+    world.next = [EPOCHS * 30] * 3
+    return world
+
+
+def said(text: bytes | None) -> object:
+    """An entry without what differs from run to run: who ran, the attempts' names, how long it took."""
+    plain = re.sub(r"\.[0-9a-f]{12}\.", ".ATTEMPT.", (text or b"").decode())
+    plain = re.sub(r'"(seconds|task_seconds)":[0-9.e-]+', r'"\1":0', plain)
+    return _whole(json.loads(re.sub(r'"owner":"[^"]*"', '"owner":"OWNER"', plain)))
+
+
+def _whole(value: object) -> object:
+    """The same with fields left out that say nothing, None and no moves at all, and with those that were added since."""
+    if isinstance(value, dict):
+        kept = {name: _whole(each) for name, each in value.items()}
+        return {
+            name: each
+            for name, each in kept.items()
+            if each is not None and (name, each) != ("lost", []) and name != "frontiers"
+        }
+    return [_whole(each) for each in value] if isinstance(value, list) else value
+
+
+def _facts(root: Path) -> dict[str, object]:
+    facts = job_facts(root / "store", clock=lambda: 0.0)
+    for vertex in facts["vertices"]:
+        for range_ in vertex["ranges"]:
+            range_.pop("seconds"), range_.pop("load"), range_.pop("missing")
+    for rollback in facts["rollbacks"]:
+        rollback.pop("cost")
+    for name in ("at", "owner", "alive", "exceptions", "cache"):
+        facts.pop(name)
+    return json.loads(json.dumps(facts))
+
+
+def test_this_version_writes_the_entries_records_and_states_it_always_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """File names hold the digest of what is in them, so equal entries stand for equal files."""
+    (tmp_path / "old").mkdir()
+    (tmp_path / "new").mkdir()
+    old, new = frozen(tmp_path / "old"), written(tmp_path / "new", monkeypatch)
+    before, now = Store(old.store_dir), Store(new.store_dir)
+    assert before.entry_numbers() == now.entry_numbers()
+    for number in before.entry_numbers():
+        assert said(now.entry(number)) == said(before.entry(number))
+    assert before.summaries() == now.summaries() != []
+    for number in before.summaries():
+        assert said(now.summary(number)) == said(before.summary(number))
+
+
+def test_the_facts_of_a_frozen_job_are_what_they_were(tmp_path: Path) -> None:
+    world = frozen(tmp_path)
+    assert _facts(tmp_path) == json.loads(FACTS.read_text())
+    assert ManifestLog(Store(world.store_dir)).state.last_cut == EPOCHS
+    world.check(least_rows=50)
+
+
+def test_a_frozen_job_goes_on(tmp_path: Path) -> None:
+    world = frozen(tmp_path)
+    driver = world.driver()
+    assert driver.term == 2
+    world.append()
+    driver.drain()
+    world.append()
+    driver.drain()
+    assert driver.manifest.position("everything") == driver.manifest.last_cut == EPOCHS + 2
+    assert driver.manifest.plan == 3
+    world.check(least_rows=70)
+
+
+def test_every_record_of_a_frozen_job_is_read_again_by_a_rollback(tmp_path: Path) -> None:
+    world = frozen(tmp_path)
+    driver = world.driver()
+    state.forget_all()
+    roll_back(world.store_dir, "mine", 2)
+    driver.drain()
+    assert not driver.failures.waiting()
+    world.check(least_rows=50)
+
+
+def test_a_rollback_of_a_frozen_job_can_be_taken_back(tmp_path: Path) -> None:
+    world = frozen(tmp_path)
+    last = ManifestLog(Store(world.store_dir)).state.rollbacks[-1]
+    assert last.entry.vertex == "everything"
+    undo(world.store_dir, last.n)
+    world.plan = cells_plan()
+    driver = world.driver()
+    driver.drain()
+    assert driver.manifest.plan == 1
+    world.check(least_rows=50)

@@ -1,0 +1,50 @@
+"""Nothing is shown that no node says: each field of the status has a writer."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from mobile_app.node.view_state import status_for_fleet
+from shared.sync.exchange import StatusReceived
+from shared.wire.status import DeviceStatus
+from tests.mobile_app.node.test_loop import RAW, bench, plan  # noqa: F401
+from tests.shared.sync.builders import pair
+
+OF_THE_SENDER = {"plan", "poll_s"}
+VIEW = {
+    "battery": {"level": 0.834, "charging": True}, "spool": {"used_bytes": 4, "capacity_bytes": 9, "full_in_s": 59.7},
+    "incarnation": 2, "lane": "wifi", "paused": "battery-floor", "malformed_results": 3,
+    "missing_sensors": {"gps": "no permission"}, "produced": 12, "sensors": {"light": {"overruns": 5}},
+}  # fmt: skip
+
+
+def test_the_node_writes_every_field_that_the_sender_does_not():
+    status = status_for_fleet(VIEW, "not \x1b[31menrolled" + "!" * 500)
+    unsaid = {field.name for field in fields(DeviceStatus) if getattr(status, field.name) == field.default}
+    assert unsaid <= OF_THE_SENDER | {"version"}  # which has none where the package is not installed
+    assert (status.battery, status.full_in_s, status.overruns) == (83, 60, 5)
+    assert DeviceStatus.from_json(status.to_json()) == status
+
+
+def test_the_sender_adds_what_it_knows_and_the_gateway_reads_all_of_it():
+    node = pair()
+    node.plan = (4, b"plan")
+    node.boot(0.0)
+    node.sender.status(status_for_fleet(VIEW, ""))
+    node.talk()
+    said = next(event.status for event in node.gateway.events if isinstance(event, StatusReceived))
+    assert (said.plan, said.poll_s, said.produced, said.missing_sensors) == (4, node.pacing.poll_s, 12, ("gps",))
+
+
+def test_results_that_make_no_sense_are_counted_for_the_person_and_the_fleet(bench, tmp_path):  # noqa: F811
+    bench.gateway.rows = [{"nonsense": 1}, {"sink": "my_trips"}]
+    node = bench.start(plan=plan(tmp_path, RAW))
+    heard: list[object] = []
+
+    def told() -> bool:
+        heard.extend(bench.gateway.receiver.events())
+        return any(isinstance(event, StatusReceived) and event.status.malformed_results == 2 for event in heard)
+
+    bench.run_until(told)
+    bench.run_until(lambda: "results-malformed" in [entry["code"] for entry in node.stores.health.entries()])
+    assert node.view()["malformed_results"] == 2

@@ -1,0 +1,63 @@
+"""What a device says of itself: bounded, typed, and tolerant of what another version says."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.errors import PeerError
+from shared.wire.messages import decode_json, encode_json
+from shared.wire.status import DeviceStatus
+
+FULL = DeviceStatus(
+    battery=83, charging=True, full_in_s=3600.0, incarnation=2, lane="wifi", leaving="battery low", malformed_results=1,
+    missing_sensors=("gps", "light"), overruns=5, plan=3, poll_s=30.0, produced=12, python="3.11.9", refusal="no",
+    spool_bytes=4, spool_capacity_bytes=9, version="1.0",
+)  # fmt: skip
+
+
+def test_a_status_comes_back_as_it_was_said() -> None:
+    assert all(getattr(FULL, field.name) != field.default for field in fields(DeviceStatus))
+    assert DeviceStatus.from_json(decode_json(encode_json(FULL.to_json()))) == FULL
+    assert DeviceStatus.from_json(DeviceStatus().to_json()) == DeviceStatus()
+
+
+def test_unknown_keys_are_ignored_and_missing_ones_have_their_defaults() -> None:
+    assert DeviceStatus.from_json({"name": "Pixel", "region": {"deep": [1]}, "plan": None}) == DeviceStatus()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("produced", -5), ("produced", 1 << 54), ("produced", True), ("produced", 1.5), ("produced", "many"),
+        ("battery", 101), ("battery", {"level": 0.5}), ("charging", 1), ("full_in_s", float("nan")),
+        ("full_in_s", float("inf")), ("full_in_s", -1), ("poll_s", 90_000), ("lane", 3), ("plan", -2),
+        ("missing_sensors", "gps"), ("missing_sensors", [1]), ("incarnation", 1 << 32), ("overruns", -1),
+    ],
+)  # fmt: skip
+def test_a_value_that_makes_no_sense_is_refused_by_its_name(name: str, value: object) -> None:
+    with pytest.raises(PeerError, match=rf"{name} of a STATUS .*\[message-status\]"):
+        DeviceStatus.from_json({name: value})
+
+
+def test_text_is_cut_and_rid_of_what_cannot_be_printed() -> None:
+    status = DeviceStatus.from_json(
+        {"refusal": "a\x1b[2Jb\ud800" + "c" * 1000, "lane": "x" * 999, "missing_sensors": ["g\nps"] * 500}
+    )
+    assert status.refusal == "a[2Jb" + "c" * 195
+    assert len(status.lane) == 40
+    assert status.missing_sensors == ("gps",) * 64
+
+
+@given(st.dictionaries(st.sampled_from([field.name for field in fields(DeviceStatus)]), st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text("a\x1b\ud800é", max_size=5), lambda inner: st.lists(inner, max_size=3)
+)))  # fmt: skip
+def test_whatever_is_said_is_read_as_something_sendable_or_refused(values: dict[str, object]) -> None:
+    try:
+        status = DeviceStatus.from_json(values)
+    except PeerError:
+        return
+    assert DeviceStatus.from_json(decode_json(encode_json(status.to_json()))) == status

@@ -1,0 +1,28 @@
+"""Every test of the phone's screens opens the app here: over a service that answers with a recorded view, or over none."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.user_interface import phone_world as world
+
+if TYPE_CHECKING:
+    from tests.user_interface.phone import Hand
+
+
+@contextlib.contextmanager
+def open_app(
+    home: Path, view: dict[str, Any] | None = None, *, link: str = "", denied: list[dict[str, str]] | None = None,
+    insets: tuple[float, float, float, float] | None = None, **service: Any,
+) -> Iterator[Hand]:  # fmt: skip
+    """The hand on the open app; `hand.bench` stands in for the platform, `hand.service` is the service."""
+    from tests.user_interface import phone  # opens a window, so not before a test that needs one runs
+
+    bench = phone.Bench(home) if insets is None else phone.Bench(home, insets=insets)
+    bench.link, bench.denied = link, denied or []
+    with contextlib.ExitStack() as stack:
+        serving = None if view is None else stack.enter_context(world.serving(home, world.Recorded(view, **service)))
+        yield stack.enter_context(phone.Hand(bench, serving))
