@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from shared.stream.declarations import lossy as lossy
     from shared.stream.declarations import operator as operator
     from shared.stream.declarations import plan_of as plan_of
+    from shared.stream.formulas import call as call
+    from shared.stream.formulas import col as col
+    from shared.stream.formulas import state as state
     from shared.stream.functions import concat as concat
     from shared.stream.functions import count as count
     from shared.stream.functions import dft as dft
@@ -69,9 +72,6 @@ if TYPE_CHECKING:
     from shared.stream.sources import stream as stream
     from shared.stream.sources import timer as timer
     from shared.stream.stream import Stream as Stream
-    from shared.stream.terms import call as call
-    from shared.stream.terms import col as col
-    from shared.stream.terms import state as state
 
 __version__ = "0.1.0"
 
@@ -88,7 +88,7 @@ _HOMES = {
     "shared.stream.program": ("load_program",),
     "shared.stream.sources": ("feedback", "sensor", "stream", "timer"),
     "shared.stream.stream": ("Stream",),
-    "shared.stream.terms": ("call", "col", "state"),
+    "shared.stream.formulas": ("call", "col", "state"),
 }  # fmt: skip
 
 _NAMES = {name: home for home, names in _HOMES.items() for name in names}

@@ -30,8 +30,8 @@ from shared.language.aggregates import Aggregate
 from shared.plan.operators import Sync
 from shared.stream import functions
 from shared.stream.drafts import current_program, located
+from shared.stream.formulas import Formula, Operand, call, col, expression_of
 from shared.stream.stream import Stream
-from shared.stream.terms import Operand, Term, call, col, expression_of
 from shared.stream.windowed import WindowedStream
 
 TEXT_MAX = 100_000
@@ -44,7 +44,7 @@ WINDOWS = ("TUMBLE", "HOP", "SESSION")
 CLAUSES = {"expressions", "from_", "where", "group", "having"}
 GROUP_CLAUSES = {"expressions"}
 
-BINARY: dict[type[ast.Expression], Callable[[Term, Term], Term]] = {
+BINARY: dict[type[ast.Expression], Callable[[Formula, Formula], Formula]] = {
     ast.Add: lambda left, right: left + right,
     ast.Sub: lambda left, right: left - right,
     ast.Mul: lambda left, right: left * right,
@@ -153,7 +153,7 @@ class _Query:
         _refuse_clauses(tree, CLAUSES)
         self.tree = tree
         self.streams = streams
-        self.computed: dict[str, Term] = {}  # arguments of aggregates that are more than a column
+        self.computed: dict[str, Formula] = {}  # arguments of aggregates that are more than a column
         self.aggregates: dict[str, Aggregate] = {}
         self.names: dict[str, str] = {}  # an aggregate's text -> its column, for HAVING
         self.known: tuple[str, ...] = ()  # the columns of the stream, which computed ones must not be called like
@@ -162,7 +162,7 @@ class _Query:
         source = self._source()
         where = self.tree.args.get("where")
         if where is not None:
-            source = source.where(self._term(where.this))
+            source = source.where(self._formula(where.this))
         group = self.tree.args.get("group")
         if group is None:
             return self._projected(source)
@@ -203,7 +203,7 @@ class _Query:
             if len(self.tree.expressions) > 1:
                 _unsupported("* beside other columns")
             return source
-        chosen: dict[str, Term] = {}
+        chosen: dict[str, Formula] = {}
         for item in self.tree.expressions:
             if item.find(ast.Window):
                 _unsupported(item.sql())
@@ -215,7 +215,7 @@ class _Query:
             name = self._name(item)
             if name in chosen:
                 raise _twice(name)
-            chosen[name] = self._term(item.unalias())
+            chosen[name] = self._formula(item.unalias())
         return source.select(**chosen)
 
     def _name(self, item: ast.Expression) -> str:
@@ -240,7 +240,7 @@ class _Query:
             source = source.extend(**self.computed)
         found = _window(source.key_by(*key), windows[0]).aggregate(**self.aggregates)
         having = self.tree.args.get("having")
-        return found if having is None else found.where(self._term(having.this))
+        return found if having is None else found.where(self._formula(having.this))
 
     def _collect(self, item: ast.Expression, key: tuple[str, ...]) -> None:
         bare = item.unalias()
@@ -290,12 +290,12 @@ class _Query:
         while f"argument_{number}" in (*self.known, *self.computed):
             number += 1
         name = f"argument_{number}"
-        self.computed[name] = self._term(tree)
+        self.computed[name] = self._formula(tree)
         return name
 
     # --- Expressions --------------------------------------------------------------------------------------------------
 
-    def _term(self, tree: ast.Expression) -> Term:
+    def _formula(self, tree: ast.Expression) -> Formula:
         if isinstance(tree, ast.AggFunc):
             known = self.names.get(tree.sql())
             if known is None:
@@ -305,7 +305,7 @@ class _Query:
                 )
             return col[known]
         if type(tree) in BINARY:
-            return BINARY[type(tree)](self._term(tree.this), self._term(tree.expression))
+            return BINARY[type(tree)](self._formula(tree.this), self._formula(tree.expression))
         if isinstance(tree, ast.Round) and tree.args.get("decimals") is not None:
             inner = tree.this.sql()
             raise UsageError(
@@ -314,39 +314,39 @@ class _Query:
             )
         if type(tree) in FUNCTIONS:
             _refuse_clauses(tree, {"this"})
-            return call(FUNCTIONS[type(tree)], self._term(tree.this))
+            return call(FUNCTIONS[type(tree)], self._formula(tree.this))
         match tree:
             case ast.Column():
                 return col[tree.name]
             case ast.Literal():
-                return Term(expression_of(_constant(tree)))
+                return Formula(expression_of(_constant(tree)))
             case ast.Boolean():
-                return Term(expression_of(bool(tree.this)))
+                return Formula(expression_of(bool(tree.this)))
             case ast.Paren():
-                return self._term(tree.this)
+                return self._formula(tree.this)
             case ast.Not():
-                return ~self._term(tree.this)
+                return ~self._formula(tree.this)
             case ast.Neg():
-                return -self._term(tree.this)
+                return -self._formula(tree.this)
             case ast.Between():
-                value = self._term(tree.this)
-                return (value >= self._term(tree.args["low"])) & (value <= self._term(tree.args["high"]))
+                value = self._formula(tree.this)
+                return (value >= self._formula(tree.args["low"])) & (value <= self._formula(tree.args["high"]))
             case ast.In() if tree.expressions:
-                value = self._term(tree.this)
-                choices = [value == self._term(choice) for choice in tree.expressions]
+                value = self._formula(tree.this)
+                choices = [value == self._formula(choice) for choice in tree.expressions]
                 return _any(choices)
             case ast.Case() if tree.this is None and tree.args.get("default") is not None:
-                answer: Operand = self._term(tree.args["default"])
+                answer: Operand = self._formula(tree.args["default"])
                 for branch in reversed(tree.args["ifs"]):
-                    answer = call("if_else", self._term(branch.this), self._term(branch.args["true"]), answer)
-                return answer if isinstance(answer, Term) else Term(expression_of(answer))
+                    answer = call("if_else", self._formula(branch.this), self._formula(branch.args["true"]), answer)
+                return answer if isinstance(answer, Formula) else Formula(expression_of(answer))
             case ast.Cast() if tree.to.sql() not in KINDS:
                 raise UsageError(
                     f"{tree.to.sql()} is no kind of column here; CAST to one of {', '.join(KINDS)}",
                     code="sql-unsupported",
                 )
             case ast.Cast():
-                return self._term(tree.this).cast(KINDS[tree.to.sql()])
+                return self._formula(tree.this).cast(KINDS[tree.to.sql()])
         _unsupported(tree.sql())
 
 
@@ -354,7 +354,7 @@ def _twice(name: str) -> UsageError:
     return UsageError(f"two columns of the query are called {name!r}; give one another name with AS", code="sql-name")
 
 
-def _any(conditions: list[Term]) -> Term:
+def _any(conditions: list[Formula]) -> Formula:
     """By halves, so that many conditions are not a deep expression."""
     if len(conditions) == 1:
         return conditions[0]

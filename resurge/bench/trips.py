@@ -48,23 +48,23 @@ def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
             "modes on the phone": trips_plan(recorded=True),
             "modes in the cloud": plan_with_modes_in_the_cloud(recorded=True),
         }
-        lanes = {name: _Lane(root / name.replace(" ", "-"), plan, people, runner) for name, plan in plans.items()}
+        variants = {name: _Variant(root / name.replace(" ", "-"), plan, people, runner) for name, plan in plans.items()}
         step_us = round((1.0 if quick else HOURS) * 3_600 * SECOND)
-        rates = interleave({name: partial(lane.epoch, step_us) for name, lane in lanes.items()}, rounds)
-        per_core = {name: statistics.median(lane.per_cpu_second[1:]) for name, lane in lanes.items()}
+        rates = interleave({name: partial(variant.epoch, step_us) for name, variant in variants.items()}, rounds)
+        per_core = {name: statistics.median(variant.per_cpu_second[1:]) for name, variant in variants.items()}
         figures = {
             name: {
                 "points_per_s": round(statistics.median(rates[name])),
                 "rounds": [round(rate) for rate in rates[name]],
-                "points": lanes[name].cloud.points,
+                "points": variants[name].cloud.points,
                 "points_per_core_s": round(per_core[name]),
                 "users_at_a_point_per_5_s": round(per_core[name] * EVERY_S),
-                "results": sum(lanes[name].cloud.results.sinks().values()),
+                "results": sum(variants[name].cloud.results.sinks().values()),
             }
-            for name in lanes
+            for name in variants
         }
-        for lane in lanes.values():
-            lane.cloud.close()
+        for variant in variants.values():
+            variant.cloud.close()
     session.stop()
     slowest = min(per_core.values())
     checks = [
@@ -84,7 +84,7 @@ def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
     }  # fmt: skip
 
 
-class _Lane:
+class _Variant:
     """One variant of the program with its own log, store and driver."""
 
     def __init__(self, root: Path, plan: Any, people: list[Person], runner: SparkRunner) -> None:

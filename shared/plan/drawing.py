@@ -82,7 +82,7 @@ def _arrow(arrow: Arrow, places: dict[int, _Place]) -> str:
     return f'<path class="{"edge back" if arrow.asks else "edge"}" d="{" ".join(path)}"/>'
 
 
-def _feedbacks(plan: Plan, places: dict[int, _Place], lane: int) -> list[str]:
+def _feedbacks(plan: Plan, places: dict[int, _Place], bottom: int) -> list[str]:
     """Back to the start of each cycle, below everything else."""
     starts = {node.operator.name: places[node.id] for node in plan.nodes if isinstance(node.operator, op.Feedback)}
     lines = []
@@ -92,7 +92,7 @@ def _feedbacks(plan: Plan, places: dict[int, _Place], lane: int) -> list[str]:
             right, left = start.x + BOX_WIDTH + GAP_X // 2, end.x - GAP_X // 2
             middle = BOX_HEIGHT // 2
             lines.append(
-                f'<path class="edge back" d="M{start.x + BOX_WIDTH} {start.y + middle} H{right} V{lane} H{left} '
+                f'<path class="edge back" d="M{start.x + BOX_WIDTH} {start.y + middle} H{right} V{bottom} H{left} '
                 f'V{end.y + middle} H{end.x}"/>'
             )
     return lines

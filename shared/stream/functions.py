@@ -6,38 +6,38 @@ from shared.language.aggregates import Aggregate
 from shared.language.expressions import Value
 from shared.language.registry import operator_type, parameters_of
 from shared.stream.drafts import located
-from shared.stream.terms import Operand, Term, call, column_name
+from shared.stream.formulas import Formula, Operand, call, column_name
 
 # --- Expressions ------------------------------------------------------------------------------------------------------
 
 
-def sqrt(value: Operand) -> Term:
+def sqrt(value: Operand) -> Formula:
     return call("sqrt", value)
 
 
-def floor(value: Operand) -> Term:
+def floor(value: Operand) -> Formula:
     return call("floor", value)
 
 
-def hypot(x: Operand, y: Operand) -> Term:
+def hypot(x: Operand, y: Operand) -> Formula:
     return call("hypot", x, y)
 
 
-def haversine(lat1: Operand, lon1: Operand, lat2: Operand, lon2: Operand) -> Term:
+def haversine(lat1: Operand, lon1: Operand, lat2: Operand, lon2: Operand) -> Formula:
     """Metres along the great circle between two points in degrees."""
     return call("haversine", lat1, lon1, lat2, lon2)
 
 
-def if_else(condition: Operand, then: Operand, otherwise: Operand) -> Term:
+def if_else(condition: Operand, then: Operand, otherwise: Operand) -> Formula:
     return call("if_else", condition, then, otherwise)
 
 
-def is_missing(value: Operand) -> Term:
+def is_missing(value: Operand) -> Formula:
     """True where a float is NaN."""
     return call("is_missing", value)
 
 
-def concat(*texts: Operand) -> Term:
+def concat(*texts: Operand) -> Formula:
     """Texts one after the other: `rs.concat(col.tag, "/", col.device)`."""
     made = call("concat", texts[0], texts[1]) if len(texts) > 1 else call("concat", texts[0], "")
     for text in texts[2:]:
@@ -45,17 +45,17 @@ def concat(*texts: Operand) -> Term:
     return made
 
 
-def like(text: Operand, pattern: str) -> Term:
+def like(text: Operand, pattern: str) -> Formula:
     """True where a text has this form: % is any text, _ one character."""
     return call("like", text, pattern)
 
 
-def split(text: Operand, separator: str, number: int) -> Term:
+def split(text: Operand, separator: str, number: int) -> Formula:
     """Part `number` of a text, from 0; "" where there is none."""
     return call("split", text, separator, number)
 
 
-def parse(text: Operand) -> Term:
+def parse(text: Operand) -> Formula:
     """The number that a text says; NaN where it says none."""
     return call("parse", text)
 

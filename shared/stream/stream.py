@@ -18,7 +18,7 @@ from shared.plan import operators as op
 from shared.plan.contracts import LOSSLESS, Contract
 from shared.plan.stream_type import StreamType
 from shared.stream.drafts import Callback, Draft, current_program, draft, located
-from shared.stream.terms import Term, column_name, expression_of
+from shared.stream.formulas import Formula, column_name, expression_of
 from shared.stream.windowed import Windowing
 
 PREVIOUS_MAX = 100
@@ -49,23 +49,23 @@ class Stream(Windowing):
     # --- Row by row ---------------------------------------------------------------------------------------------------
 
     @located
-    def where(self, condition: Term | bool) -> Stream:
+    def where(self, condition: Formula | bool) -> Stream:
         """The rows for which the condition holds: `gps.where(col.accuracy < 50)`."""
         return Stream(draft(op.Where(expression_of(condition)), self.draft))
 
     @located
-    def select(self, *columns: str, **computed: Term | Value) -> Stream:
+    def select(self, *columns: str, **computed: Formula | Value) -> Stream:
         """These columns and computed ones; key columns stay: `gps.select("lat", kmh=col.speed * 3.6)`."""
         chosen: dict[str, Expression] = {name: Column(name) for name in self.key}
         chosen.update((name, Column(name)) for name in (column_name(column, where="select") for column in columns))
         return self._projected(chosen, computed)
 
     @located
-    def extend(self, **computed: Term | Value) -> Stream:
+    def extend(self, **computed: Formula | Value) -> Stream:
         """All columns, and computed ones beside or instead of them."""
         return self._projected({name: Column(name) for name in self.schema.names}, computed)
 
-    def _projected(self, chosen: dict[str, Expression], computed: Mapping[str, Term | Value]) -> Stream:
+    def _projected(self, chosen: dict[str, Expression], computed: Mapping[str, Formula | Value]) -> Stream:
         chosen.update((name, expression_of(value)) for name, value in computed.items())
         return Stream(draft(op.Select(tuple(chosen.items())), self.draft))
 
@@ -141,7 +141,7 @@ class Stream(Windowing):
         *,
         config: Stream | None = None,
         keep: bool = False,
-        **updates: Term | Value,
+        **updates: Formula | Value,
     ) -> Stream:
         """A stateful stream: `x.state({"peak": -1e9}, peak=if_else(col.t > state.peak, col.t, state.peak))`. With
         `keep=True` the row's own columns stay beside the state's."""

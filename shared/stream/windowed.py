@@ -11,7 +11,7 @@ from shared.language.expressions import Value
 from shared.language.windows import CountWindow, SessionWindow, SlidingTimeWindow, TimeWindow, Window, check_window
 from shared.plan import operators as op
 from shared.stream.drafts import Draft, draft, located
-from shared.stream.terms import column_name
+from shared.stream.formulas import column_name
 
 if TYPE_CHECKING:
     from shared.stream.stream import Stream

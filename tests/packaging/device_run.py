@@ -58,7 +58,7 @@ def program(folder: Path) -> Path:
     path = folder / "walk.py"
     path.write_text(
         "from shared.stream.sources import sensor\n"
-        "from shared.stream.terms import col\n"
+        "from shared.stream.formulas import col\n"
         "gps = sensor('gps', every='1s').where(col.accuracy < 500)\n"
         "gps.sync('positions', within='5s')\n"
         "sensor('accelerometer', every='20ms').sync('motion', within='2s')\n"

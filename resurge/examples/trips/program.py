@@ -12,8 +12,8 @@ import math
 import resurge as rs
 import resurge.examples.trips.operators  # registers track, shaking, transport_mode, trip, neighbours
 from resurge import col, state
+from shared.stream.formulas import Formula
 from shared.stream.stream import Sink, Stream
-from shared.stream.terms import Term
 
 REST = 0.15  # m/s2: a phone that shakes less lies on a table
 PLACE_PER_DEGREE = 100  # places are cells of a hundredth of a degree
@@ -82,7 +82,7 @@ def my_trips(*, recorded: bool = False, at_least: int = 5) -> list[Stream | Sink
     ]
 
 
-def _middle() -> dict[str, Term]:
+def _middle() -> dict[str, Formula]:
     """Where a place is, for maps."""
     return {"lat": (col.y + 0.5) / PLACE_PER_DEGREE, "lon": (col.x + 0.5) / PLACE_PER_DEGREE}
 

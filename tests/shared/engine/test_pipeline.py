@@ -13,10 +13,10 @@ from shared.engine.pipeline import Pipeline
 from shared.engine.snapshots import decode_state, encode_state
 from shared.errors import DamagedData, UsageError
 from shared.plan.placement import cloud_fragment, device_fragment
+from shared.stream.formulas import col
 from shared.stream.functions import count, max, mean, quantile, std, sum
 from shared.stream.sources import sensor
 from shared.stream.stream import Stream
-from shared.stream.terms import col
 
 COLUMNS = {"value": "float64", "group": "int32"}
 SECOND = 1_000_000

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shared.errors import UsageError
 from shared.language import expressions
 from shared.language.schema import KINDS, Schema
-from shared.stream.terms import call, col, expression_of
+from shared.stream.formulas import call, col, expression_of
 
 GPS = Schema.of({"lat": "float64", "accuracy": "float32", "steps": "int16", "mode": "str", "indoor": "bool"})
 

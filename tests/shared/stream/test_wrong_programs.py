@@ -34,7 +34,7 @@ WRONG: list[tuple[Callable[[], object], str, str]] = [
     (lambda: gps.join(gps, within="near"), "duration", "near"),
     (lambda: gps.join(gps), "join-interval", "within="),
     (lambda: gps.zip("gps"), "graph-input", "expected a stream, not str 'gps'"),  # type: ignore[arg-type]
-    (lambda: gps.union(col.lat), "graph-input", "expected a stream, not Term"),  # type: ignore[arg-type]
+    (lambda: gps.union(col.lat), "graph-input", "expected a stream, not Formula"),  # type: ignore[arg-type]
     (lambda: rs.stream("s", {"v": "double"}), "schema-kind", "expected one of bool"),
     (lambda: gps.where(col.lat > 1 and col.lon > 2), "expression-truth", "use & | ~"),  # type: ignore[arg-type]
     (lambda: gps.where(1 < col.lat < 2), "expression-truth", "use & | ~"),  # type: ignore[arg-type]

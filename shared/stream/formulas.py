@@ -1,6 +1,6 @@
 """How expressions are written: `col.accuracy < 50` builds a frozen tree, nothing is computed.
 
-A Term wraps an expression so that Python's operators can build bigger ones while the expressions themselves stay plain
+A Formula wraps an expression. Python's operators on formulas build bigger ones; the expressions themselves stay plain
 data with plain equality.
 """
 
@@ -27,7 +27,7 @@ from shared.language.schema import KINDS
 from shared.stream.drafts import located
 
 
-class Term:
+class Formula:
     """An expression under construction. Use & | ~ for and, or, not; brackets around comparisons."""
 
     __slots__ = ("depth", "expression")
@@ -50,96 +50,96 @@ class Term:
             code="expression-truth",
         )
 
-    def __add__(self, other: Operand) -> Term:
+    def __add__(self, other: Operand) -> Formula:
         return _binary("+", self, other)
 
-    def __radd__(self, other: Operand) -> Term:
+    def __radd__(self, other: Operand) -> Formula:
         return _binary("+", other, self)
 
-    def __sub__(self, other: Operand) -> Term:
+    def __sub__(self, other: Operand) -> Formula:
         return _binary("-", self, other)
 
-    def __rsub__(self, other: Operand) -> Term:
+    def __rsub__(self, other: Operand) -> Formula:
         return _binary("-", other, self)
 
-    def __mul__(self, other: Operand) -> Term:
+    def __mul__(self, other: Operand) -> Formula:
         return _binary("*", self, other)
 
-    def __rmul__(self, other: Operand) -> Term:
+    def __rmul__(self, other: Operand) -> Formula:
         return _binary("*", other, self)
 
-    def __truediv__(self, other: Operand) -> Term:
+    def __truediv__(self, other: Operand) -> Formula:
         return _binary("/", self, other)
 
-    def __rtruediv__(self, other: Operand) -> Term:
+    def __rtruediv__(self, other: Operand) -> Formula:
         return _binary("/", other, self)
 
-    def __floordiv__(self, other: Operand) -> Term:
+    def __floordiv__(self, other: Operand) -> Formula:
         return _binary("//", self, other)
 
-    def __rfloordiv__(self, other: Operand) -> Term:
+    def __rfloordiv__(self, other: Operand) -> Formula:
         return _binary("//", other, self)
 
-    def __mod__(self, other: Operand) -> Term:
+    def __mod__(self, other: Operand) -> Formula:
         return _binary("%", self, other)
 
-    def __rmod__(self, other: Operand) -> Term:
+    def __rmod__(self, other: Operand) -> Formula:
         return _binary("%", other, self)
 
-    def __pow__(self, other: Operand) -> Term:
+    def __pow__(self, other: Operand) -> Formula:
         return _binary("**", self, other)
 
-    def __rpow__(self, other: Operand) -> Term:
+    def __rpow__(self, other: Operand) -> Formula:
         return _binary("**", other, self)
 
-    def __lt__(self, other: Operand) -> Term:
+    def __lt__(self, other: Operand) -> Formula:
         return _binary("<", self, other)
 
-    def __le__(self, other: Operand) -> Term:
+    def __le__(self, other: Operand) -> Formula:
         return _binary("<=", self, other)
 
-    def __gt__(self, other: Operand) -> Term:
+    def __gt__(self, other: Operand) -> Formula:
         return _binary(">", self, other)
 
-    def __ge__(self, other: Operand) -> Term:
+    def __ge__(self, other: Operand) -> Formula:
         return _binary(">=", self, other)
 
-    def __eq__(self, other: object) -> Term:  # type: ignore[override]
+    def __eq__(self, other: object) -> Formula:  # type: ignore[override]
         return _binary("==", self, other)
 
-    def __ne__(self, other: object) -> Term:  # type: ignore[override]
+    def __ne__(self, other: object) -> Formula:  # type: ignore[override]
         return _binary("!=", self, other)
 
-    def __and__(self, other: Operand) -> Term:
+    def __and__(self, other: Operand) -> Formula:
         return _binary("and", self, other)
 
-    def __rand__(self, other: Operand) -> Term:
+    def __rand__(self, other: Operand) -> Formula:
         return _binary("and", other, self)
 
-    def __or__(self, other: Operand) -> Term:
+    def __or__(self, other: Operand) -> Formula:
         return _binary("or", self, other)
 
-    def __ror__(self, other: Operand) -> Term:
+    def __ror__(self, other: Operand) -> Formula:
         return _binary("or", other, self)
 
-    def __invert__(self) -> Term:
+    def __invert__(self) -> Formula:
         return _deeper(Unary("not", self.expression), self)
 
-    def __neg__(self) -> Term:
+    def __neg__(self) -> Formula:
         return _deeper(Unary("-", self.expression), self)
 
-    def __abs__(self) -> Term:
+    def __abs__(self) -> Formula:
         return _deeper(Call("abs", (self.expression,)), self)
 
     @located
-    def cast(self, kind: str) -> Term:
+    def cast(self, kind: str) -> Formula:
         """This value as another kind; float to whole number truncates."""
         if kind not in KINDS:
             raise UsageError(f"{kind!r} is not a kind; expected one of {', '.join(KINDS)}", code="schema-kind")
         return _deeper(Cast(kind, self.expression), self)
 
     @located
-    def isin(self, values: Iterable[bool | int | float | str]) -> Term:
+    def isin(self, values: Iterable[bool | int | float | str]) -> Formula:
         """True where this is one of the values: `col.tag.isin(["walk", "run"])`."""
         choices = [self == value for value in values]
         if not choices:
@@ -152,33 +152,33 @@ class Term:
         return choices[0]
 
     @located
-    def fill(self, value: Operand) -> Term:
+    def fill(self, value: Operand) -> Formula:
         """This float, or the value where it is missing (NaN)."""
         return call("if_else", call("is_missing", self), value, self)
 
 
-Operand: TypeAlias = Term | bool | int | float | str
+Operand: TypeAlias = Formula | bool | int | float | str
 
 
 class Columns:
     """`col.lat` or `col["odd name"]`: a column of the stream that the expression is used on."""
 
-    def __getattr__(self, name: str) -> Term:
+    def __getattr__(self, name: str) -> Formula:
         if name.startswith("__"):  # copy, pickle and inspect ask for these; they are no columns
             raise AttributeError(name)
-        return Term(Column(name))
+        return Formula(Column(name))
 
-    def __getitem__(self, name: str) -> Term:
-        return Term(Column(name))
+    def __getitem__(self, name: str) -> Formula:
+        return Formula(Column(name))
 
 
 class StateColumns:
     """`state.peak`: a stateful stream's own value before the row at hand."""
 
-    def __getattr__(self, name: str) -> Term:
+    def __getattr__(self, name: str) -> Formula:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Term(Column(f"state.{name}"))
+        return Formula(Column(f"state.{name}"))
 
 
 col = Columns()
@@ -186,12 +186,12 @@ state = StateColumns()
 
 
 def expression_of(value: object) -> Expression:
-    """The expression that a Term, a column's name in `col`, or a constant stands for."""
-    return value.expression if isinstance(value, Term) else literal(value)
+    """The expression that a Formula, a column's name in `col`, or a constant stands for."""
+    return value.expression if isinstance(value, Formula) else literal(value)
 
 
 @located
-def call(function: str, *arguments: Operand) -> Term:
+def call(function: str, *arguments: Operand) -> Formula:
     """A named function of the expression language, e.g. call("hypot", col.x, col.y)."""
     if function not in FUNCTIONS:
         raise UsageError(
@@ -201,24 +201,24 @@ def call(function: str, *arguments: Operand) -> Term:
 
 
 @located
-def _binary(operator: str, left: object, right: object) -> Term:
+def _binary(operator: str, left: object, right: object) -> Formula:
     return _deeper(Binary(operator, expression_of(left), expression_of(right)), left, right)
 
 
 @located
-def _deeper(expression: Expression, *parts: object) -> Term:
-    """A term around others; refused here, at the user's line, where it is deeper than plans carry."""
-    depth = 1 + max((part.depth for part in parts if isinstance(part, Term)), default=0)
+def _deeper(expression: Expression, *parts: object) -> Formula:
+    """A formula around others; refused here, at the user's line, where it is deeper than plans carry."""
+    depth = 1 + max((part.depth for part in parts if isinstance(part, Formula)), default=0)
     if depth > DEPTH_MAX:
         raise too_deep()
-    return Term(expression, depth)
+    return Formula(expression, depth)
 
 
 def column_name(column: object, *, where: str) -> str:
     """The name of a column that a verb takes as text; says what to write where something else was given."""
     if isinstance(column, str):
         return column
-    if isinstance(column, Term):
+    if isinstance(column, Formula):
         if isinstance(column.expression, Column):
             name = column.expression.name
             raise UsageError(
