@@ -278,7 +278,7 @@ def test_one_phone_has_one_question_at_a_relay():
             socket.linger = 0
             socket.connect(relay.address)
             socket.send_multipart([b"0", b"exchange", b"body"])
-            for number in (b"1", b"2", b"3", b"4"):  # each is read before the next: what a phone leaves unread is dropped
+            for number in (b"1", b"2", b"3", b"4"):  # each read before the next: an unread answer is dropped
                 socket.send_multipart([number, b"exchange", b"body"])
                 assert socket.recv_multipart() == [number, b"0", b""]
             let_go.set()
