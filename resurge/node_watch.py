@@ -102,8 +102,8 @@ def _health(view: View, now_us: int) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     for entry in entries:
         since = f"{_span(max(0.0, (now_us - entry['since']) / 1e6))}{' ago' if entry['over'] else ''}"
-        said = Text(f"{entry['what']}\n", style="default").append(entry["remedy"], style="dim")
-        table.add_row(Text(entry["code"], style="dim" if entry["over"] else "yellow"), since, said)
+        text = Text(f"{entry['what']}\n", style="default").append(entry["remedy"], style="dim")
+        table.add_row(Text(entry["code"], style="dim" if entry["over"] else "yellow"), since, text)
     return table
 
 

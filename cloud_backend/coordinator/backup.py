@@ -29,8 +29,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from cloud_backend.log.format import segment_base
-from cloud_backend.log.marks_files import marks_end
 from cloud_backend.log.segments import sound_prefix
+from cloud_backend.log.trimmed_index import trimmed_index_end
 from cloud_backend.log.verify import Verification, verify
 from shared.errors import DamagedData, UsageError
 from shared.spool.disk import PosixDisk
@@ -119,7 +119,7 @@ def _stage(places: Places, staging: Path) -> None:
 def _link_segments(original: Path, copy: Path) -> None:
     copy.mkdir(parents=True, exist_ok=True)
     for path in sorted(original.iterdir()):
-        if segment_base(path.name) is not None or marks_end(path.name) is not None:
+        if segment_base(path.name) is not None or trimmed_index_end(path.name) is not None:
             _link(path, copy / path.name)
 
 

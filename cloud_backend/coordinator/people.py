@@ -109,7 +109,7 @@ class People:
         with self._database.transaction() as database:
             _keep_an_admin(database, name, role)
 
-    def browser_mark(self, name: str) -> str | None:
+    def browser_token(self, name: str) -> str | None:
         """What a browser keeps in which this person signed in: it follows from the hash of their password, so another
         password makes it void. None for somebody who has no password."""
         rows = self._database.read("SELECT password FROM accounts WHERE name = ?", (name,))

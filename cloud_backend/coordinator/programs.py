@@ -83,8 +83,8 @@ def _words(deployment: Deployment) -> list[str]:
     ]
     how = {KEPT: "goes on with its state", NEW: "is new", GONE: "ends, and its state goes"}
     for each in spark.vertices:
-        told = how.get(each.how) or f"starts anew with the next epoch, its open windows go: {each.why}"
-        words.append(f"vertex {each.name!r} {told}")
+        effect = how.get(each.how) or f"starts anew with the next epoch, its open windows go: {each.why}"
+        words.append(f"vertex {each.name!r} {effect}")
     words += [f"sink {name!r} is new" for name in spark.sinks_new]
     words += [f"sink {name!r} gets no more rows; what it said stays" for name in spark.sinks_gone]
     if spark.of(ANEW) or spark.of(GONE):

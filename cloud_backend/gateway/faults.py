@@ -12,7 +12,7 @@ import time
 from cloud_backend.gateway.metrics import Metrics
 from shared.identity import DeviceId
 
-TOLD_FOR_S = 600.0  # how long the health route speaks of one
+REPORTED_FOR_S = 600.0  # how long the health route speaks of one
 KINDS_MAX = 1000  # (device, kind) pairs that are remembered as logged
 
 _log = logging.getLogger("resurge.gateway")
@@ -37,4 +37,4 @@ class Faults:
 
     @property
     def is_recent(self) -> bool:
-        return self._last_at is not None and time.monotonic() - self._last_at < TOLD_FOR_S
+        return self._last_at is not None and time.monotonic() - self._last_at < REPORTED_FOR_S

@@ -131,7 +131,7 @@ class Gateway:
         stable = self.follow_hints()
         if stable is not None and time.monotonic() - self._trimmed_at > TRIM_EVERY_S:
             self._trimmed_at = time.monotonic()
-            await asyncio.to_thread(self.log.keep_marks, stable)  # the long part, beside the exchanges
+            await asyncio.to_thread(self.log.keep_trimmed_index, stable)  # the long part, beside the exchanges
             await self.appender.run_when_idle(lambda: self.log.trim(stable))
 
     def follow_hints(self) -> int | None:

@@ -124,16 +124,16 @@ class DeviceReports:
 
     def spooled(self, log: Log) -> int:
         """Elements that wait in the spools of the devices whose number is known."""
-        held = self._held(log)
-        return sum(max(0, produced - held.get(owner, 0)) for owner, produced in self._produced.items())
+        high_waters = self._high_waters(log)
+        return sum(max(0, produced - high_waters.get(owner, 0)) for owner, produced in self._produced.items())
 
     def contradictions(self, log: Log) -> list[str]:
         """Devices of which the log holds more than there can be, in words, each such number once."""
         self.news = False
         found: list[str] = []
-        held = self._held(log)
+        high_waters = self._high_waters(log)
         for (device, incarnation), produced in self._produced.items():
-            through = held.get((device, incarnation), 0)
+            through = high_waters.get((device, incarnation), 0)
             if through > produced and (device, incarnation, through) not in self._contradicted:
                 self._contradicted.add((device, incarnation, through))
                 found.append(
@@ -141,9 +141,9 @@ class DeviceReports:
                 )
         return found
 
-    def _held(self, log: Log) -> dict[tuple[DeviceId, int], int]:
-        held: dict[tuple[DeviceId, int], int] = {}
+    def _high_waters(self, log: Log) -> dict[tuple[DeviceId, int], int]:
+        high_waters: dict[tuple[DeviceId, int], int] = {}
         for key, state in log.edges():
             owner = (key.device, key.incarnation)
-            held[owner] = held.get(owner, 0) + state.high_water
-        return held
+            high_waters[owner] = high_waters.get(owner, 0) + state.high_water
+        return high_waters

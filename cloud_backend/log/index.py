@@ -4,7 +4,7 @@ Per (device, incarnation, edge) it keeps a contiguous high-water mark that data 
 range is decided once, by whichever came first. Nothing here expires: a phone may be silent for weeks, and
 forgetting its mark would let old batches in twice. So it grows with the fleet, and it is never written whole: a segment
 opens with the entries that changed in the one before it, and what trimmed segments changed is in files of marks
-(`marks_files.py`).
+(`trimmed_index.py`).
 
 An entry of the index, in a segment's header or in a file of marks: key, high-water mark, ledgered elements, and the
 declaration if it changed too.

@@ -38,8 +38,8 @@ from cloud_backend.log.format import (
     synced_record_after,
 )
 from cloud_backend.log.index import EdgeState, Index
-from cloud_backend.log.marks_files import MarksFile, add_marks, read_marks
 from cloud_backend.log.segments import bases, index_at, read_records, read_segment_header, sound_prefix
+from cloud_backend.log.trimmed_index import TrimmedIndex, add_trimmed_index, read_trimmed_index
 from shared.errors import BrokenInvariant, DamagedData, DiskFailed
 from shared.identity import DeviceId, EdgeId, EdgeKey
 from shared.spool.disk import Disk, File
@@ -106,14 +106,14 @@ class Log:
                 disk, base=0, file=_create_segment(disk, 0, header), index=Index(), chain=segment_chain(header),
                 end=len(header), segment_bytes=segment_bytes,
             )  # fmt: skip
-        marks = read_marks(disk)
-        for base in [base for base in found[:-1] if marks and base < marks[-1].end]:
+        trimmed_files = read_trimmed_index(disk)
+        for base in [base for base in found[:-1] if trimmed_files and base < trimmed_files[-1].end]:
             disk.remove(segment_name(base))  # trimming was decided and a crash cut it short
             disk.sync()
             found.remove(base)
         _check_joined(disk, found)
         base = found[-1]
-        index = index_at(disk, base, marks)
+        index = index_at(disk, base, trimmed_files)
         file = disk.open(segment_name(base))
         prefix = sound_prefix(file.read(0, file.size()), base, index)
         if prefix.torn_bytes:
@@ -230,12 +230,12 @@ class Log:
         """Durable records that start in [start, end), with their offsets. Raises DamagedData where one is not whole."""
         return read_records(self._disk, start, min(end, self._durable_end), erased=erased)
 
-    def keep_marks(self, before: int) -> None:
+    def keep_trimmed_index(self, before: int) -> None:
         """Make durable what trimming up to this offset must not forget. Reads closed segments only: it may run in a
         thread of its own while groups are committed, but not beside `trim` or another of its kind."""
         new_start = self._start_after(before)
-        marks = read_marks(self._disk)
-        covered = marks[-1].end if marks else 0
+        trimmed_files = read_trimmed_index(self._disk)
+        covered = trimmed_files[-1].end if trimmed_files else 0
         if new_start <= max(covered, self.start):
             return
         whole = index_at(self._disk, new_start, ()) if self._holds_whole_index(new_start, covered) else None
@@ -247,10 +247,10 @@ class Log:
                 if covered < base <= new_start:
                     changes.add_entries(read_segment_header(self._disk, base).entries)
             entries = changes.encode()
-        add_marks(self._disk, MarksFile(covered, new_start, entries))
+        add_trimmed_index(self._disk, TrimmedIndex(covered, new_start, entries))
 
     def _holds_whole_index(self, new_start: int, covered: int) -> bool:
-        """Whether a segment of an older version opens with all entries: then the marks start over with it."""
+        """Whether a segment of an older version opens with all entries: then the files start over with it."""
         between = [base for base in bases(self._disk) if covered < base <= new_start]
         return any(read_segment_header(self._disk, base).is_whole for base in between)
 
@@ -260,7 +260,7 @@ class Log:
 
     def trim(self, before: int) -> int:
         """Remove whole segments that end at or before this offset; returns how many bytes. The index stays."""
-        self.keep_marks(before)
+        self.keep_trimmed_index(before)
         freed = 0
         found = bases(self._disk)
         for base, following in pairwise(found):

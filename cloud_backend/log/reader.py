@@ -12,8 +12,8 @@ from pathlib import Path
 
 from cloud_backend.log.format import Record, decode_segment_header, segment_name
 from cloud_backend.log.index import frame_type
-from cloud_backend.log.marks_files import read_marks
 from cloud_backend.log.segments import ReadAhead, bases, first_record, index_at, read_records
+from cloud_backend.log.trimmed_index import read_trimmed_index
 from shared.errors import DamagedData
 from shared.spool.disk import PosixDisk
 from shared.wire.frame import FrameType
@@ -55,7 +55,7 @@ class Reader:
         found = bases(self._disk)
         if not found:
             return
-        for _, state in index_at(self._disk, found[0], read_marks(self._disk)).edges():
+        for _, state in index_at(self._disk, found[0], read_trimmed_index(self._disk)).edges():
             if state.declaration:
                 yield state.declaration
         for _, record in self.read(found[0], self.valid_end()):

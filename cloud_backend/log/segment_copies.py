@@ -14,8 +14,8 @@ from pathlib import Path
 
 from cloud_backend.log.disk import LogDisk
 from cloud_backend.log.format import segment_name
-from cloud_backend.log.marks_files import decode_marks, marks_end
 from cloud_backend.log.segments import bases, sound_prefix
+from cloud_backend.log.trimmed_index import decode_trimmed_index, trimmed_index_end
 from shared.errors import DamagedData
 from shared.spool.disk import Disk, File
 
@@ -107,7 +107,7 @@ def repair(disks: Sequence[Disk]) -> list[Repair]:
     Whatever was acknowledged is sound in at least one copy unless all are damaged, and the longest sound prefix
     contains every shorter one. Raises DamagedData when no copy of a segment is sound.
     """
-    done = _repair_marks(disks)
+    done = _repair_trimmed_index(disks)
     every = sorted({base for disk in disks for base in bases(disk)})
     for base in every:
         name = segment_name(base)
@@ -127,12 +127,12 @@ def repair(disks: Sequence[Disk]) -> list[Repair]:
     return done
 
 
-def _repair_marks(disks: Sequence[Disk]) -> list[Repair]:
+def _repair_trimmed_index(disks: Sequence[Disk]) -> list[Repair]:
     """Give every copy each file of marks that is sound in one of them."""
     done: list[Repair] = []
-    for name in sorted({name for disk in disks for name in disk.names() if marks_end(name) is not None}):
+    for name in sorted({name for disk in disks for name in disk.names() if trimmed_index_end(name) is not None}):
         contents = [_content(disk, name) for disk in disks]
-        sound = next((content for content in contents if _marks_are_sound(content, name)), None)
+        sound = next((content for content in contents if _trimmed_index_is_sound(content, name)), None)
         for number, disk in enumerate(disks):
             if sound is not None and contents[number] != sound:
                 disk.replace(name, sound)
@@ -140,9 +140,9 @@ def _repair_marks(disks: Sequence[Disk]) -> list[Repair]:
     return done
 
 
-def _marks_are_sound(content: bytes, name: str) -> bool:
+def _trimmed_index_is_sound(content: bytes, name: str) -> bool:
     try:
-        decode_marks(content, name)
+        decode_trimmed_index(content, name)
     except DamagedData:
         return False
     return True

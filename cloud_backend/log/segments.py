@@ -23,7 +23,7 @@ from cloud_backend.log.format import (
     synced_record_after,
 )
 from cloud_backend.log.index import Index
-from cloud_backend.log.marks_files import MarksFile
+from cloud_backend.log.trimmed_index import TrimmedIndex
 from shared.batch import NO_FRONTIER
 from shared.errors import BrokenInvariant, DamagedData, PeerError
 from shared.spool.disk import Disk, File
@@ -96,10 +96,10 @@ def read_segment_header(disk: Disk, base: int) -> SegmentHeader:
         file.close()
 
 
-def index_at(disk: Disk, wanted: int, marks: Sequence[MarksFile]) -> Index:
+def index_at(disk: Disk, wanted: int, trimmed_files: Sequence[TrimmedIndex]) -> Index:
     """The index at the base of a segment: what was trimmed, then what every kept segment up to there changed."""
     index, at = Index(), 0
-    for file in marks:
+    for file in trimmed_files:
         index.add_entries(file.entries)
         at = file.end
     headers: list[SegmentHeader] = []
@@ -116,12 +116,12 @@ def index_at(disk: Disk, wanted: int, marks: Sequence[MarksFile]) -> Index:
 
 
 def _check_nothing_is_missing(disk: Disk, at: int) -> None:
-    """Changes must be there from the first offset on, or from where the marks end."""
+    """Changes must be there from the first offset on, or from where the files of trimmed segments end."""
     found = bases(disk)
     if found and found[0] > at:
         raise DamagedData(
-            f"older segments than {segment_name(found[0])} were trimmed and no file of marks is left of them; restore "
-            "it from a copy with resurge log verify --repair",
+            f"older segments than {segment_name(found[0])} were trimmed and no file of marks is left of them; "
+            "restore it from a copy with resurge log verify --repair",
             code="log-marks",
         )
 

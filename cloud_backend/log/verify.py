@@ -22,14 +22,14 @@ from cloud_backend.log.format import (
 )
 from cloud_backend.log.heads import SignedHead
 from cloud_backend.log.index import Index
-from cloud_backend.log.marks_files import read_marks
 from cloud_backend.log.provenance import IsSigned, SignedRuns
 from cloud_backend.log.segments import Prefix, ReadAhead, bases, index_at, sound_prefix
+from cloud_backend.log.trimmed_index import read_trimmed_index
 from shared.errors import DamagedData
 from shared.identity import EdgeKey
 from shared.spool.disk import Disk
 from shared.wire.frame import FrameType, decode_one
-from shared.wire.messages import Lost
+from shared.wire.messages import LostRange
 
 
 @dataclass(slots=True)
@@ -67,10 +67,10 @@ def verify(disk: Disk, *, is_signed: IsSigned | None = None, heads: Sequence[Sig
     """
     wanted = {head.offset: head for head in heads}
     result = Verification(signed=SignedRuns(is_signed))
-    marks = read_marks(disk)
-    trimmed = marks[-1].end if marks else 0
+    trimmed_files = read_trimmed_index(disk)
+    trimmed = trimmed_files[-1].end if trimmed_files else 0
     found = [base for base in bases(disk) if base >= trimmed]  # a crash may have left some that were being trimmed
-    index = index_at(disk, found[0], marks) if found else Index()
+    index = index_at(disk, found[0], trimmed_files) if found else Index()
     result.edges = {key: EdgeAccount(state.high_water, state.high_water) for key, state in index.edges()}
     previous: Prefix | None = None
     for base in found:
@@ -120,7 +120,7 @@ def ledger(records: Iterator[tuple[int, Record]]) -> Iterator[LedgerEntry]:
     for _, record in records:
         frame, _ = decode_one(record.frame)
         if frame.type is FrameType.TOMBSTONE:
-            lost = Lost.of(frame)
+            lost = LostRange.of(frame)
             key = EdgeKey(lost.device, lost.incarnation, lost.edge)
             yield LedgerEntry(key, lost.lo, lost.hi, lost.reason, record.received_us)
 

@@ -208,8 +208,8 @@ class _Evaluation:
         )  # fmt: skip
         outputs = {}
         for reader, key in readers:
-            placed = replace(rows, slot=slots_of(rows.columns, key, len(rows)))
-            data, footer = records.encode(placed, {"floor": frontier_us, "devices": {}, "complete": None})
+            slotted = replace(rows, slot=slots_of(rows.columns, key, len(rows)))
+            data, footer = records.encode(slotted, {"floor": frontier_us, "devices": {}, "complete": None})
             file = self.store.write_file(f"given.e{self.epoch}.t{self.term}", "record", data, durable=False)
             outputs[edge, reader] = RecordFile(file, footer.rows, len(data), footer.digest_of(WHOLE))
         committed = Committed(self.epoch, 0, outputs, (), len(rows), 0, 0.0, self.runner.code, self.log.state.plan)

@@ -136,7 +136,7 @@ class Results:
             " order by window_end_us desc, sink, key limit ?2",
             (sink, limit),
         )
-        return [_kept(row) for row in rows]
+        return [_result_of_row(row) for row in rows]
 
     def since(self, sink: str, first: int, *, limit: int = 1000) -> list[tuple[int, KeptResult]]:
         """(number of the downlink, row) of a sink's kept rows from this number on, in that order."""
@@ -146,14 +146,14 @@ class Results:
             "select * from result where not retract and sink = ?1 and arrival >= ?2 order by arrival limit ?3",
             (sink, first, limit),
         )
-        return [(row["arrival"], _kept(row)) for row in rows]
+        return [(row["arrival"], _result_of_row(row)) for row in rows]
 
     def after(self, number: int, *, limit: int = 1000) -> list[tuple[int, KeptResult]]:
         """What changed above this number, of all sinks, with what was taken back; of very many the newest."""
         rows = self._database.execute(
             "select * from result where arrival > ?1 order by arrival desc limit ?2", (number, limit)
         )
-        return [(row["arrival"], _kept(row)) for row in reversed(rows.fetchall())]
+        return [(row["arrival"], _result_of_row(row)) for row in reversed(rows.fetchall())]
 
     def count(self) -> int:
         (number,) = self._database.execute("select count(*) from result where not retract").fetchone()
@@ -168,7 +168,7 @@ def _ordered(value: str) -> str:
     return json.dumps(json.loads(value), sort_keys=True)
 
 
-def _kept(row: sqlite3.Row) -> KeptResult:
+def _result_of_row(row: sqlite3.Row) -> KeptResult:
     former = row["former"]
     return KeptResult(
         sink=row["sink"],

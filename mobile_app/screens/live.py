@@ -105,8 +105,8 @@ class SensorCard(Card):
             parts = []
             for name in names:
                 text = self._numbers[name] = Text("", size="label", bold=True, fit=True)
-                mark = [Swatch(f"series-{drawn.index(name)}")] if name in drawn else []
-                part = Row(*mark, Text(name, size="label", colour="soft", fit=True), text, gap=6, size_hint_x=None)
+                swatch = [Swatch(f"series-{drawn.index(name)}")] if name in drawn else []
+                part = Row(*swatch, Text(name, size="label", colour="soft", fit=True), text, gap=6, size_hint_x=None)
                 part.bind(minimum_width=part.setter("width"))
                 parts.append(part)
             replace(self._values, *parts)

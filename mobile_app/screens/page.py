@@ -155,10 +155,10 @@ def section(title: str, note: str = "") -> Column:
     return heading
 
 
-def fact(name: str, value: str, *, mark: str = "") -> Row:
+def fact(name: str, value: str, *, swatch: str = "") -> Row:
     """A line of two: what, and how much."""
     words = Text(value, size="label", bold=True, align="right", fit=True)
-    parts = [Swatch(mark)] if mark else []
+    parts = [Swatch(swatch)] if swatch else []
     return Row(*parts, Text(name, size="label", colour="soft"), words, gap=10, height_min=26)
 
 

@@ -75,7 +75,7 @@ class RecordPage(Page):
         self._listed: object = None
         self._marked: object = None
         self._field = Field("Name this recording (optional)")
-        self._label = Field("Label this moment", enter=lambda _text: self._mark())
+        self._label = Field("Label this moment", enter=lambda _text: self._add_marker())
         self._button = RecordButton(self._toggle)
         self._clock = Text("00:00:00", size="display", align="center", bold=True)
         self._counts = Text("", size="label", colour="soft", align="center")
@@ -142,9 +142,13 @@ class RecordPage(Page):
             self.body.add_widget(self._markers, index=self.body.children.index(self._top))
         if self._label.parent is not None:
             self._label.parent.remove_widget(self._label)
-        quick = Wrap(*(PushButton(word, partial(self._mark, word), kind="tonal", fit=True) for word in QUICK_LABELS))
+        quick = Wrap(
+            *(PushButton(word, partial(self._add_marker, word), kind="tonal", fit=True) for word in QUICK_LABELS)
+        )
         self._markers.add_widget(section("Mark this moment"))
-        self._markers.add_widget(Row(self._label, IconButton("flag", self._mark, label="mark", colour="accent"), gap=6))
+        self._markers.add_widget(
+            Row(self._label, IconButton("flag", self._add_marker, label="mark", colour="accent"), gap=6)
+        )
         self._markers.add_widget(quick)
         for marker in recording["markers"][-4:][::-1]:
             after = wording.stopwatch((marker["time_us"] - recording["started_us"]) / 1e6)
@@ -210,7 +214,7 @@ class RecordPage(Page):
         readings = wording.plural(sum(summary["readings"].values()), "reading")
         self.app.say(f"Kept “{summary['name']}”: {readings}")
 
-    def _mark(self, label: str = "") -> None:
+    def _add_marker(self, label: str = "") -> None:
         self.app.do("marker", lambda marker: self.app.say(f"Marked “{marker['label']}”"),
                      label=label or self._label.text.strip())  # fmt: skip
         self._label.text = ""

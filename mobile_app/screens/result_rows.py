@@ -38,11 +38,11 @@ def listed(rows: Sequence[Result], now_us: int, show: Open) -> list[Widget]:
         parts.append(_report(reports[0], rows, now_us))
         shown = shown[1:] if shown[0] is reports[0] else shown
     tell = _Teller(rows, now_us, show)
-    for day, together in groupby(shown, key=lambda row: "" if words.is_report(row) else words.day(row, now_us)):
+    for day, rows_of_day in groupby(shown, key=lambda row: "" if words.is_report(row) else words.day(row, now_us)):
         if day:
             parts.append(Column(Text(day, size="label", bold=True, colour="soft"), padding=(4, 6, 4, 0)))
         card = Card(gap=0, padding=(18, 6, 14, 6))
-        for index, row in enumerate(together):
+        for index, row in enumerate(rows_of_day):
             if index:
                 card.add_widget(Divider())
             card.add_widget(tell(row))
@@ -67,14 +67,14 @@ class _Teller:
         before = words.former(row, self._columns)
         if before:
             column.add_widget(Text(f"was {before}", size="caption", colour="faint"))
-        marks = _marks(row)
+        chips = _chips(row)
         if name:
             head.add_widget(Text(when, size="label", colour="soft", fit=True))
-            if marks:
+            if chips:
                 column.add_widget(Space(3))
-                column.add_widget(Wrap(*marks, gap=6))
-        for mark in () if name else marks:
-            head.add_widget(mark)
+                column.add_widget(Wrap(*chips, gap=6))
+        for chip in () if name else chips:
+            head.add_widget(chip)
         parts = [_badge(WORDS[name.lower()]), column] if name.lower() in WORDS else [column]
         return Pressed(*parts, act=lambda: self._show(_details(row, self._rows, self._now_us)), gap=14,
                        padding=(0, 10, 0, 10))  # fmt: skip
@@ -87,19 +87,19 @@ def _badge(icon: str) -> Widget:
     return circle
 
 
-def _marks(row: Result) -> list[Widget]:
-    marks: list[Widget] = []
+def _chips(row: Result) -> list[Widget]:
+    chips: list[Widget] = []
     if times := row.get("corrections"):
-        marks.append(Chip("corrected" if times == 1 else f"corrected {times}x", fill="tint", colour="on_tint"))
+        chips.append(Chip("corrected" if times == 1 else f"corrected {times}x", fill="tint", colour="on_tint"))
     if not row["complete"]:
-        marks.append(Chip("incomplete", fill="warn_tint", colour="warn"))
-    return marks
+        chips.append(Chip("incomplete", fill="warn_tint", colour="warn"))
+    return chips
 
 
 def _report(row: Result, rows: Sequence[Result], now_us: int) -> Widget:
     """The newest report on whole days, written out."""
     columns = words.leading(rows, REPORTED_MAX, rank_max=COUNTS) or words.leading(rows)
-    card = Card(Row(Text(words.day(row, now_us), size="title", bold=True), *_marks(row), gap=8), gap=14)
+    card = Card(Row(Text(words.day(row, now_us), size="title", bold=True), *_chips(row), gap=8), gap=14)
     if name := words.name(row, rows):
         card.add_widget(Text(name, size="label", colour="soft"))
     card.add_widget(figures([_figure(column, row["values"].get(column)) for column in columns]))

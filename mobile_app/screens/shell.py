@@ -21,7 +21,7 @@ from mobile_app.screens.widgets.sheets import Sheet
 from mobile_app.screens.widgets.surfaces import Card, paint
 from mobile_app.screens.widgets.text import Column, Text, replace
 
-SAID_S = 4.0
+NOTICE_S = 4.0
 TAB_TEXT_MAX = 13.5  # six names fit beside each other; the icons say it too
 BAR = 72  # height of the bar below, width of the one at the side
 
@@ -156,7 +156,7 @@ class Shell(FloatLayout):
         holder.add_widget(card)
         self._message = holder
         self.add_widget(holder)
-        Clock.schedule_once(lambda _dt: self._hush(holder), SAID_S)
+        Clock.schedule_once(lambda _dt: self._hush(holder), NOTICE_S)
 
     def _hush(self, only: Widget | None = None) -> None:
         if self._message is not None and only in (None, self._message):

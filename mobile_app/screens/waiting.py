@@ -56,7 +56,7 @@ class WaitingCards(Column):
         produced = max(1, view["produced"])
         self._account_meter.show(*((key, view[key] / produced) for _, key in ACCOUNT))
         replace(
-            self._account, *(fact(name, wording.count(view[key]), mark=key) for name, key in ACCOUNT), Divider(),
+            self._account, *(fact(name, wording.count(view[key]), swatch=key) for name, key in ACCOUNT), Divider(),
             fact("Produced", wording.count(view["produced"])),
         )  # fmt: skip
 

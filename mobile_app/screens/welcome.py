@@ -61,7 +61,7 @@ class Welcome(BoxLayout):
         replace(
             self._words, _emblem(icon), Space(10), Text(title, size="headline", bold=True),
             Text(text, size="body", colour="soft"), Space(8),
-            *(Row(Icon(mark, side=22, colour="accent"), Text(point), gap=14, height_min=40) for mark, point in points),
+            *(Row(Icon(icon, side=22, colour="accent"), Text(point), gap=14, height_min=40) for icon, point in points),
         )  # fmt: skip
         replace(self._dots, *(_dot(index == self.step) for index in range(len(STEPS))))
         last = self.step == len(STEPS) - 1

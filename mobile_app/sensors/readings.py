@@ -39,7 +39,7 @@ class SensorHistory:
         self._recent_gaps: deque[tuple[int, int]] = deque(maxlen=GAPS_KEPT)
         self._chunks: deque[Samples] = deque()
         self._rows = 0
-        self._marks: deque[tuple[int, int]] = deque()  # (event time of a reading, readings up to it)
+        self._counts: deque[tuple[int, int]] = deque()  # (event time of a reading, readings up to it)
 
     def note(self, samples: Samples) -> None:
         self.overruns += samples.overruns
@@ -47,15 +47,15 @@ class SensorHistory:
         times = samples.time_us
         if not len(times):
             return
-        if not self._marks:
-            self._marks.append((int(times[0]), self.readings + 1))
+        if not self._counts:
+            self._counts.append((int(times[0]), self.readings + 1))
         self.readings += len(times)
         if self.asked_every_us:
             self._find_gaps(times)
         self._last_us = int(times[-1])
-        self._marks.append((self._last_us, self.readings))
-        while len(self._marks) > 2 and self._marks[1][0] <= self._last_us - RATE_OVER_US:
-            self._marks.popleft()
+        self._counts.append((self._last_us, self.readings))
+        while len(self._counts) > 2 and self._counts[1][0] <= self._last_us - RATE_OVER_US:
+            self._counts.popleft()
         self._chunks.append(samples)
         self._rows += len(times)
         while self._rows - len(self._chunks[0]) >= RING_ROWS:
@@ -78,9 +78,9 @@ class SensorHistory:
 
     def rate_hz(self) -> float | None:
         """Readings a second over the last ten seconds or a little more; None until there are two."""
-        if len(self._marks) < 2:
+        if len(self._counts) < 2:
             return None
-        (start_us, before), (end_us, after) = self._marks[0], self._marks[-1]
+        (start_us, before), (end_us, after) = self._counts[0], self._counts[-1]
         return (after - before) * 1e6 / (end_us - start_us) if end_us > start_us else None
 
     def state(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ Question = Callable[[ServiceClient], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Call:
     question: Question
     then: Then
     otherwise: Otherwise
@@ -37,7 +37,7 @@ class Calls:
     def __init__(self, home: Path, deliver: Deliver) -> None:
         self._home = home
         self._deliver = deliver
-        self._waiting: dict[object, _Asked] = {}
+        self._waiting: dict[object, _Call] = {}
         self._changed = threading.Condition()
         self._ended = False
         self._client: ServiceClient | None = None
@@ -46,7 +46,7 @@ class Calls:
 
     def ask(self, question: Question, then: Then, otherwise: Otherwise, *, key: object = None) -> None:
         with self._changed:
-            self._waiting[key if key is not None else object()] = _Asked(question, then, otherwise)
+            self._waiting[key if key is not None else object()] = _Call(question, then, otherwise)
             while len(self._waiting) > WAITING_MAX:
                 del self._waiting[next(iter(self._waiting))]
             self._changed.notify()

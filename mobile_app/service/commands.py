@@ -192,13 +192,13 @@ class Commands:
         return self._in_loop(end)
 
     def _marker(self, label: str = "") -> dict[str, Any]:
-        def mark(node: Node) -> dict[str, Any]:
+        def add_marker(node: Node) -> dict[str, Any]:
             made = node.stores.recordings.marker(label, node.stores.clock.now_us())
             if node.runner.computation is not None and node.runner.computation.takes(MARKERS, ("label",)):
                 node.append(MARKERS, label=made["label"])  # a plan that wants markers gets them, too
             return made
 
-        return self._in_loop(mark)
+        return self._in_loop(add_marker)
 
     def _recordings(self) -> list[dict[str, Any]]:
         return self._in_loop(lambda node: node.stores.recordings.summaries())

@@ -67,7 +67,7 @@ class Snapshots:
     def __init__(self, disk: Disk, cipher: Cipher | None = None) -> None:
         self._disk = disk
         self._cipher = cipher
-        self._generation = max((kept.generation for kept in self._kept().values()), default=0)
+        self._generation = max((kept.generation for kept in self._read_files().values()), default=0)
         self._needed = FILES[1]  # the file that a crash now would go back to: the next one goes into the other
 
     def save(self, snapshot: Snapshot) -> None:
@@ -92,7 +92,7 @@ class Snapshots:
         """The newest snapshot that belongs to these heads; None at the first start, or when both files are damaged."""
         fitting = {
             name: kept
-            for name, kept in self._kept().items()
+            for name, kept in self._read_files().items()
             if all(head(edge) == number for edge, number in kept.heads.items())
         }
         if not fitting:
@@ -102,9 +102,9 @@ class Snapshots:
 
     def newest(self) -> Snapshot | None:
         """The newest snapshot, whatever the spool says; for looking only."""
-        return max(self._kept().values(), key=lambda kept: kept.generation, default=None)
+        return max(self._read_files().values(), key=lambda kept: kept.generation, default=None)
 
-    def _kept(self) -> dict[str, Snapshot]:
+    def _read_files(self) -> dict[str, Snapshot]:
         kept: dict[str, Snapshot] = {}
         for name in FILES:
             if name not in self._disk.names():

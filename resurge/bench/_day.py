@@ -25,7 +25,7 @@ from shared.plan.graph import Plan
 from shared.spool.disk import PosixDisk
 from shared.wire import columns
 from shared.wire.frame import encode
-from shared.wire.messages import Data, Declare, Lost
+from shared.wire.messages import Data, Declare, LostRange
 from shared.wire.status import DeviceStatus
 
 SECOND_US = 1_000_000
@@ -104,7 +104,7 @@ def _log(home: Path, ids: list[DeviceId], plan: Plan, now_us: int, length_s: int
 def _lost(device: DeviceId, number: EdgeId, next_seq: dict[DeviceId, int], at_us: int) -> Record:
     lo = next_seq[device]
     next_seq[device] = lo + 12
-    return Record(at_us, encode(Lost(device, 1, number, lo, lo + 12, "evicted").frame()))
+    return Record(at_us, encode(LostRange(device, 1, number, lo, lo + 12, "evicted").frame()))
 
 
 def _payload(schema: Schema, way: int, start_us: int, at: int, memory: columns.Cache) -> tuple[int, bytes]:

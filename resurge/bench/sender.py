@@ -50,7 +50,7 @@ def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="resurge-bench-", dir=_scratch())))
         port = _server(stack, "gateway", work)
         for label, size in SIZES.items():
-            phone = _Phone(port, work / "gateway", work / f"phone-{size}", size)
+            phone = _SendingPhone(port, work / "gateway", work / f"phone-{size}", size)
             stack.callback(phone.close)
             ours: list[float] = []
             bare: list[float] = []
@@ -75,7 +75,7 @@ def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
     }
 
 
-class _Phone:
+class _SendingPhone:
     def __init__(self, port: int, gateway_home: Path, home: Path, size: int) -> None:
         self._size = size
         self._url = f"http://127.0.0.1:{port}"

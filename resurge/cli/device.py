@@ -241,8 +241,10 @@ def _wait(roster: Roster, link: EnrolmentLink, *, as_json: bool) -> None:
         if key is not None:
             digits = comparison_digits(link.code, key, link.gateway_key)
             name = next(entry.name for entry in roster.entries() if entry.public_key == key)
-            told = f"{name} is paired. It must show {digits}; if it does not, revoke it: another device took the code"
-            print(json.dumps({"paired": name, "digits": digits}) if as_json else told)
+            message = (
+                f"{name} is paired. It must show {digits}; if it does not, revoke it: another device took the code"
+            )
+            print(json.dumps({"paired": name, "digits": digits}) if as_json else message)
             return
         time.sleep(0.5)
     print("nobody used the code in time; it is worthless now", file=sys.stderr)

@@ -104,9 +104,9 @@ def _package_finding(package: str, remedy: str) -> Finding:
 
 def _curve_finding() -> Finding:
     """Peers and relays encrypt with CURVE; a libzmq built without it would silently talk in the clear, so we refuse."""
-    asked = [sys.executable, "-c", "import zmq; print(zmq.has('curve'), 'libzmq', zmq.zmq_version())"]
-    said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
-    has, _, version = said.partition(" ")
+    command = [sys.executable, "-c", "import zmq; print(zmq.has('curve'), 'libzmq', zmq.zmq_version())"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    has, _, version = answer.partition(" ")
     remedy = "pip install pyzmq, its own wheel: without CURVE relays are refused"
     return Finding("curve", has == "True", version or "no pyzmq", remedy, needed=False)
 
@@ -123,12 +123,12 @@ def _clock_finding() -> Finding:
     """Whether the kernel says that somebody keeps its clock right; event times and certificates rest on it."""
     if shutil.which("timedatectl") is None:
         return Finding("clock", True, "nothing here says whether it is kept in step", needed=False)
-    asked = ["timedatectl", "show", "--property=NTPSynchronized", "--value"]
-    said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
-    if said not in ("yes", "no"):
+    command = ["timedatectl", "show", "--property=NTPSynchronized", "--value"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    if answer not in ("yes", "no"):
         return Finding("clock", True, "nothing here says whether it is kept in step", needed=False)
     remedy = "switch time synchronisation on: timedatectl set-ntp true"
-    return Finding("clock", said == "yes", "in step" if said == "yes" else "not synchronised", remedy, needed=False)
+    return Finding("clock", answer == "yes", "in step" if answer == "yes" else "not synchronised", remedy, needed=False)
 
 
 def _home_findings(home: Path) -> Iterator[Finding]:

@@ -25,8 +25,8 @@ def show(home: Home = DEFAULT_HOME, watch: Watch = False, as_json: AsJson = Fals
         rows = [("deployed", f"version {value['version']}")]
         rows.append(("Spark", "not yet" if value["spark"] is None else f"version {value['spark']}"))
         for each in value["devices"]:
-            told = "no version told" if each["version"] is None else f"version {each['version']}"
-            rows.append((f"{each['devices']} device{'s' if each['devices'] != 1 else ''}", told))
+            version = "version unknown" if each["version"] is None else f"version {each['version']}"
+            rows.append((f"{each['devices']} device{'s' if each['devices'] != 1 else ''}", version))
         return table((f"program {value['name']}", ""), rows)
 
     present(lambda: api.get("/program"), picture, as_json=as_json, watch=watch)

@@ -72,7 +72,7 @@ class Cloud:
 
 
 @dataclass(slots=True)
-class Phone:
+class SimulatedPhone:
     """A sender and its driver. `sent_kb[t]` is the total after second t."""
 
     sender: Sender
@@ -118,7 +118,7 @@ class Phone:
         self.outages += [event for event in self.sender.events() if isinstance(event, Disconnected | Reconnected)]
 
 
-def _measure(directory: Path) -> tuple[Phone, int, int]:
+def _measure(directory: Path) -> tuple[SimulatedPhone, int, int]:
     """(the phone after the run, elements produced, elements in the log)."""
     cloud = Cloud(directory / "cloud")
     keys = load_device_keys(directory / "phone", cloud.keys.public_key)
@@ -129,7 +129,7 @@ def _measure(directory: Path) -> tuple[Phone, int, int]:
     rng = Random(12)
     sender = Sender(spool, DeviceSession(keys, device, 1), pacing=Pacing(), rng=rng)
     edge = sender.declare("locations", SCHEMA, EdgePolicy(within_s=0.0))
-    phone = Phone(sender, spool, edge)
+    phone = SimulatedPhone(sender, spool, edge)
     for second in range(END_S):
         now = float(second)
         phone.sense(now, rng)

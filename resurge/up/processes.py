@@ -37,7 +37,7 @@ class Process:
     output: Path
     environment: dict[str, str] = field(default_factory=dict)
     started_at: float = 0.0  # of the monotonic clock
-    said_before: int = 0  # bytes of its output that are from earlier starts
+    earlier_output_bytes: int = 0  # bytes of its output that are from earlier starts
     _running: subprocess.Popen[bytes] | None = None
 
     @property
@@ -47,7 +47,7 @@ class Process:
     def start(self) -> None:
         self.output.parent.mkdir(parents=True, exist_ok=True)
         with self.output.open("ab") as output, _signals_held():
-            self.said_before = output.seek(0, os.SEEK_END)
+            self.earlier_output_bytes = output.seek(0, os.SEEK_END)
             self._running = _launch(self.command, output, os.environ | self.environment)
             self.started_at = time.monotonic()
 
@@ -90,11 +90,11 @@ class Process:
         _signal_group(self.pid, signal.SIGKILL)
 
     def tail(self) -> str:
-        """The end of what it said since it was started."""
+        """The end of what it output since it was started."""
         if not self.output.exists():
             return ""
-        said = self.output.read_bytes()[self.said_before :]
-        return said[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
+        output = self.output.read_bytes()[self.earlier_output_bytes :]
+        return output[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
 
     def ensure_running(self) -> None:
         code = self.exit_code()

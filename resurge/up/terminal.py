@@ -64,11 +64,11 @@ class Terminal:
 
 def phones_say(stage: Stage) -> list[dict[str, Any]]:
     """Each phone's own view of itself, at most a second old; the gateway hears of it only when there is a network."""
-    said: list[dict[str, Any]] = []
+    views: list[dict[str, Any]] = []
     for path in sorted(stage.home.glob("phones/*/status.json")):
         with contextlib.suppress(OSError, ValueError):
-            said.append(json.loads(path.read_bytes()))
-    return said
+            views.append(json.loads(path.read_bytes()))
+    return views
 
 
 def status_line(phones: list[dict[str, Any]], results: int, remaining_s: float | None) -> str:

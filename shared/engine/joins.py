@@ -250,7 +250,7 @@ class Join(Pairing):
         return [self.cut_pairing(inner, choice)[0], [choice.rows(rows) for rows in kept]]
 
 
-class Beside(ChangesByPart, Pairing):
+class WithLatest(ChangesByPart, Pairing):
     """Each row beside the latest row of the other side. `both`: rows of either side go out (combine), else only left
     ones (latest), where a right row of the same time counts as earlier."""
 
@@ -278,15 +278,15 @@ class Beside(ChangesByPart, Pairing):
             return []
         sides = [empty(schema) for schema in self.schemas]
         sides[port] = rows
-        return self._beside(sides[LEFT], sides[RIGHT])
+        return self._with_latest(sides[LEFT], sides[RIGHT])
 
     def passed(self, progress: Progress) -> list[Rows]:
         if not self.ordered:
             return []
         left, right = self.fresh()
-        return self._beside(left, right) if len(left) or len(right) else []
+        return self._with_latest(left, right) if len(left) or len(right) else []
 
-    def _beside(self, left: Rows, right: Rows) -> list[Rows]:
+    def _with_latest(self, left: Rows, right: Rows) -> list[Rows]:
         sides = (left, right)
         numbers = [self.key.numbers(rows.columns, len(rows)) for rows in sides]
         involved = np.unique(np.concatenate(numbers)).tolist()
@@ -421,8 +421,8 @@ def join_of(use: Use, operator: op.Join) -> Operator:
 
 def combine_of(use: Use, operator: op.Combine) -> Operator:
     left, right = use.inputs
-    return Beside(left, right, use.node.schema, both=True, ordered=operator.merge == "ordered")
+    return WithLatest(left, right, use.node.schema, both=True, ordered=operator.merge == "ordered")
 
 
 def latest_of(use: Use, operator: op.Latest) -> Operator:
-    return Beside(use.inputs[LEFT], use.inputs[RIGHT], use.node.schema, both=False, defaults=operator.defaults)
+    return WithLatest(use.inputs[LEFT], use.inputs[RIGHT], use.node.schema, both=False, defaults=operator.defaults)

@@ -93,14 +93,14 @@ class TwoInputs(KeyedState):
         ports = np.concatenate([np.full(len(rows), port, np.int8) for port, rows in found])
         names = {name for _, rows in found for name in rows.columns}
         common = [DEVICE] if DEVICE in names and all(DEVICE in rows.columns for _, rows in found) else []
-        together = Rows(
+        all_rows = Rows(
             {name: np.concatenate([rows.columns[name] for _, rows in found]) for name in common},
             np.concatenate([rows.time for _, rows in found]),
             np.concatenate([rows.seq for _, rows in found]),
             0,
             0,
         )
-        order = stream_order(together, ports)
+        order = stream_order(all_rows, ports)
         places = np.concatenate([np.arange(len(rows)) for _, rows in found])[order]
         by_port = dict(found)
         turns = ports[order]

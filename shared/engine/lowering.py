@@ -58,12 +58,12 @@ def stages(fragment: Fragment) -> tuple[list[Stage], dict[int, frozenset[str]], 
     for output in fragment.outputs:
         readers[output.node] = readers.get(output.node, 0) + 2  # an output's rows must exist, whoever else reads
     found: list[Stage] = []
-    standing: dict[int, int] = {}
+    replaced_by: dict[int, int] = {}
     pending: dict[int, tuple[int, list[Expression]]] = {}  # a filter nobody else reads: its input, its predicates
     for node in fragment.nodes:
-        sources = tuple(standing.get(number, number) for number in node.inputs)
+        sources = tuple(replaced_by.get(number, number) for number in node.inputs)
         if sources and sources[0] not in pending and _changes_nothing(fragment, node):
-            standing[node.id] = sources[0]
+            replaced_by[node.id] = sources[0]
         elif isinstance(node.operator, op.Where | op.Select):
             origin, predicates = pending.pop(sources[0], (sources[0], []))
             if isinstance(node.operator, op.Where):
@@ -80,7 +80,7 @@ def stages(fragment: Fragment) -> tuple[list[Stage], dict[int, frozenset[str]], 
         else:
             use = Use(node, [types[number] for number in node.inputs], needed[node.id])
             found.append(Stage(node.id, sources, lowered(use)))
-    return found, needed, standing
+    return found, needed, replaced_by
 
 
 def _changes_nothing(fragment: Fragment, node: Node) -> bool:

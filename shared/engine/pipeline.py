@@ -41,7 +41,7 @@ class Pipeline:
         self.fragment = fragment.fragment if isinstance(fragment, Vertex) else fragment
         self.device = device
         self._device_column = Constant(device, "str")
-        found, needed, standing = stages(self.fragment)
+        found, needed, replaced_by = stages(self.fragment)
         self._operators: list[Operator] = [stage.operator for stage in found]
         self._readers: dict[int, list[tuple[Stage, int]]] = {}  # node -> who reads it, and through which port
         for stage in found:
@@ -49,7 +49,7 @@ class Pipeline:
                 self._readers.setdefault(number, []).append((stage, port))
         self._leaving: dict[int, list[Output]] = {}
         for output in self.fragment.outputs:
-            self._leaving.setdefault(standing.get(output.node, output.node), []).append(output)
+            self._leaving.setdefault(replaced_by.get(output.node, output.node), []).append(output)
         self._inputs = {entry.name: entry for entry in self.fragment.inputs}
         self._brings_device = {entry.name: DEVICE in entry.schema for entry in self.fragment.inputs}
         self._adds_device = {

@@ -91,9 +91,9 @@ class Sessions(KeyedWindows):
                 if cut < stop:
                     self._open(number, int(time[cut]))
                 start = cut
-        placed = np.empty(len(slots), np.int64)
-        placed[order] = slots
-        return placed
+        slot_of_row = np.empty(len(slots), np.int64)
+        slot_of_row[order] = slots
+        return slot_of_row
 
     def _last_of(self, key: int) -> int:
         sessions = self.of_key.get(key)

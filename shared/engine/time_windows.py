@@ -36,7 +36,7 @@ _WAITING_ROWS_MAX = 8192
 class Pane:
     """The accumulators of one stretch of time: a slot per key."""
 
-    __slots__ = ("cleared", "keys", "mark", "pool", "table", "touched")
+    __slots__ = ("cleared", "keys", "pool", "rows_at_dump", "table", "touched")
 
     def __init__(self, aggregation: Aggregation, *, dense: bool) -> None:
         self.pool = Pool(aggregation)
@@ -45,7 +45,7 @@ class Pane:
         # What changed since the last dump: slots with other row counts than then, and those cleared. A row always
         # counts, so folding need not take note of keys.
         self.touched = True
-        self.mark: np.ndarray | None = None  # row counts by slot at the last dump; None: never dumped
+        self.rows_at_dump: np.ndarray | None = None  # row counts by slot at the last dump; None: never dumped
         self.cleared: list[np.ndarray] = []
 
     def slots(self, keys: np.ndarray, known: int) -> np.ndarray:
@@ -75,18 +75,18 @@ class Pane:
 
     def dumped(self) -> None:
         """What is here now is known elsewhere."""
-        if self.touched or self.mark is None:
-            self.mark = self.pool.rows.copy()
+        if self.touched or self.rows_at_dump is None:
+            self.rows_at_dump = self.pool.rows.copy()
         self.touched = False
         self.cleared = []
 
     def changed(self) -> np.ndarray:
         """The keys folded or cleared since the last dump, ascending."""
-        if not self.touched or self.mark is None:
+        if not self.touched or self.rows_at_dump is None:
             return np.zeros(0, np.int64)
         now = self.pool.rows
         before = np.zeros(len(now), np.int64)
-        before[: len(self.mark)] = self.mark
+        before[: len(self.rows_at_dump)] = self.rows_at_dump
         slots = np.flatnonzero(now != before)
         if self.table is not None:  # not all keys as an array: the cost is that of the change
             slots = np.array([self.keys[slot] for slot in slots.tolist()], np.int64)
@@ -249,7 +249,7 @@ class TimeWindows(KeyedWindows):
             return out
         self._settle()
         self._quiet_until = NO_FRONTIER
-        before, now = self._marks(by_device=bool(by_device))
+        before, now = self._frontiers_before_and_now(by_device=bool(by_device))
         if not now.size:
             return out
         for window in self._closing(int(np.min(before)), int(np.max(now))):
@@ -272,7 +272,7 @@ class TimeWindows(KeyedWindows):
         first = self._windows_of(min(self.panes))[0] * self.hop + self.size
         return first if first > now else first + ((now - first) // self.hop + 1) * self.hop
 
-    def _marks(self, *, by_device: bool) -> tuple[np.ndarray, np.ndarray]:
+    def _frontiers_before_and_now(self, *, by_device: bool) -> tuple[np.ndarray, np.ndarray]:
         """The frontier of each key before and now; plain numbers where keys do not differ."""
         if not by_device:
             before, self._before = self._before, self.frontier.floor_us
@@ -393,7 +393,7 @@ class TimeWindows(KeyedWindows):
         self._settle()
         panes = {}
         for number, pane in sorted(self.panes.items()):
-            if pane.mark is None:
+            if pane.rows_at_dump is None:
                 keys, slots = pane.live()
                 panes[number] = [keys, pane.pool.dump(slots)]
             elif len(keys := pane.changed()):

@@ -37,7 +37,7 @@ class Layout:
 
 
 def layout(plan: Plan) -> Layout:
-    return _Layout(plan).made()
+    return _Layout(plan).layout()
 
 
 class _Layout:
@@ -56,7 +56,7 @@ class _Layout:
         self.taken: set[Cell] = set()
         self.cells: dict[int, Cell] = {}
 
-    def made(self) -> Layout:
+    def layout(self) -> Layout:
         for members in self._bands():
             self._place(members)
         arrows = tuple(

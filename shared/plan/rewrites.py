@@ -181,11 +181,11 @@ class _Sketch:
             if step is None or len(step.inputs) != 1 or readers[step.inputs[0]] != 1:
                 continue
             below = step.inputs[0]
-            together = _fused(self.steps[below].operator, step.operator)
-            if together is not None:
-                self.steps[number] = Sketched(together, self.steps[below].inputs, self.steps[below].line)
+            joined = _fused(self.steps[below].operator, step.operator)
+            if joined is not None:
+                self.steps[number] = Sketched(joined, self.steps[below].inputs, self.steps[below].line)
                 del self.steps[below]
-                self.note(f"neighbouring {together.kind}s fused", step.line)
+                self.note(f"neighbouring {joined.kind}s fused", step.line)
                 fused = True
         return fused
 

@@ -27,7 +27,7 @@ class Trims:
     log: int  # log records of epochs <= this may go
 
 
-def kept(stable: Collection[int], retention: Retention) -> list[int]:
+def snapshots_to_keep(stable: Collection[int], retention: Retention) -> list[int]:
     """The stable snapshots to keep, ascending."""
     ordered = sorted(stable)
     if not ordered:
@@ -38,7 +38,7 @@ def kept(stable: Collection[int], retention: Retention) -> list[int]:
 
 def trims(inputs: Mapping[str, Collection[str]], stable: Mapping[str, Collection[int]], retention: Retention) -> Trims:
     """What to collect. A vertex with no stable snapshot may still restart from nothing, so all its input stays."""
-    keeping = {vertex: kept(stable.get(vertex, ()), retention) for vertex in inputs}
+    keeping = {vertex: snapshots_to_keep(stable.get(vertex, ()), retention) for vertex in inputs}
     oldest = {vertex: epochs[0] if epochs else 0 for vertex, epochs in keeping.items()}
     consumers: dict[str, list[str]] = {vertex: [] for vertex in inputs}
     for vertex, sources in inputs.items():

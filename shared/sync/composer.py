@@ -16,7 +16,7 @@ from shared.sync.events import Refused
 from shared.sync.provenance import SignedRun
 from shared.sync.session import DeviceSession
 from shared.wire.frame import Frame, Parts, encode, encode_parts
-from shared.wire.messages import Data, Declare, Frontier, Lost
+from shared.wire.messages import Data, Declare, Frontier, LostRange
 from shared.wire.status import DeviceStatus
 
 
@@ -101,7 +101,9 @@ class Composer:
             frames.append(encode(chain.frame()))
         if edge.number in self.forgotten:
             lo, hi = self.forgotten[edge.number]
-            frames.append(encode(Lost(session.device, session.incarnation, edge.number, lo, hi, "forgotten").frame()))
+            frames.append(
+                encode(LostRange(session.device, session.incarnation, edge.number, lo, hi, "forgotten").frame())
+            )
         complete = True
         for entry in self._spool.pending(edge.number):
             size = entry.payload_bytes if isinstance(entry, DataEntry) else 0
@@ -139,7 +141,7 @@ class Composer:
         """The entry as a frame, its declaration before it; None when it cannot go now."""
         device, incarnation = self._session.device, self._session.incarnation
         if isinstance(entry, Tombstone):
-            return Lost(device, incarnation, entry.edge, entry.lo, entry.hi, entry.reason.name.lower()).frame()
+            return LostRange(device, incarnation, entry.edge, entry.lo, entry.hi, entry.reason.name.lower()).frame()
         try:
             batch = self._spool.read(entry)
         except DamagedData as error:

@@ -17,7 +17,7 @@ from shared.language.schema import Schema
 from shared.sync.ranges import Meeting, meet
 from shared.sync.session import GatewaySession
 from shared.wire.frame import HEADER_BYTES, FrameType, decode_one, read_header
-from shared.wire.messages import DATA_PREFIX, Chain, Declare, Lost, ResultReceipt, Status
+from shared.wire.messages import DATA_PREFIX, Chain, Declare, LostRange, ResultReceipt, Status
 from shared.wire.status import DeviceStatus
 
 # What the index keeps of one installation for as long as it is enrolled. Real plans need a small part of it.
@@ -145,7 +145,7 @@ class Exchange:
                 self._check_declared(number, schema_id)
                 self._number(edge, LogRecord(frames[start:offset], edge.key, header.seq, header.hi, kind, digest))
             elif kind == _TOMBSTONE:
-                Lost.of(decode_one(frames, start)[0])
+                LostRange.of(decode_one(frames, start)[0])
                 self._number(edge, LogRecord(frames[start:offset], edge.key, header.seq, header.hi, kind, digest))
             elif kind == _DECLARE:
                 self._declare(edge, frames, start, digest)

@@ -154,7 +154,7 @@ class Data:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostRange:
     """A TOMBSTONE: the range [lo, hi) was given up, and why (evicted, expired, rejected, quarantined)."""
 
     device: DeviceId
@@ -171,7 +171,7 @@ class Lost:
         )  # fmt: skip
 
     @staticmethod
-    def of(frame: Frame) -> Lost:
+    def of(frame: Frame) -> LostRange:
         try:
             reason = bytes(frame.payload).decode("ascii")
         except UnicodeDecodeError:
@@ -180,7 +180,7 @@ class Lost:
             raise PeerError(
                 "a TOMBSTONE covers at least one element and gives its reason in a word", code="message-tombstone"
             )
-        return Lost(frame.source, frame.incarnation, frame.edge, frame.seq, frame.seq + frame.count, reason)
+        return LostRange(frame.source, frame.incarnation, frame.edge, frame.seq, frame.seq + frame.count, reason)
 
 
 @dataclass(frozen=True, slots=True)

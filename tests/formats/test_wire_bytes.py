@@ -40,7 +40,7 @@ MESSAGES: dict[str, Any] = {
     "WELCOME": messages.Welcome(DEVICE, 2, b"i" * 16, b"e" * 32, 3600, b"s" * 64),
     "DECLARE": messages.Declare(DEVICE, 2, EDGE, "trips", Schema.of({"lat": "float64", "mode": "str"})),
     "DATA": messages.Data(DEVICE, 2, EDGE, 5, 9, 3, 77, 1, 1, b"columns", 123, 4),
-    "TOMBSTONE": messages.Lost(DEVICE, 2, EDGE, 5, 9, "evicted"),
+    "TOMBSTONE": messages.LostRange(DEVICE, 2, EDGE, 5, 9, "evicted"),
     "FRONTIER": messages.Frontier(DEVICE, 2, EDGE, 9, 456),
     "STATUS": messages.Status(DEVICE, STATUS),
     "RECEIPT": messages.Receipt(DEVICE, 2, EDGE, 9),

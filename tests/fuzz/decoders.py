@@ -22,13 +22,13 @@ from cloud_backend.gateway.http_protocol import ExchangeProtocol
 from cloud_backend.log.heads import SignedHead
 from cloud_backend.log.index import Index
 from cloud_backend.log.log import Log
-from cloud_backend.log.marks_files import MarksFile, decode_marks, encode_marks, marks_name
+from cloud_backend.log.trimmed_index import TrimmedIndex, decode_trimmed_index, encode_trimmed_index, trimmed_index_name
 from cloud_backend.log.verify import verify
 from shared.errors import DamagedData, PeerError
 from shared.identity import edge_id
 from shared.sync.session import DeviceSession
 from shared.wire.frame import CHECKSUM, HEADER, HEADER_BYTES, LENGTH, LENGTH_START, decode_one, encode, payload_digest
-from shared.wire.messages import Chain, Declare, Frontier, Lost, ResultReceipt
+from shared.wire.messages import Chain, Declare, Frontier, LostRange, ResultReceipt
 from shared.wire.outside import parse_json
 from tests.cloud_backend.gateway.conftest import settings_for
 from tests.cloud_backend.gateway.test_http_protocol import HEAD, Transport
@@ -75,7 +75,7 @@ def _frames() -> list[bytes]:
         encode(message.frame())
         for message in (
             Declare(device, 1, edge, "trips", SCHEMA),
-            Lost(device, 1, edge, 0, 5, "evicted"),
+            LostRange(device, 1, edge, 0, 5, "evicted"),
             Frontier(device, 1, edge, 0, 77),
             Chain(device, 1, edge, 0, 5, bytes(32)),
             ResultReceipt(device, 4),
@@ -183,7 +183,7 @@ def _entries() -> bytes:
 
 
 def _marks(content: bytes) -> str:
-    return str(len(list(Index.decode(decode_marks(content, marks_name(900)).entries).edges())))
+    return str(len(list(Index.decode(decode_trimmed_index(content, trimmed_index_name(900)).entries).edges())))
 
 
 DECODERS = {
@@ -198,7 +198,7 @@ DECODERS = {
         lambda: [b'{"edge":"gps","schema":[["lat","float64"]],"n":1.5e3}', b'[null,true,"\\u00e6"]'],
         (PeerError,),
     ),
-    "marks": Decoder(_marks, lambda: [encode_marks(MarksFile(0, 900, _entries()))], (DamagedData,)),
+    "marks": Decoder(_marks, lambda: [encode_trimmed_index(TrimmedIndex(0, 900, _entries()))], (DamagedData,)),
     "segment": Decoder(_segment, _segments, (DamagedData,)),
     "signed_head": Decoder(
         lambda content: str(SignedHead.decode(content.decode("ascii", "replace")).offset > 0),

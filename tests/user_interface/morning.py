@@ -42,7 +42,7 @@ from shared.plan.graph import Plan
 from shared.spool.disk import PosixDisk
 from shared.wire import columns
 from shared.wire.frame import encode
-from shared.wire.messages import Data, Declare, Frontier, Lost
+from shared.wire.messages import Data, Declare, Frontier, LostRange
 from shared.wire.status import DeviceStatus
 from tests.user_interface.browser import TOKEN
 
@@ -239,7 +239,7 @@ def _arrivals(phone: PhoneOfDay, edge, done: int, second: int, now_us: int) -> l
         since -= STEP_S
     received_us = now_us + second * SECOND_US + 250_000
     frames = [
-        encode(Lost(phone.device, 1, edge_id(edge.name), *_numbered(phone, count), "evicted").frame())
+        encode(LostRange(phone.device, 1, edge_id(edge.name), *_numbered(phone, count), "evicted").frame())
         for ago, count in phone.ledgered
         if since < -ago * 3600 <= second
     ]

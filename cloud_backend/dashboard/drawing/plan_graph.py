@@ -38,7 +38,7 @@ class Box:
     lines: list[str]
     inputs: list[str]
     ranges: list[tuple[str, str]] = field(default_factory=list)  # (class, tooltip)
-    mark: str = ""
+    letter: str = ""
     link: str = ""
     level: int = 0
     left: float = 0
@@ -101,7 +101,7 @@ def _vertices(vertices: Sequence[Mapping[str, Any]], rolled: RollbackSet) -> lis
             Box(
                 f"vertex {vertex['name']}", "vertex", vertex["name"], lines, inputs,
                 ranges=[_range(vertex["name"], each, back) for each in vertex["ranges"]],
-                mark="R" if back else "E" if read else "", link=f"#{anchor(vertex['name'])}",
+                letter="R" if back else "E" if read else "", link=f"#{anchor(vertex['name'])}",
             )
         )  # fmt: skip
     return found
@@ -201,15 +201,15 @@ def _drawn(box: Box) -> Markup:
         )
         for index, (kind, words) in enumerate(shown)
     ]
-    if box.mark:
+    if box.letter:
         parts.append(
             Markup(
                 '<g class="letter"><circle cx="{0}" cy="{1}" r="11"/>'
                 '<text x="{0}" y="{2}" text-anchor="middle">{3}</text></g>'
-            ).format(box.left + WIDTH - 18, box.top + 18, box.top + 22, box.mark)
+            ).format(box.left + WIDTH - 18, box.top + 18, box.top + 22, box.letter)
         )  # fmt: skip
     drawn = Markup('<g class="{} {}">{}</g>').format(
-        box.kind, f"in-{box.mark}" if box.mark else "", Markup("").join(parts)
+        box.kind, f"in-{box.letter}" if box.letter else "", Markup("").join(parts)
     )
     return (
         Markup('<a href="{}" aria-label="{}">{}</a>').format(box.link, f"{box.kind} {box.title}", drawn)
@@ -221,7 +221,7 @@ def _drawn(box: Box) -> Markup:
 def _words(boxes: Sequence[Box]) -> str:
     states = {"R": ", goes back", "E": ", is read again"}
     return "; ".join(
-        f"vertex {box.title} at {box.lines[1]}{states.get(box.mark, '')}" for box in boxes if box.kind == "vertex"
+        f"vertex {box.title} at {box.lines[1]}{states.get(box.letter, '')}" for box in boxes if box.kind == "vertex"
     )
 
 

@@ -29,7 +29,7 @@ from shared.batch import NO_FRONTIER
 from shared.errors import PeerError
 from shared.language.schema import Schema
 from shared.wire.frame import HEADER_BYTES, Frame, FrameType, decode_one, stored_header
-from shared.wire.messages import DATA_PREFIX, Data, Declare, Lost
+from shared.wire.messages import DATA_PREFIX, Data, Declare, LostRange
 
 HOUR_US = 3600 * SECOND_US
 HOURS_KEPT = 48
@@ -101,7 +101,7 @@ class History:
         self._given_up: list[LedgerEntry] = []
         self._unsaved = 0
         self._saved_at = time.monotonic()
-        self._marks: deque[tuple[int, int]] = deque()  # (received, offset) about a minute apart
+        self._offsets: deque[tuple[int, int]] = deque()  # (received, offset) about a minute apart
         self.lock = threading.Lock()
         self.arrivals = Arrivals()
         self.edges: dict[EdgeOf, EdgeHistory] = {}
@@ -125,7 +125,7 @@ class History:
             records = self._log.read(self._position, end)
             while chunk := list(islice(records, RECORDS_AT_ONCE)):
                 with self.lock:
-                    self._mark(chunk[0][1].received_us, chunk[0][0])
+                    self._note_offset(chunk[0][1].received_us, chunk[0][0])
                     for offset, record in chunk:
                         self._take(offset, record)
                     offset, record = chunk[-1]
@@ -163,7 +163,7 @@ class History:
             position, given_up = self._position, list(self._given_up)
             self._dirty.clear()
             self.trails.changed.clear()
-        self._file.save(position, self._marks[0][1] if self._marks else position, edges, trails, given_up)
+        self._file.save(position, self._offsets[0][1] if self._offsets else position, edges, trails, given_up)
         with self.lock:
             del self._given_up[: len(given_up)]
         self._unsaved, self._saved_at = 0, time.monotonic()
@@ -196,12 +196,12 @@ class History:
                 self._take_recent(offset, record)
         return position
 
-    def _mark(self, received_us: int, offset: int) -> None:
+    def _note_offset(self, received_us: int, offset: int) -> None:
         """Remember where the last minutes begin, so that a restart can read just them."""
-        if not self._marks or received_us - self._marks[-1][0] >= 60 * SECOND_US:
-            self._marks.append((received_us, offset))
-        while len(self._marks) > 1 and self._marks[1][0] < received_us - HISTORY_S * SECOND_US:
-            self._marks.popleft()
+        if not self._offsets or received_us - self._offsets[-1][0] >= 60 * SECOND_US:
+            self._offsets.append((received_us, offset))
+        while len(self._offsets) > 1 and self._offsets[1][0] < received_us - HISTORY_S * SECOND_US:
+            self._offsets.popleft()
 
     def _take(self, offset: int, record: Record) -> None:
         if not record.frame:
@@ -273,7 +273,7 @@ class History:
 
     def _give_up(self, key: EdgeOf, lo: int, hi: int, offset: int, record: Record) -> None:
         try:
-            reason = Lost.of(decode_one(record.frame)[0]).reason
+            reason = LostRange.of(decode_one(record.frame)[0]).reason
         except PeerError:
             reason = "unknown"
         device, incarnation, edge = key

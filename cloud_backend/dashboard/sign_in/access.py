@@ -122,14 +122,14 @@ class Access:
 
     def knows_browser(self, request: Request, name: str) -> bool:
         """Whether this person has signed in in this browser before, with the password they still have."""
-        mark = self.people.browser_mark(name)
-        return mark is not None and hmac.compare_digest(request.cookies.get(KNOWN_COOKIE, "").encode(), mark.encode())
+        token = self.people.browser_token(name)
+        return token is not None and hmac.compare_digest(request.cookies.get(KNOWN_COOKIE, "").encode(), token.encode())
 
     def remember_browser(self, request: Request, response: Response, name: str) -> None:
-        mark = self.people.browser_mark(name)
-        if mark is not None:
+        token = self.people.browser_token(name)
+        if token is not None:
             response.set_cookie(
-                KNOWN_COOKIE, mark, httponly=True, samesite="strict", secure=_is_secure(request), path="/signin",
+                KNOWN_COOKIE, token, httponly=True, samesite="strict", secure=_is_secure(request), path="/signin",
                 max_age=KNOWN_S,
             )  # fmt: skip
 

@@ -7,7 +7,7 @@ from cloud_backend.spark.manifest.entries import Collect
 from cloud_backend.spark.manifest.manifest import Manifest, ManifestLog
 from cloud_backend.spark.storage.file_names import driver_term
 from cloud_backend.spark.storage.store import Store
-from shared.recovery.retention import Retention, kept, trims
+from shared.recovery.retention import Retention, snapshots_to_keep, trims
 from shared.recovery.snapshots import Snapshots
 
 BASES_MIN = 2
@@ -52,7 +52,7 @@ def log_offsets(manifest: Manifest) -> dict[str, int]:
 def _spared(manifest: Manifest, vertex: str, stable: list[int], retention: Retention) -> list[int]:
     """The stable epochs that retention may judge: none until what it would keep stands on two bases, so that one
     damaged base never takes every snapshot with it."""
-    newest = kept(stable, retention)
+    newest = snapshots_to_keep(stable, retention)
     oldest = newest[0] if newest else 0
     for lineage in manifest.vertices[vertex].values():
         if lineage.last is not None:

@@ -102,5 +102,5 @@ class _Clean:
         return replace(record, file=file, rows=kept.rows, bytes=len(data), digest=kept.digest_of(WHOLE))
 
     def _stays(self, columns: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
-        said = columns[DEVICE].tolist()
-        return np.fromiter((device not in self._devices for device in said), np.bool_, rows)
+        names = columns[DEVICE].tolist()
+        return np.fromiter((device not in self._devices for device in names), np.bool_, rows)

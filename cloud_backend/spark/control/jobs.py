@@ -233,8 +233,8 @@ class JobsRunner:
         except Exception as error:
             running.failures += 1
             running.retry_at = self._clock() + min(RETRY_S_MAX, RETRY_S_FIRST * 2 ** (running.failures - 1))
-            said = f"{type(error).__name__}: {error}"[:500]
-            self.directory.say(name, state="failed", since=self._clock(), error=said, failures=running.failures)
+            problem = f"{type(error).__name__}: {error}"[:500]
+            self.directory.say(name, state="failed", since=self._clock(), error=problem, failures=running.failures)
         finally:
             self.managers.pop(name, None)
 

@@ -80,8 +80,8 @@ def read_sink(store: Store, committed: Committed, sink: Sink) -> list[ResultRow]
     if record is None or not record.rows:
         return []
     rows, _, _ = records.read_slice(store, record.file, WHOLE)
-    said = result_rows(sink, rows.plain(), revision_of(committed.term, committed.epoch))
-    return last_sessions(said) if sink.sessions else list({row.identity: row for row in said}.values())
+    found = result_rows(sink, rows.plain(), revision_of(committed.term, committed.epoch))
+    return last_sessions(found) if sink.sessions else list({row.identity: row for row in found}.values())
 
 
 def same_as_before(lineage: Lineage, committed: Committed, sink: str) -> bool:

@@ -56,7 +56,7 @@ def undo(store_dir: Path | str, entry: int, *, dry_run: bool = False) -> Undone:
     log = ManifestLog(store)
     for _ in range(OTHER_WRITERS_MAX):
         log.catch_up()
-        past = _asked_for(log.state, entry)
+        past = _requested_rollback(log.state, entry)
         plan = past.plan or log.state.plan
         graph = job_graph(stored_plan(store, plan))
         restore = _former_runs(log.state, past)
@@ -79,17 +79,17 @@ def undo(store_dir: Path | str, entry: int, *, dry_run: bool = False) -> Undone:
 
 def undoable(manifest: Manifest, rollback: PastRollback) -> bool:
     """True for a rollback that was asked for and not taken back yet."""
-    newest = _newest_asked_for(manifest)
+    newest = _newest_request(manifest)
     return newest is not None and newest.n == rollback.n
 
 
-def _newest_asked_for(manifest: Manifest) -> PastRollback | None:
+def _newest_request(manifest: Manifest) -> PastRollback | None:
     return next(
         (each for each in reversed(manifest.rollbacks) if each.before is not None and each.undone is None), None
     )
 
 
-def _asked_for(manifest: Manifest, number: int) -> PastRollback:
+def _requested_rollback(manifest: Manifest, number: int) -> PastRollback:
     found = next((each for each in manifest.rollbacks if each.n == number), None)
     if found is None or found.before is None:
         raise UsageError(
@@ -98,7 +98,7 @@ def _asked_for(manifest: Manifest, number: int) -> PastRollback:
         )
     if found.undone is not None:
         raise UsageError(f"rollback {number} was taken back by entry {found.undone}", code="undo-done")
-    newest = _newest_asked_for(manifest)
+    newest = _newest_request(manifest)
     if newest is not None and newest.n != found.n:
         raise UsageError(
             f"rollback {newest.n} came after {number} and builds on it; take {newest.n} back first",
@@ -117,13 +117,13 @@ def _former_runs(manifest: Manifest, past: PastRollback) -> list[Position] | Non
         if lineage is None:
             return None
         if lineage.term > position.term:
-            if not _kept(lineage, past.entry.to, position):
+            if not _is_recorded(lineage, past.entry.to, position):
                 return None
             restore.append(position)
     return restore
 
 
-def _kept(lineage: Lineage, to: int, position: Position) -> bool:
+def _is_recorded(lineage: Lineage, to: int, position: Position) -> bool:
     for epoch in range(max(to + 1, lineage.first), position.epoch + 1):
         if not any(each.epoch == epoch and each.term <= position.term for each in lineage.runs()):
             return False

@@ -16,8 +16,14 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-Read = Callable[[int, int], bytes]  # (length, offset) -> bytes, fewer only at the end
+ReadAt = Callable[[int, int], bytes]  # (length, offset) -> bytes, fewer only at the end
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:")
+
+
+def temporary_name(path: str) -> str:
+    """A name in the same directory that no other writer has: written under it, a file is then put in place."""
+    directory, slash, name = path.rpartition("/")
+    return f"{directory}{slash}.{name}.{uuid.uuid4().hex[:12]}"
 
 
 class Unreadable(OSError):
@@ -41,7 +47,7 @@ class Files(Protocol):
     def read(self, path: str) -> bytes:
         """All of it; FileNotFoundError when it is not there."""
 
-    def opened(self, path: str) -> AbstractContextManager[tuple[Read, int]]:
+    def opened(self, path: str) -> AbstractContextManager[tuple[ReadAt, int]]:
         """A way to read parts, and the size; FileNotFoundError when it is not there."""
 
     def names(self, directory: str) -> list[str]:
@@ -93,7 +99,7 @@ class PosixFiles:
         os.close(handle)
 
     def put(self, path: str, data: bytes) -> bool:
-        temporary = self._beside(path)
+        temporary = temporary_name(path)
         self.write(temporary, data, durable=True)
         try:
             os.link(self.root / temporary, self.root / path)
@@ -105,7 +111,7 @@ class PosixFiles:
         return True
 
     def replace(self, path: str, data: bytes, *, durable: bool = False) -> None:
-        temporary = self._beside(path)
+        temporary = temporary_name(path)
         self.write(temporary, data, durable=durable)
         (self.root / temporary).replace(self.root / path)
         if durable:
@@ -115,7 +121,7 @@ class PosixFiles:
         return (self.root / path).read_bytes()
 
     @contextmanager
-    def opened(self, path: str) -> Iterator[tuple[Read, int]]:
+    def opened(self, path: str) -> Iterator[tuple[ReadAt, int]]:
         handle = os.open(self.root / path, os.O_RDONLY)
         try:
             yield (lambda length, offset: os.pread(handle, length, offset)), os.fstat(handle).st_size
@@ -137,8 +143,3 @@ class PosixFiles:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-    @staticmethod
-    def _beside(path: str) -> str:
-        directory, slash, name = path.rpartition("/")
-        return f"{directory}{slash}.{name}.{uuid.uuid4().hex[:12]}"

@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import os
 import threading
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cloud_backend.spark.storage.files import Read, Unreadable
+from cloud_backend.spark.storage.files import ReadAt, Unreadable, temporary_name
 from shared.errors import UsageError
 
 CONDITIONAL = "fs.option.create.conditional.overwrite"
@@ -128,10 +127,10 @@ class HadoopFiles:
     def put(self, path: str, data: bytes) -> bool:
         if self._way == "condition":
             return self._put_conditionally(path, data)
-        temporary = self._beside(path)
+        temporary = temporary_name(path)
         self.write(temporary, data, durable=True)
         try:
-            with _told_apart():
+            with _java_errors_as_python():
                 if self._way == "link":
                     self._jvm.java.nio.file.Files.createLink(self._local(path), self._local(temporary))
                 else:
@@ -145,7 +144,7 @@ class HadoopFiles:
     def _put_conditionally(self, path: str, data: bytes) -> bool:
         builder = self._system.createFile(self._path(path)).overwrite(True)
         try:
-            with _told_apart():
+            with _java_errors_as_python():
                 self._fill(builder.must(CONDITIONAL, True).build(), data, durable=False)
         except FileExistsError:
             return False
@@ -155,7 +154,7 @@ class HadoopFiles:
         if self._way == "condition":  # an object store: what is written appears whole at close
             self._fill(self._system.create(self._path(path), True), data, durable=False)
             return
-        temporary = self._beside(path)
+        temporary = temporary_name(path)
         self.write(temporary, data, durable=durable)
         if self._way == "link":
             options = self._gateway.new_array(self._jvm.java.nio.file.CopyOption, 1)
@@ -169,15 +168,15 @@ class HadoopFiles:
             return read(size, 0)
 
     @contextmanager
-    def opened(self, path: str) -> Iterator[tuple[Read, int]]:
-        with _told_apart():
+    def opened(self, path: str) -> Iterator[tuple[ReadAt, int]]:
+        with _java_errors_as_python():
             size = int(self._system.getFileStatus(self._path(path)).getLen())
             stream = self._system.open(self._path(path))
 
         def read(length: int, offset: int) -> bytes:
             if offset >= size:
                 return b""
-            with _told_apart():
+            with _java_errors_as_python():
                 stream.seek(offset)
                 return bytes(stream.readNBytes(length))
 
@@ -188,7 +187,7 @@ class HadoopFiles:
 
     def names(self, directory: str) -> list[str]:
         try:
-            with _told_apart():
+            with _java_errors_as_python():
                 found = self._system.listStatus(self._path(directory))
         except FileNotFoundError:
             return []
@@ -223,11 +222,6 @@ class HadoopFiles:
             stream.hsync()
         stream.close()
 
-    @staticmethod
-    def _beside(path: str) -> str:
-        directory, slash, name = path.rpartition("/")
-        return f"{directory}{slash}.{name}.{uuid.uuid4().hex[:12]}"
-
 
 _ABSENT = ("FileNotFoundException", "NoSuchFileException")
 _PRESENT = ("FileAlreadyExistsException", "RemoteFileChangedException")
@@ -235,7 +229,7 @@ _DAMAGED = ("ChecksumException", "BlockMissingException", "EOFException")
 
 
 @contextmanager
-def _told_apart() -> Iterator[None]:
+def _java_errors_as_python() -> Iterator[None]:
     """Java's exceptions for a file that is there, is not, or is damaged, as Python's."""
     from py4j.protocol import Py4JJavaError
 

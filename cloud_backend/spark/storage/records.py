@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from cloud_backend.spark.slots import Range
-from cloud_backend.spark.storage.files import Read, Unreadable
+from cloud_backend.spark.storage.files import ReadAt, Unreadable
 from cloud_backend.spark.storage.store import Store
 from cloud_backend.spark.storage.text_columns import Coded
 from shared.errors import DamagedData
@@ -107,13 +107,13 @@ class Footer:
 
     def digest_of(self, range_: Range) -> str:
         """One digest over what a reader of this range gets: its rows, and the progress of time."""
-        said = [
+        parts = [
             f"{slot}:{digest}"
             for slot, digest in zip(self.slots, self.digests, strict=True)
             if range_.lo <= slot < range_.hi
         ]
-        said.append(json.dumps(self.progress, sort_keys=True))
-        return hashlib.blake2b(" ".join(said).encode(), digest_size=12).hexdigest()
+        parts.append(json.dumps(self.progress, sort_keys=True))
+        return hashlib.blake2b(" ".join(parts).encode(), digest_size=12).hexdigest()
 
     def bounds(self, range_: Range) -> tuple[int, int]:
         """The rows [first, last) that belong to the range."""
@@ -177,7 +177,7 @@ def read_slice(store: Store, name: str, range_: Range) -> tuple[Rows, Footer, in
 
 
 @contextmanager
-def _opened(store: Store, name: str) -> Iterator[tuple[Read, int]]:
+def _opened(store: Store, name: str) -> Iterator[tuple[ReadAt, int]]:
     try:
         with store.opened_file(name) as opened:
             yield opened
@@ -187,7 +187,7 @@ def _opened(store: Store, name: str) -> Iterator[tuple[Read, int]]:
         raise DamagedData(f"record {name} cannot be read; its producer must run again", code="record-digest") from None
 
 
-def _slice(read: Read, size: int, name: str, range_: Range) -> tuple[Rows, Footer, int]:
+def _slice(read: ReadAt, size: int, name: str, range_: Range) -> tuple[Rows, Footer, int]:
     footer = _footer(read, size, name)
     first, last = footer.bounds(range_)
     stored, taken = _stored_slice(read, name, footer, first, last)
@@ -225,7 +225,7 @@ def _slot_digests(stored: Mapping[str, Stored], starts: np.ndarray, rows: int) -
     return tuple(each.hexdigest() for each in hashes)
 
 
-def _footer(read: Read, size: int, name: str) -> Footer:
+def _footer(read: ReadAt, size: int, name: str) -> Footer:
     tail = read(_TAIL.size, max(size - _TAIL.size, 0))
     if len(tail) < _TAIL.size:
         raise DamagedData(f"record {name} has {size} bytes, too few for a footer", code="record-torn")
@@ -247,7 +247,7 @@ def _footer(read: Read, size: int, name: str) -> Footer:
     )
 
 
-def _stored_slice(read: Read, name: str, footer: Footer, first: int, last: int) -> tuple[dict[str, Stored], int]:
+def _stored_slice(read: ReadAt, name: str, footer: Footer, first: int, last: int) -> tuple[dict[str, Stored], int]:
     """The columns of rows [first, last) as they are written, and how many bytes that were."""
     taken = 0
 

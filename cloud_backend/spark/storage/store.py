@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cloud_backend.spark.storage.file_names import digest_in, file_name
-from cloud_backend.spark.storage.files import Read, Unreadable, files_at, is_uri
+from cloud_backend.spark.storage.files import ReadAt, Unreadable, files_at, is_uri
 from shared.errors import DamagedData, UsageError
 
 GONE = "gone"  # the kind of a manifest entry that was emptied
@@ -76,7 +76,7 @@ class Store:
         return data
 
     @contextmanager
-    def opened_file(self, name: str) -> Iterator[tuple[Read, int]]:
+    def opened_file(self, name: str) -> Iterator[tuple[ReadAt, int]]:
         """A way to read parts of a file, and its size; FileNotFoundError when it is gone."""
         with self._at.opened(f"files/{name}") as opened:
             yield opened

@@ -41,7 +41,7 @@ class Unit:
     parts: tuple[Unit, ...] = ()  # the devices' batches that were joined into this one
 
 
-class Lost(Exception):
+class UnusableFile(Exception):
     """A state file or a record cannot be used: the driver must roll back."""
 
     def __init__(self, kind: str, file: str, error: DamagedData) -> None:
@@ -127,7 +127,7 @@ class Inputs:
             try:
                 rows, footer, read = records.read_slice(self.store, name, self.range)
             except DamagedData as error:
-                raise Lost("record", name, error) from error
+                raise UnusableFile("record", name, error) from error
             self.bytes_read += read
             progresses.append(_progress_from_json(footer.progress))
             if len(rows):

@@ -33,7 +33,7 @@ from cloud_backend.spark.storage.file_names import for_slots, slots_in
 from cloud_backend.spark.storage.store import Store
 from cloud_backend.spark.task import state
 from cloud_backend.spark.task.failing_keys import Keeps, Key, keeping, keys_that_raise
-from cloud_backend.spark.task.inputs import Inputs, Lost, Unit, common_progress, gathered, no_rows, only_slots
+from cloud_backend.spark.task.inputs import Inputs, Unit, UnusableFile, common_progress, gathered, no_rows, only_slots
 from cloud_backend.spark.task.specification import Done, Failed, Outcome, Specification
 from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
 from shared.engine.pipeline import Pipeline
@@ -87,8 +87,8 @@ def _run_epoch(spec: Specification, read: Callable[[], tuple[Inputs, list[Unit]]
     started = time.perf_counter()
     try:
         done = _Task(spec, *read()).run()
-    except Lost as lost:
-        return Failed(lost.kind, str(lost), lost.code, lost.file)
+    except UnusableFile as unusable:
+        return Failed(unusable.kind, str(unusable), unusable.code, unusable.file)
     except Poison as poison:
         return Failed("operator", _text_of(poison.error), "task-operator")
     except ResurgeError as error:
@@ -272,7 +272,9 @@ class _Task:
         try:
             loaded = state.load(self.store, key, part.chain, lambda: Pipeline(vertex))
         except DamagedData as error:
-            raise Lost("state", next((name for name in part.chain if name in error.message), ""), error) from error
+            raise UnusableFile(
+                "state", next((name for name in part.chain if name in error.message), ""), error
+            ) from error
         self.state_bytes_read += loaded.bytes_read
         self.cache.append(loaded.how)
         if part.chain and slots_in(part.chain[0]) not in (None, (part.range.lo, part.range.hi)):
@@ -345,8 +347,8 @@ class _Task:
         written = {}
         readers = self.vertex.readers.get(name)
         for reader, key in readers if readers is not None else (("", ()),):
-            placed = replace(rows, slot=slots_of(rows.columns, key, len(rows)))
-            data, footer = records.encode(placed, _progress_to_json(progress) if reader else None)
+            slotted = replace(rows, slot=slots_of(rows.columns, key, len(rows)))
+            data, footer = records.encode(slotted, _progress_to_json(progress) if reader else None)
             file = self.store.write_file(f"{self.prefix}.{_file_name(name)}", "record", data)
             written[name, reader] = RecordFile(file, footer.rows, len(data), footer.digest_of(WHOLE))
         return written

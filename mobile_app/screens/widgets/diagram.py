@@ -21,7 +21,7 @@ KIND_ICONS = {
     "window_aggregate": "window", "key_by": "key", "apply": "box", "union": "flow", "join": "flow",
     "combine": "flow", "latest": "flow", "state": "buffer", "subscribe": "phone",
 }  # fmt: skip
-TOGETHER = re.compile(r"(?<=\d) (?=[a-zµ%])|(?<=[<>=]) (?=\S)")  # a number stays on one line with its unit or sign
+UNBREAKABLE = re.compile(r"(?<=\d) (?=[a-zµ%])|(?<=[<>=]) (?=\S)")  # a number stays on one line with its unit or sign
 COLUMN_WIDTH = 168  # no box is narrower; more columns scroll sideways
 SIDES = {"device": ("phone", "On this phone"), "cloud": ("cloud", "In the cloud")}
 
@@ -34,7 +34,7 @@ class Operator(Row):
         kind, text = operator["kind"], operator["text"]
         icon = sensor_icon(text.split(" ")[1]) if kind == "sensor" and " " in text else KIND_ICONS.get(kind, "box")
         bold = kind in ("sensor", "sync", "sync_back")
-        self._words = Column(Text(TOGETHER.sub("\u00a0", text), size="label", bold=bold), gap=1)
+        self._words = Column(Text(UNBREAKABLE.sub("\u00a0", text), size="label", bold=bold), gap=1)
         self._note: Text | None = None
         here = operator["side"] == "device"
         super().__init__(

@@ -102,19 +102,19 @@ class Notice(Row):
 class Figure(Column):
     """One number, large, and what it counts."""
 
-    def __init__(self, name: str, value: str = "", *, size: str = "headline", mark: str = "") -> None:
+    def __init__(self, name: str, value: str = "", *, size: str = "headline", swatch: str = "") -> None:
         self.value = Text(value, size=size, bold=True, one_line=True)
         label = Text(name, size="caption", colour="soft")
-        super().__init__(self.value, Row(Swatch(mark), label, gap=6) if mark else label, gap=1)
+        super().__init__(self.value, Row(Swatch(swatch), label, gap=6) if swatch else label, gap=1)
 
 
 def figures(shown: Sequence[Figure]) -> Column:
     """Three beside each other, or two where there are four or the text is large; none is cut off."""
-    beside = 2 if len(shown) == FOUR or Metrics.fontscale > LARGE else 3
+    per_line = 2 if len(shown) == FOUR or Metrics.fontscale > LARGE else 3
     rows = Column(gap=12)
-    for first in range(0, len(shown), beside):
-        part = shown[first : first + beside]
-        rest = [Widget(size_hint_y=None, height=0)] * (len(shown) > beside and beside - len(part))
+    for first in range(0, len(shown), per_line):
+        part = shown[first : first + per_line]
+        rest = [Widget(size_hint_y=None, height=0)] * (len(shown) > per_line and per_line - len(part))
         rows.add_widget(Row(*part, *rest, gap=10))
     return rows
 

@@ -35,7 +35,7 @@ class Cloud:
     def __init__(self, root: Path, plan: Plan, people: Sequence[Person]) -> None:
         self.root, self.plan = root, plan
         self.log = Log.open(PosixDisk(root / "log"))
-        self.phones = {person.name: _Phone(plan, person) for person in people}
+        self.phones = {person.name: _Uploader(plan, person) for person in people}
         self.waiting: dict[str, list[bytes]] = {person.name: [] for person in people}
         self.names = {phone.device.hex(): name for name, phone in self.phones.items()}
         self.points = self.batches = self.bytes = 0  # that phones made; frontiers without rows are not in it
@@ -68,7 +68,7 @@ class Cloud:
         self.log.close()
 
 
-class _Phone:
+class _Uploader:
     """One person's part of the program, and the frames that come out of it."""
 
     def __init__(self, plan: Plan, person: Person) -> None:

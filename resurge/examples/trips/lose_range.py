@@ -35,7 +35,7 @@ class Recovery:
     theirs: list[str]  # whose trips it holds
     partial: RolledBack
     full: RolledBack
-    told_meanwhile: dict[str, int]  # results that others got before the range had caught up
+    others_got: dict[str, int]  # results that others got before the range had caught up
     own_behind: int  # epochs that the range was behind when they got them
     seconds: float
     digest: str
@@ -50,7 +50,7 @@ class Recovery:
             "bytes": partial,
             "full_R": len(self.full.plan.rollback), "full_bytes": full,
             "share_of_full": round(partial / full, 3) if full else None,
-            "others_told_meanwhile": self.told_meanwhile, "range_was_behind_by": self.own_behind,
+            "others_told_meanwhile": self.others_got, "range_was_behind_by": self.own_behind,
             "seconds": round(self.seconds, 2), "digest": self.digest, "failure_free_digest": self.failure_free_digest,
         }  # fmt: skip
 
@@ -80,19 +80,19 @@ def lose_a_range(
                      for rule in (Rule.CHANGED, Rule.FULL))
     )  # fmt: skip
     theirs = sorted(name for name, phone in cloud.phones.items() if _in(failed, phone.device.hex()))
-    told: dict[str, int] = {}
+    others_got: dict[str, int] = {}
     behind = 0
     begun = time.perf_counter()
     # The lost range goes back one epoch at a time while the others take the new ones: watch who is told what.
     for number in range(epochs // 2 + 1, epochs + 1):
         cloud.advance(base_us + number * step_us)
-        before = _told(cloud)
+        before = _results_by_person(cloud)
         driver.step()
         lag = _lag(driver, failed)
         if lag:
-            for name, count in _told(cloud).items():
+            for name, count in _results_by_person(cloud).items():
                 if name not in theirs and count > before.get(name, 0):
-                    told[name] = told.get(name, 0) + count - before.get(name, 0)
+                    others_got[name] = others_got.get(name, 0) + count - before.get(name, 0)
                     behind = max(behind, lag)
     driver.drain()
     took = time.perf_counter() - begun
@@ -100,7 +100,9 @@ def lose_a_range(
     driver.drain()
     found = digest(cloud.report())
     cloud.close()
-    return Recovery(str(failed), theirs, partial, full, told, behind, took, found, digest(failure_free(plan, people)))
+    return Recovery(
+        str(failed), theirs, partial, full, others_got, behind, took, found, digest(failure_free(plan, people))
+    )
 
 
 def _kill(driver: JobManager, failed: Range, to: int) -> list[str]:
@@ -131,7 +133,7 @@ def _lag(driver: JobManager, failed: Range) -> int:
     return max(lineage.position for lineage in lineages.values()) - lineages[failed].position
 
 
-def _told(cloud: Cloud) -> dict[str, int]:
+def _results_by_person(cloud: Cloud) -> dict[str, int]:
     counts: dict[str, int] = {}
     for row in cloud.report():
         if row.device:

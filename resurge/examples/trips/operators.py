@@ -78,7 +78,7 @@ def trip(columns: Columns) -> dict[str, object]:
     modes = np.array(tidy_modes(columns["mode"].tolist(), columns["time"], columns["lat"], columns["lon"]))
     km = columns["metres"] / 1000.0
     by_mode = {mode: float(np.add.reduce(km[modes == mode])) for mode in MOVING}
-    beside = near(columns["lat"], columns["lon"])
+    near_site = near(columns["lat"], columns["lon"])
     pm25 = km * np.array([PM25_MG_PER_VEHICLE_KM[mode] for mode in modes.tolist()])
 
     def cost(factors: Mapping[str, float]) -> float:
@@ -97,7 +97,7 @@ def trip(columns: Columns) -> dict[str, object]:
         "co2e_g": cost(CO2E_G_PER_PASSENGER_KM),
         "vehicle_pm25_mg": cost(PM25_MG_PER_VEHICLE_KM),
         "vehicle_pm10_mg": cost(PM10_MG_PER_VEHICLE_KM),
-        "near_sites_s": round(float(np.add.reduce(np.where(beside, columns["seconds"], 0.0))), 1),
-        "near_sites_pm25_mg": round(float(np.add.reduce(np.where(beside, pm25, 0.0))), 3),
+        "near_sites_s": round(float(np.add.reduce(np.where(near_site, columns["seconds"], 0.0))), 1),
+        "near_sites_pm25_mg": round(float(np.add.reduce(np.where(near_site, pm25, 0.0))), 3),
         "points": len(km),
     }  # fmt: skip

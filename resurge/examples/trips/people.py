@@ -155,14 +155,14 @@ def _begun(sensor: str, columns: Columns, start: int) -> Columns:
 def in_one_week(people: list[Person]) -> list[Person]:
     weeks = [(person.start_us - MONDAY) // WEEK for person in people if person.start_us > DATED]
     newest = MONDAY + max(weeks, default=(UNDATED_WEEK - MONDAY) // WEEK) * WEEK
-    placed = []
+    moved = []
     for person in people:
         if person.start_us > DATED:
             offset = (person.start_us - MONDAY) % WEEK
         else:
             offset = DAY // 2
-        placed.append(person.moved(newest + offset - person.start_us))
-    return placed
+        moved.append(person.moved(newest + offset - person.start_us))
+    return moved
 
 
 def made_up_people(count: int, hours: float, *, every_s: int = 5, battery: bool = False) -> list[Person]:

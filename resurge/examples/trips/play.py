@@ -185,12 +185,12 @@ class _Run:
     def until(self, end_us: int, *, wanted: int) -> None:
         """Until event time has passed the end and every answer is there, or it is clear that it will not be."""
         end_s = self.begin_boot_us / SECOND + (end_us - self.base_us) / SECOND / self.stage.speed
-        said = time.monotonic()
+        reported_at = time.monotonic()
         while (left := end_s - boot_time_us() / SECOND) > 0:
             for process in self.fleet.processes:
                 process.ensure_running()
-            if time.monotonic() - said >= 15.0:
-                said = time.monotonic()
+            if time.monotonic() - reported_at >= 15.0:
+                reported_at = time.monotonic()
                 self.say(f"{left:.0f} s left, {self._results():,} of {wanted:,} results")
             time.sleep(0.25)
         self.say("the recordings are over; waiting for Spark and for the phones to hear of it")
@@ -200,7 +200,7 @@ class _Run:
             time.sleep(0.25)
         deadline = time.monotonic() + RETURN_S
         due = self._owed()
-        while sum(self._held()) < due and time.monotonic() < deadline:
+        while sum(self._results_on_phones()) < due and time.monotonic() < deadline:
             time.sleep(0.25)
 
     def finish(self) -> None:
@@ -237,7 +237,7 @@ class _Run:
         finally:
             results.close()
 
-    def _held(self) -> list[int]:
+    def _results_on_phones(self) -> list[int]:
         counts = []
         for process in self.phones:
             kept = PhoneResults(self.stage.phone_home(process.name))
@@ -260,7 +260,7 @@ class _Run:
                 spool.close()
         results = Results(self.stage.results)
         try:
-            rows = report.with_names(results.current(), {said["device"]: name for name, said in status.items()})
+            rows = report.with_names(results.current(), {view["device"]: name for name, view in status.items()})
         finally:
             results.close()
         sinks: dict[str, int] = {}
@@ -272,12 +272,12 @@ class _Run:
             digest=report.digest(rows),
             failure_free_digest=report.digest(wanted),
             rows=sinks,
-            on_phones=sum(self._held()),
+            on_phones=sum(self._results_on_phones()),
             outages=outages,
-            outages_felt={process.name: _last_said(process)["outages_felt"] for process in self.phones},
-            gps_read=sum(said["sensors"]["gps"]["readings"] for said in status.values()),
+            outages_felt={process.name: _final_account(process)["outages_felt"] for process in self.phones},
+            gps_read=sum(view["sensors"]["gps"]["readings"] for view in status.values()),
             gps_unthinned=self._gps_unthinned(people, status),
-            bytes_sent=sum(said["bytes_sent"] for said in status.values()),
+            bytes_sent=sum(view["bytes_sent"] for view in status.values()),
             speed=self.stage.speed,
             seconds=seconds,
             report=rows,
@@ -285,10 +285,10 @@ class _Run:
         )
 
 
-def _last_said(process: Process) -> dict[str, Any]:
+def _final_account(process: Process) -> dict[str, Any]:
     """The account that a phone ends with."""
-    said: dict[str, Any] = json.loads(process.tail().splitlines()[-1])
-    return said
+    account: dict[str, Any] = json.loads(process.tail().splitlines()[-1])
+    return account
 
 
 def _write(path: Path, columns: Mapping[str, np.ndarray]) -> None:

@@ -72,8 +72,8 @@ def of_recovery(found: Mapping[str, Any]) -> Iterator[str]:
     yield f"replayed (E)    {', '.join(f'{edge} from epoch {epoch}' for edge, epoch in found['E'].items())}"
     share = "" if found["share_of_full"] is None else f", {100 * found['share_of_full']:.0f} %"
     yield f"bytes           {found['bytes']:,} of {found['full_bytes']:,} under full rollback{share}"
-    told = ", ".join(f"{name} got {count}" for name, count in found["others_told_meanwhile"].items())
+    others = ", ".join(f"{name} got {count}" for name, count in found["others_told_meanwhile"].items())
     behind = found["range_was_behind_by"]
-    yield f"meanwhile       {told or 'nobody got'} results; the range was up to {behind} epochs behind"
+    yield f"meanwhile       {others or 'nobody got'} results; the range was up to {behind} epochs behind"
     same = "the same as" if found["digest"] == found["failure_free_digest"] else "NOT that"
     yield f"report          {found['digest'][:16]}, {same} without failures, to the bit"

@@ -24,7 +24,7 @@ from shared.stream.functions import count, path_km
 from shared.stream.sources import stream
 from shared.wire import columns
 from shared.wire.frame import encode
-from shared.wire.messages import Data, Declare, Lost
+from shared.wire.messages import Data, Declare, LostRange
 from shared.wire.status import DeviceStatus
 from tests.cloud_backend.dashboard.browsing import Browser
 
@@ -72,7 +72,7 @@ class House:
         frames = [
             Declare(device, 1, EDGE, "gps", GPS).frame(),
             Data(device, 1, EDGE, seq, seq + rows, rows, GPS.id, 0, codec, payload, times[-1]).frame(),
-            Lost(device, 1, EDGE, seq + rows, seq + rows + 2, "evicted").frame(),
+            LostRange(device, 1, EDGE, seq + rows, seq + rows + 2, "evicted").frame(),
         ]
         self.gateway.log.append([Record(self.now_us, encode(frame)) for frame in frames])
         self.gateway.log.sync()

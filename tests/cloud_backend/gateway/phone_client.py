@@ -12,7 +12,7 @@ from shared.language.schema import Schema
 from shared.sync.session import DeviceSession
 from shared.wire.enrolment import EnrolmentRequest
 from shared.wire.frame import Frame, FrameType, decode_all, decode_one, encode
-from shared.wire.messages import Data, Declare, Lost, Receipt
+from shared.wire.messages import Data, Declare, LostRange, Receipt
 
 Post = Callable[[bytes], tuple[int, bytes]]
 
@@ -57,7 +57,7 @@ class PhoneClient:
         return encode(Data(self.device, self.incarnation, self.edge, lo, hi, hi - lo, SCHEMA.id, 0, 0, columns).frame())
 
     def tombstone(self, lo: int, hi: int) -> bytes:
-        return encode(Lost(self.device, self.incarnation, self.edge, lo, hi, "evicted").frame())
+        return encode(LostRange(self.device, self.incarnation, self.edge, lo, hi, "evicted").frame())
 
     def exchange(self, *frames: bytes) -> tuple[int, list[Frame]]:
         """Send frames in the open session; (status, frames of the reply)."""

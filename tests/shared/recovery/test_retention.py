@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.recovery.retention import Retention, kept, trims
+from shared.recovery.retention import Retention, snapshots_to_keep, trims
 from shared.recovery.rollback import Rule, VertexManifest, rollback
 
 
 def test_the_newest_snapshots_and_those_within_the_horizon_are_kept() -> None:
-    assert kept(range(1, 21), Retention(keep=2, horizon=5)) == [15, 16, 17, 18, 19, 20]
-    assert kept([1, 2, 90], Retention(keep=2, horizon=5)) == [2, 90]
-    assert kept([], Retention()) == []
+    assert snapshots_to_keep(range(1, 21), Retention(keep=2, horizon=5)) == [15, 16, 17, 18, 19, 20]
+    assert snapshots_to_keep([1, 2, 90], Retention(keep=2, horizon=5)) == [2, 90]
+    assert snapshots_to_keep([], Retention()) == []
 
 
 @pytest.mark.covers("SO-31")

@@ -16,7 +16,7 @@ from shared.wire.messages import (
     Data,
     Declare,
     Frontier,
-    Lost,
+    LostRange,
     Receipt,
     Refusal,
     Result,
@@ -63,7 +63,7 @@ class FrameMaker:
         ).frame()  # fmt: skip
 
     def lost(self, lo: int, hi: int) -> Frame:
-        return Lost(self.node.device, 1, EDGE, lo, hi, "evicted").frame()
+        return LostRange(self.node.device, 1, EDGE, lo, hi, "evicted").frame()
 
     def ranges(self) -> list[tuple[int, int]]:
         return [(record.lo, record.hi) for record in self.gateway.log if record.hi > record.lo]
@@ -116,7 +116,7 @@ def test_a_partial_overlap_is_refused_and_nothing_of_the_exchange_is_kept(phone:
         (lambda phone: phone.data(0, 1, schema_id=5), "sync-undeclared"),
         (lambda phone: phone.data(0, 1, rows=2), "message-data"),
         (lambda phone: phone.data(0, 0), "message-data"),
-        (lambda phone: Lost(phone.node.device, 1, EDGE, 0, 1, "\x07").frame(), "message-tombstone"),
+        (lambda phone: LostRange(phone.node.device, 1, EDGE, 0, 1, "\x07").frame(), "message-tombstone"),
         (lambda phone: Declare(phone.node.device, 1, EDGE, "other", SCHEMA).frame(), "message-declare"),
         (lambda phone: Receipt(phone.node.device, 1, EDGE, 0).frame(), "sync-direction"),
         (lambda phone: Chain(phone.node.device, 1, EDGE, 0, 0, bytes(32)).frame(), None),

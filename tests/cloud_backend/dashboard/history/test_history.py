@@ -15,7 +15,7 @@ from shared.language.schema import Schema
 from shared.spool.disk import PosixDisk
 from shared.wire import columns
 from shared.wire.frame import encode
-from shared.wire.messages import Data, Declare, Frontier, Lost
+from shared.wire.messages import Data, Declare, Frontier, LostRange
 
 DEVICE = device_id(b"tram-07")
 NAME = "gps"
@@ -46,7 +46,7 @@ class World:
         self.append(data, at_us=end_us if at_us is None else at_us)
 
     def lose(self, count: int, *, at_us: int) -> None:
-        self.append(Lost(DEVICE, 1, EDGE, self.next_seq, self.next_seq + count, "evicted"), at_us=at_us)
+        self.append(LostRange(DEVICE, 1, EDGE, self.next_seq, self.next_seq + count, "evicted"), at_us=at_us)
         self.next_seq += count
 
     def history(self) -> History:

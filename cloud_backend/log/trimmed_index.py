@@ -2,7 +2,7 @@
 
 A segment opens with the entries of the index that changed in the segment before it, not with all of them: a phone that
 is silent for weeks costs a new segment nothing. So the index at a segment's base is the sum of all changes before it.
-When segments are trimmed their changes go into a file of marks, durable before the first of them is removed. Such a
+When segments are trimmed their changes go into a file `END.marks`, durable before the first of them is removed. Such a
 file covers offsets [start, end): the changes of everything that was ever logged there. The next file continues where
 the one before ends, and several are merged into one whenever the later of two has grown to half the size of the
 earlier: each entry is then written a few times in its life, however many devices there are.
@@ -28,33 +28,33 @@ _SUFFIX = ".marks"
 
 
 @dataclass(frozen=True, slots=True)
-class MarksFile:
+class TrimmedIndex:
     start: int
     end: int
     entries: bytes
 
 
-def marks_name(end: int) -> str:
+def trimmed_index_name(end: int) -> str:
     return f"{end:020d}{_SUFFIX}"
 
 
-def marks_end(name: str) -> int | None:
+def trimmed_index_end(name: str) -> int | None:
     """The offset in a marks file's name, None for any other file."""
     digits = name.removesuffix(_SUFFIX)
     return int(digits) if name.endswith(_SUFFIX) and len(digits) == 20 and digits.isdigit() else None
 
 
-def encode_marks(marks: MarksFile) -> bytes:
-    body = HEADER.pack(MAGIC, VERSION, 0, marks.start, marks.end, len(marks.entries)) + marks.entries
+def encode_trimmed_index(part: TrimmedIndex) -> bytes:
+    body = HEADER.pack(MAGIC, VERSION, 0, part.start, part.end, len(part.entries)) + part.entries
     return body + CHECKSUM.pack(zlib.crc32(body))
 
 
-def decode_marks(data: bytes, name: str) -> MarksFile:
+def decode_trimmed_index(data: bytes, name: str) -> TrimmedIndex:
     """Raises DamagedData unless it is whole."""
     if len(data) >= HEADER.size + CHECKSUM.size:
         magic, version, reserved, start, end, size = HEADER.unpack_from(data)
         whole = len(data) == HEADER.size + size + CHECKSUM.size
-        if magic == MAGIC and not reserved and whole and marks_name(end) == name and start < end:
+        if magic == MAGIC and not reserved and whole and trimmed_index_name(end) == name and start < end:
             body = len(data) - CHECKSUM.size
             if CHECKSUM.unpack_from(data, body)[0] == zlib.crc32(data[:body]):
                 if version != VERSION:
@@ -62,7 +62,7 @@ def decode_marks(data: bytes, name: str) -> MarksFile:
                         f"{name} has format {version}; this program reads {VERSION}, use the one that wrote it",
                         code="log-segment-version",
                     )
-                return MarksFile(start, end, data[HEADER.size : body])
+                return TrimmedIndex(start, end, data[HEADER.size : body])
     raise DamagedData(
         f"{name} is damaged: it says how far the devices had come whose records were trimmed; restore it from a copy "
         "with resurge log verify --repair",
@@ -70,39 +70,39 @@ def decode_marks(data: bytes, name: str) -> MarksFile:
     )
 
 
-def read_marks(disk: Disk) -> list[MarksFile]:
+def read_trimmed_index(disk: Disk) -> list[TrimmedIndex]:
     """The files that count, oldest first; empty while nothing was trimmed. One that a merge replaced is left out."""
-    files = {end: name for name in disk.names() if (end := marks_end(name)) is not None}
-    found: list[MarksFile] = []
+    files = {end: name for name in disk.names() if (end := trimmed_index_end(name)) is not None}
+    found: list[TrimmedIndex] = []
     end = max(files, default=0)
     while end:
         if end not in files:
             raise DamagedData(
-                f"the log's marks start at offset {end}, what was before is missing; restore {marks_name(end)} from a "
-                "copy with resurge log verify --repair",
+                f"the log's marks start at offset {end}, what was before is missing; restore "
+                f"{trimmed_index_name(end)} from a copy with resurge log verify --repair",
                 code="log-marks",
             )
         file = disk.open(files[end])
         try:
-            found.append(decode_marks(file.read(0, file.size()), files[end]))
+            found.append(decode_trimmed_index(file.read(0, file.size()), files[end]))
         finally:
             file.close()
         end = found[-1].start
     return found[::-1]
 
 
-def add_marks(disk: Disk, marks: MarksFile) -> None:
+def add_trimmed_index(disk: Disk, part: TrimmedIndex) -> None:
     """Put one behind those that are there, or, if it starts at 0, in their place; merge what has grown together."""
-    chain = [*(read_marks(disk) if marks.start else ()), marks]
+    chain = [*(read_trimmed_index(disk) if part.start else ()), part]
     while len(chain) > 1 and 2 * len(chain[-1].entries) >= len(chain[-2].entries):
         later, earlier = chain.pop(), chain.pop()
         merged = Index.decode(earlier.entries)
         merged.add_entries(later.entries)
-        chain.append(MarksFile(earlier.start, later.end, merged.encode()))
-    disk.replace(marks_name(marks.end), encode_marks(chain[-1]))
+        chain.append(TrimmedIndex(earlier.start, later.end, merged.encode()))
+    disk.replace(trimmed_index_name(part.end), encode_trimmed_index(chain[-1]))
     kept = {file.end for file in chain}
     for name in disk.names():
-        end = marks_end(name)
+        end = trimmed_index_end(name)
         if end is not None and end not in kept:
             disk.remove(name)
     disk.sync()

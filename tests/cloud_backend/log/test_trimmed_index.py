@@ -11,17 +11,17 @@ import pytest
 
 from cloud_backend.log.format import segment_base, segment_name
 from cloud_backend.log.log import Log
-from cloud_backend.log.marks_files import (
-    MarksFile,
-    add_marks,
-    decode_marks,
-    encode_marks,
-    marks_end,
-    marks_name,
-    read_marks,
-)
 from cloud_backend.log.segment_copies import repair
 from cloud_backend.log.segments import bases, read_segment_header
+from cloud_backend.log.trimmed_index import (
+    TrimmedIndex,
+    add_trimmed_index,
+    decode_trimmed_index,
+    encode_trimmed_index,
+    read_trimmed_index,
+    trimmed_index_end,
+    trimmed_index_name,
+)
 from cloud_backend.log.verify import verify
 from shared.errors import DamagedData
 from shared.identity import EdgeKey, device_id, edge_id
@@ -73,7 +73,7 @@ def test_trimming_costs_the_same_too():
         for _ in range(20):
             rolled(disk, log, 1)
             log.trim(log.durable_end)
-            sizes.append(len(disk.contents()[marks_name(read_marks(disk)[-1].end)]))
+            sizes.append(len(disk.contents()[trimmed_index_name(read_trimmed_index(disk)[-1].end)]))
         return sizes
 
     assert trimmed(100) == trimmed(2000)
@@ -99,7 +99,7 @@ def test_marks_survive_trimming_reopening_and_many_merges():
         log.sync()
         if random.random() < 0.2:
             log.trim(random.choice([log.durable_end, (log.start + log.durable_end) // 2]))
-            most_files = max(most_files, sum(marks_end(name) is not None for name in disk.names()))
+            most_files = max(most_files, sum(trimmed_index_end(name) is not None for name in disk.names()))
         if random.random() < 0.1:
             log.close()
             log = Log.open(disk, segment_bytes=2000)
@@ -126,7 +126,7 @@ def test_what_a_device_declared_before_everything_was_trimmed_is_still_told_to_r
 def test_a_trim_that_a_crash_cut_short_is_finished_by_opening():
     disk, log = log_of(5)
     rolled(disk, log, 3)
-    log.keep_marks(log.durable_end)  # and no segment removed yet
+    log.keep_trimmed_index(log.durable_end)  # and no segment removed yet
     found = Log.open(disk)
     assert len(bases(disk)) == 1
     assert found.high_water(PHONE) == 3
@@ -159,7 +159,7 @@ def trimmed_log() -> RecordingDisk:
 
 def test_damaged_or_missing_marks_are_found_and_restored_from_a_copy():
     disk = trimmed_log()
-    (name,) = [name for name in disk.names() if marks_end(name) is not None]
+    (name,) = [name for name in disk.names() if trimmed_index_end(name) is not None]
     sound = disk.contents()
     for at in range(0, len(sound[name]), 7):
         flipped = bytearray(sound[name])
@@ -176,16 +176,16 @@ def test_damaged_or_missing_marks_are_found_and_restored_from_a_copy():
 
 def test_a_missing_file_of_marks_in_the_middle_is_found():
     disk = RecordingDisk()
-    add_marks(disk, MarksFile(0, 100, bytes(0)))
-    disk.replace(marks_name(300), encode_marks(MarksFile(200, 300, b"")))
+    add_trimmed_index(disk, TrimmedIndex(0, 100, bytes(0)))
+    disk.replace(trimmed_index_name(300), encode_trimmed_index(TrimmedIndex(200, 300, b"")))
     with pytest.raises(DamagedData, match="log-marks"):
-        read_marks(disk)
+        read_trimmed_index(disk)
 
 
 def test_only_its_own_files_are_read_as_marks():
-    assert marks_end(marks_name(5)) == 5
-    assert marks_end(segment_name(5)) is None
-    assert segment_base(marks_name(5)) is None
-    assert marks_end("x.marks") is None
+    assert trimmed_index_end(trimmed_index_name(5)) == 5
+    assert trimmed_index_end(segment_name(5)) is None
+    assert segment_base(trimmed_index_name(5)) is None
+    assert trimmed_index_end("x.marks") is None
     with pytest.raises(DamagedData):
-        decode_marks(encode_marks(MarksFile(0, 5, b"")), marks_name(6))
+        decode_trimmed_index(encode_trimmed_index(TrimmedIndex(0, 5, b"")), trimmed_index_name(6))
