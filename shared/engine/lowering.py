@@ -62,7 +62,7 @@ def stages(fragment: Fragment) -> tuple[list[Stage], dict[int, frozenset[str]], 
     pending: dict[int, tuple[int, list[Expression]]] = {}  # a filter nobody else reads: its input, its predicates
     for node in fragment.nodes:
         sources = tuple(replaced_by.get(number, number) for number in node.inputs)
-        if sources and sources[0] not in pending and _changes_nothing(fragment, node):
+        if sources and sources[0] not in pending and _changes_nothing(fragment, node, types):
             replaced_by[node.id] = sources[0]
         elif isinstance(node.operator, op.Where | op.Select):
             origin, predicates = pending.pop(sources[0], (sources[0], []))
@@ -83,10 +83,12 @@ def stages(fragment: Fragment) -> tuple[list[Stage], dict[int, frozenset[str]], 
     return found, needed, replaced_by
 
 
-def _changes_nothing(fragment: Fragment, node: Node) -> bool:
-    """Keys that include the device keep rows where they are; a sync's edge is the driver's business."""
+def _changes_nothing(fragment: Fragment, node: Node, types: Mapping[int, StreamType]) -> bool:
+    """A key that has the device and all of the key before only parts rows further; a sync's edge is the driver's
+    business."""
     if isinstance(node.operator, op.KeyBy):
-        return op.DEVICE in node.operator.columns
+        apart = set(types[node.inputs[0]].key) <= set(node.operator.columns)
+        return op.DEVICE in node.operator.columns and (apart or node.operator.merge != "ordered")
     if isinstance(
         node.operator, op.Select
     ):  # fewer columns, none computed, only handed out: outputs take theirs by name

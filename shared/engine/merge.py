@@ -4,6 +4,9 @@
 every replay, whatever the arrival. The other modes let go at once; `logged` relies on its driver feeding a replay in
 the recorded interleaving. Re-keying (`key_by` to columns without `device`) is a merge of all devices: from there on
 there is one frontier, the least over the active devices.
+
+Numbers tell the order within one key, and no more: Spark gives the keys of a stream to several tasks, and each numbers
+its own rows. So where keys meet, the key that rows had before decides ahead of their numbers.
 """
 
 from __future__ import annotations
@@ -22,9 +25,11 @@ from shared.plan.operators import DEVICE
 
 
 class HeldRows:
-    """Rows that wait for the frontier, with the input each came from."""
+    """Rows that wait for the frontier, with the input each came from. `before` is the key that kept them apart, where
+    rows of several keys meet."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: tuple[str, ...] = ()) -> None:
+        self.before = before
         self.runs: list[Rows] = []
         self.ports: list[np.ndarray] = []
 
@@ -37,7 +42,7 @@ class HeldRows:
             self.ports.append(np.full(len(rows), port, np.int8))
 
     def release(self, stream: Stateful) -> tuple[Rows, np.ndarray] | None:
-        """Takes out what the stream's frontier has passed, by (time, device, input, number)."""
+        """Takes out what the stream's frontier has passed, by (time, device, key before, input, number)."""
         if not self.runs:
             return None
         rows, ports = joined(self.runs), np.concatenate(self.ports)
@@ -53,7 +58,7 @@ class HeldRows:
             self.runs, self.ports = [rows.take(kept)], [ports[kept]]
             let = np.flatnonzero(free)
             rows, ports = rows.take(let), ports[let]
-        order = stream_order(rows, ports)
+        order = stream_order(rows, ports, self.before)
         return rows.take(order), ports[order]
 
     def dump(self) -> Value:
@@ -70,12 +75,13 @@ class HeldRows:
             self.runs, self.ports = [Rows(dict(columns), time, seq, 0, 0)], [ports]
 
 
-def stream_order(rows: Rows, ports: np.ndarray) -> np.ndarray:
-    """The positions that sort rows by (time, device, input, number)."""
-    devices = rows.columns.get(DEVICE)
-    keys: tuple[np.ndarray, ...] = (rows.seq, ports)
-    if devices is not None and len(rows) and devices.strides != (0,):
-        keys = (*keys, ranks(devices))
+def stream_order(rows: Rows, ports: np.ndarray, before: tuple[str, ...] = ()) -> np.ndarray:
+    """The positions that sort rows by (time, device, key before, input, number)."""
+    keys = [rows.seq, ports]
+    for name in (*reversed(before), DEVICE):
+        column = rows.columns.get(name)
+        if column is not None and len(rows) and column.strides != (0,):
+            keys.append(ranks(column) if isinstance(column.dtype, np.dtypes.StringDType) else column)
     return np.lexsort((*keys, rows.time))
 
 
@@ -96,11 +102,11 @@ def _heads(column: np.ndarray) -> np.ndarray:
 class Union(Stateful):
     """The rows of all inputs as one stream."""
 
-    def __init__(self, ports: int, columns: tuple[str, ...], merge: str) -> None:
+    def __init__(self, ports: int, columns: tuple[str, ...], merge: str, before: tuple[str, ...] = ()) -> None:
         super().__init__(ports)
         self.columns = columns
         self.ordered = merge == "ordered"
-        self.held = HeldRows()
+        self.held = HeldRows(before)
         self.numbering = Numbering()
 
     def push(self, port: int, rows: Rows) -> list[Rows]:
@@ -131,6 +137,15 @@ class Union(Stateful):
         return [frontiers, following, choice.held(held)]
 
 
+class Regroup(Union):
+    """The rows of a device's keys that become one, let go by the device's own frontier. Older states have nothing here:
+    rows went through as they came, which on Spark was in another order than in `evaluate`."""
+
+    def load(self, state: Value) -> None:
+        if state is not None:
+            super().load(state)
+
+
 class Rekey(Union):
     """All devices' rows as one stream, with one frontier.
 
@@ -141,8 +156,10 @@ class Rekey(Union):
     which it left, it counts for completeness: what closes so far may miss rows that it never delivered.
     """
 
-    def __init__(self, columns: tuple[str, ...], merge: str, idle_after_us: int | None) -> None:
-        super().__init__(1, columns, merge)
+    def __init__(
+        self, columns: tuple[str, ...], merge: str, idle_after_us: int | None, before: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(1, columns, merge, before)
         self.idle_after_us = idle_after_us
         self.known: dict[str, int] = {}  # device -> its frontier
         self.since: dict[str, int] = {}  # device -> its first row's time: a device without a frontier is not yet idle
@@ -179,7 +196,8 @@ class Rekey(Union):
             return []
         self.held.hold(port, rows.take(np.flatnonzero(~late)))
         through = rows.take(np.flatnonzero(late))
-        return [self._numbered(through.take(stream_order(through, np.zeros(len(through), np.int8))))]
+        order = stream_order(through, np.zeros(len(through), np.int8), self.held.before)
+        return [self._numbered(through.take(order))]
 
     def advance(self, port: int, progress: Progress) -> tuple[list[Rows], Progress | None]:
         self.touched |= self.frontier.advance(progress)
@@ -234,4 +252,8 @@ def union_of(use: Use, operator: op.Union) -> Operator:
 
 def key_by_of(use: Use, operator: op.KeyBy) -> Operator:
     wanted = (name for name in use.node.schema.names if name in use.wanted)
-    return Rekey(tuple(dict.fromkeys((*operator.columns, *wanted))), operator.merge, operator.idle_after_us)
+    columns = tuple(dict.fromkeys((*operator.columns, *wanted)))
+    before = tuple(name for name in use.inputs[0].key if name != DEVICE)
+    if DEVICE in operator.columns:
+        return Regroup(1, columns, operator.merge, before)
+    return Rekey(columns, operator.merge, operator.idle_after_us, before)

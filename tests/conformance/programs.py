@@ -162,25 +162,28 @@ def case(seed: int, rows: int = 400) -> Case:
     if key != ("device",):
         stream = stream.key_by(*key)
         made.verbs.add("key_by" if key else "key_by_nothing")
-    again = "sync" in made.verbs and draw.random() < 0.25
-    # docs/semantics.md, "Known limit": a key between device and part leaves the order of rows of one time open on Spark.
-    between = key not in (("device",), ())
-    if again and not (between and pair == "join"):  # a join makes several rows of one time, whatever comes in
-        # Rows that are together go apart again, by what was computed from them.
-        if between:
-            set_times_apart(made)
-        stream = stream.extend(part=col.n % 3).key_by("part")
-        made.verbs.add("key_by_computed")
+    if "sync" in made.verbs and draw.random() < 0.35:
+        stream = keyed_again(made, stream, key, draw)
     made.stream = end_step(made, stream, window, end, draw)
     if draw.random() < 0.3:
         made.stream = made.stream.where(col.time > 5 * SECOND)
     return made
 
 
-def set_times_apart(made: Case) -> None:
-    """No two rows of the inputs at one time: each is moved by a few microseconds of its own."""
-    for place, given in enumerate(made.inputs.values()):
-        given["time"] += 2 * np.arange(len(given["time"])) + place
+def keyed_again(made: Case, stream: Stream, key: tuple[str, ...], draw: np.random.Generator) -> Stream:
+    """Rows that are together go apart again, by what was computed from them, or go back to their device: rows of several
+    keys and one time meet."""
+    if draw.random() < 0.5:
+        made.verbs.add("key_by_computed")
+        stream = stream.extend(part=col.n % 3).key_by("part")
+        if draw.random() < 0.3:
+            made.verbs.add("key_by_thrice")
+            stream = stream.key_by("flag", "part")
+        return stream
+    made.verbs.add("key_by_device_again")
+    if draw.random() < 0.5 and "device" not in key:  # a key that has all of the key before only parts rows further
+        return stream.key_by("device", *key)
+    return stream.key_by("device")
 
 
 def rows_step(made: Case, stream: Stream, second: Stream, step: str) -> Stream:

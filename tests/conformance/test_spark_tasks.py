@@ -31,6 +31,32 @@ def test_tasks_give_the_rows_of_the_numpy_engine(seed: int) -> None:
     assert sorted(map(repr, bits(found["out"]))) == sorted(map(repr, expected))
 
 
+@pytest.mark.parametrize("again", [("part",), ("device",), ("device", "part")])
+@pytest.mark.parametrize("before", [("tag",), ("device", "tag"), ("tag", "device"), ()])
+def test_rows_of_one_time_keep_their_order_where_keys_meet_again(
+    before: tuple[str, ...], again: tuple[str, ...]
+) -> None:
+    source = rs.stream("a", {"tag": "str", "part": "int64", "n": "int64"}).sync("a").key_by(*before)
+    meeting = source.key_by(*again).state({"seen": 0}, keep=True, seen=rs.state.seen * 31 + col.n)
+    rows = 240
+    numbers = [(place * 7919) % 101 for place in range(rows)]
+    inputs = {
+        "a": {
+            "time": [place // 40 for place in range(rows)],
+            "n": list(range(rows)),
+            "tag": [("b", "ab", "é", "a")[number % 4] for number in numbers],
+            "part": [number % 3 for number in numbers],
+            "device": [("bb", "aa")[number % 2] for number in numbers],
+        }
+    }
+    plan = plan_of(meeting)
+    given = {name: as_columns(plan, name, columns) for name, columns in inputs.items()}
+    found = evaluate_by_tasks(plan, given, frontier_us=END_OF_TIME, runner=LocalRunner())
+    expected = evaluate(meeting, inputs)["out"]
+    assert len(expected["seen"]) == rows
+    assert sorted(map(repr, bits(found["out"]))) == sorted(map(repr, bits(expected)))
+
+
 class _Divided(_Evaluation):
     """Every range is split in the middle of the run: each half goes on from its own keys alone."""
 

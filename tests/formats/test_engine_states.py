@@ -9,11 +9,14 @@ import lzma
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from shared.batch import Batch
 from shared.engine.pipeline import Pipeline
 from shared.plan.encoding import decode_plan, encode_plan
 from shared.plan.operators import OPERATORS
+from shared.plan.placement import cloud_fragment
 from tests.formats.engine_cases import Row, fragment, pushed
 
 FROZEN: dict[str, Any] = json.loads(lzma.decompress((Path(__file__).parent / "engine_v1.json.xz").read_bytes()))
@@ -78,3 +81,32 @@ def test_a_change_set_on_a_restored_snapshot_goes_on_to_the_same_answers(name: s
     pipeline = restored(name)
     pipeline.apply_changes(base64.b64decode(FROZEN[name]["changes"]))
     assert alike(pushed(pipeline, 2), FROZEN[name]["after"], name)
+
+
+def test_a_state_from_before_a_devices_keys_met_in_order_goes_on() -> None:
+    """Then nothing waited where `key_by("device", "tag")` is followed by `key_by("device")`; now rows do."""
+    case = json.loads((Path(__file__).parent / "keys_meet_v1.json").read_text())
+    pipeline = Pipeline(cloud_fragment(decode_plan(canonical(case["plan"]))))
+    pipeline.restore(base64.b64decode(case["snapshot"]))
+    pipeline.apply_changes(base64.b64decode(case["changes"]))
+    (entry,) = pipeline.fragment.inputs
+    numbers = np.arange(28, 42)
+    text = np.dtypes.StringDType()
+    rows = {
+        "device": np.array(["aa", "bb"], text)[numbers % 2],
+        "x": numbers * 0.5,
+        "tag": np.array(["walk", "", "日本"], text)[numbers * 5 % 3],
+    }
+    pipeline.push(entry.name, Batch.of(entry.schema, rows, numbers * 400_000, lo=28))
+    outputs = pipeline.advance(entry.name, 41 * 400_000)
+    found = [
+        row
+        for _, out in outputs
+        for row in zip(out.time_us.tolist(), *(out.columns[name].tolist() for name in ("device", "first")), strict=True)
+    ]
+    assert found == [
+        (11_999_999, "aa", 11.0),
+        (11_999_999, "bb", 14.5),
+        (13_999_999, "aa", 16.0),
+        (15_999_999, "bb", 16.5),
+    ]

@@ -20,7 +20,7 @@ from shared.plan.operators.operator import (
     unique,
 )
 from shared.plan.operators.user import check_config
-from shared.plan.stream_type import StreamType
+from shared.plan.stream_type import DEVICE, StreamType
 
 STATE = "state."  # before the names of a state's own columns in its updates
 
@@ -72,7 +72,13 @@ class State(Operator):
         if port:
             return set(source.schema.names)
         passed = wanted if self.keep else ()
-        return {*source.key, *passed, *(name for column in self.columns for name in columns_of(column.update))}
+        ordered = {DEVICE} if self.config else set()  # rows of both inputs are put in order by it
+        return {
+            *source.key,
+            *ordered,
+            *passed,
+            *(name for column in self.columns for name in columns_of(column.update)),
+        }
 
     def derives(self, inputs: Types) -> Origins:
         """A state column shows what its update reads, and what the state columns show that it reads; over time also
