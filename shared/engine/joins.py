@@ -58,6 +58,15 @@ class Pairing(Stateful):
         columns.update((label, take(right.columns[name], right_at)) for label, name in self.right_names)
         return self.numbering.rows(columns, time)
 
+    def default_row(self, defaults: Sequence[object]) -> Rows:
+        """One right row that stands in where there is none."""
+        added = {name: value for (_, name), value in zip(self.right_names, defaults, strict=True)}
+        columns = {}
+        for column in self.schemas[RIGHT]:
+            missing: object = "" if column.kind == "str" else 0
+            columns[column.name] = np.array([added.get(column.name, missing)], dtype(column.kind))
+        return Rows(columns, np.full(1, NO_FRONTIER, np.int64), np.full(1, -1, np.int64), 0, 0)
+
     def dump(self) -> Value:
         return [self.dump_frontiers(), self.numbering.next, self.key.dump(), [held.dump() for held in self.held]]
 
@@ -75,11 +84,11 @@ class Pairing(Stateful):
         return [frontiers, following, keys, [choice.held(one) for one in held]], moved
 
 
-def _dump_rows(rows: Rows) -> Value:
+def dump_rows(rows: Rows) -> Value:
     return [dict(rows.columns), rows.time, rows.seq]
 
 
-def _load_rows(state: Value) -> Rows:
+def load_rows(state: Value) -> Rows:
     columns, time, seq = state
     return Rows(dict(columns), time, seq, 0, 0)
 
@@ -143,22 +152,22 @@ class Zip(Pairing):
         chosen = np.flatnonzero(free)
         if not len(chosen):
             return []
-        chosen = chosen[_pair_order(left.take(chosen), right.take(chosen), time[chosen])]
+        chosen = chosen[pair_order(left.take(chosen), right.take(chosen), time[chosen])]
         return [self.paired(left, right, chosen, chosen, time[chosen])]
 
     def dump(self) -> Value:
-        pairs = [[_dump_rows(left), _dump_rows(right)] for left, right in self.pairs]
+        pairs = [[dump_rows(left), dump_rows(right)] for left, right in self.pairs]
         return [
-            super().dump(), list(self.counts), [_dump_rows(rows) for rows in self.waiting],
+            super().dump(), list(self.counts), [dump_rows(rows) for rows in self.waiting],
             [list(numbers) for numbers in self.numbers], pairs,
         ]  # fmt: skip
 
     def load(self, state: Value) -> None:
         inner, self.counts, waiting, numbers, pairs = state
         super().load(inner)
-        self.waiting = [_load_rows(rows) for rows in waiting]
+        self.waiting = [load_rows(rows) for rows in waiting]
         self.numbers = [np.stack(pair) for pair in numbers]
-        self.pairs = [(_load_rows(left), _load_rows(right)) for left, right in pairs]
+        self.pairs = [(load_rows(left), load_rows(right)) for left, right in pairs]
 
     def cut(self, state: Value, choice: KeyChoice) -> Value:
         inner, counts, waiting, numbers, pairs = state
@@ -176,7 +185,7 @@ def _cut_numbers(pair: Value, moved: np.ndarray) -> Value:
     return [moved[keys[stays]], ordinals[stays]]
 
 
-def _pair_order(left: Rows, right: Rows, time: np.ndarray) -> np.ndarray:
+def pair_order(left: Rows, right: Rows, time: np.ndarray) -> np.ndarray:
     """By (time, device, left order, right order)."""
     devices = left.columns.get(DEVICE)
     keys: tuple[np.ndarray, ...] = (right.seq, left.seq)
@@ -189,7 +198,7 @@ class Join(Pairing):
     """Every pair of a key with left.time - before <= right.time <= left.time + after.
 
     Rows stay as long as a row still to come could pair with them. A pair is made when the frontier passes its later
-    row, so each is made once.
+    row, so each is made once. shared.engine.left_join keeps left rows without a pair too.
     """
 
     def __init__(self, left: StreamType, right: StreamType, output: Schema, *, before_us: int, after_us: int) -> None:
@@ -203,7 +212,7 @@ class Join(Pairing):
         out = []
         for one, other in ((left, joined([old_right, right])), (old_left, right)):
             if len(one) and len(other):
-                left_at, right_at = self._pairs(one, other)
+                left_at, right_at = self.pairs(one, other)
                 if len(left_at):
                     out.append((one.take(left_at), other.take(right_at)))
         for side, fresh, reach in ((LEFT, left, self.after_us), (RIGHT, right, self.before_us)):
@@ -215,10 +224,10 @@ class Join(Pairing):
             return []
         lefts, rights = joined([pair[0] for pair in out]), joined([pair[1] for pair in out])
         time = np.maximum(lefts.time, rights.time)
-        order = _pair_order(lefts, rights, time)
+        order = pair_order(lefts, rights, time)
         return [self.paired(lefts, rights, order, order, time[order])]
 
-    def _pairs(self, left: Rows, right: Rows) -> tuple[np.ndarray, np.ndarray]:
+    def pairs(self, left: Rows, right: Rows) -> tuple[np.ndarray, np.ndarray]:
         left_keys = self.key.numbers(left.columns, len(left))
         right_keys = self.key.numbers(right.columns, len(right))
         order = np.lexsort((right.time, right_keys))
@@ -238,21 +247,22 @@ class Join(Pairing):
         return np.concatenate(left_at), np.concatenate(right_at)
 
     def dump(self) -> Value:
-        return [super().dump(), [_dump_rows(rows) for rows in self.kept]]
+        return [super().dump(), [dump_rows(rows) for rows in self.kept]]
 
     def load(self, state: Value) -> None:
         inner, kept = state
         super().load(inner)
-        self.kept = [_load_rows(rows) for rows in kept]
+        self.kept = [load_rows(rows) for rows in kept]
 
     def cut(self, state: Value, choice: KeyChoice) -> Value:
         inner, kept = state
         return [self.cut_pairing(inner, choice)[0], [choice.rows(rows) for rows in kept]]
 
 
-class WithLatest(ChangesByPart, Pairing):
+class Beside(ChangesByPart, Pairing):
     """Each row beside the latest row of the other side. `both`: rows of either side go out (combine), else only left
-    ones (latest), where a right row of the same time counts as earlier."""
+    ones (latest), where a right row of the same time counts as earlier. With `tolerance_us` the last rows are kept with
+    their times, after their values, and one that is older counts as none. The class's name stands in snapshots."""
 
     def __init__(
         self,
@@ -263,11 +273,13 @@ class WithLatest(ChangesByPart, Pairing):
         both: bool,
         ordered: bool = True,
         defaults: Sequence[object] | None = None,
+        tolerance_us: int | None = None,
     ) -> None:
         super().__init__(left, right, output)
         self.both = both
         self.ordered = ordered
         self.defaults = defaults
+        self.tolerance_us = tolerance_us
         self.latest: tuple[dict[int, tuple[object, ...]], ...] = ({}, {})  # key -> the last row's values, by side
         self.changed: tuple[set[int], ...] | None = None
 
@@ -309,6 +321,10 @@ class WithLatest(ChangesByPart, Pairing):
             last = np.maximum.accumulate(np.where(side == which, np.arange(len(keys)), -1))
             at.append(np.where(last >= group, place[np.maximum(last, 0)], -1))
         self._remember(whole, old, sides, numbers)
+        if self.tolerance_us is not None:
+            known_at = at[RIGHT]
+            age = time - np.append(whole[RIGHT].time, NO_FRONTIER)[known_at]  # -1: nobody's, and no match anyway
+            at[RIGHT] = np.where(fresh & (age <= self.tolerance_us), known_at, -1)
         emit = fresh & (at[LEFT] >= 0) & ((side == LEFT) | self.both)
         if self.both or self.defaults is None:
             emit &= at[RIGHT] >= 0
@@ -318,7 +334,7 @@ class WithLatest(ChangesByPart, Pairing):
         rows = whole[RIGHT]
         right_at = at[RIGHT][chosen]
         if self.defaults is not None and (right_at < 0).any():
-            rows = joined([rows, self._default_row()])
+            rows = joined([rows, self.default_row(self.defaults)])
             right_at = np.where(right_at < 0, len(rows) - 1, right_at)
         left_at = at[LEFT][chosen]
         by_row = np.argsort(turn[chosen])  # in the order of the rows that made them go out
@@ -347,7 +363,8 @@ class WithLatest(ChangesByPart, Pairing):
                 column.name: np.array([row[place] for row in values], dtype(column.kind))
                 for place, column in enumerate(self.schemas[side])
             }
-            rows.time = np.full(len(keys), NO_FRONTIER, np.int64)
+            timed = self.tolerance_us is not None
+            rows.time = np.array([row[-1] if timed else NO_FRONTIER for row in values], np.int64)
             rows.seq = np.full(len(keys), -1, np.int64)
         return np.array(keys, np.int64), rows
 
@@ -362,22 +379,15 @@ class WithLatest(ChangesByPart, Pairing):
             ends = np.flatnonzero(np.append(keys[order][1:] != keys[order][:-1], True))
             for place in order[ends].tolist():
                 key = int(keys[place])
-                self.latest[side][key] = tuple(
+                row = tuple(
                     rows.columns[name][place].item()
                     if isinstance(rows.columns[name][place], np.generic)
                     else rows.columns[name][place]
                     for name in self.schemas[side].names
                 )
+                self.latest[side][key] = row if self.tolerance_us is None else (*row, int(rows.time[place]))
                 if self.changed is not None:
                     self.changed[side].add(key)
-
-    def _default_row(self) -> Rows:
-        added = {name: value for (_, name), value in zip(self.right_names, self.defaults or (), strict=True)}
-        columns = {}
-        for column in self.schemas[RIGHT]:
-            missing: object = "" if column.kind == "str" else 0
-            columns[column.name] = np.array([added.get(column.name, missing)], dtype(column.kind))
-        return Rows(columns, np.zeros(1, np.int64), np.zeros(1, np.int64), 0, 0)
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -414,15 +424,18 @@ def zip_of(use: Use, _: op.Zip) -> Operator:
     return Zip(use.inputs[LEFT], use.inputs[RIGHT], use.node.schema)
 
 
-def join_of(use: Use, operator: op.Join) -> Operator:
-    reach = {"before_us": operator.before_us, "after_us": operator.after_us}
-    return Join(use.inputs[LEFT], use.inputs[RIGHT], use.node.schema, **reach)
-
-
 def combine_of(use: Use, operator: op.Combine) -> Operator:
     left, right = use.inputs
-    return WithLatest(left, right, use.node.schema, both=True, ordered=operator.merge == "ordered")
+    return Beside(left, right, use.node.schema, both=True, ordered=operator.merge == "ordered")
 
 
 def latest_of(use: Use, operator: op.Latest) -> Operator:
-    return WithLatest(use.inputs[LEFT], use.inputs[RIGHT], use.node.schema, both=False, defaults=operator.defaults)
+    left, right = use.inputs
+    return Beside(
+        left,
+        right,
+        use.node.schema,
+        both=False,
+        defaults=operator.defaults,
+        tolerance_us=operator.tolerance_us,
+    )

@@ -248,6 +248,7 @@ class Pipeline:
         return list(dict.fromkeys(key for operator in self._operators for key in operator.distinct_keys(columns)))
 
     def _shape(self) -> list[str]:
+        """What ran, by class: it stands in snapshots, so a class of an operator keeps its name."""
         return [type(operator).__name__ for operator in self._operators]
 
     def _checked(self, state: Value) -> list[Value]:

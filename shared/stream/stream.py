@@ -4,13 +4,12 @@ runs. What each verb means is written at its operator in `shared.plan.operators`
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import NoReturn
 
 from shared.errors import UsageError
 from shared.language.durations import microseconds
-from shared.language.expressions import FLOATS, Column, Expression, Value, literal, unknown_column
+from shared.language.expressions import Column, Expression, Value, literal, unknown_column
 from shared.language.registry import operator_type, parameters_of
 from shared.language.schema import Schema
 from shared.language.windows import Window
@@ -19,6 +18,7 @@ from shared.plan.contracts import LOSSLESS, Contract
 from shared.plan.stream_type import StreamType
 from shared.stream.drafts import Callback, Draft, current_program, draft, located
 from shared.stream.formulas import Formula, column_name, expression_of
+from shared.stream.pairing import On, missing, paired_on, stand_ins
 from shared.stream.windowed import Windowing
 
 PREVIOUS_MAX = 100
@@ -110,27 +110,45 @@ class Stream(Windowing):
         within: str | None = None,
         before: str | None = None,
         after: str | None = None,
+        on: On = None,
+        left: bool = False,
+        defaults: Mapping[str, Value] | None = None,
         suffix: str = "_right",
     ) -> Stream:
-        """Every pair of the same key at most `within` apart in time, or from `before` earlier to `after` later."""
+        """Every pair of the same key at most `within` apart in time, or from `before` earlier to `after` later.
+
+        `on` pairs by other columns than the key, and the result is keyed by them: `on="user"`, or, where the right
+        stream calls it otherwise, `on={"user": "owner"}`. `left=True` keeps rows without a pair, the right columns
+        being `defaults`, else NaN, 0, False or "".
+        """
         lengths = [0 if bound is None else microseconds(bound) for bound in (before or within, after or within)]
         if not any(lengths):
             raise UsageError("join needs within=, before= or after=", code="join-interval")
-        return Stream(draft(op.Join(lengths[0], lengths[1], suffix), self.draft, _draft_of(other)))
+        if defaults is not None and not left:
+            raise UsageError(
+                "join keeps rows without a pair, which defaults= are for, with left=True", code="join-left"
+            )
+        sides = paired_on(self.draft, _draft_of(other), on)
+        values = stand_ins(sides[1].type, defaults, left=left)
+        return Stream(draft(op.Join(lengths[0], lengths[1], suffix, values), *sides))
 
     @located
     def with_latest(
-        self, other: Stream, *, defaults: Mapping[str, Value] | None = None, suffix: str = "_right"
+        self,
+        other: Stream,
+        *,
+        tolerance: str | None = None,
+        on: On = None,
+        left: bool = False,
+        defaults: Mapping[str, Value] | None = None,
+        suffix: str = "_right",
     ) -> Stream:
-        """Each row here with the last row there at its time; `defaults` stand in before there is one."""
-        values = None
-        source = _draft_of(other)
-        if defaults is not None:
-            wanted = [name for name in other.schema.names if name not in other.key]
-            if sorted(defaults) != sorted(wanted):
-                raise UsageError(f"defaults must give a value for each of {', '.join(wanted)}", code="latest-defaults")
-            values = tuple(defaults[name] for name in wanted)
-        return Stream(draft(op.Latest(values, suffix), self.draft, source))
+        """Each row here with the last row there at its time, at most `tolerance` old: an as-of join. Without one the
+        row is dropped, unless `defaults` stand in or `left=True` keeps it; `on` as in `join`."""
+        sides = paired_on(self.draft, _draft_of(other), on)
+        values = stand_ins(sides[1].type, defaults, left=left)
+        tolerance_us = None if tolerance is None else microseconds(tolerance)
+        return Stream(draft(op.Latest(values, suffix, tolerance_us), *sides))
 
     # --- State and users' operators -----------------------------------------------------------------------------------
 
@@ -171,7 +189,7 @@ class Stream(Windowing):
             if name not in self.schema:
                 raise unknown_column(name, self.schema)
             kind = self.schema.kind(name)
-            initial = _missing(kind) if first is None else literal(first).value
+            initial = missing(kind) if first is None else literal(first).value
             # A row hands its value on: the state nearest to it is the newest, the last one the oldest.
             for back in range(rows, -1, -1):
                 label = f"{name}_previous" if back == rows else f"{name}_previous.{back}"
@@ -309,12 +327,6 @@ def applied(
     )
     sources = streams if config is None else (*streams, config)
     return Stream(draft(built, *map(_draft_of, sources)))
-
-
-def _missing(kind: str) -> Value:
-    if kind == "str":
-        return ""
-    return False if kind == "bool" else math.nan if kind in FLOATS else 0
 
 
 def _draft_of(stream: Stream) -> Draft:

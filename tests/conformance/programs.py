@@ -121,7 +121,9 @@ ROW_STEPS = (
     "where", "extend", "significant", "significant_metres", "state", "state_config", "apply_rows", "none", "state_keep",
     "previous", "text",
 )  # fmt: skip
-PAIR_STEPS = ("union", "zip", "combine", "join", "with_latest", "none", "none", "none")
+PAIR_STEPS = (
+    "union", "zip", "combine", "join", "with_latest", "none", "join_left", "none", "as_of", "as_of_left", "join_on", "none",
+)  # fmt: skip
 WINDOWS = (
     "tumbling",
     "hopping",
@@ -156,10 +158,12 @@ def case(seed: int, rows: int = 400) -> Case:
     if pair != "none" or step == "state_config":
         made.inputs["b"] = columns(draw, int(draw.integers(1, rows)))
     stream = pair_step(made, stream, second, pair)
-    if draw.random() < 0.5 or "device" not in key:
+    if pair == "join_on":
+        key = ("tag",)  # it is keyed by what it was joined on
+    elif draw.random() < 0.5 or "device" not in key:
         stream = stream.sync("up")
         made.verbs.add("sync")
-    if key != ("device",):
+    if key != ("device",) and stream.key != key:
         stream = stream.key_by(*key)
         made.verbs.add("key_by" if key else "key_by_nothing")
     if "sync" in made.verbs and draw.random() < 0.35:
@@ -237,6 +241,14 @@ def pair_step(made: Case, stream: Stream, second: Stream, pair: str) -> Stream:
         return narrow.combine(other)
     if pair == "join":
         return narrow.join(other.where(col.n > 10), before="500ms", after="1s")
+    if pair == "join_left":
+        return narrow.join(other.where(col.n > 10), before="500ms", after="1s", left=True, defaults={"n": -1})
+    if pair == "join_on":
+        made.verbs.add("sync")
+        tagged = second.where(col.n > 35).select("x", label=col.tag).sync("second")
+        return narrow.sync("up").join(tagged, within="300ms", on={"tag": "label"}, left=bool(made.seed % 2))
+    if pair in ("as_of", "as_of_left"):
+        return narrow.with_latest(other, tolerance="700ms", left=pair == "as_of_left")
     if pair == "with_latest":
         return narrow.with_latest(other, defaults={"x": 0.5, "n": -1})
     return narrow

@@ -91,6 +91,8 @@ CASES: dict[str, Callable[[], Stream | Sink]] = {
     "combine": lambda: a().combine(b()),
     "join": lambda: a().join(b(), before="500ms", after="1s"),
     "with_latest": lambda: a().with_latest(b()),
+    "join_left": lambda: a().join(b().where(col.n > 2), before="500ms", after="1s", left=True),
+    "as_of": lambda: a().with_latest(b().where(col.n > 2), tolerance="700ms", left=True),
     "key_by": lambda: a().sync("up").key_by("tag", idle_after="5s").tumbling("2s").aggregate(**aggregates()),
     "key_by_logged": lambda: a().sync("up").key_by(merge="logged").hopping("2s", every="1s").aggregate(rows=rs.count()),
     "two_keys": lambda: a().sync("up").key_by("device", "tag").session(gap="1s").aggregate(x=rs.sum("x")).sync_back("home"),

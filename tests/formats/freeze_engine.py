@@ -1,4 +1,5 @@
-"""Writes the frozen plans and engine states: `python -m tests.formats.freeze_engine FOLDER`, once for each format."""
+"""Writes frozen plans and engine states of cases, once, when they are new:
+`python -m tests.formats.freeze_engine tests/formats/engine_WHAT.json.xz CASE ...`."""
 
 from __future__ import annotations
 
@@ -30,6 +31,6 @@ def frozen_state(name: str) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    document = {name: frozen_state(name) for name in CASES}
+    document = {name: frozen_state(name) for name in sys.argv[2:]}
     text = json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    (Path(sys.argv[1]) / "engine_v1.json.xz").write_bytes(lzma.compress(text.encode(), preset=9))
+    Path(sys.argv[1]).write_bytes(lzma.compress(text.encode(), preset=9))

@@ -5,14 +5,15 @@ A column of the right input whose name the left one has gets `suffix`. All merge
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from shared.errors import UsageError
 from shared.language.durations import written
 from shared.language.expressions import Value
 from shared.language.schema import Field
-from shared.plan.operators.operator import Operator, Origins, Types, check_merge, check_value, unique
+from shared.plan.operators.operator import ADDED, Operator, Origins, Types, check_merge, check_value, unique
 from shared.plan.stream_type import StreamType
 
 
@@ -54,6 +55,20 @@ def added_columns(right: StreamType) -> list[Field]:
     return [column for column in right.schema if column.name not in right.key]
 
 
+def check_defaults(defaults: Sequence[Value] | None, right: StreamType) -> None:
+    """What stands in for a right row: a value of its kind for each column that is not key."""
+    if defaults is None:
+        return
+    added = added_columns(right)
+    if len(added) != len(defaults):
+        raise UsageError(
+            f"defaults must give a value for each of {', '.join(column.name for column in added)}",
+            code="latest-defaults",
+        )
+    for column, value in zip(added, defaults, strict=True):
+        check_value(column, value, code="latest-defaults")
+
+
 @dataclass(frozen=True, slots=True)
 class Zip(Pair):
     """The n-th row of the left with the n-th of the right, in stream order. Time: the later of both."""
@@ -85,6 +100,10 @@ class Join(Pair):
     """Every pair with left.time - before_us <= right.time <= left.time + after_us. Time: the later of both.
 
     A pair goes out once the frontier passes its time; pairs are ordered by (time, left order, right order).
+
+    With `defaults` (one per right column that is not key, in order) a left row without a pair goes out beside them, at
+    its own time. Whether it has one is known `after_us` later: then all rows go out that much later, in the same
+    order, and what follows sees the frontier less `after_us`.
     """
 
     kind: ClassVar[str] = "join"
@@ -92,38 +111,37 @@ class Join(Pair):
     before_us: int
     after_us: int
     suffix: str = "_right"
+    defaults: tuple[Value, ...] | None = field(default=None, metadata={ADDED: True})
 
     def output_type(self, inputs: Types) -> StreamType:
         if self.before_us < 0 or self.after_us < 0:
             raise UsageError("a join's interval must not be negative", code="join-interval")
+        check_defaults(self.defaults, inputs[1])
         return Pair.output_type(self, inputs)
 
     def describe(self) -> str:
-        return f"join from {written(self.before_us)} before to {written(self.after_us)} after"
+        left = "" if self.defaults is None else "left "
+        return f"{left}join from {written(self.before_us)} before to {written(self.after_us)} after"
 
 
 @dataclass(frozen=True, slots=True)
 class Latest(Pair):
     """Each left row with the last right row, by (time, stream order), whose time <= the left row's; goes out once the
-    frontier passes it, in (time, stream order). Left rows before the first right row take `defaults` (one per right
-    column that is not key, in order), or are dropped where defaults is None."""
+    frontier passes it, in (time, stream order). With `tolerance_us` a right row older than that does not count. Left
+    rows without one take `defaults` (one per right column that is not key, in order), or are dropped where defaults is
+    None."""
 
     kind: ClassVar[str] = "latest"
 
     defaults: tuple[Value, ...] | None = None
     suffix: str = "_right"
+    tolerance_us: int | None = field(default=None, metadata={ADDED: True})
 
     def output_type(self, inputs: Types) -> StreamType:
-        if self.defaults is not None:
-            right = added_columns(inputs[1])
-            if len(right) != len(self.defaults):
-                raise UsageError(
-                    f"defaults must give a value for each of {', '.join(column.name for column in right)}",
-                    code="latest-defaults",
-                )
-            for column, value in zip(right, self.defaults, strict=True):
-                check_value(column, value, code="latest-defaults")
+        if self.tolerance_us is not None and self.tolerance_us < 0:
+            raise UsageError("with_latest's tolerance must not be negative", code="duration")
+        check_defaults(self.defaults, inputs[1])
         return Pair.output_type(self, inputs)
 
     def describe(self) -> str:
-        return "with latest"
+        return "with latest" + ("" if self.tolerance_us is None else f", at most {written(self.tolerance_us)} old")

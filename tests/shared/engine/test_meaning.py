@@ -11,6 +11,9 @@ import pytest
 
 import resurge as rs
 from resurge import col
+from shared.batch import Batch
+from shared.engine.pipeline import Pipeline
+from shared.plan.placement import device_fragment
 from shared.stream.stream import Stream
 
 SECOND = 1_000_000
@@ -227,6 +230,99 @@ def test_with_latest_takes_the_last_row_at_that_time_or_defaults() -> None:
     a, b = source("a").select("n"), source("b").select("n")
     assert got(a.with_latest(b), "n", "n_right", a=left, b=right) == [(2, 20), (5, 30)]
     assert got(a.with_latest(b, defaults={"n": -1}), "n", "n_right", a=left, b=right) == [(1, -1), (2, 20), (5, 30)]
+
+
+def test_with_latest_takes_no_row_older_than_its_tolerance() -> None:
+    left, right = sample(13, 60), sample(14, 25)
+    reference: list[tuple[object, ...]] = []
+    for row in sorted(left, key=lambda one: (one[0], one[1])):
+        before = [(one[0], place, one[3]) for place, one in enumerate(right) if one[1] == row[1] and one[0] <= row[0]]
+        fresh = before and row[0] - max(before)[0] <= SECOND
+        reference.append((row[0], row[1], row[3], max(before)[2] if fresh else None))
+    a, b = source("a").select("n"), source("b").select("n")
+    kept = got(a.with_latest(b, tolerance="1s"), "time", "device", "n", "n_right", a=left, b=right)
+    assert kept == [row for row in reference if row[3] is not None]
+    filled = got(
+        a.with_latest(b, tolerance="1s", defaults={"n": -99}), "time", "device", "n", "n_right", a=left, b=right
+    )
+    assert filled == [row if row[3] is not None else (*row[:3], -99) for row in reference]
+    assert 0 < len(kept) < len(filled) == len(left)
+
+
+def test_a_left_join_keeps_rows_without_a_pair_at_their_own_time_in_order() -> None:
+    left, right = sample(15, 40), sample(16, 15)
+    reference: list[tuple[object, ...]] = []
+    for place, one in enumerate(left):
+        pairs = [
+            (max(one[0], other[0]), one[1], place, number, one[3], other[3], "yes")
+            for number, other in enumerate(right)
+            if one[1] == other[1] and one[0] - SECOND <= other[0] <= one[0] + SECOND // 2
+        ]
+        reference += pairs or [(one[0], one[1], place, -1, one[3], 0, "")]
+    b = source("b").select("n", found="yes")
+    stream = source("a").select("n").join(b, before="1s", after="500ms", left=True)
+    found = got(stream, "time", "device", "n", "n_right", "found", a=left, b=right)
+    assert found == [(row[0], row[1], *row[4:]) for row in sorted(reference)]  # type: ignore[type-var]
+    assert {row[4] for row in found} == {"yes", ""}
+
+
+def test_windows_after_a_left_join_wait_for_the_rows_that_it_holds() -> None:
+    left = [(at * SECOND, "d", 1.0, at, "p") for at in range(8)]
+    right = [(at * SECOND, "d", 1.0, at, "p") for at in (2, 3)]
+    joined = source("a").select("n").join(source("b").select("n"), after="5s", left=True)
+    stream = joined.tumbling("1s").aggregate(rows=rs.count())
+    plan = rs.plan_of(stream)
+    pipeline = Pipeline(device_fragment(plan), device="d")
+    for name, rows in (("a", left), ("b", right)):
+        schema = pipeline.fragment.input(name).schema
+        given_columns = {"x": [row[2] for row in rows], "n": [row[3] for row in rows], "tag": [row[4] for row in rows]}
+        pipeline.push(name, Batch.of(schema, given_columns, [row[0] for row in rows]))
+    found = []
+    for at in range(14):
+        for name in ("a", "b"):
+            found += [made.columns["rows"].tolist() for _, made in pipeline.advance(name, at * SECOND) if len(made)]
+    assert pipeline.late_dropped == 0
+    # a row of second s pairs with those of s .. s + 5: 0, 1 and 2 with 2 and 3 both, 3 with 3, the others with none
+    assert [rows for made in found for rows in made] == [3, 4, 1, 1, 1, 1]
+
+
+def test_a_join_on_other_columns_is_keyed_by_them() -> None:
+    left, right = sample(17, 40), sample(18, 40)
+    reference = sorted(
+        (max(one[0], other[0]), one[4], one[3], other[3])
+        for one in left
+        for other in right
+        if one[4] == other[4] and abs(one[0] - other[0]) <= SECOND
+    )
+    a, b = source("a").select("n", "tag").sync("a"), source("b").select("n", label=col.tag).sync("b")
+    for stream in (
+        a.join(b, within="1s", on={"tag": "label"}),
+        a.join(b.select("n", tag=col.label), within="1s", on="tag"),
+        a.key_by("tag").join(b.select("n", tag=col.label), within="1s", on=["tag"]),
+    ):
+        assert stream.key == ("tag",)
+        assert sorted(got(stream, "time", "tag", "n", "n_right", a=left, b=right)) == reference  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        (lambda a, b: a.join(b, within="1s", on=[]), "join-on"),
+        (lambda a, b: a.join(b, within="1s", on={"tag": "n"}), "join-on"),
+        (lambda a, b: a.join(b, within="1s", on="nobody"), "column-unknown"),
+        (lambda a, b: a.join(b, within="1s", on={"x": "x"}), "key-kind"),
+        (lambda a, b: a.join(b, within="1s", on=[col.tag]), "column-name"),
+        (lambda a, b: a.join(b, within="1s", defaults={"n": 1}), "join-left"),
+        (lambda a, b: a.join(b, within="1s", left=True, defaults={"m": 1}), "latest-defaults"),
+        (lambda a, b: a.join(b, within="1s", left=True, defaults={"n": 1.5}), "latest-defaults"),
+        (lambda a, b: a.with_latest(b, tolerance="soon"), "duration"),
+    ],
+)
+def test_a_join_that_cannot_be_is_refused_at_its_line(wrong: Callable[[Stream, Stream], Stream], code: str) -> None:
+    with pytest.raises(rs.UsageError) as caught:
+        wrong(source("a"), source("b"))
+    assert caught.value.code == code
+    assert "test_meaning.py" in str(caught.value)
 
 
 def test_union_is_ordered_by_time_device_and_input() -> None:

@@ -40,11 +40,11 @@ def every_operator() -> tuple[rs.Stream, ...]:
     fed = lat.where((col.lat > 90) & (col.lat != -0.0)).feed(loop)
     config = rs.stream("config", {"floor": "float64"})
     both = lat.apply("encoding_speed", config=config, floor=0.25)
-    paired = both.port("a").zip(both.port("b")).combine(lat).join(lat, within="5s", suffix="_j")
+    paired = both.port("a").zip(both.port("b")).combine(lat).join(lat, within="5s", suffix="_j", left=True)
     peak = lat.state(
         {"peak": float("nan"), "n": 0}, peak=rs.if_else(col.lat > state.peak, col.lat, state.peak), n=state.n + 1
     )
-    ticks = rs.timer("30s").with_latest(peak, defaults={"peak": 0.0, "n": 0})
+    ticks = rs.timer("30s").with_latest(peak, defaults={"peak": 0.0, "n": 0}, tolerance="1h")
     read = ticks.where(col.n >= 0).read("barometer")
     up = paired.sync("up", contract=rs.lossy(keep=0.9, delay="1h"), deadline="1d")
     trips = (
