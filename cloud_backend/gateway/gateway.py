@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 from cloud_backend.coordinator.roster import Roster
@@ -85,11 +85,11 @@ class Gateway:
         self._quiet_at, self._quiet_ticks = self.log.durable_end, 0
 
     async def run(self) -> None:
-        """The background task; ends when cancelled."""
+        """The background task; ends when cancelled, after the tick that is under way."""
         while True:
             await asyncio.sleep(TICK_S)
             try:
-                await self.tick()
+                await _to_its_end(self.tick())
             except Exception:  # the edge of a task: without it one busy database would end revocation for good
                 logging.getLogger("resurge.gateway").exception("a tick failed; the next one tries again")
                 self.metrics.ticks_failed.inc()
@@ -202,6 +202,16 @@ class Gateway:
         self.broken = error
         if self._on_broken is not None:
             self._on_broken(error)
+
+
+async def _to_its_end(work: Coroutine[None, None, None]) -> None:
+    """Wait for it even when cancelled. A thread cannot be cancelled: abandoned, it would write beside `close`."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 def _read(path: Path | None) -> dict[str, object]:
