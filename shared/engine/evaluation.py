@@ -108,9 +108,10 @@ def _binary(operator: str, left: Expression, right: Expression, schema: Schema) 
     wide = "float64" if operator in ("/", "**") else widened(*kinds)
     first, second = _widen(left, wide, schema), _widen(right, wide, schema)
     if operator == "**":
+        # One exponent for all rows would go another way in numpy than an exponent for each: (-inf) ** 0.5 is not sqrt.
         return lambda columns, time: function(
-            np.ascontiguousarray(first(columns, time)), np.ascontiguousarray(second(columns, time))
-        ).reshape(-1)
+            _per_row(first(columns, time), len(time)), _per_row(second(columns, time), len(time))
+        )
     return lambda columns, time: function(first(columns, time), second(columns, time))
 
 
@@ -138,7 +139,8 @@ def _narrow_constant(expression: Expression, kind: str) -> np.generic | None:
     if isinstance(expression.value, str):
         return None
     try:
-        narrow = dtype(kind).type(expression.value)
+        with np.errstate(all="ignore"):
+            narrow = dtype(kind).type(expression.value)
     except (OverflowError, ValueError):
         return None
     return narrow if narrow.item() == expression.value else None
@@ -183,7 +185,7 @@ def _greatest(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.where((right > left) | np.isnan(right), right, left)
 
 
-_FLOAT_FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
+FLOAT_FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
     "sqrt": np.sqrt, "exp": np.exp, "log": np.log, "floor": np.floor, "ceil": np.ceil, "round": np.rint,
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "atan2": np.arctan2, "hypot": np.hypot, "radians": np.radians,
     "degrees": np.degrees, "haversine": haversine_metres,
@@ -211,7 +213,7 @@ def _parsed(text: str) -> float:
         return math.nan
 
 
-_TEXT_FUNCTIONS: dict[str, tuple[Callable[..., object], str]] = {
+TEXT_FUNCTIONS: dict[str, tuple[Callable[..., object], str]] = {
     "lower": (str.lower, "str"),
     "upper": (str.upper, "str"),
     "length": (len, "int64"),
@@ -229,12 +231,12 @@ _TEXT_FUNCTIONS: dict[str, tuple[Callable[..., object], str]] = {
 
 def _call(name: str, arguments: tuple[Expression, ...], schema: Schema) -> Answer:
     kinds = [kind_of(argument, schema) for argument in arguments]
-    if name in _FLOAT_FUNCTIONS:
-        function = _FLOAT_FUNCTIONS[name]
+    if name in FLOAT_FUNCTIONS:
+        function = FLOAT_FUNCTIONS[name]
         wide = [_widen(argument, "float64", schema) for argument in arguments]
         return lambda columns, time: function(*(_contiguous(one(columns, time)) for one in wide))
-    if name in _TEXT_FUNCTIONS:
-        text_function, kind = _TEXT_FUNCTIONS[name]
+    if name in TEXT_FUNCTIONS:
+        text_function, kind = TEXT_FUNCTIONS[name]
         texts = [compiled(argument, schema) for argument in arguments]
 
         def of_text(columns: Columns, time: np.ndarray) -> np.ndarray:
@@ -257,6 +259,10 @@ def _call(name: str, arguments: tuple[Expression, ...], schema: Schema) -> Answe
     wides = [_widen(argument, widened(*kinds), schema) for argument in arguments]
     whole = _NUMBER_FUNCTIONS[name]
     return lambda columns, time: whole(*(one(columns, time) for one in wides))
+
+
+def _per_row(value: np.ndarray, rows: int) -> np.ndarray:
+    return np.ascontiguousarray(value) if np.ndim(value) else np.full(rows, value)
 
 
 def _contiguous(value: np.ndarray) -> np.ndarray:

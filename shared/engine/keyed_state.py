@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from shared.engine.evaluation import EARTH_RADIUS_METRES, cast, compiled
+from shared.engine.evaluation import EARTH_RADIUS_METRES
 from shared.engine.key_choice import KeyChoice, cut_dictionary
 from shared.engine.keys import KeyIndex
 from shared.engine.merge import HeldRows, stream_order
 from shared.engine.operator import ChangesByPart, Operator, Use, key_of
-from shared.engine.rows import Numbering, Progress, Rows
+from shared.engine.row_code import RowCode
+from shared.engine.rows import Numbering, Progress, Rows, take
+from shared.engine.scans import run_scans, scans_of
 from shared.engine.snapshots import Value
 from shared.language.schema import Field, Schema, dtype
 from shared.plan import operators as op
@@ -118,9 +120,14 @@ class TwoInputs(KeyedState):
             held.load(dumped)
 
 
+# From so many rows on, and so many of each key, a fold over the whole batch costs less than its rows one by one:
+# a running sum takes 0.02 us a row instead of 0.25.
+_SCAN_ROWS_MIN = 64
+_SCAN_ROWS_PER_KEY = 4
+
+
 class StatefulStream(TwoInputs):
-    """After each row, the key's new state. Rows of different keys are computed together: the n-th row of every key
-    in the batch at once, so a batch of many keys costs few steps."""
+    """After each row, the key's new state: by folds over the batch where the updates are folds, else row by row."""
 
     def __init__(
         self,
@@ -133,11 +140,13 @@ class StatefulStream(TwoInputs):
     ) -> None:
         super().__init__(2 if config else 1, key)
         self.kept = kept  # the row's own columns that go out beside the state
-        self.columns = columns
         self.config = config
+        self.names = [column.name for column in columns]
         self.kinds = [column.kind for column in columns]
         known = Schema((*source.schema.fields, *(Field(f"state.{column.name}", column.kind) for column in columns)))
-        self.updates = [compiled(column.update, known) for column in columns]
+        updates = [column.update for column in columns]
+        self.scans = scans_of(self.names, updates, self.kinds, known)
+        self.code = RowCode(self.names, updates, self.kinds, known)
         self.initial = tuple(
             np.array(column.initial).astype(dtype(column.kind)).item() if column.kind != "str" else column.initial
             for column in columns
@@ -163,10 +172,9 @@ class StatefulStream(TwoInputs):
         return out
 
     def _set(self, rows: Rows) -> None:
-        names = [column.name for column in self.columns]
         for place, key in enumerate(self.key.numbers(rows.columns, len(rows)).tolist()):
             state = list(self.states.get(key, self.initial))
-            for number, name in enumerate(names):
+            for number, name in enumerate(self.names):
                 if name in rows.columns:
                     state[number] = rows.columns[name][place : place + 1].tolist()[0]
             self.states[key] = tuple(state)
@@ -174,36 +182,57 @@ class StatefulStream(TwoInputs):
 
     def _update(self, rows: Rows) -> Rows:
         keys = self.key.numbers(rows.columns, len(rows))
-        order = np.argsort(keys, kind="stable")
-        heads = np.append(True, np.diff(keys[order]) != 0)
-        begins = np.maximum.accumulate(np.where(heads, np.arange(len(keys)), 0))
-        rank = np.empty(len(keys), np.int64)
-        rank[order] = np.arange(len(keys)) - begins
-        results = [np.empty(len(keys), dtype(kind)) for kind in self.kinds]
-        steps = np.argsort(rank, kind="stable")
-        cuts = [0, *(np.flatnonzero(np.diff(rank[steps])) + 1).tolist(), len(steps)]
-        for start, stop in itertools.pairwise(cuts):
-            self._step(rows, keys, steps[start:stop], results)
+        results = self._scanned(rows, keys)
+        if results is None:
+            results = self._row_by_row(rows, keys)
         columns = {name: rows.columns[name] for name in self.kept}
-        columns.update((column.name, result) for column, result in zip(self.columns, results, strict=True))
+        columns.update(zip(self.names, results, strict=True))
         return self.numbering.rows(columns, rows.time)
 
-    def _step(self, rows: Rows, keys: np.ndarray, places: np.ndarray, results: list[np.ndarray]) -> None:
-        """One row of each of several keys."""
-        numbers = keys[places].tolist()
-        states = [self.states.get(number, self.initial) for number in numbers]
-        columns = {name: column[places] for name, column in rows.columns.items()}
-        for place, column in enumerate(self.columns):
-            columns[f"state.{column.name}"] = np.array([state[place] for state in states], dtype(column.kind))
-        time = rows.time[places]
-        fresh = []
-        for place, update in enumerate(self.updates):
-            value = cast(update(columns, time), self.kinds[place])
-            results[place][places] = value
-            fresh.append(value.tolist())
-        for number, state in zip(numbers, zip(*fresh, strict=True), strict=True):
-            self.states[number] = state
-            self.touch(number)
+    def _row_by_row(self, rows: Rows, keys: np.ndarray) -> list[np.ndarray]:
+        columns = dict(rows.columns)
+        if keys.strides == (0,) or len(self.key) == 1:
+            key = int(keys[0])
+            self.states[key], results = self.code.one_key(self.states.get(key, self.initial), columns, rows.time)
+            self.touch(key)
+            return results
+        listed = keys.tolist()
+        if self.changed is not None:
+            self.changed.update(listed)
+        return self.code.by_key(self.states, self.initial, listed, columns, rows.time)
+
+    def _scanned(self, rows: Rows, keys: np.ndarray) -> list[np.ndarray] | None:
+        """By folds over all rows; None where that is not possible or not worth it."""
+        if self.scans is None or len(rows) < _SCAN_ROWS_MIN:
+            return None
+        if keys.strides == (0,) or len(self.key) == 1:
+            order, begins, involved = None, np.zeros(1, np.int64), [int(keys[0])]
+            columns, time = rows.columns, rows.time
+        else:
+            order = np.argsort(keys, kind="stable")
+            ordered = keys[order]
+            begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+            if len(keys) < _SCAN_ROWS_PER_KEY * len(begins):
+                return None
+            involved = ordered[begins].tolist()
+            columns, time = {name: take(column, order) for name, column in rows.columns.items()}, rows.time[order]
+        before = zip(*(self.states.get(key, self.initial) for key in involved), strict=True)
+        states = {
+            name: np.array(values, dtype(kind))
+            for name, kind, values in zip(self.names, self.kinds, before, strict=True)
+        }
+        made = run_scans(self.scans, columns, time, begins, states)
+        last = np.append(begins[1:], len(keys)) - 1
+        after = zip(*(made[name][last].tolist() for name in self.names), strict=True)
+        for key, state in zip(involved, after, strict=True):
+            self.states[key] = state
+            self.touch(key)
+        if order is None:
+            return [made[name] for name in self.names]
+        results = [np.empty_like(made[name]) for name in self.names]
+        for name, result in zip(self.names, results, strict=True):
+            result[order] = made[name]
+        return results
 
 
 class SignificantChanges(KeyedState):

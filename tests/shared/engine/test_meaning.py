@@ -396,3 +396,12 @@ def test_a_million_rows_at_once_equal_a_thousand_at_a_time() -> None:
     reference = [acc[key] / counts[key] for key in sorted(acc)]
     assert whole["m"][: len(reference)].tolist() == reference
     assert len(whole["m"]) == 9 * 100
+
+
+def test_a_power_means_the_same_in_every_batch_and_with_constants_alone() -> None:
+    stream = rs.stream("a", {"x": "float64"})
+    powers = stream.select(root=col.x**0.5, constant=rs.call("sqrt", 4.0) ** 3)
+    for x in ([-math.inf], [-math.inf, -0.0, 4.0] * 3):
+        out = rs.evaluate(powers, {"a": {"time": list(range(len(x))), "x": x}})["out"]
+        assert [value.hex() for value in out["root"].tolist()] == [math.pow(value, 0.5).hex() for value in x]
+        assert out["constant"].tolist() == [8.0] * len(x)
