@@ -4,7 +4,8 @@
     SELECT key columns, aggregates [AS name] FROM stream [WHERE condition]
         GROUP BY window, key columns [HAVING condition]
 
-Windows: TUMBLE(1 SECOND), HOP(10 SECONDS, 1 SECOND) (size, then step), SESSION(5 MINUTES). Aggregates: COUNT(*),
+Windows: TUMBLE(1 SECOND), TUMBLE(1 DAY, 'Europe/Berlin') (also 1 WEEK, 1 MONTH; local calendar), HOP(10 SECONDS, 1
+SECOND) (size, then step), SESSION(5 MINUTES). Aggregates: COUNT(*),
 COUNT(x), COUNT(DISTINCT x), SUM, AVG, MIN, MAX, VAR_POP, STDDEV_POP, QUANTILE(x, 0.9), MEDIAN, FIRST, LAST, each of a
 column or an expression; without AS they are called avg_v, count and so on. Conditions and expressions: columns,
 numbers, text, TRUE, FALSE, + - * / %, comparisons, AND OR NOT, BETWEEN, IN (constants), CASE WHEN, CAST, ABS SQRT FLOOR
@@ -39,7 +40,10 @@ TEXT_MAX = 100_000
 TOKENS_MAX = 2000
 NODES_MAX = 2000  # of the expressions it means: x BETWEEN a AND b means x twice, x IN (a, b, c) three times
 DEPTH_MAX = 60  # a chain of AND, OR or + is as deep as it is long; a plan is read back up to 64
-UNITS = {"MICROSECOND": "us", "MILLISECOND": "ms", "SECOND": "s", "MINUTE": "m", "HOUR": "h", "DAY": "d"}
+UNITS = {
+    "MICROSECOND": "us", "MILLISECOND": "ms", "SECOND": "s", "MINUTE": "m", "HOUR": "h", "DAY": "d",
+    "WEEK": "w", "MONTH": "mo",
+}  # fmt: skip
 WINDOWS = ("TUMBLE", "HOP", "SESSION")
 CLAUSES = {"expressions", "from_", "where", "group", "having"}
 GROUP_CLAUSES = {"expressions"}
@@ -376,8 +380,12 @@ def _window(stream: Stream, tree: ast.Anonymous) -> WindowedStream:
     match (name, lengths):
         case ("TUMBLE", [size]):
             return stream.tumbling(size)
+        case ("TUMBLE", [size, zone]):
+            return stream.tumbling(size, zone=zone)
         case ("HOP", [size, every]):
             return stream.hopping(size, every=every)
         case ("SESSION", [gap]):
             return stream.session(gap)
-    raise UsageError("windows are TUMBLE(size), HOP(size, step) and SESSION(gap)", code="sql-window")
+    raise UsageError(
+        "windows are TUMBLE(size), TUMBLE(1 DAY, 'zone'), HOP(size, step) and SESSION(gap)", code="sql-window"
+    )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shared.language.schema import Schema
-from shared.language.windows import SessionWindow, TimeWindow
+from shared.language.windows import CalendarWindow, SessionWindow, TimeWindow
 from shared.plan.fragments import Vertex
 from shared.plan.graph import Node, Plan
 from shared.plan.operators import (
@@ -196,8 +196,9 @@ def _windows(plan: Plan, sink: Node) -> bool:
     says by it what the row is about."""
     node = _made_by(plan, sink)
     match node.operator:
-        case WindowAggregate(window=TimeWindow() | SessionWindow()) | Apply(window=TimeWindow() | SessionWindow()):
-            return True
+        case WindowAggregate(window=window) | Apply(window=window):
+            if isinstance(window, TimeWindow | CalendarWindow | SessionWindow):
+                return True
     while isinstance(node.operator, KeyBy | Where | Select | Port):
         node = plan.node(node.inputs[0])
     bounds = (WINDOW_START, WINDOW_END)

@@ -1,4 +1,4 @@
-"""Tumbling and hopping windows over event time.
+"""Tumbling and hopping windows over event time, and the days, weeks and months of a local calendar.
 
 Rows are folded once, into *panes*: the stretches between the points where some window begins or ends. A tumbling window
 is one pane. A hopping window's answer is its panes merged in time order when it goes out, so an overlap of 95 % costs
@@ -26,7 +26,7 @@ from shared.engine.keys import KeyIndex
 from shared.engine.pools import Aggregation, Pool
 from shared.engine.rows import Progress, Rows, joined_column
 from shared.engine.snapshots import Value
-from shared.language.windows import TimeWindow
+from shared.engine.window_bounds import WindowBounds
 
 _DENSE_KEYS_MAX = 4096
 _FEW_PANES = 16
@@ -99,12 +99,10 @@ class Pane:
 
 class TimeWindows(KeyedWindows):
     def __init__(
-        self, window: TimeWindow, aggregation: Aggregation, key: KeyIndex, *, lateness_us: int, complete: bool
+        self, bounds: WindowBounds, aggregation: Aggregation, key: KeyIndex, *, lateness_us: int, complete: bool
     ) -> None:
         super().__init__(aggregation, key, lateness_us=lateness_us, complete=complete)
-        self.size, self.hop = window.size_us, window.hop_us
-        self.rest = self.size % self.hop  # a second pane per hop where the size is no multiple of it
-        self.hops = self.size // self.hop
+        self.bounds = bounds
         self.panes: dict[int, Pane] = {}
         self._quiet_until = NO_FRONTIER  # below this frontier nothing closes, as far as is known
         # Columns, times and numbers of rows that are taken, not late, and not folded yet.
@@ -140,8 +138,8 @@ class TimeWindows(KeyedWindows):
         self.touched = True
         self._waiting.append((rows.columns, rows.time, rows.seq))
         self._waiting_rows += count
-        end = (least_time - self.size) // self.hop * self.hop + self.hop + self.size  # of the first window to close
-        self._quiet_until = min(self._quiet_until, end)
+        first = self.bounds.ended(least_time) + 1  # of the windows with these rows
+        self._quiet_until = min(self._quiet_until, self.bounds.end(first))
         if self._waiting_rows >= _WAITING_ROWS_MAX:
             self._settle()
         return True
@@ -168,23 +166,20 @@ class TimeWindows(KeyedWindows):
         self._fold(keys, rows, int(np.minimum.reduce(rows.time)))
 
     def _fold(self, keys: np.ndarray, rows: Rows, least_time: int) -> None:
-        hop, known = self.hop, len(self.key)
-        greatest_time = int(np.maximum.reduce(rows.time))
-        if not self.rest and least_time // hop == greatest_time // hop:
-            self._pane(least_time // hop).fold(keys, known, rows)
+        known = len(self.key)
+        first, last = self.bounds.pane_at(least_time), self.bounds.pane_at(int(np.maximum.reduce(rows.time)))
+        if first == last:
+            self._pane(first).fold(keys, known, rows)
             return
-        first, last = least_time // hop, greatest_time // hop
-        if not self.rest and last - first <= _FEW_PANES and bool((rows.time[1:] >= rows.time[:-1]).all()):
+        if last - first <= _FEW_PANES and bool((rows.time[1:] >= rows.time[:-1]).all()):
             start = 0
             for pane in range(first, last + 1):  # dividing every time costs more than finding a few bounds
-                stop = int(rows.time.searchsorted((pane + 1) * hop)) if pane < last else len(keys)
+                stop = int(rows.time.searchsorted(self.bounds.pane_start(pane + 1))) if pane < last else len(keys)
                 if stop > start:
                     self._pane(pane).fold(keys[start:stop], known, rows.slice(start, stop))
                 start = stop
             return
-        panes = rows.time // hop
-        if self.rest:
-            panes = 2 * panes + (rows.time - panes * hop >= self.rest)
+        panes = self.bounds.panes_at(rows.time)
         steps = np.diff(panes)
         if (steps < 0).any():
             order = np.argsort(panes, kind="stable")
@@ -202,21 +197,9 @@ class TimeWindows(KeyedWindows):
 
     # -- windows -------------------------------------------------------------------------------------------------
 
-    def _windows_of(self, pane: int) -> range:
-        """The numbers of the windows that a pane is part of; window n starts at n * hop."""
-        if not self.rest:
-            return range(pane - self.hops + 1, pane + 1)
-        hop_number, second = divmod(pane, 2)
-        return range(hop_number - self.hops + second, hop_number + 1)
-
-    def _panes_of(self, window: int) -> range:
-        if not self.rest:
-            return range(window, window + self.hops)
-        return range(2 * window, 2 * (window + self.hops) + 1)
-
     def _last_end(self, pane: int) -> int:
         """Where the last window that a pane is part of ends."""
-        return (pane // 2 if self.rest else pane) * self.hop + self.size
+        return self.bounds.end(self.bounds.windows_of(pane)[-1])
 
     def advance(self, port: int, progress: Progress) -> tuple[list[Rows], Progress | None]:
         floor = progress.floor_us
@@ -253,7 +236,7 @@ class TimeWindows(KeyedWindows):
         if not now.size:
             return out
         for window in self._closing(int(np.min(before)), int(np.max(now))):
-            end = window * self.hop + self.size
+            end = self.bounds.end(window)
             keys, pool, slots = self._gather(window)
             if now.ndim:
                 chosen = np.flatnonzero((before[keys] < end) & (end <= now[keys]))
@@ -269,8 +252,7 @@ class TimeWindows(KeyedWindows):
             return NO_FRONTIER
         if not self.panes:
             return END_OF_TIME
-        first = self._windows_of(min(self.panes))[0] * self.hop + self.size
-        return first if first > now else first + ((now - first) // self.hop + 1) * self.hop
+        return self.bounds.end(max(self.bounds.windows_of(min(self.panes))[0], self.bounds.ended(now) + 1))
 
     def _frontiers_before_and_now(self, *, by_device: bool) -> tuple[np.ndarray, np.ndarray]:
         """The frontier of each key before and now; plain numbers where keys do not differ."""
@@ -285,18 +267,18 @@ class TimeWindows(KeyedWindows):
         """The windows that end after `before` and not after `now`, in order; some may have no row."""
         if not self.panes:
             return ()
-        first = max((before - self.size) // self.hop + 1, self._windows_of(min(self.panes))[0])
-        last = min((now - self.size) // self.hop, self._windows_of(max(self.panes))[-1])
-        if last - first <= len(self.panes) + self.hops:
+        first = max(self.bounds.ended(before) + 1, self.bounds.windows_of(min(self.panes))[0])
+        last = min(self.bounds.ended(now), self.bounds.windows_of(max(self.panes))[-1])
+        if last - first <= len(self.panes) + self.bounds.hops:
             return range(first, last + 1)
         windows: set[int] = set()  # panes far apart: only windows that have one
         for pane in self.panes:
-            windows.update(n for n in self._windows_of(pane) if before < n * self.hop + self.size <= now)
+            windows.update(n for n in self.bounds.windows_of(pane) if before < self.bounds.end(n) <= now)
         return sorted(windows)
 
     def _gather(self, window: int) -> tuple[np.ndarray, Pool, np.ndarray]:
         """The keys of a window, and where their answers are: a pane's pool, or panes merged in time order."""
-        numbers = self._panes_of(window)
+        numbers = self.bounds.panes_of(window)
         present = (
             [number for number in numbers if number in self.panes]
             if len(numbers) <= len(self.panes)
@@ -324,9 +306,8 @@ class TimeWindows(KeyedWindows):
     def _emit(self, window: int, keys: np.ndarray, pool: Pool, slots: np.ndarray) -> Rows:
         order = self.key.order(keys)
         keys, slots = keys[order], slots[order]
-        start = window * self.hop
-        end = start + self.size
-        starts, ends = np.full(len(keys), start, np.int64), np.full(len(keys), end, np.int64)
+        starts = np.full(len(keys), self.bounds.start(window), np.int64)
+        ends = np.full(len(keys), self.bounds.end(window), np.int64)
         return self.window_rows(keys, starts, ends, pool.results(slots), ends - 1)
 
     def _forget(self, now: np.ndarray | int) -> None:
@@ -353,10 +334,8 @@ class TimeWindows(KeyedWindows):
         limits = np.broadcast_to(np.asarray(self.frontiers_of(late)), (len(late),)).tolist()
         again: dict[int, set[int]] = {}
         for time, key, limit in zip(late.time.tolist(), keys.tolist(), limits, strict=True):
-            last = time // self.hop
-            for window in range(last - self.hops, last + 1):
-                start = window * self.hop
-                if start <= time < start + self.size <= limit:
+            for window in self.bounds.windows_at(time):
+                if self.bounds.end(window) <= limit:
                     again.setdefault(window, set()).add(key)
         out = []
         for window in sorted(again):

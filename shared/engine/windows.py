@@ -10,7 +10,8 @@ from shared.engine.pools import GREATEST_TIME, LEAST_TIME, Aggregation, Applied,
 from shared.engine.session_windows import Sessions
 from shared.engine.sliding_windows import SlidingWindows
 from shared.engine.time_windows import TimeWindows
-from shared.language.windows import CountWindow, SessionWindow, TimeWindow, Window
+from shared.engine.window_bounds import Calendar, Steps
+from shared.language.windows import CalendarWindow, CountWindow, SessionWindow, TimeWindow, Window
 from shared.plan import operators as op
 from shared.plan.operators.windows import fields_of
 from shared.plan.stream_type import StreamType
@@ -34,9 +35,10 @@ def windows_over(
     """The operator that keeps windows of this kind."""
     key = key_of(source)
     match window:
-        case TimeWindow():
+        case TimeWindow() | CalendarWindow():
             whole = Aggregation(parts, source.schema, applied)
-            return TimeWindows(window, whole, key, lateness_us=lateness_us, complete=complete)
+            bounds = Steps(window) if isinstance(window, TimeWindow) else Calendar(window)
+            return TimeWindows(bounds, whole, key, lateness_us=lateness_us, complete=complete)
         case SessionWindow():
             bounded = Aggregation((*parts, LEAST_TIME, GREATEST_TIME), source.schema, applied)
             return Sessions(window, bounded, key, lateness_us=lateness_us, complete=complete)

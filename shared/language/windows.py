@@ -5,6 +5,10 @@ mode decides where several meet. A frontier f says that no row with time < f fol
 
 TimeWindow(size, hop): one for every start that is a multiple of hop (from the epoch, 1970) and has a row with
     start <= time < start + size. window_start, window_end = start, start + size. Goes out when frontier >= window_end.
+CalendarWindow(unit, zone, offsets): one for every day, week (from Monday) or month of a place's own calendar that has a
+    row. It begins at the first moment at which the local clock has shown that date, and ends where the next begins: a
+    day may have 23 or 25 hours. `offsets` is the clock's whole story: (from, seconds ahead of UTC) in seconds since
+    1970; the first holds for all time before it, the last for all time after it. Goes out when frontier >= window_end.
 SlidingTimeWindow(size): one for every row, of time t: the rows up to this one, by (time, stream order), with time >
     t - size. window_start, window_end = t - size + 1, t + 1. Goes out when frontier > t.
 SessionWindow(gap): rows each less than gap after the one before, by time. window_start, window_end = first time, last
@@ -24,11 +28,16 @@ End of stream is frontier = END_OF_TIME: it closes every time, sliding and sessi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 from shared.errors import UsageError
 from shared.language.durations import written
 
+CALENDAR_UNITS = ("day", "week", "month")
+OFFSETS_MAX = 1000
+OFFSET_S_MAX = 26 * 3600  # clocks were never further from UTC
+OFFSET_FROM_S_MAX = 2**40  # far beyond any calendar, and safe to multiply
 COUNT_MAX = 1_000_000
 PANES_MAX = 100_000  # size / hop: one row may fall into that many windows
 
@@ -39,6 +48,15 @@ class TimeWindow:
 
     size_us: int
     hop_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarWindow:
+    """Tumbling, by the calendar of a time zone."""
+
+    unit: str
+    zone: str
+    offsets: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +77,7 @@ class CountWindow:
     hop: int
 
 
-Window: TypeAlias = TimeWindow | SlidingTimeWindow | SessionWindow | CountWindow
+Window: TypeAlias = TimeWindow | CalendarWindow | SlidingTimeWindow | SessionWindow | CountWindow
 
 
 def check_window(window: Window) -> None:
@@ -80,6 +98,8 @@ def check_window(window: Window) -> None:
                     "sliding(...)",
                     code="window-hop",
                 )
+        case CalendarWindow():
+            _check_calendar(window)
         case CountWindow(size, hop):
             if not (isinstance(size, int) and isinstance(hop, int)):
                 raise UsageError(f"a window holds a whole number of rows, not {size} every {hop}", code="window-size")
@@ -96,6 +116,19 @@ def check_window(window: Window) -> None:
                 raise UsageError("a window's length must be more than zero", code="window-size")
 
 
+def _check_calendar(window: CalendarWindow) -> None:
+    if window.unit not in CALENDAR_UNITS:
+        raise UsageError(f"a calendar has {', '.join(CALENDAR_UNITS)}, no {window.unit!r}", code="window-zone")
+    times = [at for at, _ in window.offsets]
+    if not 0 < len(times) <= OFFSETS_MAX or any(later <= at for at, later in pairwise(times)):
+        raise UsageError(
+            f"zone {window.zone!r} needs 1 to {OFFSETS_MAX} offsets in order of time, not {len(times)}",
+            code="window-zone",
+        )
+    if any(abs(ahead) > OFFSET_S_MAX for _, ahead in window.offsets) or max(map(abs, times)) > OFFSET_FROM_S_MAX:
+        raise UsageError(f"zone {window.zone!r} has an offset that no clock ever had", code="window-zone")
+
+
 def text_of(window: Window) -> str:
     """The window as a person would write it."""
     match window:
@@ -103,6 +136,8 @@ def text_of(window: Window) -> str:
             if hop_us == size_us:
                 return f"tumbling {written(size_us)}"
             return f"hopping {written(size_us)} every {written(hop_us)}"
+        case CalendarWindow(unit, zone):
+            return f"each {unit} in {zone}"
         case SlidingTimeWindow(size_us):
             return f"sliding {written(size_us)}"
         case SessionWindow(gap_us):

@@ -16,7 +16,7 @@ from shared.errors import UsageError
 from shared.language import expressions
 from shared.language.aggregates import Aggregate
 from shared.language.schema import Schema
-from shared.language.windows import CountWindow, SessionWindow, SlidingTimeWindow, TimeWindow, Window
+from shared.language.windows import CalendarWindow, CountWindow, SessionWindow, SlidingTimeWindow, TimeWindow, Window
 from shared.plan import operators as op
 from shared.plan.contracts import Contract
 from shared.plan.graph import Node, Plan, SourceLine
@@ -29,6 +29,7 @@ PLAN_BYTES_MAX = 4 * 1024 * 1024
 
 WINDOWS: dict[str, type] = {
     "time": TimeWindow,
+    "calendar": CalendarWindow,
     "sliding": SlidingTimeWindow,
     "session": SessionWindow,
     "count": CountWindow,

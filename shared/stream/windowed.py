@@ -12,6 +12,7 @@ from shared.language.windows import CountWindow, SessionWindow, SlidingTimeWindo
 from shared.plan import operators as op
 from shared.stream.drafts import Draft, draft, located
 from shared.stream.formulas import column_name
+from shared.stream.zones import calendar_window, refuse_zone
 
 if TYPE_CHECKING:
     from shared.stream.stream import Stream
@@ -24,9 +25,17 @@ class Windowing:
 
     @located
     def tumbling(
-        self, size: str | None = None, *, count: int | None = None, lateness: str | None = None
+        self,
+        size: str | None = None,
+        *,
+        count: int | None = None,
+        lateness: str | None = None,
+        zone: str | None = None,
     ) -> WindowedStream:
-        """One window after another: `tumbling("1m")` or `tumbling(count=60)`."""
+        """One window after another: `tumbling("1m")` or `tumbling(count=60)`. With a zone, days, weeks from Monday or
+        months that begin at local midnight: `tumbling("1d", zone="Europe/Berlin")`, "1w", "1mo"."""
+        if zone is not None:
+            return self._windowed(calendar_window(size, count, zone), lateness)
         if _by_count(size, count):
             return self._windowed(CountWindow(count or 0, count or 0), lateness)
         return self._windowed(TimeWindow(microseconds(size or ""), microseconds(size or "")), lateness)
@@ -40,8 +49,10 @@ class Windowing:
         count: int | None = None,
         every_count: int | None = None,
         lateness: str | None = None,
+        zone: str | None = None,
     ) -> WindowedStream:
         """Overlapping windows that start at regular steps: `hopping("1m", every="10s")`. Without a step: tumbling."""
+        refuse_zone("hopping", zone)
         if _by_count(size, count):
             return self._windowed(
                 CountWindow(count or 0, (count or 0) if every_count is None else every_count), lateness
@@ -50,9 +61,15 @@ class Windowing:
 
     @located
     def sliding(
-        self, size: str | None = None, *, count: int | None = None, lateness: str | None = None
+        self,
+        size: str | None = None,
+        *,
+        count: int | None = None,
+        lateness: str | None = None,
+        zone: str | None = None,
     ) -> WindowedStream:
         """One window per row, ending with it: `sliding("30s")`, or its last rows: `sliding(count=12)`."""
+        refuse_zone("sliding", zone)
         if _by_count(size, count):
             return self._windowed(CountWindow(count or 0, 1), lateness)
         return self._windowed(SlidingTimeWindow(microseconds(size or "")), lateness)

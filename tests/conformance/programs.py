@@ -133,6 +133,7 @@ WINDOWS = (
     "count",
     "count_hopping",
     "count_sliding",
+    "calendar",
     "none",
 )
 ENDS = ("aggregate", "aggregate", "aggregate", "apply_window", "machine", "ports", "none")
@@ -168,6 +169,8 @@ def case(seed: int, rows: int = 400) -> Case:
         made.verbs.add("key_by" if key else "key_by_nothing")
     if "sync" in made.verbs and draw.random() < 0.35:
         stream = keyed_again(made, stream, key, draw)
+    if window == "calendar":
+        spread_over_days(made)
     made.stream = end_step(made, stream, window, end, draw)
     if draw.random() < 0.3:
         made.stream = made.stream.where(col.time > 5 * SECOND)
@@ -188,6 +191,12 @@ def keyed_again(made: Case, stream: Stream, key: tuple[str, ...], draw: np.rando
     if draw.random() < 0.5 and "device" not in key:  # a key that has all of the key before only parts rows further
         return stream.key_by("device", *key)
     return stream.key_by("device")
+
+
+def spread_over_days(made: Case) -> None:
+    """Seconds become four hours, in the days around a night in which Berlin's clocks went forward."""
+    for given in made.inputs.values():
+        given["time"] = given["time"] * 14_400 + 1_711_400_000 * SECOND
 
 
 def rows_step(made: Case, stream: Stream, second: Stream, step: str) -> Stream:
@@ -274,6 +283,7 @@ def end_step(made: Case, stream: Stream, window: str, end: str, draw: np.random.
         "count": lambda: stream.tumbling(count=7),
         "count_hopping": lambda: stream.hopping(count=9, every_count=4),
         "count_sliding": lambda: stream.sliding(count=5),
+        "calendar": lambda: stream.tumbling(("1d", "1w", "1mo")[made.seed % 3], zone="Europe/Berlin"),
     }[window]()
     if end == "apply_window":
         return opened.apply("conformance_span", bias=1.0)

@@ -49,6 +49,13 @@ def test_the_query_of_the_manual() -> None:
     assert found["avg_v"] == [2.0, 5.0, 9.0]
 
 
+def test_days_of_a_place() -> None:
+    up = football()
+    verbs = up.key_by("team").tumbling("1w", zone="Asia/Tokyo").aggregate(count=rs.count())
+    found = same("SELECT team, count(*) FROM football GROUP BY TUMBLE(1 WEEK, 'Asia/Tokyo'), team", verbs, up)
+    assert found["window_start"] == [-(3 * 24 + 9) * 3600 * S] * 2  # the Monday before 1970, in Tokyo
+
+
 def test_all_aggregates_hop_session_and_having() -> None:
     up = football()
     keyed = up.key_by("team")

@@ -13,7 +13,7 @@ from shared.language.durations import written
 from shared.language.expressions import Expression, columns_of
 from shared.language.registry import operator_type, parameters_of
 from shared.language.schema import Field
-from shared.language.windows import SessionWindow, TimeWindow, Window, check_window
+from shared.language.windows import CalendarWindow, SessionWindow, TimeWindow, Window, check_window
 from shared.language.windows import text_of as window_text
 from shared.plan.operators.operator import Operator, Origins, Types, key_origins, keyed
 from shared.plan.stream_type import COMPLETE, WINDOW_END, WINDOW_START, StreamType
@@ -39,7 +39,7 @@ class WindowAggregate(Operator):
         check_window(self.window)
         if self.lateness_us < 0:
             raise UsageError("lateness must not be negative", code="duration")
-        if self.lateness_us and not isinstance(self.window, TimeWindow | SessionWindow):
+        if self.lateness_us and not isinstance(self.window, TimeWindow | CalendarWindow | SessionWindow):
             raise UsageError(
                 f"{window_text(self.window)}: these windows go out with the row that ends them and are not corrected, "
                 "so lateness= has no meaning; leave it out, or use tumbling, hopping or session windows by time",
