@@ -183,7 +183,7 @@ def keyed_again(made: Case, stream: Stream, key: tuple[str, ...], draw: np.rando
     if draw.random() < 0.5:
         made.verbs.add("key_by_computed")
         stream = stream.extend(part=col.n % 3).key_by("part")
-        if draw.random() < 0.3:
+        if draw.random() < 0.6:
             made.verbs.add("key_by_thrice")
             stream = stream.key_by("flag", "part")
         return stream
