@@ -5,7 +5,8 @@ Meaning, the same on every engine:
 * A missing value (NaN in a float column) is skipped by every aggregate of a column; `count()` counts rows. Where all
   values are missing, count, distinct and sum give 0, path_km 0.0, the others NaN.
 * sum of whole numbers (and bools) is int64 and wraps modulo 2**64; of floats it is the left fold in stream order,
-  in float64, from 0.0 (so never -0.0). mean = sum / number of values. So re-batching changes no bit.
+  in float64, from 0.0 (so never -0.0). mean = sum / number of values, the sum taken in float64 also of whole
+  numbers, where it does not wrap. So re-batching changes no bit.
 * variance and std are those of the population, from the sums of x - a and (x - a)**2, left folds in stream order, a
   being the window's first value.
 * Windows that overlap share work. Hopping by time: the left fold, in order of time, of the folds of the window's panes
