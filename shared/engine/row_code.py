@@ -58,7 +58,7 @@ class RowCode:
         given = [f"l{place}" for place in range(len(values))]
         made = f"[{', '.join(f'o{place}' for place in range(len(names)))}]"
         loop = f"for {', '.join((*values, '_'))} in zip({', '.join((*given, 'rows'))}):"
-        keyed = f"for {', '.join(('k', *values))} in zip({', '.join(('keys', *given))}):"
+        keyed = f"for {', '.join(('k', *values))}, in zip({', '.join(('keys', *given))}):"  # the comma: k is no tuple
         text = "\n".join(
             [
                 f"def one_key(state, {', '.join(('rows', *given))}):",

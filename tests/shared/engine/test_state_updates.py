@@ -245,3 +245,13 @@ def test_counters_sums_extremes_and_previous_are_folds_over_the_batch() -> None:
     assert operator_of(sums).scans is not None
     assert operator_of(source.previous("x", rows=3)).scans is not None
     assert operator_of(source.state({"s": 0.0}, s=0.9 * state.s + 0.1 * col.x)).scans is None  # only row by row
+
+
+def test_a_state_that_reads_no_column_goes_on_from_what_a_config_set() -> None:
+    source, settings = rs.stream("in", {"x": "float64"}), rs.stream("settings", {"level": "float64"})
+    kept = source.state({"level": 0.0, "seen": 0}, config=settings, level=state.level, seen=state.seen + 1)
+    devices = ["a", "b", "a", "b"]
+    rows = {"in": {"time": [5, 6, 7, 8], "device": devices, "x": [0.0] * 4}}
+    rows["settings"] = {"time": [0, 1], "device": ["a", "b"], "level": [7.0, 8.0]}
+    out = rs.evaluate(kept, rows)["out"]
+    assert (out["level"].tolist(), out["seen"].tolist()) == ([7.0, 8.0, 7.0, 8.0], [1, 1, 2, 2])
