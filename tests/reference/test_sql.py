@@ -176,7 +176,7 @@ def _rounded(value: Any) -> object:
         return "missing"
     if isinstance(value, bool | str):
         return value
-    return float(f"{float(value):.9g}") + 0.0
+    return round(float(f"{float(value):.9g}"), 9) + 0.0
 
 
 @pytest.mark.parametrize("queries", [60, pytest.param(3_000, marks=pytest.mark.soak)])
