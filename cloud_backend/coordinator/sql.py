@@ -7,10 +7,12 @@
 Windows: TUMBLE(1 SECOND), TUMBLE(1 DAY, 'Europe/Berlin') (also 1 WEEK, 1 MONTH; local calendar), HOP(10 SECONDS, 1
 SECOND) (size, then step), SESSION(5 MINUTES). Aggregates: COUNT(*),
 COUNT(x), COUNT(DISTINCT x), SUM, AVG, MIN, MAX, VAR_POP, STDDEV_POP, QUANTILE(x, 0.9), MEDIAN, FIRST, LAST, each of a
-column or an expression; without AS they are called avg_v, count and so on. Conditions and expressions: columns,
-numbers, text, TRUE, FALSE, + - * / %, comparisons, AND OR NOT, BETWEEN, IN (constants), CASE WHEN, CAST, ABS SQRT FLOOR
-CEIL ROUND EXP LN LOWER UPPER LENGTH. A row of a windowed query always has the key, window_start, window_end and
-complete, named or not.
+column or an expression, of some rows with FILTER (WHERE condition), and in arithmetic with each other; alone and
+without AS they are called avg_v, count and so on. Conditions and expressions: columns, numbers, text, TRUE, FALSE,
++ - * / %, ||, comparisons, AND OR NOT, BETWEEN, IN (constants), LIKE, IS NULL (a float that is NaN), COALESCE, CASE
+WHEN, CAST, ABS SQRT FLOOR CEIL ROUND EXP LN POWER SIN COS TAN ATAN2 RADIANS DEGREES LEAST GREATEST LOWER UPPER LENGTH
+TRIM REPLACE CONCAT SPLIT_PART STARTS_WITH ENDS_WITH CONTAINS. A row of a windowed query always has the key,
+window_start, window_end and complete, named or not.
 
 sqlglot reads the text; this file turns its tree into the same verbs a program calls, so both doors mean the same.
 """
@@ -27,11 +29,12 @@ from sqlglot import expressions as ast
 from sqlglot.errors import ParseError, TokenError
 
 from shared.errors import UsageError
-from shared.language.aggregates import Aggregate
+from shared.language.aggregates import Parameters
 from shared.plan.operators import Sync
 from shared.stream import functions
 from shared.stream.drafts import current_program, located
 from shared.stream.formulas import Formula, Operand, call, col, expression_of
+from shared.stream.measures import measure
 from shared.stream.stream import Stream
 from shared.stream.windowed import WindowedStream
 
@@ -62,16 +65,29 @@ BINARY: dict[type[ast.Expression], Callable[[Formula, Formula], Formula]] = {
     ast.NEQ: lambda left, right: left != right,
     ast.And: lambda left, right: left & right,
     ast.Or: lambda left, right: left | right,
+    ast.Pow: lambda left, right: left**right,
+    ast.DPipe: lambda left, right: call("concat", left, right),
+    ast.Atan2: lambda left, right: call("atan2", left, right),
+    ast.StartsWith: lambda left, right: call("starts_with", left, right),
+    ast.EndsWith: lambda left, right: call("ends_with", left, right),
+    ast.Contains: lambda left, right: call("contains", left, right),
 }
 FUNCTIONS: dict[type[ast.Expression], str] = {
     ast.Abs: "abs", ast.Sqrt: "sqrt", ast.Floor: "floor", ast.Ceil: "ceil", ast.Round: "round", ast.Exp: "exp",
-    ast.Ln: "log", ast.Lower: "lower", ast.Upper: "upper", ast.Length: "length",
+    ast.Ln: "log", ast.Lower: "lower", ast.Upper: "upper", ast.Length: "length", ast.Trim: "trim", ast.Sin: "sin",
+    ast.Cos: "cos", ast.Tan: "tan", ast.Radians: "radians", ast.Degrees: "degrees", ast.IsNan: "is_missing",
 }  # fmt: skip
-AGGREGATES: dict[type[ast.Expr], Callable[[str], Aggregate]] = {
-    ast.Sum: functions.sum, ast.Avg: functions.mean, ast.Min: functions.min, ast.Max: functions.max,
-    ast.VariancePop: functions.variance, ast.StddevPop: functions.std, ast.First: functions.first,
-    ast.Last: functions.last, ast.Median: lambda column: functions.quantile(column, 0.5),
+AGGREGATES: dict[type[ast.Expr], str] = {
+    ast.Sum: "sum", ast.Avg: "mean", ast.Min: "min", ast.Max: "max", ast.VariancePop: "variance", ast.StddevPop: "std",
+    ast.First: "first", ast.Last: "last",
 }  # fmt: skip
+# Clauses that a query does not know -> the verb that does it.
+VERBS = {
+    "joins": ".join(other, within=...) or .with_latest(other)",
+    "windows": ".sliding(...)",
+    "laterals": ".apply(...)",
+    "with_": "a stream of its own for each query, handed over as rs.sql(query, name=stream)",
+}
 KINDS = {
     "DOUBLE": "float64", "FLOAT": "float32", "BIGINT": "int64", "INT": "int32", "SMALLINT": "int16", "TINYINT": "int8",
     "BOOLEAN": "bool", "TEXT": "str", "VARCHAR": "str",
@@ -139,9 +155,9 @@ def _durations_quoted(query: str) -> str:
     return "".join(parts) + query[position:]
 
 
-def _unsupported(what: str) -> NoReturn:
+def _unsupported(what: str, verb: str = "verbs") -> NoReturn:
     raise UsageError(
-        f"{what} is not in the subset of SQL that streams know; see `resurge.sql`, or write it with verbs",
+        f"{what} is not in the subset of SQL that streams know; see `resurge.sql`, or write it with {verb}",
         code="sql-unsupported",
     )
 
@@ -149,7 +165,7 @@ def _unsupported(what: str) -> NoReturn:
 def _refuse_clauses(tree: ast.Expression, allowed: set[str]) -> None:
     for name, value in tree.args.items():
         if value and name not in allowed:
-            _unsupported(name.strip("_").replace("_", " ").upper().removesuffix("S"))
+            _unsupported(name.strip("_").replace("_", " ").upper().removesuffix("S"), VERBS.get(name, "verbs"))
 
 
 class _Query:
@@ -158,7 +174,8 @@ class _Query:
         self.tree = tree
         self.streams = streams
         self.computed: dict[str, Formula] = {}  # arguments of aggregates that are more than a column
-        self.aggregates: dict[str, Aggregate] = {}
+        self.aggregates: dict[str, Formula] = {}
+        self.selecting = False  # in SELECT an aggregate is computed, in HAVING it is named
         self.names: dict[str, str] = {}  # an aggregate's text -> its column, for HAVING
         self.known: tuple[str, ...] = ()  # the columns of the stream, which computed ones must not be called like
 
@@ -254,14 +271,31 @@ class _Query:
             if item.alias not in ("", bare.name):
                 _unsupported(f"another name ({item.alias}) for the key column {bare.name}")
             return
-        aggregate, name = self._aggregate(bare)
+        if isinstance(bare, ast.AggFunc | ast.Filter):
+            found, name = self._aggregate(bare)
+        else:
+            if not isinstance(bare, ast.Expression) or bare.find(ast.AggFunc) is None:
+                _unsupported(f"{bare.sql()} in a windowed query")
+            self.selecting = True
+            found, name = self._formula(bare), self._name(item)
+            self.selecting = False
         name = item.alias or name
         if name in self.aggregates:
             raise _twice(name)
-        self.aggregates[name] = aggregate
+        self.aggregates[name] = found
         self.names[bare.sql()] = name
 
-    def _aggregate(self, tree: ast.Expr) -> tuple[Aggregate, str]:
+    def _aggregate(self, tree: ast.Expr) -> tuple[Formula, str]:
+        """An aggregate and what it is called if nobody names it."""
+        condition = None
+        if isinstance(tree, ast.Filter):
+            condition = self._formula(tree.expression.this)
+            tree = tree.this
+        function, column, parameters, name = self._function(tree)
+        return measure(function, () if column is None else (column,), parameters, where=condition), name
+
+    def _function(self, tree: ast.Expr) -> tuple[str, str | None, Parameters, str]:
+        """The aggregate's function, its column, its parameters, its own name."""
         if isinstance(tree, ast.Count):
             return self._count(tree)
         if isinstance(tree, ast.Quantile | ast.ApproxQuantile):
@@ -269,23 +303,26 @@ class _Query:
             if not isinstance(share, ast.Literal) or share.is_string:
                 _unsupported("a quantile whose share is not a number")
             column = self._argument(tree.this)
-            return functions.quantile(column, float(share.name)), f"quantile_{column}"
-        make = AGGREGATES.get(type(tree))
-        if make is None:
+            return "quantile", column, (("q", float(share.name)),), f"quantile_{column}"
+        if isinstance(tree, ast.Median):
+            column = self._argument(tree.this)
+            return "quantile", column, (("q", 0.5),), f"median_{column}"
+        function = AGGREGATES.get(type(tree))
+        if function is None:
             _unsupported(f"{tree.sql()} in a windowed query")
         column = self._argument(tree.this)
-        return make(column), f"{tree.key.removesuffix('pop')}_{column}"
+        return function, column, (), f"{tree.key.removesuffix('pop')}_{column}"
 
-    def _count(self, tree: ast.Count) -> tuple[Aggregate, str]:
+    def _count(self, tree: ast.Count) -> tuple[str, str | None, Parameters, str]:
         if isinstance(tree.this, ast.Star):
-            return functions.count(), "count"
+            return "count", None, (), "count"
         if isinstance(tree.this, ast.Distinct):
             if len(tree.this.expressions) != 1:
                 _unsupported("COUNT(DISTINCT) of several columns")
             column = self._argument(tree.this.expressions[0])
-            return functions.distinct(column), f"distinct_{column}"
+            return "distinct", column, (), f"distinct_{column}"
         column = self._argument(tree.this)
-        return functions.count(column), f"count_{column}"
+        return "count", column, (), f"count_{column}"
 
     def _argument(self, tree: ast.Expression) -> str:
         if isinstance(tree, ast.Column):
@@ -300,7 +337,9 @@ class _Query:
     # --- Expressions --------------------------------------------------------------------------------------------------
 
     def _formula(self, tree: ast.Expression) -> Formula:
-        if isinstance(tree, ast.AggFunc):
+        if isinstance(tree, ast.AggFunc | ast.Filter):
+            if self.selecting:
+                return self._aggregate(tree)[0]
             known = self.names.get(tree.sql())
             if known is None:
                 raise UsageError(
@@ -332,6 +371,30 @@ class _Query:
                 return ~self._formula(tree.this)
             case ast.Neg():
                 return -self._formula(tree.this)
+            case ast.Like():
+                found = call("like", self._formula(tree.this), self._formula(tree.expression))
+                return ~found if tree.args.get("negate") else found
+            case ast.Is(expression=ast.Null()):
+                return call("is_missing", self._formula(tree.this))
+            case ast.Coalesce():
+                return self._coalesced([tree.this, *tree.expressions])
+            case ast.Concat():
+                return functions.concat(*(self._formula(part) for part in tree.expressions))
+            case ast.Replace():
+                old, new = self._formula(tree.expression), self._formula(tree.args["replacement"])
+                return call("replace", self._formula(tree.this), old, new)
+            case ast.SplitPart():
+                number = tree.args["part_index"]
+                if not (isinstance(number, ast.Literal) and number.name.isdigit() and int(number.name) > 0):
+                    _unsupported("SPLIT_PART with a number that is none from 1", "rs.split(text, separator, number)")
+                separator = self._formula(tree.args["delimiter"])
+                return call("split", self._formula(tree.this), separator, int(number.name) - 1)
+            case ast.Least() | ast.Greatest():
+                function = "minimum" if isinstance(tree, ast.Least) else "maximum"
+                found = self._formula(tree.this)
+                for part in tree.expressions:
+                    found = call(function, found, self._formula(part))
+                return found
             case ast.Between():
                 value = self._formula(tree.this)
                 return (value >= self._formula(tree.args["low"])) & (value <= self._formula(tree.args["high"]))
@@ -352,6 +415,14 @@ class _Query:
             case ast.Cast():
                 return self._formula(tree.this).cast(KINDS[tree.to.sql()])
         _unsupported(tree.sql())
+
+    def _coalesced(self, choices: list[ast.Expression]) -> Formula:
+        """The first float that is not missing."""
+        found = self._formula(choices[-1])
+        for choice in reversed(choices[:-1]):
+            value = self._formula(choice)
+            found = call("if_else", call("is_missing", value), found, value)
+        return found
 
 
 def _twice(name: str) -> UsageError:

@@ -46,7 +46,7 @@ class Aggregation:
         for place, (aggregate, fields) in enumerate(aggregates):
             column = aggregate.columns[0] if aggregate.columns else None
             kind = "int64" if column is None or column == TIME else schema.kind(column)
-            fold = fold_of(aggregate.function, kind)
+            fold = fold_of(aggregate.function, kind) if aggregate.where is None else None
             if fold is not None:
                 self.folded.append((place, column, fold))
                 if column is not None and kind in FLOATS:
@@ -55,6 +55,8 @@ class Aggregation:
                 self.answered.append((place, answer_of(aggregate, fields)))
                 kept[TIME] = "int64"
                 kept.update((name, "int64" if name == TIME else schema.kind(name)) for name in aggregate.columns)
+                if aggregate.where is not None:
+                    kept[aggregate.where] = "bool"
         if applied is not None:
             answer, columns, fields = applied
             self.answered.append((len(self.aggregates), answer))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,6 +25,8 @@ Answer = Callable[[Window], tuple[object, ...]]
 
 def answer_of(aggregate: Aggregate, fields: tuple[Field, ...]) -> Answer:
     """The function from a window's rows to the aggregate's columns."""
+    if aggregate.where is not None:
+        return _of_some(aggregate, aggregate.where, fields)
     name = aggregate.columns[0] if aggregate.columns else TIME
     match aggregate.function:
         case "quantile":
@@ -50,6 +53,23 @@ def answer_of(aggregate: Aggregate, fields: tuple[Field, ...]) -> Answer:
         case "sum" | "mean" if name == TIME:
             return lambda window: (_time_total(window[TIME], mean=aggregate.function == "mean"),)
     raise ValueError(aggregate.function)
+
+
+def _of_some(aggregate: Aggregate, where: str, fields: tuple[Field, ...]) -> Answer:
+    """The answer from those rows of a window for which the condition holds."""
+    answer = answer_of(replace(aggregate, where=None), fields)
+
+    def of_some(window: Window) -> tuple[object, ...]:
+        holds = window[where]
+        if not holds.any() and aggregate.function in ("min", "max", "first", "last", "dft"):
+            return tuple(_nothing(field.kind) for field in fields)
+        return answer({name: column[holds] for name, column in window.items()})
+
+    return of_some
+
+
+def _nothing(kind: str) -> object:
+    return "" if kind == "str" else (math.nan if kind.startswith("float") else 0)
 
 
 def _present(values: np.ndarray) -> np.ndarray:
@@ -88,8 +108,7 @@ def _distinct(values: np.ndarray) -> int:
 
 def _top_k(values: np.ndarray, k: int, kind: str) -> tuple[object, ...]:
     ranked = sorted(Counter(values.tolist()).items(), key=lambda pair: (-pair[1], pair[0]))[:k]
-    missing: object = "" if kind == "str" else (math.nan if kind.startswith("float") else 0)
-    ranked += [(missing, 0)] * (k - len(ranked))
+    ranked += [(_nothing(kind), 0)] * (k - len(ranked))
     return tuple(part for pair in ranked for part in pair)
 
 

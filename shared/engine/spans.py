@@ -213,6 +213,9 @@ class Answers:
     def results(self) -> dict[str, np.ndarray]:
         found: dict[str, np.ndarray] = {}
         for place, (aggregate, fields) in enumerate(self.aggregation.aggregates):
+            if aggregate.where is not None:
+                found.update(self._one_by_one(place, fields))
+                continue
             column = aggregate.columns[0] if aggregate.columns else None
             found.update(self._answer(place, aggregate.function, column, fields))
         return {field.name: found[field.name] for field in self.aggregation.fields}

@@ -22,19 +22,21 @@ Meaning, the same on every engine:
 * path_km adds haversine distances between consecutive rows by (time, stream order).
 * dft(bins) gives NAME_0 .. NAME_(bins-1), the magnitudes |X_k| of the discrete Fourier transform of the window's
   values in stream order (k = 0 .. bins-1), a missing value taken as 0.0.
+* `where` names a bool column: only rows where it holds count. Where none does, sum, count and distinct give 0, path_km
+  0.0, floats NaN, min, max, first and last of other kinds 0, False or "".
 * A user aggregate is a registered operator type (shared.language.registry) that folds rows itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
 from shared.errors import UsageError
 from shared.language.expressions import FLOATS, TIME, Value, is_number, unknown_column
-from shared.language.schema import Field, Schema
+from shared.language.schema import ADDED, Field, Schema
 
 TOP_K_MAX = 100
 BINS_MAX = 4096
@@ -50,6 +52,7 @@ class Aggregate:
     function: str
     columns: tuple[str, ...] = ()
     parameters: Parameters = ()
+    where: str | None = field(default=None, metadata={ADDED: True})
 
     def parameter(self, name: str) -> Value:
         return dict(self.parameters)[name]
@@ -110,6 +113,8 @@ AGGREGATES: Mapping[str, AggregateType] = MappingProxyType(
 def check_aggregate(aggregate: Aggregate, schema: Schema) -> Kinds:
     """The kinds of an aggregate's columns; UsageError where a column or parameter does not fit."""
     kinds = tuple(_column_kind(name, schema) for name in aggregate.columns)
+    if aggregate.where is not None and _column_kind(aggregate.where, schema) != "bool":
+        raise UsageError(f"{text_of(aggregate)}: its condition must be a bool column", code="aggregate-where")
     kind = AGGREGATES.get(aggregate.function)
     if kind is None:
         if aggregate.function == "user":
@@ -162,9 +167,9 @@ def result_fields(name: str, aggregate: Aggregate, schema: Schema) -> tuple[Fiel
     if aggregate.function == "top_k":
         places = range(1, int(aggregate.parameter("k")) + 1)
         return tuple(
-            field
+            made
             for place in places
-            for field in (Field(f"{name}_{place}", kind), Field(f"{name}_{place}_count", "int64"))
+            for made in (Field(f"{name}_{place}", kind), Field(f"{name}_{place}_count", "int64"))
         )
     if aggregate.function == "dft":
         return tuple(Field(f"{name}_{bin}", kind) for bin in range(int(aggregate.parameter("bins"))))
@@ -174,4 +179,5 @@ def result_fields(name: str, aggregate: Aggregate, schema: Schema) -> tuple[Fiel
 def text_of(aggregate: Aggregate) -> str:
     """The aggregate as a person would write it."""
     parts = [*aggregate.columns, *(f"{name}={value!r}" for name, value in aggregate.parameters)]
-    return f"{aggregate.function}({', '.join(parts)})"
+    condition = "" if aggregate.where is None else f" where {aggregate.where}"
+    return f"{aggregate.function}({', '.join(parts)}){condition}"

@@ -12,6 +12,8 @@ from shared.errors import UsageError
 
 KINDS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "str")
 
+ADDED = "added"  # metadata of a field that plans of the first format lack: left out of JSON while it is its default
+
 
 def dtype(kind: str) -> np.dtype:
     """The numpy type that holds a column of this kind. Text is numpy's variable-width string type."""

@@ -15,12 +15,11 @@ import typing
 from shared.errors import UsageError
 from shared.language import expressions
 from shared.language.aggregates import Aggregate
-from shared.language.schema import Schema
+from shared.language.schema import ADDED, Schema
 from shared.language.windows import CalendarWindow, CountWindow, SessionWindow, SlidingTimeWindow, TimeWindow, Window
 from shared.plan import operators as op
 from shared.plan.contracts import Contract
 from shared.plan.graph import Node, Plan, SourceLine
-from shared.plan.operators.operator import ADDED
 from shared.plan.stream_type import StreamType
 from shared.plan.wellformed import check_plan
 

@@ -6,10 +6,12 @@ data with plain equality.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
 
 from shared.errors import UsageError
+from shared.language.aggregates import Aggregate
 from shared.language.expressions import (
     DEPTH_MAX,
     FUNCTIONS,
@@ -20,6 +22,7 @@ from shared.language.expressions import (
     Expression,
     Unary,
     literal,
+    substitute,
     text_of,
     too_deep,
 )
@@ -27,17 +30,37 @@ from shared.language.schema import KINDS
 from shared.stream.drafts import located
 
 
+class Measured(NamedTuple):
+    """An aggregate that a formula reads, of the rows for which the condition holds."""
+
+    aggregate: Aggregate
+    condition: Expression | None
+    text: str
+
+
+_NOTHING: Mapping[str, Measured] = MappingProxyType({})
+
+
 class Formula:
-    """An expression under construction. Use & | ~ for and, or, not; brackets around comparisons."""
+    """An expression under construction. Use & | ~ for and, or, not; brackets around comparisons.
 
-    __slots__ = ("depth", "expression")
+    `measured` are the aggregates of a window that it reads, each as a column of that name.
+    """
 
-    def __init__(self, expression: Expression, depth: int = 0) -> None:
+    __slots__ = ("depth", "expression", "measured")
+
+    def __init__(self, expression: Expression, depth: int = 0, measured: Mapping[str, Measured] = _NOTHING) -> None:
         self.expression = expression
         self.depth = depth
+        self.measured = measured
 
     def __repr__(self) -> str:
-        return f"<{text_of(self.expression)}>"
+        return f"<{self.text}>"
+
+    @property
+    def text(self) -> str:
+        """As a person would write it."""
+        return text_of(substitute(self.expression, {name: Column(each.text) for name, each in self.measured.items()}))
 
     def __hash__(self) -> int:
         return hash(self.expression)
@@ -45,7 +68,7 @@ class Formula:
     @located
     def __bool__(self) -> bool:
         raise UsageError(
-            f"{text_of(self.expression)} has no truth value while the program is written; use & | ~ and brackets "
+            f"{self.text} has no truth value while the program is written; use & | ~ and brackets "
             "instead of and, or, not",
             code="expression-truth",
         )
@@ -186,7 +209,16 @@ state = StateColumns()
 
 
 def expression_of(value: object) -> Expression:
-    """The expression that a Formula, a column's name in `col`, or a constant stands for."""
+    """The expression that a Formula, a column's name in `col`, or a constant stands for, over the columns of rows."""
+    if isinstance(value, Formula) and value.measured:
+        raise UsageError(
+            f"{value.text} is of a window's rows: it stands in .aggregate(name=...) behind a window, and nowhere else",
+            code="aggregate-place",
+        )
+    return _tree(value)
+
+
+def _tree(value: object) -> Expression:
     return value.expression if isinstance(value, Formula) else literal(value)
 
 
@@ -197,12 +229,12 @@ def call(function: str, *arguments: Operand) -> Formula:
         raise UsageError(
             f"{function!r} is not a function of expressions; known: {', '.join(FUNCTIONS)}", code="expression-function"
         )
-    return _deeper(Call(function, tuple(expression_of(argument) for argument in arguments)), *arguments)
+    return _deeper(Call(function, tuple(_tree(argument) for argument in arguments)), *arguments)
 
 
 @located
 def _binary(operator: str, left: object, right: object) -> Formula:
-    return _deeper(Binary(operator, expression_of(left), expression_of(right)), left, right)
+    return _deeper(Binary(operator, _tree(left), _tree(right)), left, right)
 
 
 @located
@@ -211,7 +243,8 @@ def _deeper(expression: Expression, *parts: object) -> Formula:
     depth = 1 + max((part.depth for part in parts if isinstance(part, Formula)), default=0)
     if depth > DEPTH_MAX:
         raise too_deep()
-    return Formula(expression, depth)
+    measured = {name: each for part in parts if isinstance(part, Formula) for name, each in part.measured.items()}
+    return Formula(expression, depth, measured or _NOTHING)
 
 
 def column_name(column: object, *, where: str) -> str:
@@ -219,7 +252,7 @@ def column_name(column: object, *, where: str) -> str:
     if isinstance(column, str):
         return column
     if isinstance(column, Formula):
-        if isinstance(column.expression, Column):
+        if isinstance(column.expression, Column) and not column.measured:
             name = column.expression.name
             raise UsageError(
                 f"{where} takes the names of columns: write {name!r} instead of col.{name}", code="column-name"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from shared.language.aggregates import Aggregate
 from shared.language.expressions import Value
 from shared.language.registry import operator_type, parameters_of
 from shared.stream.drafts import located
 from shared.stream.formulas import Formula, Operand, call, column_name
+from shared.stream.measures import measure
 
 # --- Expressions ------------------------------------------------------------------------------------------------------
 
@@ -60,83 +60,85 @@ def parse(text: Operand) -> Formula:
     return call("parse", text)
 
 
+# --- Aggregates -------------------------------------------------------------------------------------------------------
+#
+# Each counts the rows for which `where` holds, all rows without it. They are formulas: `rs.sum("bytes") / rs.count()`.
+
+
 @located
 def _named(column: str) -> str:
     return column_name(column, where="an aggregate")
 
 
-# --- Aggregates -------------------------------------------------------------------------------------------------------
+def count(column: str | None = None, *, where: Operand | None = None) -> Formula:
+    """Rows, or values of a column that are not missing: `rs.count(where=col.speed > 30)`."""
+    return measure("count", () if column is None else (_named(column),), where=where)
 
 
-def count(column: str | None = None) -> Aggregate:
-    """Rows, or values of a column that are not missing."""
-    return Aggregate("count", () if column is None else (_named(column),))
+def sum(column: str, *, where: Operand | None = None) -> Formula:
+    return measure("sum", (_named(column),), where=where)
 
 
-def sum(column: str) -> Aggregate:
-    return Aggregate("sum", (_named(column),))
+def mean(column: str, *, where: Operand | None = None) -> Formula:
+    return measure("mean", (_named(column),), where=where)
 
 
-def mean(column: str) -> Aggregate:
-    return Aggregate("mean", (_named(column),))
+def min(column: str, *, where: Operand | None = None) -> Formula:
+    return measure("min", (_named(column),), where=where)
 
 
-def min(column: str) -> Aggregate:
-    return Aggregate("min", (_named(column),))
+def max(column: str, *, where: Operand | None = None) -> Formula:
+    return measure("max", (_named(column),), where=where)
 
 
-def max(column: str) -> Aggregate:
-    return Aggregate("max", (_named(column),))
-
-
-def variance(column: str) -> Aggregate:
+def variance(column: str, *, where: Operand | None = None) -> Formula:
     """Of the population."""
-    return Aggregate("variance", (_named(column),))
+    return measure("variance", (_named(column),), where=where)
 
 
-def std(column: str) -> Aggregate:
+def std(column: str, *, where: Operand | None = None) -> Formula:
     """Of the population."""
-    return Aggregate("std", (_named(column),))
+    return measure("std", (_named(column),), where=where)
 
 
-def quantile(column: str, q: float) -> Aggregate:
-    return Aggregate("quantile", (_named(column),), (("q", float(q)),))
+def quantile(column: str, q: float, *, where: Operand | None = None) -> Formula:
+    return measure("quantile", (_named(column),), (("q", float(q)),), where=where)
 
 
-def median(column: str) -> Aggregate:
-    return quantile(column, 0.5)
+def median(column: str, *, where: Operand | None = None) -> Formula:
+    return quantile(column, 0.5, where=where)
 
 
-def first(column: str) -> Aggregate:
-    return Aggregate("first", (_named(column),))
+def first(column: str, *, where: Operand | None = None) -> Formula:
+    return measure("first", (_named(column),), where=where)
 
 
-def last(column: str) -> Aggregate:
-    return Aggregate("last", (_named(column),))
+def last(column: str, *, where: Operand | None = None) -> Formula:
+    return measure("last", (_named(column),), where=where)
 
 
-def top_k(column: str, k: int) -> Aggregate:
+def top_k(column: str, k: int, *, where: Operand | None = None) -> Formula:
     """The k most frequent values and how often each came: columns NAME_1, NAME_1_count, ..."""
-    return Aggregate("top_k", (_named(column),), (("k", k),))
+    return measure("top_k", (_named(column),), (("k", k),), where=where)
 
 
-def distinct(column: str) -> Aggregate:
+def distinct(column: str, *, where: Operand | None = None) -> Formula:
     """How many different values."""
-    return Aggregate("distinct", (_named(column),))
+    return measure("distinct", (_named(column),), where=where)
 
 
-def path_km(lat: str, lon: str) -> Aggregate:
+def path_km(lat: str, lon: str, *, where: Operand | None = None) -> Formula:
     """Kilometres along the window's positions, in order of time."""
-    return Aggregate("path_km", (_named(lat), _named(lon)))
+    return measure("path_km", (_named(lat), _named(lon)), where=where)
 
 
-def dft(column: str, bins: int) -> Aggregate:
+def dft(column: str, bins: int, *, where: Operand | None = None) -> Formula:
     """Magnitudes of the first `bins` frequencies: columns NAME_0, NAME_1, ..."""
-    return Aggregate("dft", (_named(column),), (("bins", bins),))
+    return measure("dft", (_named(column),), (("bins", bins),), where=where)
 
 
-def user_aggregate(name: str, *columns: str, **parameters: Value) -> Aggregate:
+def user_aggregate(name: str, *columns: str, **parameters: Value) -> Formula:
     """An aggregate registered with @rs.aggregate, over these columns."""
     kind = operator_type(name)
     chosen = parameters_of(kind, parameters)
-    return Aggregate("user", tuple(map(_named, columns)), (("name", name), ("version", kind.version), *chosen))
+    return measure("user", tuple(map(_named, columns)), (("name", name), ("version", kind.version), *chosen))

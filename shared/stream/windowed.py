@@ -11,7 +11,8 @@ from shared.language.expressions import Value
 from shared.language.windows import CountWindow, SessionWindow, SlidingTimeWindow, TimeWindow, Window, check_window
 from shared.plan import operators as op
 from shared.stream.drafts import Draft, draft, located
-from shared.stream.formulas import column_name
+from shared.stream.formulas import Formula, column_name
+from shared.stream.measures import aggregated
 from shared.stream.zones import calendar_window, refuse_zone
 
 if TYPE_CHECKING:
@@ -99,18 +100,15 @@ class WindowedStream:
         self.lateness_us = lateness_us
 
     @located
-    def aggregate(self, **aggregates: Aggregate) -> Stream:
-        """One row per window and key: `.aggregate(km=rs.path_km("lat", "lon"), points=rs.count())`."""
+    def aggregate(self, **aggregates: Formula | Aggregate) -> Stream:
+        """One row per window and key: `.aggregate(km=rs.path_km("lat", "lon"), points=rs.count())`. Aggregates are
+        formulas: `.aggregate(rate=rs.sum("bytes") / rs.count(where=col.bytes > 0))`."""
         from shared.stream.stream import Stream
 
-        for name, chosen in aggregates.items():
-            if not isinstance(chosen, Aggregate):
-                raise UsageError(
-                    f"{name}={chosen!r} is not an aggregate; expected one like {name}=rs.mean('column')",
-                    code="aggregate-type",
-                )
-        operator = op.WindowAggregate(self.window, tuple(aggregates.items()), self.lateness_us)
-        return Stream(draft(operator, self.source))
+        return Stream(aggregated(self.source, aggregates, self._opened))
+
+    def _opened(self, source: Draft, aggregates: tuple[tuple[str, Aggregate], ...]) -> Draft:
+        return draft(op.WindowAggregate(self.window, aggregates, self.lateness_us), source)
 
     @located
     def apply(

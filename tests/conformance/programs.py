@@ -10,6 +10,7 @@ import numpy as np
 import resurge as rs
 from resurge import col
 from shared.language.registry import Row
+from shared.stream.formulas import Formula
 from shared.stream.stream import Stream
 
 COLUMNS = {"x": "float64", "y": "float32", "n": "int64", "small": "int16", "tag": "str", "flag": "bool"}
@@ -263,6 +264,17 @@ def pair_step(made: Case, stream: Stream, second: Stream, pair: str) -> Stream:
     return narrow
 
 
+def conditional() -> dict[str, Formula]:
+    """Aggregates of some rows, in every way in which a condition is kept, and arithmetic on aggregates."""
+    small = rs.call("minimum", col.small, 5000) > 0
+    return {
+        "some": rs.count("x", where=small),
+        "of_some": rs.variance("x", where=col.flag) + rs.sum("n", where=small),
+        "first_of_some": rs.first("tag", where=small),
+        "ratio": rs.sum("n") / rs.count() + rs.if_else(rs.max("small", where=col.flag) > 0, rs.mean("x"), 0.5),
+    }
+
+
 def end_step(made: Case, stream: Stream, window: str, end: str, draw: np.random.Generator) -> Stream:
     if end == "machine":
         made.verbs.add(end)
@@ -297,5 +309,8 @@ def end_step(made: Case, stream: Stream, window: str, end: str, draw: np.random.
     kinds = {column.name: column.kind for column in stream.schema}
     every = {name: one for name, one in every.items() if name != "range" or kinds["x"] == "float64"}
     names = [name for name in every if draw.random() < 0.5] or ["rows"]
-    made.verbs.update(every[name].function for name in names)
+    every.update(conditional())
+    names += [name for name in ("some", "of_some", "first_of_some", "ratio") if draw.random() < 0.3]
+    made.verbs.update(part.aggregate.function for name in names for part in every[name].measured.values())
+    made.verbs.update(name for name in names if name in ("of_some", "first_of_some", "ratio"))
     return opened.aggregate(**{name: every[name] for name in names})

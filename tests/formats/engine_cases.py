@@ -16,6 +16,7 @@ from shared.engine.pipeline import Pipeline
 from shared.plan.fragments import Fragment
 from shared.plan.graph import Plan
 from shared.plan.placement import cloud_fragment, device_fragment
+from shared.stream.formulas import Formula
 from shared.stream.stream import Sink, Stream
 from tests.conformance import programs
 
@@ -50,6 +51,13 @@ def aggregates() -> dict[str, object]:
     }  # fmt: skip
 
 
+def conditional() -> dict[str, Formula]:
+    return {
+        "low": rs.min("n", where=col.flag), "word": rs.first("tag", where=col.n > 0), "kinds": rs.distinct("tag", where=col.flag),
+        "total": rs.sum("x", where=col.flag), "share": rs.count(where=col.n > 0) / rs.count(),
+    }  # fmt: skip
+
+
 def cycle() -> Sink:
     fed = rs.feedback("echo", {"x": "float64"})
     mixed = a().select("x").union(fed.select("x"), merge="arrival")
@@ -75,6 +83,8 @@ CASES: dict[str, Callable[[], Stream | Sink]] = {
     "sliding": lambda: a().sliding("3s").aggregate(**aggregates()),
     "session": lambda: a().session(gap="1s").aggregate(**aggregates()),
     "session_late": lambda: a().session(gap="1s", lateness="3s").aggregate(**aggregates()),
+    "conditional": lambda: a().hopping("3s", every="1s").aggregate(**conditional()),
+    "conditional_sliding": lambda: a().sliding(count=4).aggregate(**conditional()),
     "count": lambda: a().tumbling(count=5).aggregate(**aggregates()),
     "count_hopping": lambda: a().hopping(count=6, every_count=2).aggregate(**aggregates()),
     "count_sliding": lambda: a().sliding(count=4).aggregate(**aggregates()),

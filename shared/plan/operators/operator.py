@@ -17,8 +17,6 @@ from shared.plan.stream_type import WINDOW_END, WINDOW_START, StreamType
 MERGES = ("ordered", "logged", "arrival")
 KEY_KINDS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "str")
 
-ADDED = "added"  # metadata of a field that plans of the first format lack: left out of JSON while it is its default
-
 Types: TypeAlias = tuple[StreamType, ...]
 Origins: TypeAlias = dict[str, frozenset[tuple[int, str]]]  # output column -> (input port, column)
 

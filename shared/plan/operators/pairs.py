@@ -12,8 +12,8 @@ from typing import ClassVar
 from shared.errors import UsageError
 from shared.language.durations import written
 from shared.language.expressions import Value
-from shared.language.schema import Field
-from shared.plan.operators.operator import ADDED, Operator, Origins, Types, check_merge, check_value, unique
+from shared.language.schema import ADDED, Field
+from shared.plan.operators.operator import Operator, Origins, Types, check_merge, check_value, unique
 from shared.plan.stream_type import StreamType
 
 

@@ -8,9 +8,8 @@ from typing import ClassVar
 
 from shared.errors import UsageError
 from shared.language.expressions import FLOATS, Expression, Value, columns_of, is_number, kind_of, unknown_column
-from shared.language.schema import Field, Schema
+from shared.language.schema import ADDED, Field, Schema
 from shared.plan.operators.operator import (
-    ADDED,
     KeepsColumns,
     Operator,
     Origins,

@@ -51,13 +51,15 @@ class WindowAggregate(Operator):
         return keyed(inputs[0], (*fields, Field(COMPLETE, "bool")), windowed=True)
 
     def reads(self, wanted: Collection[str], source: StreamType, port: int) -> set[str]:
-        return {*source.key, *(name for _, aggregate in self.aggregates for name in aggregate.columns)}
+        conditions = {aggregate.where for _, aggregate in self.aggregates if aggregate.where is not None}
+        return {*source.key, *conditions, *(name for _, aggregate in self.aggregates for name in aggregate.columns)}
 
     def derives(self, inputs: Types) -> Origins:
         found = {**key_origins(inputs[0]), **dict.fromkeys((WINDOW_START, WINDOW_END, COMPLETE), frozenset())}
         for name, aggregate in self.aggregates:
             kind = AGGREGATES.get(aggregate.function)
-            shown = frozenset((0, column) for column in aggregate.columns) if kind is None or kind.shows_values else ()
+            read = (*aggregate.columns, *([] if aggregate.where is None else [aggregate.where]))
+            shown = frozenset((0, column) for column in read) if kind is None or kind.shows_values else ()
             found.update((field.name, frozenset(shown)) for field in fields_of(name, aggregate, inputs[0]))
         return found
 

@@ -325,6 +325,108 @@ def test_a_join_that_cannot_be_is_refused_at_its_line(wrong: Callable[[Stream, S
     assert "test_meaning.py" in str(caught.value)
 
 
+def some(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row[3] > 2]
+
+
+CONDITIONAL = {
+    "rows": (rs.count(where=col.n > 2), lambda rows: len(some(rows))),
+    "values": (rs.count("x", where=col.n > 2), lambda rows: len(values(some(rows)))),
+    "texts": (rs.count("tag", where=col.n > 2), lambda rows: len(some(rows))),
+    "whole": (rs.sum("n", where=col.n > 2), lambda rows: sum(row[3] for row in some(rows))),
+    "least": (rs.min("n", where=col.n > 2), lambda rows: min((row[3] for row in some(rows)), default=0)),
+    "word": (rs.max("tag", where=col.n > 2), lambda rows: max((row[4] for row in some(rows)), default="")),
+    "small": (rs.min("tag", where=col.n > 2), lambda rows: min((row[4] for row in some(rows)), default="")),
+    "lowest": (rs.min("x", where=col.n > 2), lambda rows: min(values(some(rows)), default="missing")),
+    "early": (
+        rs.first("tag", where=col.n > 2),
+        lambda rows: min(some(rows), key=lambda row: row[0])[4] if some(rows) else "",
+    ),
+    "kinds": (rs.distinct("tag", where=col.n > 2), lambda rows: len({row[4] for row in some(rows)})),
+    "middle": (
+        rs.median("n", where=col.n > 2),
+        lambda rows: float(np.median([row[3] for row in some(rows)])) if some(rows) else "missing",
+    ),
+    "often": (rs.top_k("n", 1, where=col.n > 2), None),
+    "share": (rs.count(where=col.n > 2) / rs.count(), lambda rows: len(some(rows)) / len(rows)),
+    "spread": (rs.max("n") - rs.min("n") + 1, lambda rows: max(r[3] for r in rows) - min(r[3] for r in rows) + 1),
+    "either": (
+        rs.if_else(rs.count() > 2, rs.sum("n"), -1) * 2,
+        lambda rows: 2 * (sum(row[3] for row in rows) if len(rows) > 2 else -1),
+    ),
+}
+
+
+@pytest.mark.parametrize("opened", ["tumbling", "hopping", "session", "count", "sliding", "sliding_time"])
+def test_aggregates_of_some_rows_and_arithmetic_on_aggregates(opened: str) -> None:
+    rows = [row for row in sample(19) if row[1] == "d1"]
+    stream = source().where(col.device == "d1")
+    windows = {
+        "tumbling": lambda: stream.tumbling("2s"),
+        "hopping": lambda: stream.hopping("3s", every="2s"),
+        "session": lambda: stream.session("1s"),
+        "count": lambda: stream.tumbling(count=4),
+        "sliding": lambda: stream.sliding(count=3),
+        "sliding_time": lambda: stream.sliding("2s"),
+    }[opened]()
+    expected = {name: entry for name, entry in CONDITIONAL.items() if entry[1] is not None}
+    made = windows.aggregate(**{name: entry[0] for name, entry in CONDITIONAL.items()}, window=rs.count())
+    found = got(made, "window_start", "window_end", "window", *expected, a=rows)
+    assert [column.name for column in made.schema][-1] == "complete"
+    assert not [column.name for column in made.schema if "." in column.name]
+    by_count = opened in ("count", "sliding")
+    ordered = sorted(rows, key=lambda row: row[0])
+    seen = 0
+    for place, (start, end, count, *answers) in enumerate(found):
+        if by_count:
+            begin = place if opened == "sliding" else place * 4
+            content = rows[begin : begin + int(str(count))]
+        elif opened == "sliding_time":
+            content = [row for row in ordered[: place + 1] if row[0] >= int(str(start))]
+        else:
+            content = [row for row in rows if int(str(start)) <= row[0] < int(str(end))]
+        assert len(content) == count
+        assert answers == [entry[1](content) for entry in expected.values()]  # type: ignore[operator]
+        seen += len(some(content)) == 0
+    assert seen or opened == "session"  # windows in which no row fits are among them
+
+
+def test_a_condition_on_floats_leaves_the_sums_bits_alone() -> None:
+    rows = sample(20)
+    made = source().tumbling("5s").aggregate(
+        total=rs.sum("x", where=col.n > 2), mean=rs.mean("x", where=col.n > 2), way=rs.path_km("x", "n", where=col.n > 2)
+    )  # fmt: skip
+    filtered = source().where(col.n > 2).tumbling("5s").aggregate(
+        total=rs.sum("x"), mean=rs.mean("x"), way=rs.path_km("x", "n")
+    )  # fmt: skip
+    names = ("device", "window_start", "total", "mean", "way")
+    kept = set(got(filtered, *names, a=rows))
+    found = got(made, *names, a=rows)
+    assert kept <= set(found)
+    assert {row for row in found if row not in kept} <= {(*row[:2], 0.0, "missing", 0.0) for row in found}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        (lambda a: a.where(rs.count() > 1), "aggregate-place"),
+        (lambda a: a.extend(n=rs.sum("n")), "aggregate-place"),
+        (lambda a: a.tumbling("1s").aggregate(n=rs.count(where=rs.count() > 1)), "aggregate-place"),
+        (lambda a: a.tumbling("1s").aggregate(n=rs.count(where=col.n)), "aggregate-where"),
+        (lambda a: a.tumbling("1s").aggregate(n=rs.count(where=col.nobody > 1)), "column-unknown"),
+        (lambda a: a.tumbling("1s").aggregate(n=col.n), "aggregate-type"),
+        (lambda a: a.tumbling("1s").aggregate(n=rs.count() + col.n), "column-unknown"),
+        (lambda a: a.tumbling("1s").aggregate(n=rs.top_k("n", 2) + 1), "aggregate-type"),
+        (lambda a: a.tumbling("1s").aggregate(n=rs.min("tag") + 1), "expression-type"),
+        (lambda a: a.tumbling("1s").aggregate(n=rs.sum("tag", where=col.n > 1)), "aggregate-type"),
+    ],
+)
+def test_an_aggregate_in_the_wrong_place_is_refused(wrong: Callable[[Stream], Stream], code: str) -> None:
+    with pytest.raises(rs.UsageError) as caught:
+        wrong(source())
+    assert caught.value.code == code
+
+
 def test_union_is_ordered_by_time_device_and_input() -> None:
     left, right = sample(11, 40), sample(12, 40)
     tagged = [(row[0], row[1], 0, place, row[3]) for place, row in enumerate(left)]

@@ -7,12 +7,13 @@ import datetime
 import pytest
 
 from shared.errors import UsageError
-from shared.language import aggregates, windows
+from shared.language import windows
 from shared.language.aggregates import Aggregate, check_aggregate, result_fields
 from shared.language.durations import microseconds, written
 from shared.language.schema import Schema
 from shared.language.windows import CountWindow, SessionWindow, SlidingTimeWindow, TimeWindow, check_window
 from shared.stream import functions
+from shared.stream.formulas import Formula
 
 SCHEMA = Schema.of({"lat": "float64", "lon": "float64", "word": "str", "n": "int32", "on": "bool"})
 
@@ -97,8 +98,9 @@ def test_windows_in_words() -> None:
         (functions.dft("lat", 2), {"a_0": "float64", "a_1": "float64"}),
     ],
 )
-def test_result_columns_of_every_aggregate(aggregate: Aggregate, kinds: dict[str, str]) -> None:
-    assert {field.name: field.kind for field in result_fields("a", aggregate, SCHEMA)} == kinds
+def test_result_columns_of_every_aggregate(aggregate: Formula, kinds: dict[str, str]) -> None:
+    (measured,) = aggregate.measured.values()
+    assert {field.name: field.kind for field in result_fields("a", measured.aggregate, SCHEMA)} == kinds
 
 
 @pytest.mark.parametrize(
@@ -114,13 +116,18 @@ def test_result_columns_of_every_aggregate(aggregate: Aggregate, kinds: dict[str
         (Aggregate("median", ("lat",)), "aggregate-unknown"),
         (Aggregate("quantile", ("lat",)), "aggregate-parameter"),
         (Aggregate("sum", ()), "aggregate-type"),
+        (Aggregate("sum", ("lat",), where="lat"), "aggregate-where"),
+        (Aggregate("sum", ("lat",), where="lit"), "column-unknown"),
     ],
 )
-def test_wrong_aggregates_are_refused_before_anything_runs(aggregate: Aggregate, code: str) -> None:
+def test_wrong_aggregates_are_refused_before_anything_runs(aggregate: Formula | Aggregate, code: str) -> None:
+    if isinstance(aggregate, Formula):
+        (measured,) = aggregate.measured.values()
+        aggregate = measured.aggregate
     with pytest.raises(UsageError) as caught:
         check_aggregate(aggregate, SCHEMA)
     assert caught.value.code == code
 
 
 def test_aggregates_in_words() -> None:
-    assert aggregates.text_of(functions.quantile("lat", 0.5)) == "quantile(lat, q=0.5)"
+    assert repr(functions.quantile("lat", 0.5)) == "<quantile(lat, q=0.5)>"

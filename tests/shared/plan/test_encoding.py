@@ -50,7 +50,7 @@ def every_operator() -> tuple[rs.Stream, ...]:
     trips = (
         up.key_by("device")
         .hopping("1m", every="10s", lateness="5m")
-        .aggregate(q=rs.quantile("lat", 0.5), top=rs.top_k("lat", 2))
+        .aggregate(q=rs.quantile("lat", 0.5), top=rs.top_k("lat", 2), low=rs.min("device", where=col.lat > 1))
     )
     return (
         fed,
