@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from shared.stream.functions import top_k as top_k
     from shared.stream.functions import user_aggregate as user_aggregate
     from shared.stream.functions import variance as variance
+    from shared.stream.plain_functions import function as function
     from shared.stream.program import load_program as load_program
     from shared.stream.sources import feedback as feedback
     from shared.stream.sources import sensor as sensor
@@ -85,6 +86,7 @@ _HOMES = {
         "last", "like", "max", "mean", "median", "min", "parse", "path_km", "quantile", "split", "sqrt", "std",
         "sum", "top_k", "user_aggregate", "variance",
     ),
+    "shared.stream.plain_functions": ("function",),
     "shared.stream.program": ("load_program",),
     "shared.stream.sources": ("feedback", "sensor", "stream", "timer"),
     "shared.stream.stream": ("Stream",),

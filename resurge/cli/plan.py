@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from resurge.cli.own_modules import Modules
+
 app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -21,6 +23,7 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="print the plan itself as one JSON object")] = False,
     svg: Annotated[Path | None, typer.Option(help="draw the plan into this SVG file")] = None,
     output: Annotated[Path | None, typer.Option(help="write the plan, as nodes take it, to this file")] = None,
+    module: Modules = (),
 ) -> None:
     """Check a program and explain its plan."""
     from shared.plan.drawing import svg as drawn
@@ -29,7 +32,7 @@ def plan(
     from shared.plan.rewrites import rewrite
     from shared.stream.program import read_program
 
-    rewritten = rewrite(read_program(file).written_plan())
+    rewritten = rewrite(read_program(file, module).written_plan())
     found = rewritten.plan
     encoded = encode_plan(found)
     if svg is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from resurge.cli.gateway_api import DEFAULT_HOME, Api, AsJson, Home, Watch, done, present, table
+from resurge.cli.own_modules import Modules
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -38,15 +39,16 @@ def deploy(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what it would mean")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+    module: Modules = (),
     home: Home = DEFAULT_HOME,
     as_json: AsJson = False,
 ) -> None:
     """Say what changes, what starts anew and what state is kept; then, if that is wanted, do it."""
     from shared.plan.encoding import encode_plan
-    from shared.stream.program import load_program
+    from shared.stream.program import read_program
 
     api = Api(home)
-    plan = json.loads(encode_plan(load_program(file)))
+    plan = json.loads(encode_plan(read_program(file, module).plan()))
     found = api.post("/program", {"plan": plan, "dry_run": True})
     if not as_json:
         print(f"version {found['version']} in the place of {found['before']}:")

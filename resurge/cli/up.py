@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+from resurge.cli.own_modules import Modules
+
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
@@ -51,6 +53,7 @@ def up(
     program: Annotated[
         Path | None, typer.Option("--program", help="Another stream program (default: resurge/examples/kilometres.py).")
     ] = None,
+    module: Modules = (),
 ) -> None:
     """Start gateway, Spark, a relay and simulated phones; print the dashboard's address; account for every reading."""
     from rich.console import Console
@@ -58,7 +61,7 @@ def up(
     from resurge.up.run import Interrupted, Options, play
     from resurge.up.stage import HERE, alone, is_stage, make_stage, stage_again
     from resurge.up.terminal import Terminal, report
-    from shared.stream.program import load_program
+    from shared.stream.program import read_program
 
     console = Console(stderr=True)
     directory = home or Path(tempfile.mkdtemp(prefix="resurge-up-"))
@@ -66,12 +69,19 @@ def up(
     try:
         with alone(directory):
             if is_stage(directory):
-                asked = None if program is None else load_program(program)
-                stage, plan = stage_again(directory, asked, port=port, speed=speed, log_json=log_json, host=host)
+                again = None if program is None else read_program(program, module)
+                stage, plan = stage_again(
+                    directory, None if again is None else again.plan(), port=port, speed=speed, log_json=log_json,
+                    host=host, modules=() if again is None else again.modules,
+                )  # fmt: skip
                 console.print(f"Going on in {directory}: the same gateway, devices and results", highlight=False)
             else:
-                plan = load_program(program or Path(__file__).parents[1] / "examples" / "kilometres.py")
-                stage = make_stage(directory, plan, port=port, speed=speed or 1.0, log_json=log_json, host=host or HERE)
+                written = read_program(program or Path(__file__).parents[1] / "examples" / "kilometres.py", module)
+                plan = written.plan()
+                stage = make_stage(
+                    directory, plan, port=port, speed=speed or 1.0, log_json=log_json, host=host or HERE,
+                    modules=written.modules,
+                )  # fmt: skip
             outcome = play(stage, plan, Options(length_s, phones, chaos), Terminal(console))
         failed = bool(outcome.problems())
     except Interrupted:

@@ -8,6 +8,7 @@ home/results.sqlite    what the job published
 home/phones/NAME/      one device each
 home/output/NAME.txt   what each process said
 home/temporary/        Spark's own
+home/operators/        the program's own operator modules
 home/up.json           ports and options, for the next start on this home
 """
 
@@ -18,7 +19,7 @@ import fcntl
 import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from cloud_backend.gateway.reach import is_everywhere, is_loopback, machine_addr
 from cloud_backend.log.reader import Reader
 from cloud_backend.results.store import Results
 from mobile_app.settings import Gateway, load_gateway, save_gateway, settings_toml
+from resurge.up.own_modules import environment, import_kept, keep_modules, list_modules
 from resurge.up.processes import Process, python
 from resurge.up.scenario import PhoneStory, shift_outages
 from shared.errors import UsageError
@@ -48,6 +50,7 @@ class Stage:
     speed: float = 1.0
     log_json: bool = False
     host: str = HERE
+    modules: tuple[str, ...] = ()  # of the program's own operators
 
     @property
     def tls(self) -> bool:
@@ -151,13 +154,13 @@ class Stage:
         command = python(
             "-m", "cloud_backend.spark.job", "--log", str(self.log), "--store", str(self.spark_store),
             "--plan", str(self.plan), "--results", str(self.results), "--jobs", str(self.jobs),
-            *self._shape,
+            *self._shape, *(part for name in self.modules for part in ("--module", name)),
         )  # fmt: skip
         # What Spark leaves behind when it is killed goes away with the home.
         temporary = self.home / "temporary"
         temporary.mkdir(exist_ok=True)
         process = self._process("spark", command)
-        process.environment = {
+        process.environment |= {
             "TMPDIR": str(temporary),
             "SPARK_LOCAL_DIRS": str(temporary),
             "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={temporary}",
@@ -183,6 +186,8 @@ class Stage:
         if not home.exists():
             home.mkdir(parents=True, mode=0o700)
             (home / "settings.toml").write_text(settings_toml(name=story.name, spool_mb=8, loss_window_s=1.0))
+        if self.modules:
+            list_modules(home, self.modules)
         known = load_gateway(home)
         if known is not None and known.url != self.address:
             pin = bytes.fromhex(str(read_address(self.gateway_home)["pin"]))
@@ -214,10 +219,20 @@ class Stage:
             people.close()
 
     def _process(self, name: str, command: list[str]) -> Process:
-        return Process(name, command, self.home / "output" / f"{name}.txt")
+        needed = environment(self.home) if self.modules else {}
+        return Process(name, command, self.home / "output" / f"{name}.txt", needed)
 
 
-def make_stage(home: Path, plan: Plan, *, port: int, speed: float, log_json: bool = False, host: str = HERE) -> Stage:
+def make_stage(
+    home: Path,
+    plan: Plan,
+    *,
+    port: int,
+    speed: float,
+    log_json: bool = False,
+    host: str = HERE,
+    modules: Sequence[str] = (),
+) -> Stage:
     """A stage on an empty or new directory."""
     if home.exists() and (not home.is_dir() or any(home.iterdir())):
         raise UsageError(
@@ -225,8 +240,9 @@ def make_stage(home: Path, plan: Plan, *, port: int, speed: float, log_json: boo
             code="up-home",
         )
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    stage = Stage(home, port or free_port(), free_port(), speed, log_json, host)
+    stage = Stage(home, port or free_port(), free_port(), speed, log_json, host, tuple(modules))
     stage.plan.write_bytes(encode_plan(plan))
+    keep_modules(home, modules)
     _keep(stage)
     return stage
 
@@ -240,12 +256,29 @@ def is_stage(home: Path) -> bool:
 
 
 def stage_again(
-    home: Path, plan: Plan | None, *, port: int, speed: float | None, log_json: bool, host: str
+    home: Path,
+    plan: Plan | None,
+    *,
+    port: int,
+    speed: float | None,
+    log_json: bool,
+    host: str,
+    modules: Sequence[str] = (),
 ) -> tuple[Stage, Plan]:
-    """The stage of an earlier run and the program that it plays. What is not given is as it was; `plan` must be it."""
+    """The stage of an earlier run and the program that it plays. What is not given is as it was; `plan` must be it.
+    `modules` are copied again; those that only the earlier run had stay."""
     kept = json.loads((home / KEPT).read_bytes())
+    keep_modules(home, modules)
+    earlier = [name for name in kept.get("modules", []) if name not in modules]
+    import_kept(home, earlier)
     stage = Stage(
-        home, port or kept["port"], kept["relay_port"], speed or kept["speed"], log_json, host or kept["host"]
+        home,
+        port or kept["port"],
+        kept["relay_port"],
+        speed or kept["speed"],
+        log_json,
+        host or kept["host"],
+        (*modules, *earlier),
     )
     playing = decode_plan(stage.plan.read_bytes())
     if plan is not None and not same_program(plan, playing):
@@ -259,7 +292,10 @@ def stage_again(
 
 
 def _keep(stage: Stage) -> None:
-    value = {"port": stage.port, "relay_port": stage.relay_port, "speed": stage.speed, "host": stage.host}
+    value = {
+        "port": stage.port, "relay_port": stage.relay_port, "speed": stage.speed, "host": stage.host,
+        "modules": list(stage.modules),
+    }  # fmt: skip
     fresh = stage.home / f".{KEPT}"
     fresh.write_text(json.dumps(value))
     fresh.replace(stage.home / KEPT)

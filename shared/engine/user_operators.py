@@ -16,8 +16,9 @@ from shared.engine.snapshots import Value
 from shared.engine.windows import windows_over
 from shared.errors import UsageError
 from shared.language.expressions import TIME
-from shared.language.registry import IN, Named, OperatorMachine, OperatorType, operator_type
+from shared.language.registry import IN, PLAIN, Named, OperatorMachine, OperatorType, operator_type
 from shared.language.schema import Schema, dtype
+from shared.language.values import column_of
 from shared.plan.operators import Apply, Port
 
 
@@ -86,8 +87,9 @@ def checked(kind: OperatorType, row: object, schema: Schema) -> dict[str, object
 class RowsFunction(TwoInputs):
     """A function of columns, elementwise. With a config stream, parameters change between runs of rows."""
 
-    def __init__(self, operator: Apply, key: KeyIndex) -> None:
+    def __init__(self, operator: Apply, key: KeyIndex, kept: tuple[str, ...]) -> None:
         super().__init__(2 if operator.config else 1, key)
+        self.kept = kept
         self.kind = operator_type(operator.operator, operator.operator_version)
         self.named = Named(self.kind)
         self.names = self.kind.inputs[0][1].names
@@ -114,9 +116,12 @@ class RowsFunction(TwoInputs):
         return out
 
     def _computed(self, rows: Rows, parameters: Mapping[str, object]) -> Rows:
-        columns = {name: rows.columns[name] for name in self.key.names}
+        columns = {name: rows.columns[name] for name in self.kept}
         schema = self.kind.outputs[0][1]
-        if len(rows):
+        if len(rows) and self.kind.form in PLAIN:
+            with self.named:
+                columns.update(each_row(self.kind, rows, parameters))
+        elif len(rows):
             given = read_only({**{name: rows.columns[name] for name in self.names}, TIME: rows.time})
             with self.named:
                 answer = self.kind.implementation(given, **parameters)
@@ -133,6 +138,34 @@ class RowsFunction(TwoInputs):
         else:
             columns.update((column.name, np.empty(0, dtype(column.kind))) for column in schema)
         return Rows(columns, rows.time, rows.seq, rows.lo, rows.hi)
+
+
+def each_row(kind: OperatorType, rows: Rows, parameters: Mapping[str, object]) -> dict[str, np.ndarray]:
+    """What a plain function gives for each row, called with Python's own values."""
+    schema = kind.outputs[0][1]
+    given = [(rows.time if name == TIME else rows.columns[name]).tolist() for name in kind.arguments]
+    function = kind.implementation
+    if not given:
+        answers: list[object] = [function(**parameters) for _ in range(len(rows))]
+    elif parameters:
+        answers = [function(*values, **parameters) for values in zip(*given, strict=True)]
+    else:
+        answers = list(map(function, *given))
+    where = f"what {kind.name!r} gives"
+    if kind.form == "scalar":
+        (only,) = schema
+        return {only.name: column_of(answers, only.kind, column=only.name, where=where, code="operator-output")}
+    records = [checked(kind, answer, schema) for answer in answers]
+    return {
+        column.name: column_of(
+            [record[column.name] for record in records],
+            column.kind,
+            column=column.name,
+            where=where,
+            code="operator-output",
+        )
+        for column in schema
+    }
 
 
 def set_parameters(stream: TwoInputs, keys: np.ndarray, rows: Rows, defaults: Mapping[str, object]) -> None:
@@ -263,8 +296,10 @@ def apply_of(use: Use, operator: Apply) -> Operator:
     if operator.window is not None:
         function = window_function(operator)
         return windows_over(operator.window, (), function, use.inputs[0], lateness_us=0, complete=False)
-    if operator.type.form == "rows":
-        return RowsFunction(operator, key_of(use.inputs[0]))
+    if operator.type.form in ("rows", *PLAIN):
+        source = use.inputs[0]
+        passed = (name for name in source.schema.names if operator.keep and name in use.wanted)
+        return RowsFunction(operator, key_of(source), tuple(dict.fromkeys((*source.key, *passed))))
     return Machines(operator, key_of(use.inputs[0]), len(use.inputs))
 
 

@@ -1,11 +1,12 @@
 """Users' own operator types, registered by name with typed ports. Plans carry the name and version, never the code.
 
 A module listed in `resurge.toml` registers its types when imported; the same module is packaged into the APK, the node,
-the gateway and the executors, and each advertises what it has. Four forms:
+the gateway and the executors, and each advertises what it has. Forms:
 
 | form | what is registered | called with | gives |
 |---|---|---|---|
 | rows | a function, elementwise, no state | the columns of any run of rows, `time` included | output columns, as long |
+| scalar, record | a plain function, no state | the values of one row | one value, or a dict of them |
 | window | a function | the columns of one window's rows | one row, a dict of scalars |
 | machine | a class, one instance per key | one row at a time, and its input port | any number of rows, dicts |
 | aggregate | a class, one instance per window and key | one row's values at a time | one scalar |
@@ -16,6 +17,7 @@ A machine sees single rows so that batching cannot change its answers. A machine
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -29,6 +31,7 @@ from shared.language.expressions import Value, literal
 from shared.language.schema import Schema
 
 IN, OUT = "in", "out"
+PLAIN = ("scalar", "record")  # forms of plain functions, which see the values of one row
 
 Columns: TypeAlias = Mapping[str, np.ndarray]
 Row: TypeAlias = Mapping[str, Value]
@@ -74,6 +77,7 @@ class OperatorType:
     parameters: Parameters = ()  # names and defaults
     deterministic: bool = True
     delay_us_min: int = 0
+    arguments: tuple[str, ...] = ()  # of a plain function: the columns it is called with, in order, `time` among them
 
     @property
     def reference(self) -> str:
@@ -147,6 +151,18 @@ def operator_type(name: str, version: int | None = None) -> OperatorType:
             code="operator-version",
         )
     return found
+
+
+def parameter_defaults(name: str, implementation: Callable[..., object]) -> Parameters:
+    """The parameters of a function or class: its keyword-only arguments, each with a default."""
+    found: list[tuple[str, Value]] = []
+    for parameter in inspect.signature(implementation).parameters.values():
+        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+            continue
+        if parameter.default is inspect.Parameter.empty:
+            raise UsageError(f"parameter {parameter.name!r} of {name!r} needs a default", code="operator-parameter")
+        found.append((parameter.name, literal(parameter.default).value))
+    return tuple(found)
 
 
 def parameters_of(kind: OperatorType, given: Mapping[str, object]) -> Parameters:

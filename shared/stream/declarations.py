@@ -8,8 +8,7 @@ from typing import TypeVar
 
 from shared.errors import UsageError
 from shared.language.durations import microseconds
-from shared.language.expressions import literal
-from shared.language.registry import IN, OUT, OperatorType, register
+from shared.language.registry import IN, OUT, OperatorType, parameter_defaults, register
 from shared.language.schema import Schema
 from shared.plan import operators as op
 from shared.plan.contracts import Contract, check_contract
@@ -87,14 +86,6 @@ def _register(  # noqa: PLR0917  # one caller each above, in this order
     deterministic: bool,
     delay_us_min: int,
 ) -> None:
-    signature = inspect.signature(implementation)
-    parameters = []
-    for parameter in signature.parameters.values():
-        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
-            continue
-        if parameter.default is inspect.Parameter.empty:
-            raise UsageError(f"parameter {parameter.name!r} of {name!r} needs a default", code="operator-parameter")
-        parameters.append((parameter.name, literal(parameter.default).value))
     register(
         OperatorType(
             name=name,
@@ -103,7 +94,7 @@ def _register(  # noqa: PLR0917  # one caller each above, in this order
             inputs=inputs,
             outputs=outputs,
             implementation=implementation,
-            parameters=tuple(parameters),
+            parameters=parameter_defaults(name, implementation),
             deterministic=deterministic,
             delay_us_min=delay_us_min,
         )

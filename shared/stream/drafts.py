@@ -56,6 +56,7 @@ class Program:
     name: str = "program"
     drafts: list[Draft] = field(default_factory=list)
     callbacks: dict[str, Callback] = field(default_factory=dict)
+    modules: tuple[str, ...] = ()  # the operator modules that it was read with
 
     def plan(self, *, version: int = 1) -> Plan:
         """The plan of the whole program, rewritten to cost less. UsageError where it is not well formed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -20,9 +21,9 @@ def load_program(path: str | Path, *, version: int = 1) -> Plan:
     return read_program(path).plan(version=version)
 
 
-def read_program(path: str | Path) -> Program:
-    """Run a program's file and return what it wrote, callbacks included. Operator modules that the `resurge.toml`
-    beside it lists are imported first."""
+def read_program(path: str | Path, modules: Sequence[str] = ()) -> Program:
+    """Run a program's file and return what it wrote, callbacks included. These operator modules, and those that the
+    `resurge.toml` beside it lists, are imported first; they may be files beside it."""
     file = Path(path)
     try:
         code = compile(file.read_text(encoding="utf-8"), str(file), "exec")
@@ -37,7 +38,8 @@ def read_program(path: str | Path) -> Program:
     sys.path.insert(0, folder)
     token = collecting(program)
     try:
-        load_operators(file.resolve().parent)
+        program.modules = tuple(dict.fromkeys((*modules, *listed_operators(file.resolve().parent))))
+        import_operators(program.modules)
         exec(code, module.__dict__)  # noqa: S102  # it is the user's own program, run where the user asked
     finally:
         stop_collecting(token)
@@ -45,8 +47,13 @@ def read_program(path: str | Path) -> Program:
     return program
 
 
-def load_operators(folder: Path) -> tuple[str, ...]:
-    """Import the operator modules that a folder's `resurge.toml` lists under [operators] modules; their names."""
+def load_operators(folder: Path) -> None:
+    """Import the operator modules that a folder's `resurge.toml` lists."""
+    import_operators(listed_operators(folder))
+
+
+def listed_operators(folder: Path) -> tuple[str, ...]:
+    """The names that a folder's `resurge.toml` lists under [operators] modules."""
     settings = folder / SETTINGS
     if not settings.is_file():
         return ()
@@ -58,12 +65,17 @@ def load_operators(folder: Path) -> tuple[str, ...]:
     modules = section.get("modules", []) if isinstance(section, dict) else None
     if not isinstance(modules, list) or not all(isinstance(name, str) for name in modules):
         raise UsageError(f'{SETTINGS}: expected [operators] modules = ["my_operators"]', code="settings-toml")
+    return tuple(modules)
+
+
+def import_operators(modules: Sequence[str]) -> None:
+    """Import operator modules: what they register is known from here on."""
     for name in modules:
         try:
             import_module(name)
         except ModuleNotFoundError as error:
             raise UsageError(
-                f"{SETTINGS} lists the operator module {name!r}, but {error.name!r} cannot be imported",
+                f"the operator module {name!r} is wanted, but {error.name!r} cannot be imported; install it, or put "
+                "its file beside the program",
                 code="operator-module",
             ) from None
-    return tuple(modules)

@@ -4,13 +4,13 @@ runs. What each verb means is written at its operator in `shared.plan.operators`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from shared.errors import UsageError
 from shared.language.durations import microseconds
 from shared.language.expressions import Column, Expression, Value, literal, unknown_column
-from shared.language.registry import operator_type, parameters_of
+from shared.language.registry import PLAIN, operator_type, parameters_of
 from shared.language.schema import Schema
 from shared.language.windows import Window
 from shared.plan import operators as op
@@ -19,6 +19,7 @@ from shared.plan.stream_type import StreamType
 from shared.stream.drafts import Callback, Draft, current_program, draft, located
 from shared.stream.formulas import Formula, column_name, expression_of
 from shared.stream.pairing import On, missing, paired_on, stand_ins
+from shared.stream.plain_functions import function_type
 from shared.stream.windowed import Windowing
 
 PREVIOUS_MAX = 100
@@ -198,6 +199,19 @@ class Stream(Windowing):
         wide = draft(op.State(tuple(made), config=False, keep=True), self.draft)
         shown = (*self.schema.names, *(f"{name}_previous" for name in names))
         return Stream(draft(op.Select(tuple((name, Column(name)) for name in shown)), wide))
+
+    @located
+    def map(self, function: str | Callable[..., object], *, keep: bool = False, **parameters: Value) -> Stream:
+        """Each row through a plain function registered with `@rs.function`: `gps.map(kmh)`. The row is then the key and
+        what the function gives; with `keep=True` its own columns stay."""
+        kind = function_type(function)
+        if kind.form not in PLAIN:
+            raise UsageError(
+                f"operator type {kind.name!r} is no plain function; write .apply({kind.name!r})", code="operator-form"
+            )
+        chosen = parameters_of(kind, parameters)
+        built = op.Apply(kind.name, kind.version, chosen, deterministic=kind.deterministic, keep=keep)
+        return Stream(draft(built, self.draft))
 
     def apply(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -50,6 +51,16 @@ class Debounce:
 
     def restore(self, state: bytes) -> None:
         self.seen = int.from_bytes(state, "little")
+
+
+@rs.function(name="conformance_half")
+def half(x: float, small: int) -> float:
+    return math.nan if math.isnan(x) else x / 2 + small % 3
+
+
+@rs.function(name="conformance_words", returns={"tag": "str", "score": "float64"})
+def words(tag: str, time: int, x: float, *, shout: bool = False) -> dict[str, object]:
+    return {"tag": tag.upper() if shout else tag, "score": len(tag) + x * (time % 7)}
 
 
 @rs.operator("conformance_split", takes={"n": "int64"}, gives={"even": {"n": "int64"}, "odd": {"n": "int64"}})
@@ -120,7 +131,7 @@ def columns(draw: np.random.Generator, rows: int) -> dict[str, np.ndarray]:
 
 ROW_STEPS = (
     "where", "extend", "significant", "significant_metres", "state", "state_config", "apply_rows", "none", "state_keep",
-    "previous", "text",
+    "previous", "text", "map",
 )  # fmt: skip
 PAIR_STEPS = (
     "union", "zip", "combine", "join", "with_latest", "none", "join_left", "none", "as_of", "as_of_left", "join_on", "none",
@@ -146,7 +157,9 @@ def case(seed: int, rows: int = 400) -> Case:
 
     # Walk through each list so that few seeds see all of it, then mix.
     def choose(options: tuple, stride: int):  # type: ignore[no-untyped-def]
-        return options[(seed * stride) % len(options)] if seed < 60 else options[int(draw.integers(0, len(options)))]
+        if seed < 60:
+            return options[(seed * stride + seed // len(options)) % len(options)]
+        return options[int(draw.integers(0, len(options)))]
 
     made = Case(seed, rs.sensor("a", every="1s", columns=COLUMNS), {})
     second = rs.sensor("b", every="1s", columns=COLUMNS)
@@ -224,6 +237,9 @@ def rows_step(made: Case, stream: Stream, second: Stream, step: str) -> Stream:
     if step == "text":
         halves = rs.concat(rs.split(col.tag, "a", 0), "-", rs.call("upper", col.tag))
         return stream.where(col.tag.isin(["walk", "", "🚲"]) | rs.like(col.tag, "%a%")).extend(tag=halves)
+    if step == "map":
+        kept = stream.map(half, keep=True).extend(x=col.conformance_half)
+        return kept.map("conformance_words", shout=True).extend(x=col.score, n=1, small=2, flag=True, y=col.score)
     if step == "state_config":
         config = second.where(col.flag).select("n")
         return stream.state({"n": 0, "x": 0.0}, config=config, n=rs.state.n + 1, x=col.x).extend(

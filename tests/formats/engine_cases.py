@@ -26,6 +26,8 @@ REGISTERED = (
     programs.Debounce,
     programs.Split,
     programs.Range,
+    programs.half,
+    programs.words,
 )  # users' types, used below
 COLUMNS = {"x": "float64", "n": "int64", "tag": "str", "flag": "bool", "small": "int16"}
 STEP_US = 400_000
@@ -93,6 +95,7 @@ CASES: dict[str, Callable[[], Stream | Sink]] = {
     "rows_function": lambda: a().apply("conformance_scale", config=b().select(factor=col.x)),
     "machine": lambda: a().apply("conformance_debounce"),
     "ports": ports,
+    "map": lambda: a().map("conformance_half", keep=True).map("conformance_words", shout=True).sliding(count=3).aggregate(s=rs.sum("score")),
     "state": lambda: summed(a()),
     "state_config": lambda: a().state({"n": 0}, config=b().select("n"), n=state.n + col.n),
     "significant": lambda: a().significant("x", change=3.0),

@@ -21,6 +21,7 @@ from tests.patience import PATIENCE_S, SPARK_PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.processes
 ROOT = Path(__file__).resolve().parents[2]
+OWN_OPERATORS = Path(__file__).parent / "own_operators"
 EXAMPLE = ROOT / "resurge" / "examples" / "kilometres.py"
 
 
@@ -56,7 +57,8 @@ def test_killing_every_part_once_changes_neither_the_account_nor_the_results(tmp
     home, port = tmp_path / "home", free_port()
     errors = (tmp_path / "stderr.txt").open("w")
     player = subprocess.Popen(
-        command("--for", "30", "--chaos", "--json", "--log-json", "--home", str(home), "--port", str(port)), cwd=ROOT,
+        command("--for", "30", "--chaos", "--json", "--log-json", "--home", str(home), "--port", str(port), "--program",
+                str(OWN_OPERATORS / "program.py")), cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE, stderr=errors, text=True,
     )  # fmt: skip
     view = watch(home, port, player)
@@ -71,6 +73,14 @@ def test_killing_every_part_once_changes_neither_the_account_nor_the_results(tmp
         assert f"kill -9  {kill['target']} (pid {kill['pid']})" in said
         assert kill["pid"] != kill["restarted_pid"]
     assert outcome["dashboard"] in said
+    # Phones and Spark ran the program's own functions, which are in none of our packages.
+    results = Results(home / "results.sqlite")
+    try:
+        paces = {json.dumps(row.values["pace"]) for row in results.current()}
+    finally:
+        results.close()
+    assert paces
+    assert paces <= {'"fast"', '"slow"'}
     # The dashboard showed the same phones while it ran, and nothing is left running.
     assert {phone["name"]: phone["lane"] for phone in view["phones"]} == {
         "tram-07": "gateway", "bus-12": "relay", "bicycle-3": "gateway",

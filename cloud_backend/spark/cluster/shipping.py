@@ -27,6 +27,12 @@ def source_files(operator_modules: Iterable[str] = ()) -> dict[str, Path]:
     for package in PACKAGES:
         for path in sorted((root / package).rglob("*.py")):
             files[path.relative_to(root).as_posix()] = path
+    return {**files, **module_files(operator_modules)}
+
+
+def module_files(operator_modules: Iterable[str]) -> dict[str, Path]:
+    """Path below a folder of sources -> file, for users' operator modules."""
+    files: dict[str, Path] = {}
     for name in operator_modules:
         module = import_module(name)
         if module.__file__ is None or Path(module.__file__).name == "__init__.py":

@@ -27,6 +27,7 @@ from resurge.examples.trips.outages import DEFAULT, Outage, outages_of
 from resurge.examples.trips.people import DAY, SECOND, Person
 from resurge.examples.trips.phone import READY, STORY
 from resurge.up.account import Account, count, open_spool
+from resurge.up.own_modules import list_modules
 from resurge.up.processes import Fleet, Process, python, wait_until
 from resurge.up.stage import Stage, make_stage
 from shared.errors import UsageError
@@ -121,7 +122,7 @@ def play(
             f"{(end_us - base_us) / SECOND / 10_000:.0f} or more",
             code="example-speed",
         )
-    stage = make_stage(home, plan, port=port, speed=speed)
+    stage = make_stage(home, plan, port=port, speed=speed, modules=[MODULE])
     with Fleet() as fleet:
         run = _Run(stage, fleet, say, recorded=recorded)
         run.start(people, outages, base_us)
@@ -134,7 +135,6 @@ class _Run:
     def __init__(self, stage: Stage, fleet: Fleet, say: Callable[[str], None], *, recorded: bool) -> None:
         self.stage, self.fleet, self.say, self.recorded = stage, fleet, say, recorded
         self.gateway, self.spark = stage.gateway(), stage.spark()
-        self.spark.command = [*self.spark.command, "--module", MODULE]
         self.phones: list[Process] = []
         self.begin_boot_us = self.base_us = 0
         self.late: list[str] = []
@@ -169,7 +169,7 @@ class _Run:
         home = self.stage.phone_home(person.name)
         (home / "recording").mkdir(parents=True, mode=0o700)
         (home / "settings.toml").write_text(settings_toml(name=person.name, spool_mb=16, loss_window_s=1.0))
-        (home / "resurge.toml").write_text(f'[operators]\nmodules = ["{MODULE}"]\n')
+        list_modules(home, self.stage.modules)
         sensors = []
         for sensor, columns in person.sensors.items():
             path = home / "recording" / f"{sensor}.csv"

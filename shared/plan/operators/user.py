@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from shared.errors import UsageError
 from shared.language.aggregates import Parameters
-from shared.language.expressions import literal
-from shared.language.registry import OperatorType, operator_type, parameters_of
-from shared.language.schema import Schema
+from shared.language.expressions import FLOATS, INTEGERS, literal
+from shared.language.registry import PLAIN, OperatorType, operator_type, parameters_of
+from shared.language.schema import ADDED, Schema
 from shared.language.windows import Window, check_window
 from shared.language.windows import text_of as window_text
-from shared.plan.operators.operator import Operator, Origins, Types, key_origins, keyed
+from shared.plan.operators.operator import Operator, Origins, Types, key_origins, keyed, unique
 from shared.plan.stream_type import COMPLETE, WINDOW_END, WINDOW_START, StreamType
 
 
@@ -25,6 +25,7 @@ class Apply(Operator):
     row for it. Columns: the key, window_start and window_end where there is a window, its output port's columns. An
     operator type with several output ports is followed by a Port for each. `config`: the last input is a config
     stream; each of its rows (columns named like parameters) sets those parameters for the rows after it, by time.
+    `keep`, of functions of rows: all of the row's own columns stand before the output's.
     """
 
     kind: ClassVar[str] = "apply"
@@ -36,6 +37,7 @@ class Apply(Operator):
     deterministic: bool = True
     config: bool = False
     delay_us_max: int | None = None
+    keep: bool = field(default=False, metadata={ADDED: True})
 
     @property
     def type(self) -> OperatorType:
@@ -65,10 +67,14 @@ class Apply(Operator):
                 code="graph-delay",
             )
         fields = kind.outputs[0][1].fields if len(kind.outputs) == 1 else ()
+        if self.keep:
+            return StreamType(unique((*streams[0].schema.fields, *fields)), streams[0].key)
         return keyed(streams[0], fields, windowed=self.window is not None)
 
     def _check_use(self, kind: OperatorType) -> None:
-        wanted_form = "window" if self.window is not None else "rows or machine"
+        wanted_form = "window" if self.window is not None else "rows or machine or scalar or record"
+        if self.keep and kind.form not in ("rows", *PLAIN):
+            wanted_form = "rows or scalar or record"
         if kind.form not in wanted_form.split(" or "):
             raise UsageError(
                 f"operator type {kind.name!r} works on {kind.form}; this use needs one that works on {wanted_form}",
@@ -95,7 +101,8 @@ class Apply(Operator):
 
     def derives(self, inputs: Types) -> Origins:
         bounds = dict.fromkeys((WINDOW_START, WINDOW_END), frozenset[tuple[int, str]]()) if self.window else {}
-        return {**key_origins(inputs[0]), **bounds}
+        kept = {name: frozenset(((0, name),)) for name in inputs[0].schema.names} if self.keep else {}
+        return {**key_origins(inputs[0]), **bounds, **kept}
 
     def describe(self) -> str:
         over = "rows" if self.window is None else window_text(self.window)
@@ -122,11 +129,18 @@ class Port(Operator):
 
 def _check_port(kind: OperatorType, port: str, schema: Schema, stream: StreamType) -> None:
     for column in schema:
-        if column.name not in stream.schema or stream.schema.kind(column.name) != column.kind:
+        if column.name not in stream.schema or not _fits(kind, stream.schema.kind(column.name), column.kind):
             raise UsageError(
                 f"port {port!r} of {kind.name!r} takes {column.name!r} ({column.kind}); the stream has {stream}",
                 code="graph-alphabet",
             )
+
+
+def _fits(kind: OperatorType, given: str, wanted: str) -> bool:
+    """A plain function sees Python's own values: its int is any whole number, its float any number."""
+    if kind.form in PLAIN and wanted in ("int64", "float64"):
+        return given in INTEGERS or (wanted == "float64" and given in FLOATS)
+    return given == wanted
 
 
 def check_config(name: str, settable: Mapping[str, object], config: StreamType, stream: StreamType) -> None:

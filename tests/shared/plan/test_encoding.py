@@ -31,6 +31,11 @@ class Speed:
         pass
 
 
+@rs.function(version=7)
+def tenfold(lat: float, *, factor: float = 10.0) -> float:
+    return lat * factor
+
+
 def every_operator() -> tuple[rs.Stream, ...]:
     """A plan in which each operator type occurs."""
     loop = rs.feedback("loop", {"lat": "float64"})
@@ -39,7 +44,7 @@ def every_operator() -> tuple[rs.Stream, ...]:
     lat.where(col.lat > 1e300)
     fed = lat.where((col.lat > 90) & (col.lat != -0.0)).feed(loop)
     config = rs.stream("config", {"floor": "float64"})
-    both = lat.apply("encoding_speed", config=config, floor=0.25)
+    both = lat.map(tenfold, keep=True).apply("encoding_speed", config=config, floor=0.25)
     paired = both.port("a").zip(both.port("b")).combine(lat).join(lat, within="5s", suffix="_j", left=True)
     peak = lat.state(
         {"peak": float("nan"), "n": 0}, peak=rs.if_else(col.lat > state.peak, col.lat, state.peak), n=state.n + 1
