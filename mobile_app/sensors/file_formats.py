@@ -1,8 +1,8 @@
-"""Readers of the files people really have: GPX, GeoLife PLT, Sensor Logger, phyphox, plain CSV.
+"""Readers of the files people really have: GPX, GeoLife PLT, Sensor Logger, phyphox, WFDB, plain CSV.
 
 Each gives event times in microseconds and named columns; names are brought to the ones our sensors use
-(`lat`, `lon`, `accuracy`, `x`, ...). A file without absolute time (phyphox) starts at 0. A row with a cell that cannot
-be read is left out and counted; the rest of the file is read.
+(`lat`, `lon`, `accuracy`, `x`, ...). A file without absolute time (phyphox, WFDB) starts at 0. A row with a cell that
+cannot be read is left out and counted; the rest of the file is read.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from mobile_app.sensors.wfdb_records import read_record
 from shared.errors import UsageError
 
 FILE_BYTES_MAX = 256 * 1024 * 1024
@@ -66,13 +67,13 @@ class Track:
 def load(path: Path) -> Track:
     """The readings of a recording, sorted by event time; the format is told by the file itself."""
     if not path.is_file():
-        raise UsageError(f"no recording at {str(path)!r}; give a GPX, PLT or CSV file", code="recording-missing")
+        raise UsageError(f"no recording at {str(path)!r}; give a GPX, PLT, WFDB or CSV file", code="recording-missing")
     if path.stat().st_size > FILE_BYTES_MAX:
         raise UsageError(
             f"recording {path.name!r} has {path.stat().st_size} bytes; at most {FILE_BYTES_MAX}, cut it into parts",
             code="recording-size",
         )
-    read = {".gpx": _gpx, ".plt": _plt}.get(path.suffix.lower(), _table)
+    read = {".gpx": _gpx, ".plt": _plt, ".hea": _wfdb}.get(path.suffix.lower(), _table)
     try:
         track = read(path)
     except (ValueError, OSError, ElementTree.ParseError, csv.Error) as error:
@@ -160,6 +161,10 @@ def _plt(path: Path) -> Track:
             rows["lon"].append(east)
             rows["altitude"].append(float("nan") if height == GEOLIFE_NO_ALTITUDE else height * FEET)
     return _track(times, rows, unreadable)
+
+
+def _wfdb(path: Path) -> Track:
+    return Track(*read_record(path))
 
 
 def _table(path: Path) -> Track:

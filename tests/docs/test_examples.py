@@ -1,4 +1,4 @@
-"""Every Python example of README, tutorial and semantics runs, and prints what the page says it prints.
+"""Every Python example of README, tutorial, semantics and heart runs, and prints what the page says it prints.
 
 The blocks of one page share their names, from top to bottom. A ```text block right after a ```python block is its output.
 """
@@ -18,7 +18,7 @@ from mobile_app.headless import RunOptions, run
 from mobile_app.sensors.choose import parse_choices
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/tutorial.md", "docs/semantics.md")
+PAGES = ("README.md", "docs/tutorial.md", "docs/semantics.md", "docs/heart.md")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 
 
