@@ -4,7 +4,7 @@ At once: results for it or about it, its trail, its status and settings; while i
 still derives from earlier state are removed as they appear. Then the log: its batches are erased in place. Then
 Spark's jobs, which find it in the roster: their state and records (`cloud_backend/spark/control/erasure.py`).
 Kept, because the account must still add up: how many elements it delivered and when it was heard, its name and key in
-the roster, the audit log. Aggregates over many devices keep what they once counted. docs/operations.md tells it whole.
+the roster, the audit log. docs/operations.md tells it whole.
 """
 
 from __future__ import annotations

@@ -63,6 +63,12 @@ INSERT INTO downlinks SELECT {_OF_FORMAT_1}, seq FROM former_downlinks;
 DROP TABLE former_answers;
 DROP TABLE former_downlinks
 """  # noqa: S608 - all of it is ours
+_FORGET_DOWNLINKS = (
+    "DELETE FROM downlinks WHERE sink = ? AND NOT retract AND NOT EXISTS (SELECT 1 FROM answers"
+    " WHERE answers.sink = downlinks.sink AND answers.key = downlinks.key"
+    " AND answers.window_start_us = downlinks.window_start_us AND answers.window_end_us = downlinks.window_end_us"
+    " AND answers.row = downlinks.row AND answers.revision = downlinks.revision)"
+)
 _LAST_CHANGE = (
     "SELECT max(coalesce((SELECT max(change) FROM answers), 0),"
     " coalesce((SELECT value FROM marks WHERE name = 'change'), 0))"
@@ -135,6 +141,29 @@ class Results:
             count = database.execute(f"DELETE FROM answers WHERE {about}", parameters).rowcount  # noqa: S608 - ours
         self._database.shrink()
         return int(count)
+
+    def forget_said(self, sinks: Collection[str], *, through_epoch: int, after_us: int) -> int:
+        """Remove what these sinks said up to an epoch about windows that end after a time; returns how many went."""
+        gone = 0
+        with self._database.transaction() as database:
+            _keep_change(database)
+            for sink in sinks:
+                gone += database.execute(
+                    "DELETE FROM answers WHERE sink = ? AND revision & 4294967295 <= ? AND window_end_us >= ?",
+                    (sink, through_epoch, after_us),
+                ).rowcount
+        return gone
+
+    def forget_corrected(self, sinks: Collection[str]) -> None:
+        """Leave nothing in the file of what these sinks said and took back or said otherwise since. A phone that has
+        yet to hear that something was taken back hears it, without what it was."""
+        with self._database.transaction() as database:
+            _keep_change(database)
+            for sink in sinks:
+                database.execute(_FORGET_DOWNLINKS, (sink,))
+                database.execute("UPDATE downlinks SET content = '{}' WHERE sink = ? AND retract", (sink,))
+                database.execute("DELETE FROM answers WHERE sink = ? AND retract", (sink,))
+        self._database.shrink()
 
     def change(self) -> int:
         """The number of the last answer given."""

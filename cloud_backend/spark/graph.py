@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from shared.language.aggregates import AGGREGATES
 from shared.language.schema import Schema
 from shared.language.windows import CalendarWindow, SessionWindow, TimeWindow
 from shared.plan.fragments import Vertex
@@ -57,6 +58,7 @@ class Sink:
     down: bool  # rows go to the device they are about; otherwise only to whoever asks
     sessions: bool = False  # late rows may join its windows: a row stands in place of those inside its window
     windows: bool = False  # one row about a key and window, which a later one corrects; else every row counts
+    shows_values: bool = True  # False where rows say how many readings there were and nothing of which
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,9 @@ def sink_of(plan: Plan, name: str) -> Sink:
     down = isinstance(node.operator, SyncBack)
     stable = isinstance(node.operator, SyncBack) and node.operator.commit == "stable"
     made_by = _made_by(plan, node)
-    return Sink(name, node.type.key, stable, down, _late_sessions(made_by), _windows(plan, node))
+    return Sink(
+        name, node.type.key, stable, down, _late_sessions(made_by), _windows(plan, node), _shows_values(made_by)
+    )
 
 
 def _made_by(plan: Plan, sink: Node) -> Node:
@@ -188,6 +192,14 @@ def _late_sessions(node: Node) -> bool:
         case WindowAggregate(window=SessionWindow(), lateness_us=lateness):
             return lateness > 0
     return False
+
+
+def _shows_values(node: Node) -> bool:
+    match node.operator:
+        case WindowAggregate(aggregates=aggregates):
+            kinds = [AGGREGATES.get(each.function) for _, each in aggregates]
+            return any(kind is None or kind.shows_values for kind in kinds)
+    return True
 
 
 def _windows(plan: Plan, sink: Node) -> bool:

@@ -240,6 +240,11 @@ class Pipeline:
         """The devices that some closed window went out without."""
         return sorted({name for operator in self._meetings() for name in operator.missing()})
 
+    def first_row_us(self, device: str) -> int | None:
+        """The time of the device's first row where devices meet; None when no row of it came there."""
+        found = [operator.since[device] for operator in self._meetings() if device in operator.since]
+        return min(found, default=None)
+
     def _meetings(self) -> list[Rekey]:
         return [operator for operator in self._operators if isinstance(operator, Rekey)]
 

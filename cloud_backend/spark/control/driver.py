@@ -36,6 +36,7 @@ from cloud_backend.spark.control.schedule import (
     specification,
     still_counts,
 )
+from cloud_backend.spark.control.shared_state import meeting_sinks, run_without
 from cloud_backend.spark.graph import JobGraph, job_graph
 from cloud_backend.spark.job_facts import counted_snapshots
 from cloud_backend.spark.manifest.entries import Commit, Cut, Division, Entry, PlanChange
@@ -215,10 +216,14 @@ class JobManager:
         return {device: at for device, at in self._deleted().items() if self.manifest.erased.get(device) != at}
 
     def _erase(self) -> bool:
-        """Erase what deleted devices delivered, once everything that was cut is worked off and published."""
+        """Erase what deleted devices delivered, once everything that was cut is worked off and published; what several
+        devices share runs again without them first."""
         devices = self._to_erase()
-        if not devices or not self.manifest.cuts or not is_level(self.manifest) or self.publication.holds_back:
+        if not devices or not self.manifest.cuts or not self._is_settled():
             return False
+        if devices.items() - self.manifest.erasing.items() and not self._run_without(devices):
+            return False
+        self._results.forget_corrected(meeting_sinks(self.graph))
         entry = erasure(self.manifest, self.graph, self.store, devices, term=self.term)
         if not self._append(entry):
             return False
@@ -228,6 +233,20 @@ class JobManager:
         self._forget_erased()
         self.write_status()
         return True
+
+    def _is_settled(self) -> bool:
+        return is_level(self.manifest) and not self.publication.holds_back
+
+    def _run_without(self, devices: Mapping[str, int]) -> bool:
+        """Send back what shares state with these devices; True when nothing of it has to run again."""
+        entry = run_without(self.manifest, self.graph, self.store, self._results, devices)
+        if entry is None:
+            return True
+        if not self._append(entry):
+            return False
+        self.events.rollbacks += 1
+        self.snapshots = counted_snapshots(self.manifest, self.graph)
+        return self._is_settled()
 
     def _forget_erased(self) -> None:
         forget_what_was_erased(self.manifest_log)
@@ -317,6 +336,7 @@ class JobManager:
                 code=self.runner.code,
                 chain_max=self.settings.chain_max,
                 then=run[1:],
+                without=sorted(self._to_erase()),
             )
             for run in runs
         ]

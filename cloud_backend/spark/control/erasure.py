@@ -7,7 +7,7 @@ its rows; one manifest entry makes these files count, and forgets everything bef
 names are deleted, and what the manifest's entries said so far. So no rollback, undo or restart finds the device again;
 what that costs is that nobody can go back beyond it.
 
-State under keys that several devices share, as a count by place, keeps what it counted.
+State in which devices meet, as a count by place, has been derived without the device before (`shared_state`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from cloud_backend.spark.storage import records
 from cloud_backend.spark.storage.file_names import for_slots
 from cloud_backend.spark.storage.store import Store
 from cloud_backend.spark.task import state
+from cloud_backend.spark.task.inputs import without_devices
 from shared.engine.pipeline import Pipeline
 from shared.plan.operators import DEVICE
 from shared.plan.vertices import vertices
@@ -91,13 +92,10 @@ class _Clean:
     def record(self, record: RecordFile) -> RecordFile:
         """The record without the devices' rows: the same file where it has none of them."""
         rows, footer, _ = records.read_slice(self._store, record.file, WHOLE)
-        rows = rows.plain()
-        if DEVICE not in rows.columns:
+        others = without_devices(rows, self._devices) if DEVICE in rows.schema.names else rows
+        if others is rows:
             return record
-        stays = self._stays(rows.columns, len(rows))
-        if bool(stays.all()):
-            return record
-        data, kept = records.encode(rows.take(np.flatnonzero(stays)), footer.progress)
+        data, kept = records.encode(others.plain(), footer.progress)
         file = self._store.write_file(self._prefix, "record", data)
         return replace(record, file=file, rows=kept.rows, bytes=len(data), digest=kept.digest_of(WHOLE))
 

@@ -95,14 +95,17 @@ def specification(
     chain_max: int = 32,
     then: Sequence[RangeEpoch] = (),
     given: bool = False,
+    without: Sequence[str] = (),
 ) -> Specification:
-    """What the task needs to know. `then`: epochs that it runs after this one."""
+    """What the task needs to know. `then`: epochs that it runs after this one; `without`: devices being erased."""
     state = manifest.snapshot(step.physical, step.epoch - 1)
     if state is None:
         raise BrokenInvariant(f"{physical_name(step.physical)} has no state for epoch {step.epoch}", code="spark-state")
+    emptied = manifest.emptied.get(step.vertex)
     return Specification(
         store, step.vertex, step.range, manifest.lineage(step.physical).term, manifest.term, manifest.plan, code, state,
         tuple(_inputs(manifest, graph, each, log) for each in (step, *then)), chain_max, given,
+        without=tuple(without), incomplete_before_us=emptied.before_us if emptied else None,
     )  # fmt: skip
 
 
@@ -120,7 +123,11 @@ def _records(manifest: Manifest, graph: JobGraph, step: RangeEpoch) -> dict[str,
     records: dict[str, list[str]] = {}
     for entry in vertex.inputs:
         if isinstance(entry, EdgeInput):
-            found = manifest.record_at(entry.vertex, step.epoch - entry.delay) or []
+            said_in = step.epoch - entry.delay
+            found = manifest.record_at(entry.vertex, said_in) or []
+            emptied = manifest.emptied.get(entry.vertex)
+            if entry.delay and emptied and said_in <= emptied.epoch:
+                found = []  # what it fed back then was forgotten with its state
             files = [committed.outputs[entry.edge, step.vertex].file for _, committed in found]
             # "arrival" takes its inputs as they came: by the attempts' names, which a second run does not repeat.
             records[entry.edge] = sorted(files, key=attempt_in) if vertex.merge == "arrival" else files

@@ -106,7 +106,11 @@ class Commit:
 @dataclass(frozen=True, slots=True)
 class Rollback:
     """Ranges go back to an epoch: positions move, nothing is deleted. Unless their output is known to change, what they
-    recorded stays readable while they run again; `lost` names records that do not."""
+    recorded stays readable while they run again; `lost` names records that do not.
+
+    One that `erases` devices takes what they added out of state that does not say whose it is. Where they had added to
+    it before the epoch, its vertices are `emptied` there: they start from nothing, and windows that begin before a time
+    are incomplete."""
 
     kind: ClassVar[str] = "rollback"
     rollback: tuple[Physical, ...]
@@ -120,6 +124,8 @@ class Rollback:
     vertex: str | None = None  # the one an operator named
     plan: int | None = None  # the corrected plan, if there is one
     undoes: int | None = None  # the entry of an earlier rollback that this one takes back by running again
+    erases: Mapping[str, int] = field(default_factory=dict)  # devices, by when their deletion was asked for
+    emptied: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> Json:
         return {
@@ -127,6 +133,7 @@ class Rollback:
             "changed": self.changed, "lost": [_moved(each) for each in self.lost], "reason": self.reason,
             "predicted": list(self.predicted), "replay": dict(self.replay),
             **_given(cost=self.cost, vertex=self.vertex, plan=self.plan, undoes=self.undoes),
+            **_given(erases=dict(self.erases) or None, emptied=dict(self.emptied) or None),
         }  # fmt: skip
 
     @staticmethod
@@ -135,6 +142,7 @@ class Rollback:
             tuple((vertex, Range.parse(text)) for vertex, text in value["rollback"]), value["to"], value["changed"],
             value["reason"], _parsed_moves(value.get("lost", ())), tuple(value.get("predicted", ())),
             value.get("replay", {}), value.get("cost"), value.get("vertex"), value.get("plan"), value.get("undoes"),
+            value.get("erases", {}), value.get("emptied", {}),
         )  # fmt: skip
 
 

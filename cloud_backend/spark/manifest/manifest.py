@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from cloud_backend.spark.manifest.entries import (
     Collect,
@@ -43,6 +44,13 @@ class Fenced(ResurgeError):
     """Another driver took over; this one must stop without writing anything more."""
 
 
+class Emptied(NamedTuple):
+    """A vertex started from nothing after an epoch; its windows that begin before a time are incomplete."""
+
+    epoch: int
+    before_us: int
+
+
 @dataclass(slots=True)
 class Manifest:
     """The fold of all entries."""
@@ -57,6 +65,8 @@ class Manifest:
     rollbacks: list[PastRollback] = field(default_factory=list)
     erased: dict[str, int] = field(default_factory=dict)  # devices whose data is gone, by when that was asked for
     left: dict[str, int] = field(default_factory=dict)  # devices that nobody waits for any more, and since when
+    erasing: dict[str, int] = field(default_factory=dict)  # devices that shared state holds nothing of once it is level
+    emptied: dict[str, Emptied] = field(default_factory=dict)  # by vertex
     divisions: list[tuple[int, Division]] = field(default_factory=list)  # with the number of the entry
     # What the last run of a range's epoch left out. Part of the ledger, so it outlives the commits it came with.
     quarantined: dict[tuple[str, Range, int], tuple[LeftOut, ...]] = field(default_factory=dict)
@@ -159,6 +169,7 @@ class Manifest:
         self.plan = entry.plan
         for vertex in (*entry.anew, *entry.gone):
             del self.vertices[vertex]
+            self.emptied.pop(vertex, None)
             self.rollbacks = [replace(each, before=None) for each in self.rollbacks]  # nobody can return there
         for vertex, count in entry.vertices.items():
             if vertex not in self.vertices:
@@ -184,7 +195,8 @@ class Manifest:
             self._roll_back((vertex, range_), to, keep_readable=False)
 
     def _go_back(self, n: int, entry: Rollback) -> None:
-        before = (self.plan, self._positions()) if entry.changed else (None, None)  # what an undo returns to
+        # What an undo returns to; never to what a device added.
+        before = (self.plan, self._positions()) if entry.changed and not entry.erases else (None, None)
         self._note_undone(entry.undoes, n)
         self.rollbacks.append(PastRollback(n, entry, *before))
         if entry.plan is not None:
@@ -195,6 +207,11 @@ class Manifest:
             lineage = self.vertices[vertex][range_]
             lineage.superseded.pop(epoch, None)
             lineage.commits.pop(epoch, None)
+        self.erasing |= entry.erases
+        for vertex, before_us in entry.emptied.items():
+            self.emptied[vertex] = Emptied(entry.to, before_us)
+            for lineage in self.vertices[vertex].values():
+                _empty(lineage, entry.to)
 
     def _positions(self) -> tuple[Position, ...]:
         return tuple(
@@ -205,6 +222,7 @@ class Manifest:
 
     def _undo(self, n: int, entry: Undo) -> None:
         self.plan = entry.plan
+        self.erasing = {}  # what counts again may hold what they added
         for vertex, range_, to in entry.rollback:
             self._roll_back((vertex, range_), to, keep_readable=False)
         for position in entry.restore:
@@ -251,6 +269,7 @@ class Manifest:
 
     def _erase(self, entry: Erasure) -> None:
         self.erased |= entry.devices
+        self.erasing = {}
         for vertex, lineages in self.vertices.items():
             for range_, lineage in list(lineages.items()):
                 if (vertex, range_) not in entry.ranges:
@@ -324,7 +343,7 @@ class Manifest:
                 [vertex, str(range_), epoch, [each.to_json() for each in left_out]]
                 for (vertex, range_, epoch), left_out in self.quarantined.items()
             ],
-            **{name: each for name, each in (("left", self.left), ("erased", self.erased)) if each},
+            **{name: each for name in ("left", "erased", "erasing", "emptied") if (each := getattr(self, name))},
             "vertices": {
                 vertex: {str(range_): lineage.to_json() for range_, lineage in lineages.items()}
                 for vertex, lineages in self.vertices.items()
@@ -337,7 +356,8 @@ class Manifest:
             n=value["n"], term=value["term"], owner=value["owner"], plan=value["plan"],
             cuts={int(epoch): Cut.from_json({"epoch": int(epoch), **cut}) for epoch, cut in value["cuts"].items()},
             collected=Collect.from_json(value["collected"]) if value["collected"] else Collect(),
-            left=value.get("left", {}), erased=value.get("erased", {}),
+            left=value.get("left", {}), erased=value.get("erased", {}), erasing=value.get("erasing", {}),
+            emptied={vertex: Emptied(*each) for vertex, each in value.get("emptied", {}).items()},
             rollbacks=[PastRollback.from_json(each) for each in value["rollbacks"]],
             divisions=[(each["n"], Division.from_json(each)) for each in value.get("divisions", ())],
             quarantined={
@@ -349,6 +369,17 @@ class Manifest:
                 for vertex, lineages in value["vertices"].items()
             },
         )  # fmt: skip
+
+
+def _empty(lineage: Lineage, to: int) -> None:
+    """Nothing of a range counts up to an epoch any more: neither its state nor what it said, which corrections would
+    return to. Records for other vertices stay: those that read them were emptied too, and read on from there."""
+    at = lineage.commits.get(to)
+    lineage.commits = {epoch: each for epoch, each in lineage.commits.items() if epoch > to}
+    if at is not None:
+        outputs = {(name, reader): record for (name, reader), record in at.outputs.items() if reader}
+        parts = tuple(StatePart(part.range, (), ()) for part in at.state)
+        lineage.commits = {to: replace(at, state=parts, outputs=outputs), **lineage.commits}
 
 
 class ManifestLog:

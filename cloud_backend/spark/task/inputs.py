@@ -7,7 +7,7 @@ however the producer was divided, unless the vertex merges by arrival.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
 from shared.engine.rows import Progress
 from shared.errors import DamagedData
 from shared.language.schema import Schema
+from shared.plan.operators import DEVICE
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,8 @@ class Inputs:
                 raise UnusableFile("record", name, error) from error
             self.bytes_read += read
             progresses.append(_progress_from_json(footer.progress))
+            if self.spec.without and DEVICE in rows.schema.names:
+                rows = without_devices(rows, self.spec.without)
             if len(rows):
                 parts.append(rows)
         # What is fed back holds nothing up: by the time it enters, its epoch is over.
@@ -191,6 +194,13 @@ def gathered(schema: Schema, batches: Sequence[Batch]) -> records.Rows:
 def no_rows(schema: Schema) -> records.Rows:
     empty = Batch.of(schema, {name: [] for name in schema.names}, [])
     return records.Rows(schema, empty.columns, empty.time_us, empty.seq, np.zeros(0, np.uint16))
+
+
+def without_devices(rows: records.Rows, devices: Collection[str]) -> records.Rows:
+    """The rows of all others; the same object where none of them is theirs."""
+    said = rows.plain().columns[DEVICE].tolist()
+    stays = np.fromiter((device not in devices for device in said), np.bool_, len(said))
+    return rows if bool(stays.all()) else rows.take(np.flatnonzero(stays))
 
 
 def only_slots(batch: Batch, key: tuple[str, ...], range_: Range) -> Batch:

@@ -53,6 +53,8 @@ class Specification:
     modules: tuple[str, ...] = ()  # users' operator modules
     hadoop: Mapping[str, str] = field(default_factory=dict)
     attempt: int = 0
+    without: tuple[str, ...] = ()  # devices that are being erased: their rows in records are not read
+    incomplete_before_us: int | None = None  # windows that begin before it lost rows to an erasure
 
     def of_epoch(self, index: int, state: tuple[StatePart, ...]) -> Specification:
         """One of its epochs alone, from the state that the epoch before it left."""
@@ -68,7 +70,8 @@ class Specification:
             "driver_term": self.driver_term, "plan": self.plan, "code": self.code,
             "state": [part.to_json() for part in self.state], "epochs": [each.to_json() for each in self.epochs],
             "chain_max": self.chain_max, "given": self.given, "modules": list(self.modules),
-            "hadoop": dict(self.hadoop), "attempt": self.attempt,
+            "hadoop": dict(self.hadoop), "attempt": self.attempt, "without": list(self.without),
+            "incomplete_before_us": self.incomplete_before_us,
         }  # fmt: skip
 
     @staticmethod
@@ -77,7 +80,8 @@ class Specification:
             value["store"], value["vertex"], Range.parse(value["range"]), value["term"], value["driver_term"],
             value["plan"], value["code"], tuple(map(StatePart.from_json, value["state"])),
             tuple(map(EpochInputs.from_json, value["epochs"])), value["chain_max"], value["given"],
-            tuple(value["modules"]), value["hadoop"], value["attempt"],
+            tuple(value["modules"]), value["hadoop"], value["attempt"], tuple(value["without"]),
+            value["incomplete_before_us"],
         )  # fmt: skip
 
 

@@ -40,7 +40,7 @@ from shared.engine.pipeline import Pipeline
 from shared.engine.rows import Progress
 from shared.errors import DamagedData, ResurgeError
 from shared.language.schema import Schema
-from shared.plan.operators import DEVICE
+from shared.plan.operators import COMPLETE, DEVICE, WINDOW_START
 from shared.plan.vertices import vertices
 
 QUARANTINE_ROUNDS_MAX = 64
@@ -331,12 +331,20 @@ class _Task:
     def _owned(self, name: str, batch: Batch, part: StatePart) -> records.Rows:
         """The batch's rows that this part of the state may speak for: after a split both halves hold every key's state,
         and each says only what belongs to its own slots."""
-        rows = gathered(self._schema(name), [batch])
+        rows = gathered(self._schema(name), [self._judged(batch)])
         if part.range.same_slots(WHOLE) or len(rows) == 0:
             return rows
         slots = slots_of(rows.columns, self.vertex.key, len(rows))
         inside = (slots >= part.range.lo) & (slots < part.range.hi)
         return rows if bool(inside.all()) else rows.take(np.flatnonzero(inside))
+
+    def _judged(self, batch: Batch) -> Batch:
+        """Windows that lost rows to an erasure say that they are incomplete."""
+        before_us = self.spec.incomplete_before_us
+        if before_us is None or not {COMPLETE, WINDOW_START} <= batch.columns.keys():
+            return batch
+        whole = batch.columns[COMPLETE] & (batch.columns[WINDOW_START] >= before_us)
+        return replace(batch, columns={**batch.columns, COMPLETE: whole})
 
     def _schema(self, name: str) -> Schema:
         if name in self.graph.schemas:
