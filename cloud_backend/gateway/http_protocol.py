@@ -17,7 +17,7 @@ import http
 from functools import lru_cache, partial
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from cloud_backend.gateway.appender import Unavailable
 from cloud_backend.gateway.connections import Connections, limited_as
@@ -34,6 +34,9 @@ REQUEST_SECONDS_MAX = BODY_SECONDS_MAX
 UNREAD_SECONDS_MAX = 30.0  # that answers may wait to be read
 HEAD_BYTES_MAX = 32 * 1024  # of the headers of a request, and of the trailers after a chunked body
 HEADERS_MAX = 128
+# Requests that wait for the answer to one before. Nobody honest sends any; a few hundred in one piece kept everybody
+# else waiting while they were answered.
+PIPELINED_MAX = 8
 _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -74,6 +77,7 @@ class ExchangeProtocol(HttpToolsProtocol):
         self._head_bytes = 0  # of pieces that were nothing but head; what came with the start or the end is bounded
         self._deadline: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
+        self._earlier: list[RequestResponseCycle] = []  # requests under way when the next one came, for ASGI
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -88,6 +92,7 @@ class ExchangeProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._open.closed(self, self._counted_as)
         self._finish_receiving()
+        self._end_cycles()
         self.resume_writing()
         cycle: object = self.cycle
         if isinstance(cycle, ExchangeCycle) and not cycle.is_submitted:
@@ -99,7 +104,17 @@ class ExchangeProtocol(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def drop(self) -> None:
+        """Hang up at once."""
+        self._end_cycles()
         self.transport.abort()
+
+    def _end_cycles(self) -> None:
+        """Whoever still works on an answer must not write it: the transport is gone before that is told, and uvicorn
+        tells only the newest request of a connection."""
+        for cycle in (*self._earlier, self.cycle):
+            if cycle is not None:
+                cycle.disconnected = True
+        self._earlier.clear()
 
     def data_received(self, data: bytes) -> None:
         was_in_head = self._in_head
@@ -118,7 +133,7 @@ class ExchangeProtocol(HttpToolsProtocol):
         """Answers wait to be read: take no more requests until they are, and not for ever."""
         super().pause_writing()
         self.transport.pause_reading()
-        self._unread = self.loop.call_later(UNREAD_SECONDS_MAX, self.transport.abort)
+        self._unread = self.loop.call_later(UNREAD_SECONDS_MAX, self.drop)
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -142,14 +157,19 @@ class ExchangeProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_head = False
-        if len(self.headers) > HEADERS_MAX:
+        if len(self.pipeline) >= PIPELINED_MAX:
+            self.drop()
+        elif len(self.headers) > HEADERS_MAX:
             self._refuse_head()
+        if self.transport.is_closing():
             over = ExchangeCycle(Body(self._ingest.bodies), False)
             over.response_complete = True  # whatever follows is dropped
             self.cycle = over  # type: ignore[assignment]
             return
         if self._proxies and self._peer in self._proxies:
             self._believe_proxy()
+        if self.is_busy() and isinstance(self.cycle, RequestResponseCycle):
+            self._earlier = [each for each in (*self._earlier, self.cycle) if not each.response_complete]
         if self.url != _PATH or self.is_busy() or self.expect_100_continue or self.parser.get_method() != b"POST":
             super().on_headers_complete()
             return
@@ -231,6 +251,7 @@ class ExchangeProtocol(HttpToolsProtocol):
     def _refuse_head(self) -> None:
         if not self.transport.is_closing():
             self.transport.write(_HEAD_TOO_LARGE)
+            self._end_cycles()
             self.transport.close()
 
     def _believe_proxy(self) -> None:
@@ -252,6 +273,7 @@ class ExchangeProtocol(HttpToolsProtocol):
         cycle: object = self.cycle
         if isinstance(cycle, ExchangeCycle) and not cycle.response_complete and not cycle.is_submitted:
             self._refuse(cycle, self._ingest.too_slow())
+        self._end_cycles()
         self.transport.close()
 
 

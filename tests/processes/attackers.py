@@ -1,22 +1,27 @@
-"""Everything a stranger or a hostile device did to an earlier gateway, at once; a process of its own.
+"""Everything a stranger, a hostile device or a viewer did to an earlier gateway, at once; a process of its own.
 
     python -m tests.processes.attackers < instructions
+    python -m tests.processes.attackers relay < instructions
 
 Instructions are one JSON object: `port` on this machine, `seconds`, the gateway's `key`, private keys of hostile `devices`
-that are enrolled, and HELLOs that were `recorded`, all in hexadecimal. Rates are bounded: this is about what is held and
-what is waited for, not about more traffic than a machine takes. It ends by itself and prints what it did as JSON.
+that are enrolled, and HELLOs that were `recorded`, all in hexadecimal; the session `cookie` of a viewer and the address of
+a `relay`, which only the second of them floods. Each attack goes on as fast as it is answered. It ends by itself and prints what it did as JSON.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
+import hmac
 import json
 import os
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import zmq
 
 from cloud_backend.gateway.connections import raise_file_limit
 from shared.identity import edge_id
@@ -30,6 +35,10 @@ MEDIA = b"application/vnd.resurge.exchange"
 HEAD = b"POST /v1/exchange HTTP/1.1\r\nhost: x\r\ncontent-type: " + MEDIA + b"\r\n"
 SILENT_SOCKETS = 1500  # more than a process with `ulimit -n 1024` can open
 ANNOUNCING_SOCKETS = 60
+QUESTIONS_AT_ONCE = 8
+PHONES_AT_RELAY = 60
+RELAY_LINK_BYTES_PER_S = 30_000_000
+QUESTION = "SELECT " + "+".join(["1"] * 6000)  # 12 KB that an earlier gateway compiled for minutes
 Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
 
 
@@ -40,6 +49,8 @@ class Attack:
         self.key = bytes.fromhex(instructions["key"])
         self.recorded = [bytes.fromhex(each) for each in instructions["recorded"]]
         self.phones = [self._phone(bytes.fromhex(each)) for each in instructions["devices"]]
+        self.cookie: str = instructions["cookie"]
+        self.relay: str = instructions["relay"]
         self.done: Counter[str] = Counter()
 
     def _phone(self, private: bytes) -> PhoneClient:
@@ -52,8 +63,9 @@ class Attack:
         return time.monotonic() < self.until
 
     @contextlib.asynccontextmanager
-    async def connection(self) -> AsyncIterator[tuple[Reader, Writer]]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+    async def connection(self, source: str = "127.0.0.2") -> AsyncIterator[tuple[Reader, Writer]]:
+        """Most come from an address of their own: the crowd of silent ones would push them out too."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, local_addr=(source, 0))
         try:
             yield reader, writer
         finally:
@@ -61,7 +73,7 @@ class Attack:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
-    async def again(self, what: str, act, pause_s: float) -> None:
+    async def again(self, what: str, act: Callable[[], Awaitable[None]], pause_s: float = 0.0) -> None:
         """Do it again and again; being hung up on is what should happen."""
         while self.goes_on:
             try:
@@ -75,15 +87,16 @@ class Attack:
     async def run(self) -> dict[str, int]:
         hostile, declaring, unread = self.phones[:3]
         repeated = [
-            self.again("recorded HELLO", self.repeat_recorded, 0.0),
-            self.again("stranger's HELLO", self.bad_hello, 0.005),
-            self.again("surrogate", lambda: self.say(hostile, self.surrogate(hostile)), 0.05),
-            self.again("declarations", lambda: self.say(declaring, *self.declarations(declaring)), 0.2),
-            self.again("unread answers", lambda: self.never_read(unread), 0.1),
-            *(self.again("trailers", self.trailers, 0.1) for _ in range(4)),
-            *(self.again("announced", self.announce, 0.5) for _ in range(ANNOUNCING_SOCKETS)),
-            *(self.again("started", self.start_body, 0.5) for _ in range(8)),
-            *(self.again("silent", self.silent, 3.0) for _ in range(SILENT_SOCKETS)),
+            self.again("recorded HELLO", self.repeat_recorded),
+            self.again("stranger's HELLO", self.bad_hello),
+            self.again("surrogate", lambda: self.say(hostile, self.surrogate(hostile))),
+            self.again("declarations", lambda: self.say(declaring, *self.declarations(declaring))),
+            self.again("unread answers", lambda: self.never_read(unread)),
+            *(self.again("trailers", self.trailers) for _ in range(4)),
+            *(self.again("announced", self.announce) for _ in range(ANNOUNCING_SOCKETS)),
+            *(self.again("started", self.start_body) for _ in range(8)),
+            *(self.again("silent", self.silent) for _ in range(SILENT_SOCKETS)),
+            *(self.again("questions", self.ask) for _ in range(QUESTIONS_AT_ONCE)),
         ]
         await asyncio.gather(*repeated)
         return dict(self.done)
@@ -118,20 +131,18 @@ class Attack:
         return [encode(each.frame()) for each in made]
 
     async def repeat_recorded(self) -> None:
-        """Fifty a second over one connection."""
+        """All of them again and again over one connection."""
         async with self.connection() as (reader, writer):
             while self.goes_on:
                 for hello in self.recorded:
                     await self.post(reader, writer, hello)
                     self.done["recorded HELLOs"] += 1
-                    await asyncio.sleep(0.02)
 
     async def bad_hello(self) -> None:
         stranger = PhoneClient(self.key, lambda _: (0, b""))
         async with self.connection() as (reader, writer):
             for _ in range(20):
                 await self.post(reader, writer, stranger.session.hello())
-                await asyncio.sleep(0.01)
 
     async def never_read(self, phone: PhoneClient) -> None:
         """Requests whose answers nobody takes, until the gateway hangs up."""
@@ -148,7 +159,6 @@ class Attack:
                 async with asyncio.timeout(5):
                     await writer.drain()
                 self.done["unread requests"] += 20
-                await asyncio.sleep(0.02)
 
     async def trailers(self) -> None:
         async with self.connection() as (_, writer):
@@ -157,7 +167,6 @@ class Attack:
                 writer.write(b"x: " + b"y" * 60_000 + b"\r\n")
                 await writer.drain()
                 self.done["trailer bytes"] += 60_000
-                await asyncio.sleep(0.01)
 
     async def announce(self) -> None:
         async with self.connection() as (reader, writer):
@@ -171,10 +180,53 @@ class Attack:
             await reader.read(1000)
 
     async def silent(self) -> None:
-        async with self.connection() as (reader, _):
+        """From the address that the honest devices have."""
+        async with self.connection("127.0.0.1") as (reader, _):
             await reader.read(1)
+
+    async def ask(self) -> None:
+        """A viewer's question that takes long to compile."""
+        token = hmac.new(self.cookie.encode(), b"resurge-csrf", hashlib.sha256).hexdigest()
+        body = json.dumps({"sql": QUESTION}).encode()
+        async with self.connection() as (reader, writer):
+            writer.write(
+                b"POST /v1/api/queries/explain HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+                b"cookie: resurge_session=%s\r\nx-csrf-token: %s\r\ncontent-length: %d\r\n\r\n"
+                % (self.cookie.encode(), token.encode(), len(body))
+                + body
+            )
+            line = await reader.readline()
+            if not line:
+                raise EOFError
+            self.done[f"questions answered {int(line.split()[1])}"] += 1
+
+    def flood_relay(self) -> None:
+        """Phones that send a relay large questions and read no answer, for as long as it goes on: as many bytes a second
+        as a fast link brings, since a relay is not on the gateway's machine."""
+        body = bytes(5_000_000)
+        with zmq.Context() as context:
+            phones = [context.socket(zmq.DEALER) for _ in range(PHONES_AT_RELAY)]
+            for phone in phones:
+                phone.linger = 0
+                phone.sndtimeo = 0
+                phone.sndhwm = 2
+                phone.connect(self.relay)
+            while self.goes_on:
+                for number, phone in enumerate(phones):
+                    with contextlib.suppress(zmq.Again):
+                        phone.send_multipart([b"%d" % number, b"exchange", body], copy=False)
+                        self.done["relayed bytes"] += len(body)
+                    time.sleep(len(body) / RELAY_LINK_BYTES_PER_S)
+            for phone in phones:
+                phone.close()
 
 
 if __name__ == "__main__":
     raise_file_limit()
-    print(json.dumps(asyncio.run(Attack(json.load(sys.stdin)).run())))
+    os.nice(10)  # on machines of their own they would not take the gateway's processor
+    given = Attack(json.load(sys.stdin))
+    if sys.argv[1:] == ["relay"]:
+        given.flood_relay()
+        print(json.dumps(given.done))
+    else:
+        print(json.dumps(asyncio.run(given.run())))

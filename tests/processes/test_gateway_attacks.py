@@ -1,24 +1,36 @@
-"""Everything at once: strangers and hostile devices against a fleet of honest ones (`docs/threats.md`)."""
+"""Everything at once against a fleet of honest devices: strangers, hostile devices, a viewer, a webhook's receiver, and phones
+at a relay (`docs/threats.md`)."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import re
 import resource
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from cloud_backend.coordinator import people
+from cloud_backend.coordinator.alerts import Alerts
+from cloud_backend.coordinator.people import People, Person
+from cloud_backend.coordinator.roster import Roster
 from cloud_backend.log.verify import verify
+from mobile_app.links.link import LinkDown
+from mobile_app.links.relay import RelayLink
+from shared.identity import DeviceId
 from shared.spool.disk import PosixDisk
 from shared.wire.frame import FrameType, decode_all, decode_one
 from tests.cloud_backend.gateway.phone_client import PhoneClient
+from tests.patience import PATIENCE_S
 from tests.processes.gateway_process import ROOT, GatewayProcess
 
 pytestmark = pytest.mark.processes
@@ -110,81 +122,225 @@ def p99(fleet: list[Honest]) -> float:
     return statistics.quantiles(seconds, n=100)[98]
 
 
-def resident_bytes(gateway: GatewayProcess) -> int:
-    return int(Path(f"/proc/{gateway.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+def resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextlib.contextmanager
+def relay_to(gateway: GatewayProcess, home: Path) -> Iterator[tuple[str, int]]:
+    """A relay's address and process id."""
+    command = [sys.executable, "-m", "resurge", "node", "relay", "--gateway", f"http://127.0.0.1:{gateway.port}"]
+    with (home / "relay.out").open("w+") as said:
+        process = subprocess.Popen(
+            ["nice", "-n", "10", *command, "--bind", "tcp://127.0.0.1:*"], cwd=ROOT, stdout=said, stderr=said
+        )
+        try:
+            until = time.monotonic() + PATIENCE_S
+            while not (found := re.search(r"relay on (\S+)", (home / "relay.out").read_text())):
+                assert process.poll() is None, "the relay ended"
+                assert time.monotonic() < until, "the relay did not start"
+                time.sleep(0.05)
+            yield found[1], process.pid
+        finally:
+            process.kill()
+            process.wait()
+
+
+class Behind:
+    """An honest phone behind the relay that strangers flood; a thread of its own."""
+
+    def __init__(self, phone: PhoneClient, relay: str) -> None:
+        self.phone = phone
+        self.relay = relay
+        self.refused = 0
+
+    def run(self, for_s: float) -> None:
+        """A batch a second; what the relay could not carry is tried again."""
+        until = time.monotonic() + for_s
+        link = RelayLink(self.relay)
+        self.phone.post = lambda body: (200, link.exchange(body))
+        while time.monotonic() < until:
+            try:
+                self.phone.send(ELEMENTS)
+                time.sleep(EVERY_S)
+            except LinkDown:
+                self.refused += 1
+                time.sleep(0.2)
+        link.close()
+
+
+@dataclass
+class Receiver:
+    """A webhook's receiver that drips one byte a second and never ends."""
+
+    calls: int = 0
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.calls += 1
+        with contextlib.suppress(OSError, asyncio.CancelledError):
+            while not writer.is_closing():
+                writer.write(b"H")
+                await writer.drain()
+                await asyncio.sleep(1.0)
+
+
+def invite(home: Path, webhook_port: int) -> str:
+    """A viewer's session, and webhooks that lead to a receiver which drips, with messages that are due."""
+    now_us = time.time_ns() // 1000
+    accounts = People(home / people.FILE)
+    accounts.put("viewer", "viewer", now_us)
+    cookie = accounts.open_session(Person("viewer", "viewer"), now_us)
+    accounts.close()
+    alerts = Alerts(home / "alerts.sqlite")
+    for _ in range(5):
+        hook = alerts.add_webhook(f"http://127.0.0.1:{webhook_port}/", now_us, private=True)
+        for _ in range(20):
+            alerts.test_webhook(hook.number, now_us)
+    alerts.close()
+    return cookie
+
+
+def ask_to_delete(home: Path, device: DeviceId) -> None:
+    roster = Roster(home / "roster.sqlite")
+    roster.delete_data(device, time.time_ns() // 1000)
+    roster.close()
+
+
+def is_deleted(home: Path) -> bool:
+    roster = Roster(home / "roster.sqlite")
+    try:
+        return all(each.done_us is not None for each in roster.deletions())
+    finally:
+        roster.close()
 
 
 @pytest.mark.parametrize(("devices", "quiet_s", "attacked_s"), SIZES)
 def test_honest_devices_are_served_while_everything_attacks_at_once(tmp_path, devices, quiet_s, attacked_s, claim):
-    with GatewayProcess(tmp_path / "home", files=1024) as gateway:
+    home = tmp_path / "home"
+    options = ("--results", str(home / "results.sqlite"), "--jobs", str(home / "jobs"))
+    with GatewayProcess(home, *options, files=1024) as gateway, relay_to(gateway, tmp_path) as (relay, relay_pid):
         assert resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE)[0] == 1024
         fleet = [Honest(gateway.phone(f"honest {number}"), gateway.port) for number in range(devices)]
         slow = Honest(gateway.phone("slow"), gateway.port)
+        behind = Behind(gateway.phone("behind a relay"), relay)
+        leaving = gateway.phone("leaving")
+        leaving.send(ELEMENTS)
         hostile = [os.urandom(32) for _ in range(3)]
         for private in hostile:
             gateway.phone("hostile", private=private)
         recorded = [slow.phone.session.hello() for _ in range(5)]
         for post in gateway.posts:
             post.close()
-        before = resident_bytes(gateway)
+        before = [resident_bytes(pid) for pid in (gateway.process.pid, relay_pid)]
         instructions = {
-            "port": gateway.port, "seconds": attacked_s, "key": gateway.key.hex(),
+            "port": gateway.port, "seconds": attacked_s, "key": gateway.key.hex(), "relay": relay,
             "devices": [each.hex() for each in hostile], "recorded": [each.hex() for each in recorded],
         }  # fmt: skip
-        quiet, attacked, done = asyncio.run(_story(fleet, slow, instructions, quiet_s, attacked_s))
-        grown = resident_bytes(gateway) - before
+        story = Story(home, fleet, slow, behind, leaving.device, instructions)
+        asyncio.run(story.run(quiet_s, attacked_s))
+        grown, relay_grown = (
+            resident_bytes(pid) - was for pid, was in zip((gateway.process.pid, relay_pid), before, strict=True)
+        )
         health = gateway.get("/healthz")
         assert gateway.process.poll() is None, "the gateway ended"
         logged = sum(path.stat().st_size for path in (gateway.home / "log").iterdir())
         assert gateway.stop() == 0
+    quiet, attacked, done = story.quiet, story.attacked, story.done
     claim(
         f"{devices} honest devices: p99 {quiet * 1000:.0f} ms quiet, {attacked * 1000:.0f} ms attacked, "
-        f"{max(each.retries_in_a_row_max for each in fleet)} retries in a row, {grown >> 20} MB more; {done}"
+        f"{max(each.retries_in_a_row_max for each in fleet)} retries in a row, {grown >> 20} MB more, relay "
+        f"{relay_grown >> 20} MB; behind it {behind.phone.next} elements, {behind.refused} refused; {done}"
     )
-    found = verify(PosixDisk(tmp_path / "home" / "log"))
-    for each in (*fleet, slow):
-        (account,) = [edge for key, edge in found.edges.items() if key.device == each.phone.device]
-        assert (account.delivered, account.duplicates, account.gaps) == (each.sent, 0, 0)
+    found = verify(PosixDisk(home / "log"))
+    for phone, sent in ((behind.phone, behind.phone.next), *((each.phone, each.sent) for each in (*fleet, slow))):
+        (account,) = [edge for key, edge in found.edges.items() if key.device == phone.device]
+        assert (account.delivered, account.duplicates, account.gaps) == (sent, 0, 0)
     assert max(each.retries_in_a_row_max for each in fleet) <= 1
     assert attacked <= max(3 * quiet, 1.0)
     assert health == (200, b'{"status":"ok"}')
+    assert story.deleted_in_s is not None, "a deletion waited for the webhooks"
+    assert story.receiver.calls
+    assert behind.phone.next >= ELEMENTS * attacked_s / 4
     assert grown < 200 << 20
+    assert relay_grown < 200 << 20
     assert logged < 100 << 20
-    for what in ("recorded HELLOs", "trailer bytes", "unread requests", "announced: hung up on", "silent"):
-        assert any(name.startswith(what.split(":")[0]) for name in done), (what, done)
+    for what in ("recorded HELLOs", "trailer bytes", "unread requests", "announced", "silent", "questions", "relayed"):
+        assert any(name.startswith(what) for name in done), (what, done)
 
 
-async def _story(fleet, slow, instructions, quiet_s, attacked_s):
-    """Quiet first, then under attack; a slow phone opens a session meanwhile, with its HELLOs recorded."""
+@dataclass
+class Story:
+    """Quiet first, then under attack. Meanwhile a slow phone opens a session, with its HELLOs recorded, one behind a
+    relay goes on, and somebody asks for a device's data to be deleted."""
 
-    async def for_a_while(seconds: float) -> float:
-        for each in fleet:
+    home: Path
+    fleet: list[Honest]
+    slow: Honest
+    behind: Behind
+    leaving: DeviceId
+    instructions: dict[str, object]
+    receiver: Receiver = field(default_factory=Receiver)
+    quiet: float = 0.0
+    attacked: float = 0.0
+    done: dict[str, int] = field(default_factory=dict)
+    deleted_in_s: float | None = None
+
+    async def run(self, quiet_s: float, attacked_s: float) -> None:
+        self.quiet = await self._for_a_while(quiet_s)
+        server = await asyncio.start_server(self.receiver.answer, "127.0.0.1", 0)
+        cookie = await asyncio.to_thread(invite, self.home, server.sockets[0].getsockname()[1])
+        attacks = [await self._attack(cookie), await self._attack(cookie, "relay")]
+        try:
+            await asyncio.sleep(1.0)  # until they have begun
+            self.attacked, *_ = await asyncio.gather(
+                self._for_a_while(attacked_s - 1.0),
+                self._slowly(attacked_s),
+                asyncio.to_thread(self.behind.run, attacked_s - 1.0),
+                self._delete(attacked_s + 20.0),
+            )
+            async with asyncio.timeout(60):
+                for attack in attacks:
+                    self.done |= json.loads(await attack.stdout.read())
+                    await attack.wait()
+        finally:
+            for attack in attacks:
+                if attack.returncode is None:
+                    attack.kill()
+                    await attack.wait()
+            server.close()
+            for each in (*self.fleet, self.slow):
+                each.close()
+
+    async def _attack(self, cookie: str, *what: str) -> asyncio.subprocess.Process:
+        attack = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "tests.processes.attackers",
+            *what,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        attack.stdin.write(json.dumps({**self.instructions, "cookie": cookie}).encode())
+        attack.stdin.close()
+        return attack
+
+    async def _for_a_while(self, seconds: float) -> float:
+        for each in self.fleet:
             each.seconds.clear()
-        spread = [EVERY_S * number / len(fleet) for number in range(len(fleet))]
-        await asyncio.gather(*(each.run(seconds, at) for each, at in zip(fleet, spread, strict=True)))
-        return p99(fleet)
+        spread = [EVERY_S * number / len(self.fleet) for number in range(len(self.fleet))]
+        await asyncio.gather(*(each.run(seconds, at) for each, at in zip(self.fleet, spread, strict=True)))
+        return p99(self.fleet)
 
-    quiet = await for_a_while(quiet_s)
-    attack = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.processes.attackers", cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    attack.stdin.write(json.dumps(instructions).encode())
-    attack.stdin.close()
-    try:
-        await asyncio.sleep(1.0)  # until it has begun
+    async def _slowly(self, attacked_s: float) -> None:
+        await self.slow.greet(wait_s=min(5.0, attacked_s / 3))
+        await self.slow.send()
 
-        async def slowly() -> None:
-            await slow.greet(wait_s=min(5.0, attacked_s / 3))
-            await slow.send()
-
-        attacked, _ = await asyncio.gather(for_a_while(attacked_s - 1.0), slowly())
-        async with asyncio.timeout(60):
-            done = json.loads(await attack.stdout.read())
-            await attack.wait()
-    finally:
-        if attack.returncode is None:
-            attack.kill()
-            await attack.wait()
-        for each in (*fleet, slow):
-            each.close()
-    return quiet, attacked, done
+    async def _delete(self, seconds_max: float) -> None:
+        began = time.monotonic()
+        await asyncio.to_thread(ask_to_delete, self.home, self.leaving)
+        while time.monotonic() - began < seconds_max:
+            if await asyncio.to_thread(is_deleted, self.home):
+                self.deleted_in_s = time.monotonic() - began
+                return
+            await asyncio.sleep(0.2)

@@ -107,7 +107,9 @@ class Act(Generic[F]):
 
 async def carry_out(act: Act[F], sources: Sources, person: Person, subject: str, fields: F) -> Any:
     """Perform an act in a thread: a question in its turn, everything else beside the others."""
-    return await (in_turn if act.is_question else aside)(perform, act, sources, person, subject, fields)
+    if act.is_question:
+        return await in_turn(person.name, perform, act, sources, person, subject, fields)
+    return await aside(perform, act, sources, person, subject, fields)
 
 
 def perform(act: Act[F], sources: Sources, person: Person, subject: str, fields: F) -> Any:

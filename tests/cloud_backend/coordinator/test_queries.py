@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+import sqlglot
 
 from cloud_backend.coordinator.queries import compile_sql
 from shared.errors import UsageError
@@ -31,6 +32,17 @@ def test_a_query_that_would_take_long_is_refused_before_it_is_built(sql):
     with pytest.raises(UsageError, match=r"sql-size|sql-syntax"):
         compile_sql(sql, "q", GPS)
     assert time.process_time() - began < 5  # it was minutes
+
+
+def test_signs_without_end_are_refused_before_they_are_read(monkeypatch):
+    """Reading them into tokens holds the interpreter, and so every exchange."""
+    monkeypatch.setattr(sqlglot, "tokenize", lambda _: pytest.fail("it was read"))
+    with pytest.raises(UsageError, match="sql-size"):
+        compile_sql("SELECT " + "+".join(["1"] * 6000) + " AS x FROM gps", "q", GPS)
+
+
+def test_a_long_text_in_quotes_is_one_word():
+    assert compile_sql(f"SELECT lat FROM gps WHERE '{'x ' * 5000}' = 'y'", "q", GPS).name == "q"
 
 
 def test_a_query_at_the_limits_is_a_plan_that_can_be_read_back():

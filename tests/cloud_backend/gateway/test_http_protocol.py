@@ -179,6 +179,36 @@ def test_what_follows_an_exchange_in_the_same_bytes_is_answered_too(tmp_path: Pa
     run(tmp_path, story)
 
 
+@pytest.mark.parametrize("one", [b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"], ids=["exchanges", "others"])
+def test_who_asks_on_without_waiting_for_answers_is_hung_up_on(tmp_path: Path, one):
+    async def story(app, connection, transport):
+        taken = []
+        submit = app.gateway.ingest.submit
+        app.gateway.ingest.submit = lambda *given: (taken.append(given), submit(*given))
+        connection.data_received((one or request(b"no frame")) * 400)
+        assert transport.is_closing()
+        assert len(taken) + len(connection.pipeline) <= 1 + module.PIPELINED_MAX
+        connection.connection_lost(None)
+        await app.gateway.appender.idle()
+        assert app.gateway.ingest.bodies.bytes == 0
+
+    run(tmp_path, story)
+
+
+def test_nothing_is_written_to_a_connection_that_was_hung_up_on(tmp_path: Path):
+    """uvicorn tells only the newest of several requests; the others would fail, and fill the log with it."""
+
+    async def story(app, connection, transport):
+        connection.data_received(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * 3)
+        connection.drop()
+        tasks = list(connection.tasks)
+        await asyncio.gather(*tasks)
+        assert tasks
+        assert transport.written == b""
+
+    run(tmp_path, story)
+
+
 def test_an_idle_connection_is_closed_and_one_in_use_is_not(tmp_path: Path):
     async def story(_app, connection, transport):
         timers = Timers(connection)
