@@ -8,6 +8,7 @@ driver runs.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from cloud_backend.spark.rollback.undo import undoable
 from cloud_backend.spark.slots import Range
 from cloud_backend.spark.storage.store import Store
 from shared.errors import UsageError
+from shared.plan.late_account import late_account
 from shared.recovery.snapshots import Snapshots
 
 
@@ -53,8 +55,27 @@ def job_facts(store_dir: Path | str, *, epochs: int = 20, clock: Callable[[], fl
         "parked": status.get("parked", {}), "exceptions": status.get("exceptions", []),
         "divisions": [{"n": n, **division.to_json()} for n, division in manifest.divisions[-100:]],
         "rollbacks": [_rollback(manifest, each) for each in manifest.rollbacks[-100:]],
+        "late": _late(manifest, graph) if graph else [],
         "quarantined": quarantine(manifest)[-100:], "quarantined_count": len(quarantine(manifest)),
     }  # fmt: skip
+
+
+def _late(manifest: Manifest, graph: JobGraph) -> list[dict[str, Any]]:
+    """The account of late rows. A range goes on with the counts of the ranges it came from, and of two halves of a
+    range the first one does; until it has run, theirs stand."""
+    counted: Counter[int] = Counter()
+    for name in graph.order:
+        ranges = manifest.vertices[name]
+        for range_, lineage in ranges.items():
+            if lineage.last is not None and lineage.position >= lineage.last:
+                continue
+            found = [lineage.commits.get(lineage.position)]
+            if lineage.position < lineage.first:
+                origins = [each for each in lineage.parents if each.lo >= range_.lo and each in ranges]
+                found = [ranges[each].commits.get(lineage.first - 1) for each in origins]
+            for committed in found:
+                counted.update({} if committed is None else committed.late)
+    return late_account(graph.plan.nodes, counted)
 
 
 def counted_snapshots(manifest: Manifest, graph: JobGraph) -> Snapshots:

@@ -42,6 +42,7 @@ REMEDIES = {
     "sensor-missing": "this device has no such sensor, or it is switched off; the rest runs",
     "rows-unreadable": "repair the file or export it again; every row that can be read is used",
     "all-filtered": "look at the program's filters: a comparison with a value that is not there is never true",
+    "rows-late": "nothing, if they are few. Give the program's window lateness=, or take the rows with .late()",
     "consent-needed": "look at Setup: allow the sensor, or refuse it",
     "spool-full": "connect to the network, so that the spool can be delivered, or allow it to give up the oldest",
     "sensor-overrun": "nothing, if it was once. If it comes back, ask for fewer readings a second or close other apps",

@@ -51,6 +51,7 @@ class Facts:
     missing: dict[str, str] = field(default_factory=dict)
     undecided: tuple[str, ...] = ()
     malformed_results: int = 0
+    late: str = ""  # the account of rows that windows left out
     all_filtered: tuple[str, ...] = ()  # what to say of edges whose filters let nothing pass
 
 
@@ -208,6 +209,8 @@ class Upkeep:
             found["rows-unreadable"] = "; ".join(notes)
         if facts.all_filtered:
             found["all-filtered"] = "; ".join(facts.all_filtered)
+        if facts.late:
+            found["rows-late"] = facts.late
         overruns = {name: lost for name, state in states.items() if (lost := state["overruns"])}
         if overruns:
             lost = ", ".join(f"{count:,} of {name}" for name, count in sorted(overruns.items()))

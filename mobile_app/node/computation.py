@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from mobile_app.sensors.cloud_results import CloudResults, ReadResults
 from mobile_app.sensors.program_rows import ProgramRows
@@ -21,6 +22,7 @@ from shared.engine.pipeline import Pipeline
 from shared.errors import BrokenInvariant, DamagedData, ResurgeError, UsageError
 from shared.plan.fragments import Fragment, Input
 from shared.plan.graph import Plan
+from shared.plan.late_account import late_account
 from shared.plan.operators import Appended, Sensor, SyncBack, Timer
 from shared.plan.placement import device_fragment
 
@@ -200,6 +202,10 @@ class Computation:
         self._reached_us = max(self._reached_us, until_us)
         self._count_filters(outputs)
         return outputs
+
+    def late(self) -> list[dict[str, Any]]:
+        """The account of rows that came too late for this device's windows."""
+        return late_account(self.fragment.nodes, self._pipeline.late())
 
     def _count_filters(self, outputs: list[tuple[str, Batch]]) -> None:
         """A batch covers the numbers of the rows that filters dropped, too."""

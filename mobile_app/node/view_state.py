@@ -21,6 +21,7 @@ from shared.identity import edge_id
 from shared.language.durations import written
 from shared.plan.contracts import Contract
 from shared.plan.graph import Plan
+from shared.plan.late_account import late_words
 from shared.plan.operators import Sync
 from shared.plan.placement import ON_DEVICE, sides
 from shared.spool.evict import Evict
@@ -97,6 +98,7 @@ def counts(node: Node, statistics: SpoolStatistics) -> dict[str, Any]:
     return {
         "device": node.stores.device.hex(), **account(statistics), "results": node.stores.results.count(),
         "filtered": sum(count.dropped for count in filters.values()),
+        "late": [] if computation is None else computation.late(),
         "unreadable": sum(state["unreadable"] for state in node.access.readings.states().values()),
         "exchanges": uplink.exchanges, "bytes_sent": uplink.bytes_sent,
         "failures": uplink.failures if paired else 0,
@@ -188,6 +190,7 @@ def facts_of(node: Node) -> Facts:
         undecided=tuple(access.undecided(runner.plan)),
         malformed_results=malformed_results(node),
         all_filtered=tuple(all_filtered(runner.computation)),
+        late="" if runner.computation is None else late_words(runner.computation.late()),
     )
 
 
@@ -249,6 +252,7 @@ def status_for_fleet(view: dict[str, Any], refusal: str) -> DeviceStatus:
         charging=view["battery"]["charging"],
         full_in_s=None if full_in_s is None else round(min(full_in_s, SECONDS_MAX)),  # whole: it changes all the time
         incarnation=view["incarnation"],
+        late=sum(each["rows"] for each in view["late"]),
         lane=clean_text(view["lane"], WORD_CHARACTERS),
         leaving=clean_text(view["paused"]),
         malformed_results=view["malformed_results"],

@@ -53,6 +53,9 @@ def status(store: StoreOption = DEFAULT_STORE, as_json: AsJson = False) -> None:
     for entry in value["quarantined"][-5:]:
         place = f"{entry['edge']} {entry['device'][:8]} [{entry['lo']}, {entry['hi']})"
         print(f"    {place}: {entry['reason']}")
+    print(f"  late rows: {sum(each['rows'] for each in value['late']):,}")
+    for entry in value["late"]:
+        print(f"    {entry['rows']:,} {entry['reason']}: {entry['operator']} ({entry['line']})")
     for entry in value["rollbacks"][-5:]:
         taken_back = f", taken back by entry {entry['undone']}" if entry["undone"] else ""
         moved = ", ".join(f"{vertex} {text}" for vertex, text in entry["moved"])

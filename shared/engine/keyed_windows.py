@@ -8,7 +8,7 @@ from shared.batch import NO_FRONTIER
 from shared.engine.keys import KeyIndex
 from shared.engine.operator import ChangesByPart
 from shared.engine.pools import Aggregation
-from shared.engine.rows import Constant, Numbering, Progress, Rows
+from shared.engine.rows import Constant, Numbering, Progress, Rows, beyond
 from shared.plan.operators import COMPLETE, DEVICE, WINDOW_END, WINDOW_START
 
 _TRUE = Constant(True, "bool")
@@ -33,10 +33,10 @@ class KeyedWindows(ChangesByPart):
         behind = rows.time < frontier
         if not behind.any():
             return rows, None
-        beyond = rows.time < np.maximum(frontier, NO_FRONTIER + self.lateness_us) - self.lateness_us
-        if beyond.any():
-            self.late_dropped += int(np.count_nonzero(beyond))
-            kept = np.flatnonzero(~beyond)
+        too_late = beyond(rows.time, frontier, self.lateness_us)
+        if too_late.any():
+            self.late_dropped += int(np.count_nonzero(too_late))
+            kept = np.flatnonzero(~too_late)
             rows, behind = rows.take(kept), behind[kept]
         late = np.flatnonzero(behind)
         return rows, (rows.take(late) if len(late) else None)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shared.engine import joins, keyed_state, left_join, merge, user_operators, windows
+from shared.engine import joins, keyed_state, late_rows, left_join, merge, user_operators, windows
 from shared.engine.operator import Operator, Use
 from shared.engine.stateless import StatelessRun
 from shared.errors import UsageError
@@ -29,6 +29,7 @@ RUNNING: dict[type[op.Operator], Callable[[Use, Any], Operator]] = {
     op.Join: left_join.join_of,
     op.Latest: joins.latest_of,
     op.WindowAggregate: windows.window_of,
+    op.Late: late_rows.late_of,
     op.Apply: user_operators.apply_of,
     op.Port: user_operators.port_of,
     op.State: keyed_state.state_of,

@@ -36,6 +36,7 @@ class Operator:
     """An operator without state: every row by itself, time passes through."""
 
     key: KeyIndex | None = None  # of an operator with a state for each key
+    late_dropped = 0  # rows that came too late to be taken
 
     def push(self, port: int, rows: Rows) -> list[Rows]:
         raise NotImplementedError

@@ -42,6 +42,7 @@ class Pipeline:
         self.device = device
         self._device_column = Constant(device, "str")
         found, needed, replaced_by = stages(self.fragment)
+        self._stages = found
         self._operators: list[Operator] = [stage.operator for stage in found]
         self._readers: dict[int, list[tuple[Stage, int]]] = {}  # node -> who reads it, and through which port
         for stage in found:
@@ -103,10 +104,14 @@ class Pipeline:
         """No earlier row follows on this output, of any device."""
         return self._frontiers[output_name]
 
-    @property
-    def late_dropped(self) -> int:
-        """Rows that came after their window's lateness had passed."""
-        return sum(getattr(operator, "late_dropped", 0) for operator in self._operators)
+    def late(self) -> dict[int, int]:
+        """How many rows came too late for an operator to take, by its node."""
+        return {stage.node: stage.operator.late_dropped for stage in self._stages if stage.operator.late_dropped}
+
+    def forget_late(self) -> None:
+        """Somebody else goes on with the count of late rows so far."""
+        for operator in self._operators:
+            operator.late_dropped = 0
 
     def _entry(self, name: str) -> Input:
         entry = self._inputs.get(name)

@@ -220,6 +220,13 @@ class Frontiers:
         self.complete_us = complete  # type: ignore[assignment]
 
 
+def beyond(time: np.ndarray, frontier: np.ndarray | int, lateness_us: int) -> np.ndarray:
+    """Which rows are further behind the frontier than the lateness."""
+    limit = np.maximum(frontier, NO_FRONTIER + lateness_us) - lateness_us
+    late: np.ndarray = time < limit
+    return late
+
+
 def least(several: Sequence[Frontiers]) -> Progress:
     """What holds on all of several inputs."""
     floor = min(one.floor_us for one in several)

@@ -127,6 +127,18 @@ class WindowedStream:
         return applied(operator, source, window=self.window, config=config, within=within, parameters=parameters)
 
     @located
+    def late(self) -> Stream:
+        """The rows that come too late for these windows, as they are: `opened.late().sync_back("late")`."""
+        from shared.stream.stream import Stream
+
+        if isinstance(self.window, CountWindow):
+            raise UsageError(
+                "windows of so many rows take every row, so none is late; late() goes with windows by time",
+                code="window-lateness",
+            )
+        return Stream(draft(op.Late(self.lateness_us), self.source))
+
+    @located
     def mean(self, column: str) -> Stream:
         """Shorthand for aggregate(COLUMN=rs.mean(COLUMN)), as Sonora's windows have it."""
         column = column_name(column, where="mean")

@@ -32,6 +32,7 @@ class DeviceStatus:
     full_in_s: float | None = None  # until the spool must give something up, at the rate of the last minutes
     incarnation: int = 0
     lane: str = "gateway"
+    late: int = 0  # rows that came too late for its windows
     leaving: str = ""  # why it reads nothing just now, in its own words
     malformed_results: int = 0  # results that came down and made no sense, since it started
     missing_sensors: tuple[str, ...] = ()
@@ -118,6 +119,7 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "full_in_s": _seconds(SECONDS_MAX),
     "incarnation": _count(0, (1 << 32) - 1),
     "lane": _text(WORD_CHARACTERS),
+    "late": _count(0, NUMBER_MAX),
     "leaving": _text(TEXT_CHARACTERS),
     "malformed_results": _count(0, NUMBER_MAX),
     "missing_sensors": _names,

@@ -108,7 +108,7 @@ def _facts(root: Path) -> dict[str, object]:
             range_.pop("seconds"), range_.pop("load"), range_.pop("missing")
     for rollback in facts["rollbacks"]:
         rollback.pop("cost")
-    for name in ("at", "owner", "alive", "exceptions", "cache"):
+    for name in ("at", "owner", "alive", "exceptions", "cache", "late"):
         facts.pop(name)
     return json.loads(json.dumps(facts))
 

@@ -98,6 +98,7 @@ class Committed:
     frontiers: Mapping[str, int] = field(default_factory=dict)  # of devices heard in the epoch, as they were believed
     frontiers_file: str = ""  # where there are many of them
     missing: tuple[str, ...] = ()  # devices behind, without which windows closed; at most MISSING_NAMED_MAX
+    late: Mapping[int, int] = field(default_factory=dict)  # rows that came too late, by plan node, since the job began
     frontier_us: int | None = None  # how far time has come at its inputs: the slowest device heard in the epoch
 
     def to_json(self) -> dict[str, Any]:
@@ -115,6 +116,7 @@ class Committed:
     def _about_time(self) -> dict[str, Any]:
         return {
             "frontiers": dict(self.frontiers), "frontiers_file": self.frontiers_file, "missing": list(self.missing),
+            "late": {str(node): rows for node, rows in self.late.items()},
         }  # fmt: skip
 
     @staticmethod
@@ -128,6 +130,7 @@ class Committed:
             attempt=value["attempt"], state_bytes_read=value.get("state_bytes_read", 0),
             frontier_us=value.get("frontier_us"), frontiers=value.get("frontiers", {}),
             frontiers_file=value.get("frontiers_file", ""), missing=tuple(value.get("missing", ())),
+            late={int(node): rows for node, rows in value.get("late", {}).items()},
         )  # fmt: skip
 
     def files(self) -> set[str]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -124,6 +125,7 @@ class _Task:
         self.left_out: dict[Range, set[Key]] = {}  # keys whose state is taken out before time moves, by part
         self.cache: list[str] = []
         self.missing: set[str] = set()
+        self.late: Counter[int] = Counter()
 
     def run(self) -> Done:
         units = self.units
@@ -143,6 +145,7 @@ class _Task:
             self.spec.plan, tuple(self.quarantined), attempt=self.spec.attempt,
             state_bytes_read=self.state_bytes_read, frontier_us=_frontier(self.progress.values()),
             frontiers=frontiers, frontiers_file=frontiers_file, missing=tuple(sorted(self.missing))[:MISSING_NAMED_MAX],
+            late=dict(sorted(self.late.items())),
         )  # fmt: skip
         return Done(committed, tuple(self.cache))
 
@@ -234,6 +237,7 @@ class _Task:
     ) -> tuple[dict[str, tuple[records.Rows, Progress]], tuple[StatePart, ...]]:
         emitted: dict[str, list[records.Rows]] = {}
         progress: dict[str, list[Progress]] = {}
+        self.late.clear()  # of a run that an exception ended
         saved: list[StatePart] = []
         running = []
         for part in self.spec.state:
@@ -243,6 +247,7 @@ class _Task:
             for name in self.vertex.readers:
                 progress.setdefault(name, []).append(pipeline.take_progress(name))
             self.missing |= set(pipeline.missing())
+            self.late.update(pipeline.late())
             running.append((part, pipeline, key))
         for part, pipeline, key in running:
             chain, sizes = state.save(
@@ -277,11 +282,12 @@ class _Task:
             ) from error
         self.state_bytes_read += loaded.bytes_read
         self.cache.append(loaded.how)
-        if part.chain and slots_in(part.chain[0]) not in (None, (part.range.lo, part.range.hi)):
-            self._drop_foreign_keys(loaded.pipeline, part.range)
+        slots = slots_in(part.chain[0]) if part.chain else None
+        if slots not in (None, (part.range.lo, part.range.hi)):
+            self._drop_foreign_keys(loaded.pipeline, part.range, slots[0])
         return loaded.pipeline, key
 
-    def _drop_foreign_keys(self, pipeline: Pipeline, range_: Range) -> None:
+    def _drop_foreign_keys(self, pipeline: Pipeline, range_: Range, first_slot: int) -> None:
         """After a split both halves start from the whole state; each keeps its own keys only."""
 
         def inside(columns: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
@@ -289,6 +295,8 @@ class _Task:
             return (slots >= range_.lo) & (slots < range_.hi)
 
         pipeline.retain(self.vertex.key, inside)
+        if range_.lo != first_slot:  # what was late before the split is counted by the first part
+            pipeline.forget_late()
 
     def _push(
         self, pipeline: Pipeline, part: StatePart, units: Sequence[Unit], only: set[Key] | None = None

@@ -15,7 +15,7 @@ from shared.language.registry import operator_type, parameters_of
 from shared.language.schema import Field
 from shared.language.windows import CalendarWindow, SessionWindow, TimeWindow, Window, check_window
 from shared.language.windows import text_of as window_text
-from shared.plan.operators.operator import Operator, Origins, Types, key_origins, keyed
+from shared.plan.operators.operator import KeepsColumns, Operator, Origins, Types, key_origins, keyed
 from shared.plan.stream_type import COMPLETE, WINDOW_END, WINDOW_START, StreamType
 
 
@@ -70,6 +70,30 @@ class WindowAggregate(Operator):
         parts = ", ".join(f"{name}={aggregate_text(aggregate)}" for name, aggregate in self.aggregates)
         late = f", corrections for {written(self.lateness_us)}" if self.lateness_us else ""
         return f"{window_text(self.window)}: {parts}{late}"
+
+
+@dataclass(frozen=True, slots=True)
+class Late(KeepsColumns):
+    """The rows that windows with this lateness leave out: those further behind the frontier, which is that of the row's
+    device where the key has it. They go out at once, behind the frontier as they are."""
+
+    kind: ClassVar[str] = "late"
+
+    lateness_us: int = 0
+
+    def output_type(self, inputs: Types) -> StreamType:
+        if self.lateness_us < 0:
+            raise UsageError("lateness must not be negative", code="duration")
+        return inputs[0]
+
+    def reads(self, wanted: Collection[str], source: StreamType, port: int) -> set[str]:
+        return {*wanted, *source.key}
+
+    def filter_before(self, predicate: Expression, key: tuple[str, ...]) -> Expression | None:
+        return predicate
+
+    def describe(self) -> str:
+        return f"late rows, by more than {written(self.lateness_us)}" if self.lateness_us else "late rows"
 
 
 def fields_of(name: str, aggregate: Aggregate, source: StreamType) -> tuple[Field, ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 
+import resurge as rs
 from mobile_app.node.view_state import status_for_fleet
 from shared.sync.exchange import StatusReceived
 from shared.wire.status import DeviceStatus
@@ -13,7 +15,7 @@ from tests.shared.sync.builders import pair
 OF_THE_SENDER = {"plan", "poll_s"}
 VIEW = {
     "battery": {"level": 0.834, "charging": True}, "spool": {"used_bytes": 4, "capacity_bytes": 9, "full_in_s": 59.7},
-    "incarnation": 2, "lane": "wifi", "paused": "battery-floor", "malformed_results": 3,
+    "incarnation": 2, "lane": "wifi", "paused": "battery-floor", "malformed_results": 3, "late": [{"rows": 4}],
     "missing_sensors": {"gps": "no permission"}, "produced": 12, "sensors": {"light": {"overruns": 5}},
 }  # fmt: skip
 
@@ -48,3 +50,45 @@ def test_results_that_make_no_sense_are_counted_for_the_person_and_the_fleet(ben
     bench.run_until(told)
     bench.run_until(lambda: "results-malformed" in [entry["code"] for entry in node.stores.health.entries()])
     assert node.view()["malformed_results"] == 2
+
+
+class Belated:
+    """Says each reading once more, an hour too early."""
+
+    def process(self, port, row):
+        yield {"z": row["z"]}
+        yield {"z": row["z"], "time": row["time"] - 3_600_000_000}
+
+    def snapshot(self):
+        return b""
+
+    def restore(self, state):
+        pass
+
+
+rs.operator("tests_belated", takes={"z": "float64"}, gives={"z": "float64"})(Belated)
+BELATED = (
+    'opened = rs.sensor("accelerometer", every="20ms").apply("tests_belated").tumbling("1s", lateness="1m")',
+    'opened.aggregate(z=rs.mean("z")).sync("acc")',
+    'opened.late().sync("late")',
+)
+
+
+def test_rows_too_late_are_counted_with_the_reason_and_given_a_stream_of_their_own(bench, tmp_path):  # noqa: F811
+    node = bench.start(plan=plan(tmp_path, *BELATED))
+    heard: list[object] = []
+
+    def told() -> bool:
+        heard.extend(bench.gateway.receiver.events())
+        return any(isinstance(event, StatusReceived) and event.status.late > 0 for event in heard)
+
+    bench.run_until(told)
+    bench.run_until(lambda: "rows-late" in [entry["code"] for entry in node.stores.health.entries()])
+    (entry,) = [entry for entry in node.stores.health.entries() if entry["code"] == "rows-late"]
+    assert "more than 1m behind the frontier: tumbling 1s" in entry["what"]
+    assert "program1.py:4" in entry["what"]
+    bench.run_until(lambda: node.view()["edges"].get("late", {}).get("produced"))
+    (late,) = node.view()["late"]
+    assert late["reason"] == "more than 1m behind the frontier"
+    assert late["rows"] > 0
+    assert json.loads((bench.home / "status.json").read_text())["late"]

@@ -116,7 +116,7 @@ def test_a_row_beyond_the_lateness_is_dropped_and_counted() -> None:
         "window_start",
         "n",
     ) == [(10 * SECOND, 1)]
-    assert pipeline.late_dropped == 1
+    assert list(pipeline.late().values()) == [1]
 
 
 def test_a_late_row_that_joins_two_sessions_sends_one_with_bounds_around_both() -> None:

@@ -57,8 +57,10 @@ def every_operator() -> tuple[rs.Stream, ...]:
         .hopping("1m", every="10s", lateness="5m")
         .aggregate(q=rs.quantile("lat", 0.5), top=rs.top_k("lat", 2), low=rs.min("device", where=col.lat > 1))
     )
+    late = up.tumbling("1m", lateness="5m").late()
     return (
         fed,
+        late.sync_back("late"),
         read.sync("air").session("5m").aggregate(n=rs.count()).sync_back("air"),
         trips.sync_back("trips", commit="stable"),
     )

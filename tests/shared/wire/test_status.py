@@ -13,7 +13,7 @@ from shared.wire.messages import decode_json, encode_json
 from shared.wire.status import DeviceStatus
 
 FULL = DeviceStatus(
-    battery=83, charging=True, full_in_s=3600.0, incarnation=2, lane="wifi", leaving="battery low", malformed_results=1,
+    battery=83, charging=True, full_in_s=3600.0, incarnation=2, lane="wifi", late=6, leaving="battery low", malformed_results=1,
     missing_sensors=("gps", "light"), overruns=5, plan=3, poll_s=30.0, produced=12, python="3.11.9", refusal="no",
     spool_bytes=4, spool_capacity_bytes=9, version="1.0",
 )  # fmt: skip

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import shutil
 
 from cloud_backend.dashboard.history import job_facts
 from cloud_backend.results.rows import ResultRow
 from tests.cloud_backend.dashboard.acts.test_table import ran
+from tests.cloud_backend.spark.test_late_account import left_behind
 
 SQL = "SELECT device, count(*) AS n FROM gps GROUP BY TUMBLE(10 SECONDS), device"
 PART = {"hx-request": "true"}
@@ -41,3 +43,13 @@ def test_what_undo_answers_is_not_taken_away_by_the_next_look(dashboard):
     whole, part = operator.get("/jobs/main").text, operator.get("/jobs/main", headers=PART).text
     assert 'id="undo"' in whole
     assert 'id="undo"' not in part
+
+
+def test_the_page_and_the_api_say_which_rows_came_too_late_and_why(dashboard, tmp_path):
+    world = left_behind(tmp_path / "job")
+    shutil.copytree(world.store_dir, dashboard.settings.stable.parent, dirs_exist_ok=True)
+    page = dashboard.browser("operator").get("/jobs/main").text
+    (entry,) = dashboard.browser("operator").get("/v1/api/jobs/main").json()["late"]
+    assert entry["rows"] > 0
+    assert f"{entry['rows']} more than 5s behind the frontier: tumbling 10s" in page
+    assert "Late rows" in page
