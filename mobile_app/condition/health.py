@@ -25,7 +25,7 @@ SLOT_BYTES = 32 * 1024
 HEADER = struct.Struct("<IQI")  # checksum of the rest, generation, length
 INCIDENTS_KEPT = 20
 INCIDENT_LASTS_US = 24 * 3600 * 1_000_000
-WHAT_CHARACTERS_MAX = 200
+WHAT_CHARACTERS_MAX = 190  # all codes at once still fit a slot
 
 # code: what to do. The order is how bad it is: what stops the recording comes first.
 REMEDIES = {
