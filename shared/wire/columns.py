@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from shared.batch import NO_FRONTIER, Batch
 from shared.errors import PeerError, UsageError
-from shared.language.schema import Schema, dtype
+from shared.language.schema import Field, Schema, dtype
 from shared.wire.grids import Floats, Grid, GridKind, OnGrid, find_grid, place_on_grid, take_from_grid
 from shared.wire.planes import (
-    JOINT_BYTES,
     Cursor,
     Integers,
     Packer,
@@ -30,7 +29,6 @@ from shared.wire.planes import (
     Writer,
     choose_shape,
     damaged,
-    joint,
     read_integers,
     write_integers,
 )
@@ -47,9 +45,11 @@ _HAS_ADJUST = 1
 _HAS_EXCEPTIONS = 2
 _GRID_KINDS = tuple(GridKind)  # in order of their numbers, 0 to 2
 _PARAMETER = struct.Struct("<d")
-# A remembered choice is questioned this often, and whenever it fits this share of values worse than it did.
-REMEMBER_BATCHES = 32
-MISFIT_DRIFT = 0.02
+# What is remembered is questioned after so many batches, then half as often each time, down to the second number: to
+# find it again costs what encoding 50 to 100 small batches does. A grid is also questioned when it fits this share of
+# values worse than it did, and so many values more.
+PATIENCE_MIN, PATIENCE_MAX = 32, 1024
+MISFIT_DRIFT, MISFIT_VALUES = 0.02, 4
 GROUP_ROWS_MIN = 64
 GROUP_PROBE = 4096
 GROUP_TRIALS = 2
@@ -70,6 +70,8 @@ class Cache:
     packer: Packer = field(default_factory=Packer)
     group: str | None = None
     batches: int = 0
+    patience: int = PATIENCE_MIN  # batches between two questions
+    question_at: int = 0
 
     def column(self, name: str) -> ColumnMemory:
         memory = self.columns.get(name)
@@ -90,25 +92,34 @@ def encode(batch: Batch, *, cache: Cache | None = None) -> tuple[int, bytes]:
             "make smaller batches",
             code="columns-large",
         )
-    if cache is None:
-        cache = Cache()
+    with np.errstate(all="ignore"):  # of floats off their grids; once, it costs as much as a column's sum
+        return CODEC_COLUMNS, _cached(batch, Cache() if cache is None else cache)
+
+
+def _cached(batch: Batch, cache: Cache) -> bytes:
+    """Encoded by what the cache knows, which is questioned now and then."""
     cache.batches += 1
-    if cache.batches % REMEMBER_BATCHES != 1 and (cache.group is None or cache.group in batch.schema):
-        return CODEC_COLUMNS, _encode(batch, cache)
-    best: bytes | None = None
-    for group in (None, *_group_candidates(batch)):
-        fresh = Cache(group=group)
-        payload = _encode(batch, fresh)
-        if best is None or len(payload) < len(best):
-            best = payload
-            cache.take(fresh)
-    return CODEC_COLUMNS, best or b""
+    known: bytes | None = None
+    if cache.batches > 1 and (cache.group is None or cache.group in batch.schema):
+        known = _encode(batch, cache)
+        if cache.batches < cache.question_at:
+            return known
+    tried = [Cache(group=group) for group in (None, *_group_candidates(batch))]
+    payloads = [_encode(batch, fresh) for fresh in tried]
+    best = min(payloads, key=len)
+    if known is None or len(best) < len(known):
+        cache.take(tried[payloads.index(best)])
+    else:
+        best = known
+    cache.question_at = cache.batches + cache.patience
+    cache.patience = min(2 * cache.patience, PATIENCE_MAX)
+    return best
 
 
 def _encode(batch: Batch, cache: Cache) -> bytes:
     rows = len(batch)
     writer = Writer()
-    dense = rows == batch.hi - batch.lo and bool((batch.seq == np.arange(batch.lo, batch.hi)).all())
+    dense = rows == batch.hi - batch.lo and (not rows or int(batch.seq[0]) == batch.lo)  # they ascend below hi
     if not dense:
         _write_integers(writer, batch.seq.astype(np.int64) - batch.lo, cache.column("\0seq"), "seq")
     _write_scaled(writer, batch.time_us.astype(np.int64, copy=False), cache.column("\0time"))
@@ -116,30 +127,28 @@ def _encode(batch: Batch, cache: Cache) -> bytes:
     if cache.group is not None:
         writer.varint(batch.schema.names.index(cache.group))
         order = _group_order(batch.columns[cache.group])
-    for name in _column_order(batch.schema, cache.group):
-        values = batch.columns[name]
-        if order is not None and name != cache.group:
+    for column in batch.schema.fields if cache.group is None else _grouped_fields(batch.schema, cache.group):
+        values = batch.columns[column.name]
+        if order is not None and column.name != cache.group:
             values = values[order]
-        _write_column(writer, np.ascontiguousarray(values), batch.schema.kind(name), cache.column(name))
+        _write_column(writer, np.ascontiguousarray(values), column.kind, cache.column(column.name))
     return _assemble(writer, rows, (_DENSE if dense else 0) | (_GROUPED if cache.group else 0), cache.packer)
 
 
 def _assemble(writer: Writer, rows: int, flags: int, packer: Packer) -> bytes:
-    """Small planes in one stream or each on its own, whichever is shorter; large ones always on their own."""
-    size = sum(map(len, writer.planes))
     head = Writer()
     head.varint(rows)
     head.varint(len(writer.head))
-    separate = bytes((flags,)) + head.head + writer.head + packer.separate(writer.planes)
-    if size > JOINT_BYTES:
-        return separate
-    length, joined = joint(writer.planes)
-    head.varint(length)
-    return min(separate, bytes((flags | _JOINT,)) + head.head + writer.head + joined, key=len)
+    joint_bytes, packed = packer.pack(writer.planes)
+    if joint_bytes is not None:
+        flags |= _JOINT
+        head.varint(joint_bytes)
+    return bytes((flags,)) + head.head + writer.head + packed
 
 
-def _column_order(schema: Schema, group: str | None) -> list[str]:
-    return [name for name in schema.names if name == group] + [name for name in schema.names if name != group]
+def _grouped_fields(schema: Schema, group: str) -> list[Field]:
+    """The columns as they lie in a payload grouped by one: that one first."""
+    return sorted(schema.fields, key=lambda one: one.name != group)
 
 
 def _group_order(values: NDArray[Any]) -> NDArray[np.intp]:
@@ -241,16 +250,16 @@ def _read_columns(reader: Reader, rows: int, schema: Schema, *, grouped: bool) -
             raise damaged("grouped by a column that is not there")
         group = schema.names[place]
     read: dict[str, NDArray[Any]] = {}
-    for name in _column_order(schema, group):
-        values = _read_column(reader, rows, schema.kind(name))
+    for column in schema.fields if group is None else _grouped_fields(schema, group):
+        values = _read_column(reader, rows, column.kind)
         if order is not None:
             scattered = np.empty_like(values)
             scattered[order] = values
             values = scattered
-        elif name == group:
+        elif column.name == group:
             order = _group_order(values)
-        read[name] = values
-    return {name: read[name] for name in schema.names}
+        read[column.name] = values
+    return read if group is None else {name: read[name] for name in schema.names}
 
 
 def _read_column(reader: Reader, rows: int, kind: str) -> NDArray[Any]:
@@ -348,7 +357,7 @@ def _on_grid(values: Floats, memory: ColumnMemory) -> tuple[Grid, OnGrid]:
         return grid, place_on_grid(values, grid)
     if memory.grid is not None:
         on = place_on_grid(values, memory.grid)
-        if _misfit(on) <= memory.misfit + MISFIT_DRIFT:
+        if _misfit(on) <= memory.misfit + MISFIT_DRIFT + MISFIT_VALUES / len(values):
             return memory.grid, on
     memory.grid = find_grid(values)
     on = place_on_grid(values, memory.grid)
@@ -359,6 +368,8 @@ def _on_grid(values: Floats, memory: ColumnMemory) -> tuple[Grid, OnGrid]:
 
 def _misfit(on: OnGrid) -> float:
     """The share of values that the grid does not give back by itself."""
+    if on.adjust is None and on.exceptions is None:
+        return 0.0
     corrected = 0 if on.adjust is None else int(np.count_nonzero(on.adjust))
     excepted = 0 if on.exceptions is None else int(np.count_nonzero(on.exceptions))
     return (corrected + excepted) / len(on.integers)

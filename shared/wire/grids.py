@@ -75,21 +75,23 @@ def _turned(signed: NDArray[Any]) -> NDArray[Any]:
 
 
 def place_on_grid(values: Floats, grid: Grid) -> OnGrid:
-    """The column's integers on this grid. Any column fits any grid; a bad one only has many exceptions."""
+    """The column's integers on this grid. Any column fits any grid; a bad one only has many exceptions.
+    Under `np.errstate(all="ignore")`."""
     if grid.kind is GridKind.BITS:
         return _place_bits(values, grid)
     held = values.astype(np.float32) if grid.narrow else values
     wide = values.astype(np.float64, copy=False)
-    with np.errstate(all="ignore"):
-        scaled = wide * grid.first if grid.kind is GridKind.RATIO else (wide - grid.offset) / grid.first
-        rounded = np.rint(scaled)
-        fits = np.abs(rounded) < GRID_MAX  # False for NaN
-        if grid.narrow:
-            fits &= held.astype(np.float64) == wide
+    scaled = wide * grid.first if grid.kind is GridKind.RATIO else (wide - grid.offset) / grid.first
+    rounded = np.rint(scaled, out=scaled)
+    fits = np.abs(rounded) < GRID_MAX  # False for NaN
+    if grid.narrow:
+        fits &= held.astype(np.float64) == wide
     whole = bool(fits.all())
     integers = (rounded if whole else np.where(fits, rounded, 0.0)).astype(np.int64)
-    with np.errstate(all="ignore"):
-        predicted = _predict(integers, grid, held.dtype)
+    predicted = _predict(integers, grid, held.dtype)
+    bits = np.int32 if held.dtype.itemsize == 4 else np.int64
+    if whole and bool((predicted.view(bits) == held.view(bits)).all()):  # as nearly always
+        return OnGrid(integers, None, None)
     adjust = ordered_bits(held) - ordered_bits(predicted)
     if adjust.any():
         far = np.abs(adjust) > ADJUST_MAX
@@ -118,12 +120,7 @@ def take_from_grid(on: OnGrid, grid: Grid, dtype: np.dtype) -> Floats:
 
 
 def find_grid(values: Floats) -> Grid:
-    """The cheapest grid for a column, judged on a sample."""
-    with np.errstate(all="ignore"):
-        return _find_grid(values)
-
-
-def _find_grid(values: Floats) -> Grid:
+    """The cheapest grid for a column, judged on a sample. Under `np.errstate(all="ignore")`."""
     sample = _sample(values)
     finite = sample[np.isfinite(sample)]
     if not len(finite):
@@ -195,9 +192,8 @@ def _place_bits(values: Floats, grid: Grid) -> OnGrid:
     fits: NDArray[np.bool_] | None = None
     held = values
     if grid.narrow:
-        with np.errstate(all="ignore"):
-            held = values.astype(np.float32)
-            fits = held.astype(np.float64) == values
+        held = values.astype(np.float32)
+        fits = held.astype(np.float64) == values
         held = np.where(fits, held, np.float32(0))
     integers = ordered_bits(held)
     if grid.shift:
@@ -217,10 +213,8 @@ def _bits_grid(values: Floats) -> Grid:
     sample = _sample(values)
     narrow = False
     if values.dtype.itemsize == 8:
-        with np.errstate(all="ignore"):
-            narrow = bool((sample.astype(np.float32).astype(np.float64) == sample).mean() > 0.9)
-    with np.errstate(all="ignore"):
-        held = sample.astype(np.float32) if narrow else sample
+        narrow = bool((sample.astype(np.float32).astype(np.float64) == sample).mean() > 0.9)
+    held = sample.astype(np.float32) if narrow else sample
     finite = held[np.isfinite(held)]
     if not len(finite):
         return Grid(GridKind.BITS)

@@ -27,6 +27,7 @@ ORDER_MAX = 2
 _RAW = -15  # deflate without header and checksum: frames have their own
 # Small planes share one deflate stream: a Huffman table per plane would cost more than it saves.
 JOINT_BYTES = 4096
+_SMALL_BYTES = 4096  # one block and one window of a small deflater
 
 
 class Method(IntEnum):
@@ -38,7 +39,8 @@ class Method(IntEnum):
 # A member of an IntEnum is looked up an order of magnitude slower than a name.
 _STORED, _DEFLATED, _CONSTANT = int(Method.STORED), int(Method.DEFLATED), int(Method.CONSTANT)
 _UNSIGNED = {2: "<u2", 4: "<u4", 8: "<u8"}
-_ONE, _ONE_UNSIGNED = np.int64(1), np.uint64(1)
+_STRATEGIES = (zlib.Z_HUFFMAN_ONLY, zlib.Z_DEFAULT_STRATEGY)
+_ONE, _ONE_UNSIGNED, _SIGN = np.int64(1), np.uint64(1), np.int64(63)
 
 
 class Form(IntEnum):
@@ -101,10 +103,11 @@ class Cursor:
         return self._view[at]
 
     def varint(self) -> int:
-        value = self.byte()
-        if value < 0x80:  # most are
+        at = self._at
+        if at < self._end and (value := self._view[at]) < 0x80:  # most are
+            self._at = at + 1
             return value
-        value &= 0x7F
+        value = self.byte() & 0x7F
         shift = 7
         while True:
             byte = self.byte()
@@ -166,16 +169,41 @@ class Reader:
             raise damaged(f"unknown plane method {method}")
         return np.frombuffer(body.raw(length), np.uint8)
 
+    def planes(self, into: NDArray[np.uint8], width: int) -> None:
+        """The next planes of one column into the first bytes of each of its values."""
+        if self._joint:  # they lie one behind the other
+            into[:, :width] = np.frombuffer(self._body.raw(width * len(into)), np.uint8).reshape(width, -1).T
+        else:
+            for place in range(width):
+                into[:, place] = self.plane(len(into))
+
     def finish(self) -> None:
         self.head.finish()
         self._body.finish()
 
 
 class Packer:
-    """Deflates planes, remembering which strategy won for each place so that later batches try only that one."""
+    """Deflates planes, remembering what won for each place so that later batches try only that."""
 
     def __init__(self) -> None:
         self.strategies: list[int | None] = []
+        self.small: tuple[bool, int] | None = None  # of small planes: in one stream? by which strategy?
+
+    def pack(self, planes: list[bytes]) -> tuple[int | None, bytes]:
+        """The planes' bytes: small ones in one stream (then its length comes first) or each on its own, whichever is
+        shorter; large ones always on their own."""
+        size = sum(map(len, planes))
+        if size > JOINT_BYTES:
+            return None, self.separate(planes)
+        if self.small is not None:
+            one_stream, strategy = self.small
+            return (size, _deflate(b"".join(planes), strategy)) if one_stream else (None, self.separate(planes))
+        joined = b"".join(planes)
+        tried = [(_deflate(joined, strategy), strategy) for strategy in _STRATEGIES]
+        best, strategy = min(tried, key=lambda one: len(one[0]))
+        separate = self.separate(planes)
+        self.small = len(best) + 2 <= len(separate), strategy  # its length takes two bytes, or one
+        return (size, best) if self.small[0] else (None, separate)
 
     def separate(self, planes: list[bytes]) -> bytes:
         if len(self.strategies) != len(planes):
@@ -188,22 +216,16 @@ class Packer:
         if plane.count(plane[0]) == len(plane):
             return bytes((Method.CONSTANT, plane[0]))
         known = self.strategies[place]
-        strategies = (zlib.Z_HUFFMAN_ONLY, zlib.Z_DEFAULT_STRATEGY) if known is None else (known,)
-        tried = [_deflate(plane, strategy) for strategy in strategies]
+        tried = [_deflate(plane, strategy) for strategy in (_STRATEGIES if known is None else (known,))]
         best = min(tried, key=len)
         if known is None:
-            self.strategies[place] = zlib.Z_HUFFMAN_ONLY if best is tried[0] else zlib.Z_DEFAULT_STRATEGY
+            self.strategies[place] = _STRATEGIES[tried.index(best)]
         head = Writer()
         head.raw(bytes((Method.DEFLATED,)))
         head.varint(len(best))
         if len(head.head) + len(best) >= 1 + len(plane):
             return bytes((Method.STORED,)) + plane
         return bytes(head.head) + best
-
-
-def joint(planes: list[bytes]) -> tuple[int, bytes]:
-    joined = b"".join(planes)
-    return len(joined), min((_deflate(joined, s) for s in (zlib.Z_HUFFMAN_ONLY, zlib.Z_DEFAULT_STRATEGY)), key=len)
 
 
 def choose_shape(integers: Integers) -> Shape:
@@ -287,16 +309,19 @@ def _write_head(writer: Writer, shape: Shape, heads: list[int], base: int) -> No
 
 
 def _write_planes(writer: Writer, folded: NDArray[np.uint64], low_bits: int) -> None:
-    if low_bits:
-        low = (folded & np.uint64((1 << low_bits) - 1)).astype(np.uint8)
-        bits = np.unpackbits(low).reshape(-1, 8)[:, 8 - low_bits :]
-        packed = np.packbits(bits).tobytes()
-        folded = folded >> np.uint64(low_bits)
-    largest = int(folded.max()) if len(folded) else 0
+    largest = int(folded.max()) >> low_bits if len(folded) else 0
     width = -(-largest.bit_length() // 8)
-    writer.raw(bytes((width,)))
+    writer.head.append(width)
     if low_bits:
-        writer.planes.append(packed)
+        bits = np.unpackbits(folded.astype(np.uint8)).reshape(-1, 8)[:, 8 - low_bits :]
+        writer.planes.append(np.packbits(bits).tobytes())
+    if not width:
+        return
+    if low_bits:
+        folded = folded >> np.uint64(low_bits)
+    if width == 1:
+        writer.planes.append(folded.astype(np.uint8).tobytes())
+        return
     octets = folded.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
     writer.planes.extend(octets[:, place].tobytes() for place in range(width))
 
@@ -317,8 +342,7 @@ def _read_planes(reader: Reader, rows: int, low_bits: int) -> NDArray[np.uint64]
     else:
         held = 2 if width == 2 else 4 if width <= 4 else 8
         octets = np.zeros((rows, held), np.uint8) if width != held else np.empty((rows, held), np.uint8)
-        for place in range(width):
-            octets[:, place] = reader.plane(rows)
+        reader.planes(octets, width)
         folded = octets.reshape(-1).view(_UNSIGNED[held]).astype(np.uint64, copy=False)  # which is little-endian
     return folded if low is None else (folded << np.uint64(low_bits)) | low
 
@@ -349,7 +373,9 @@ def _integrate(differences: Integers, order: int, heads: list[int], base: int) -
 
 
 def _zigzag(signed: Integers) -> NDArray[np.uint64]:
-    return ((signed << np.int64(1)) ^ (signed >> np.int64(63))).view(np.uint64)
+    signs = signed >> _SIGN
+    signs ^= signed << _ONE
+    return signs.view(np.uint64)
 
 
 def _unzigzag(folded: NDArray[np.uint64]) -> Integers:
@@ -383,7 +409,9 @@ def _sample(integers: Integers) -> Integers:
 
 
 def _deflate(data: bytes, strategy: int) -> bytes:
-    packer = zlib.compressobj(6, zlib.DEFLATED, _RAW, 9, strategy)
+    # Setting up a window and tables for large data costs more than deflating little: 15 us against 5.
+    bits, memory = (12, 6) if len(data) <= _SMALL_BYTES else (15, 9)
+    packer = zlib.compressobj(6, zlib.DEFLATED, -bits, memory, strategy)
     return packer.compress(data) + packer.flush()
 
 
