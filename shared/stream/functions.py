@@ -12,14 +12,17 @@ from shared.stream.measures import measure
 
 
 def sqrt(value: Operand) -> Formula:
+    """The square root; NaN of a negative number."""
     return call("sqrt", value)
 
 
 def floor(value: Operand) -> Formula:
+    """The greatest whole number that is not more, as a float."""
     return call("floor", value)
 
 
 def hypot(x: Operand, y: Operand) -> Formula:
+    """The length of (x, y): sqrt(x*x + y*y)."""
     return call("hypot", x, y)
 
 
@@ -29,6 +32,7 @@ def haversine(lat1: Operand, lon1: Operand, lat2: Operand, lon2: Operand) -> For
 
 
 def if_else(condition: Operand, then: Operand, otherwise: Operand) -> Formula:
+    """One value where the condition holds, else the other."""
     return call("if_else", condition, then, otherwise)
 
 
@@ -76,44 +80,52 @@ def count(column: str | None = None, *, where: Operand | None = None) -> Formula
 
 
 def sum(column: str, *, where: Operand | None = None) -> Formula:
+    """The sum: int64 of whole numbers and bools, float64 of floats."""
     return measure("sum", (_named(column),), where=where)
 
 
 def mean(column: str, *, where: Operand | None = None) -> Formula:
+    """The mean, as a float."""
     return measure("mean", (_named(column),), where=where)
 
 
 def min(column: str, *, where: Operand | None = None) -> Formula:
+    """The least value: number, text or bool."""
     return measure("min", (_named(column),), where=where)
 
 
 def max(column: str, *, where: Operand | None = None) -> Formula:
+    """The greatest value: number, text or bool."""
     return measure("max", (_named(column),), where=where)
 
 
 def variance(column: str, *, where: Operand | None = None) -> Formula:
-    """Of the population."""
+    """The variance, of the population."""
     return measure("variance", (_named(column),), where=where)
 
 
 def std(column: str, *, where: Operand | None = None) -> Formula:
-    """Of the population."""
+    """The standard deviation, of the population."""
     return measure("std", (_named(column),), where=where)
 
 
 def quantile(column: str, q: float, *, where: Operand | None = None) -> Formula:
+    """The value below which the share `q` lies, between the two nearest where it falls between."""
     return measure("quantile", (_named(column),), (("q", float(q)),), where=where)
 
 
 def median(column: str, *, where: Operand | None = None) -> Formula:
+    """The middle value: quantile 0.5."""
     return quantile(column, 0.5, where=where)
 
 
 def first(column: str, *, where: Operand | None = None) -> Formula:
+    """The value of the earliest row, by (time, stream order)."""
     return measure("first", (_named(column),), where=where)
 
 
 def last(column: str, *, where: Operand | None = None) -> Formula:
+    """The value of the latest row, by (time, stream order)."""
     return measure("last", (_named(column),), where=where)
 
 

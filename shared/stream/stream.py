@@ -33,14 +33,17 @@ class Stream(Windowing):
 
     @property
     def type(self) -> StreamType:
+        """Its columns and its key."""
         return self.draft.type
 
     @property
     def schema(self) -> Schema:
+        """Its columns, `time` apart."""
         return self.draft.type.schema
 
     @property
     def key(self) -> tuple[str, ...]:
+        """The columns that keep its rows apart."""
         return self.draft.type.key
 
     def __repr__(self) -> str:
