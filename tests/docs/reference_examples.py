@@ -55,6 +55,11 @@ def spread(columns: dict[str, np.ndarray]) -> dict[str, int]:
     return {"range": int(columns["n"].max() - columns["n"].min())}
 
 
+@rs.function
+def rounded_up(v: float, *, step: int = 5) -> int:
+    return 0 if v != v else -int(-v // step) * step
+
+
 @rs.aggregate("reference_product", takes={"n": "int64"}, gives="int64")
 class Product:
     def __init__(self) -> None:
@@ -82,7 +87,7 @@ def namespace() -> dict[str, Any]:
         "rs": rs, "col": col, "state": state, "np": np, "x": x, "y": rs.stream("y", {"u": "float64"}),
         "places": rs.stream("places", {"lat": "float64", "lon": "float64"}), "cloud": x.sync("x"), "rows": ROWS,
         "loop": rs.feedback("loop", {"v": "float64"}), "settings": rs.stream("settings", {"factor": "float64"}),
-        "s": SECOND, "program_py": program, "twice": twice, "Product": Product, "zlib": zlib,
+        "s": SECOND, "program_py": program, "twice": twice, "Product": Product, "rounded_up": rounded_up, "zlib": zlib,
         "live": rs.Live(x.select("v").subscribe(lambda columns: None, name="rows")),
     }  # fmt: skip
 
@@ -107,6 +112,7 @@ STREAM = {
     "combine": 'x.select("v").combine(y)',
     "join": 'x.select("v").join(y, within="500ms")',
     "with_latest": 'x.select("v").with_latest(y, defaults={"u": 0.0})',
+    "map": "x.map(rounded_up, step=2)",
     "apply": 'x.apply("reference_twice", factor=3.0)',
     "port": 'x.apply("reference_sides").port("odd")',
     "sync": 'x.sync("x", batch=60, within="1m").select("n")',
@@ -126,6 +132,7 @@ WINDOWED = {
     "aggregate": 'x.tumbling(count=2).aggregate(low=rs.min("n"), high=rs.max("n"))',
     "apply": 'x.tumbling(count=2).apply("reference_range")',
     "mean": 'x.tumbling("2s").mean("v")',
+    "late": 'x.tumbling("2s", lateness="1m").late()',
 }
 OPERATORS = {
     "+": "col.v + 1",
@@ -218,6 +225,7 @@ RUNNING = {
     "rs.lossy": 'rs.lossy(keep=0.9, delay="1m")',
     "rs.operator": 'rs.operator("reference_twice", takes={"v": "float64"}, gives={"twice": "float64"})(twice)',
     "rs.aggregate": 'rs.aggregate("reference_product", takes={"n": "int64"}, gives="int64")(Product)',
+    "rs.function": "rs.function(rounded_up)",
     "rs.register_codec": 'rs.register_codec("small", pack=zlib.compress, unpack=lambda data, most: zlib.decompressobj().decompress(data, most)).name',
     "rs.Stream": "isinstance(x, rs.Stream)",
     "rs.ResurgeError": "issubclass(rs.UsageError, rs.ResurgeError)",

@@ -361,6 +361,8 @@ EARTH_METRES = 6_371_008.8
 def path_km(rows: Sequence[Row], lat: str, lon: str) -> float:
     way = [(math.radians(row[lat]), math.radians(row[lon])) for row in by_order_of_time(rows)]
     way = [point for point in way if not any(map(math.isnan, point))]
+    if len(way) > 1 and any(math.isinf(angle) for point in way for angle in point):
+        return math.nan
     metres = 0.0
     for (lat1, lon1), (lat2, lon2) in itertools.pairwise(way):
         height = math.sin((lat2 - lat1) / 2) ** 2
