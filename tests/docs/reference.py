@@ -16,7 +16,6 @@ from typing import Any
 
 import resurge as rs
 from resurge.evaluate import plan_of
-from shared.language.aggregates import Aggregate
 from shared.language.expressions import ARITHMETIC, COMPARISONS, CONNECTIVES, FUNCTIONS
 from shared.stream.formulas import Formula
 from shared.stream.sources import SENSORS
@@ -209,9 +208,9 @@ def gives(example: str) -> str:
     names = examples.namespace()
     with contextlib.redirect_stdout(io.StringIO()):
         found = eval(example, names)
-    if isinstance(found, Formula):
+    if isinstance(found, Formula) and not found.measured:
         return _values(names["x"].select(answer=found), only="answer")
-    if isinstance(found, Aggregate):
+    if isinstance(found, Formula):
         made = names["x"].tumbling("1m").aggregate(answer=found)
         return _values(made, only="answer" if "answer" in made.schema else "")
     if isinstance(found, Sink):

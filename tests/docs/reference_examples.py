@@ -156,6 +156,7 @@ FORMULA = {
     "cast": 'col.v.fill(-1.5).cast("int8")',
     "isin": 'col.w.isin(["tea", "milk"])',
     "fill": "col.v.fill(0.0)",
+    "text": "(col.v * 2 > 3).text",
 }
 EXPRESSIONS = {
     "rs.col": "col.v",
