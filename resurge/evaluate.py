@@ -6,10 +6,11 @@ Device and cloud parts run as one. It is how programs are tested and how the eng
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import TypeAlias, overload
 
 import numpy as np
 
+from resurge.frames import Frame, columns_of, framed
 from shared.batch import END_OF_TIME, Batch
 from shared.engine.pipeline import Pipeline
 from shared.engine.rows import constant
@@ -33,27 +34,56 @@ Given: TypeAlias = Mapping[str, dict[str, np.ndarray]]
 Results: TypeAlias = dict[str, dict[str, np.ndarray]]
 
 
+@overload
+def evaluate(
+    program: Stream | Sink | Plan,
+    inputs: Mapping[str, Columns | Frame],
+    *,
+    engine: str = ...,
+    frontier_us: int = ...,
+    frames: None = None,
+) -> Results: ...
+
+
+@overload
+def evaluate(
+    program: Stream | Sink | Plan,
+    inputs: Mapping[str, Columns | Frame],
+    *,
+    engine: str = ...,
+    frontier_us: int = ...,
+    frames: str,
+) -> dict[str, Frame]: ...
+
+
 @located
 def evaluate(
     program: Stream | Sink | Plan,
-    inputs: Mapping[str, Columns],
+    inputs: Mapping[str, Columns | Frame],
     *,
     engine: str = "numpy",
     frontier_us: int = END_OF_TIME,
-) -> Results:
+    frames: str | None = None,
+) -> Results | dict[str, Frame]:
     """What a program's sinks receive, by name: {sink: {column: values}}, `time` included.
 
     `program` is a plan, a sink, or a stream, whose rows are the sink "out". `inputs` are the columns of each source
     by name (a timer's is "timer NAME"): `time` in microseconds, the schema's columns (floats left out are missing,
     NaN), and `device` where there are several. Rows stand in stream order. At the end every window closes, unless
-    `frontier_us` says that time has come less far.
+    `frontier_us` says that time has come less far. An input may also be a DataFrame of pandas, polars or Arrow, its
+    times datetimes; `frames="pandas"`, "polars" or "arrow" gives such ones back (resurge.frames).
 
     >>> rs.evaluate(gps.where(col.accuracy < 50), {"gps": {"time": [0, 1], "accuracy": [9.0, 80.0], ...}})
     """
     plan = plan_of(program)
     check_placement(plan)  # a part of a program may leave outputs unread, but stands where it can work
     check_cycles(plan)
-    given = {name: as_columns(plan, name, columns) for name, columns in inputs.items()}
+    given = {name: as_columns(plan, name, columns_of(name, columns)) for name, columns in inputs.items()}
+    results = _results(plan, given, engine, frontier_us)
+    return results if frames is None else {sink: framed(columns, frames) for sink, columns in results.items()}
+
+
+def _results(plan: Plan, given: Given, engine: str, frontier_us: int) -> Results:
     if engine == "spark":
         from cloud_backend.spark.evaluate import evaluate as evaluate_on_spark
 
