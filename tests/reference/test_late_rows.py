@@ -66,7 +66,7 @@ def standing(text: str, batches: list[list[Row]]) -> tuple[Answer, int]:
     for rows in batches:
         live.append(source, **{name: [row[name] for row in rows] for name in ("time", "k", "v")})
     live.close()
-    return held, live._pipeline.late_dropped
+    return held, sum(live._pipeline.late().values())
 
 
 def wanted(cut: Cut, late_us: int, batches: list[list[Row]]) -> tuple[Answer, int]:
