@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
 from cloud_backend.log.format import Record
-from cloud_backend.log.log import Group, Log
+from cloud_backend.log.log import Log
 from shared.errors import ResurgeError
 from shared.sync.receiver import Arrival, Receiver, Reply
 
@@ -118,32 +118,28 @@ class Appender:
                     at_us = time.time_ns() // 1000
                     self._log.append([Record(at_us, record.frame, record.digest) for record in step.persist])
                     group = self._log.take()
-                    group_bytes = group.bytes
+                    group_bytes = group.end - group.start
+                    started = time.monotonic()
                     if group_bytes < SMALL_GROUP_BYTES and not self._wary:
-                        if self._commit(group) > SLOW_S:
+                        self._log.commit(group)
+                        if time.monotonic() - started > SLOW_S:
                             self._wary = GROUPS_AFTER_SLOW
                     else:
                         self._wary = max(0, self._wary - 1)
-                        await loop.run_in_executor(self._disk, self._commit, group)
+                        await loop.run_in_executor(self._disk, self._log.commit, group)
+                    self._on_group(len(group.records), time.monotonic() - started)
                 waiting = ()
                 for reply in step.send:
                     self._tell(reply, reply)
                 if group_bytes < SMALL_GROUP_BYTES and self._log.unreserved(self._reserve_bytes // 2):
                     await loop.run_in_executor(self._disk, self._log.reserve, self._reserve_bytes)
-        except Exception as error:  # whatever it was: the receiver's marks are now ahead of the log
+        except Exception as error:  # whatever it was: the receiver's high waters are now ahead of the log
             self._refuse(error, waiting)
         finally:
             self._task = None
 
-    def _commit(self, group: Group) -> float:
-        started = time.monotonic()
-        self._log.commit(group)
-        seconds = time.monotonic() - started
-        self._on_group(len(group.records), seconds)
-        return seconds
-
     def _refuse(self, error: Exception, replies: tuple[Reply, ...]) -> None:
-        """Marks that are ahead of the log would acknowledge what is lost: go back to it, or answer nobody any more."""
+        """A receiver ahead of the log would acknowledge what is lost: go back to the log, or answer nobody any more."""
         later = self._receiver.step(time.monotonic())
         self._receiver.events()
         failure = Unavailable(error.code if isinstance(error, ResurgeError) else "log-disk-failed")

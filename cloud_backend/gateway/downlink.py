@@ -114,11 +114,12 @@ def result_body(row: ResultRow) -> dict[str, object]:
         "revision": row.revision,
         "retract": row.retract,
         "complete": row.complete,
-        "values": {name: _portable(value) for name, value in row.values.items()},
+        "values": {
+            name: _not_finite(value) if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in row.values.items()
+        },
     }
 
 
-def _portable(value: object) -> object:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
-    return value
+def _not_finite(value: float) -> str | None:
+    return None if math.isnan(value) else str(value)

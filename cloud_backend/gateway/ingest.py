@@ -161,18 +161,15 @@ class Ingest:
         try:
             await self._read(body, receive)
             whole = body.whole()
-            return self.answer(await self._outcome(whole, address), whole, address)
+            waiter: asyncio.Future[Reply | Unavailable] = asyncio.get_running_loop().create_future()
+            # Its connection may have gone by then, and the task with it.
+            self.submit(whole, address, lambda outcome: None if waiter.done() else waiter.set_result(outcome))
+            outcome = await waiter
+            if isinstance(outcome, Unavailable):
+                raise outcome
+            return self.answer(outcome, whole, address)
         finally:
             body.release()
-
-    async def _outcome(self, body: bytes, address: str) -> Reply:
-        waiter: asyncio.Future[Reply | Unavailable] = asyncio.get_running_loop().create_future()
-        # Its connection may have gone by then, and the task with it.
-        self.submit(body, address, lambda outcome: None if waiter.done() else waiter.set_result(outcome))
-        outcome = await waiter
-        if isinstance(outcome, Unavailable):
-            raise outcome
-        return outcome
 
     async def _read(self, body: Body, receive: Receive) -> None:
         try:

@@ -63,10 +63,6 @@ class Group:
     def __bool__(self) -> bool:
         return bool(self.parts) or self.next_header is not None
 
-    @property
-    def bytes(self) -> int:
-        return self.end - self.start
-
 
 class Log:
     """Use `Log.open`. Not for two threads at once, except one in `commit` while another appends."""
@@ -215,7 +211,13 @@ class Log:
         if not group:
             return
         try:
-            self._write(group)
+            if group.parts:
+                self._file.write_parts(group.start - self._base, group.parts)
+                self._reserved = max(self._reserved, group.end - self._base)
+            if group.next_header is None:
+                self._syncing = True
+                self._file.sync()
+                self._syncing = False
             end = group.end if group.next_header is None else self._roll(group.end, group.next_header)
         except OSError as error:
             raise self._refused(error) from error
@@ -323,16 +325,6 @@ class Log:
             self._add(Record(0, b""), SEAL)
             self.sync()
         self._file.close()
-
-    def _write(self, group: Group) -> None:
-        """Put the group's bytes at their place and sync."""
-        if group.parts:
-            self._file.write_parts(group.start - self._base, group.parts)
-            self._reserved = max(self._reserved, group.end - self._base)
-        if group.next_header is None:
-            self._syncing = True
-            self._file.sync()
-            self._syncing = False
 
     def _roll(self, end: int, header: bytes) -> int:
         """Close the segment at this end and start the next; the old one is whole on disk before the new one exists."""

@@ -103,12 +103,11 @@ class Results:
                 return 0
             news = [row for row in rows if _is_news(database, row)]
             for row in news:
-                replaced = _unnumbered(database, row)
+                replaced = _unnumbered(database, row) if row.row else []
                 if row.sink in sessions and not row.retract:
                     replaced += _inside(database, row)
                 for each in (*replaced, row):
-                    _answer(database, each)
-                    _send_down(database, each)
+                    _put(database, each)
             # After a rollback an epoch comes again with corrections: its last publication is the one to recognise.
             database.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)", (epoch, len(rows), digest))
             return len(news)
@@ -272,8 +271,6 @@ def _inside(database: sqlite3.Connection, row: ResultRow) -> list[ResultRow]:
 def _unnumbered(database: sqlite3.Connection, row: ResultRow) -> list[ResultRow]:
     """A retraction of the one row that format 1 kept of several, once a rollback says all of them again, or takes that
     one back."""
-    if not row.row:
-        return []
     found = database.execute(
         "SELECT * FROM answers WHERE sink = ? AND key = ? AND window_start_us = ? AND window_end_us = ? AND row = 0"
         " AND revision < ? AND NOT retract",
@@ -283,26 +280,20 @@ def _unnumbered(database: sqlite3.Connection, row: ResultRow) -> list[ResultRow]
     return [replace(each, revision=row.revision, retract=True) for each in former]
 
 
-def _answer(database: sqlite3.Connection, row: ResultRow) -> None:
+def _put(database: sqlite3.Connection, row: ResultRow) -> None:
+    """The row as the answer of its sink, and, where it is for a device, on its way down."""
+    stored = (
+        *row.identity, row.device, row.revision, int(row.retract), int(row.complete), encode_values(row.values)
+    )  # fmt: skip
     (last,) = database.execute(_LAST_CHANGE).fetchone()
-    database.execute(
-        "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*_stored(row), last + 1),
-    )
-
-
-def _send_down(database: sqlite3.Connection, row: ResultRow) -> None:
+    database.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*stored, last + 1))
     if not row.device:
         return
     (seq,) = database.execute(
         "INSERT INTO downlink_heads VALUES (?, 1) ON CONFLICT (device) DO UPDATE SET head = head + 1 RETURNING head",
         (row.device,),
     ).fetchone()
-    database.execute("INSERT INTO downlinks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*_stored(row), seq))
-
-
-def _stored(row: ResultRow) -> tuple[object, ...]:
-    return (*row.identity, row.device, row.revision, int(row.retract), int(row.complete), encode_values(row.values))
+    database.execute("INSERT INTO downlinks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*stored, seq))
 
 
 def _row(stored: tuple[Any, ...]) -> ResultRow:

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable
 
 from mobile_app.links.link import Link, LinkDown
 from shared.errors import BrokenInvariant
 
 
 class Courier:
-    """Owns a link. `answers` holds at most one answer, since one exchange is outstanding at a time."""
+    """Owns a link. `answers` holds at most one answer, since one exchange is outstanding at a time. `why_not` says why
+    the device's policy lets nothing be sent now; empty while it does."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, why_not: Callable[[], str] = str) -> None:
         self._link = link
+        self._why_not = why_not
         self._bodies: queue.Queue[bytes | None] = queue.Queue(1)
         self.answers: queue.Queue[bytes | LinkDown | None] = queue.Queue()  # None: only a nudge
         # A daemon: at the end of the process nobody waits for an answer that may take twenty seconds.
@@ -32,6 +35,8 @@ class Courier:
     def _carry(self) -> None:
         while (body := self._bodies.get()) is not None:
             try:
+                if why := self._why_not():
+                    raise LinkDown(f"held back by this device's policy ({why})")
                 self.answers.put(self._link.exchange(body))
             except LinkDown as down:
                 self.answers.put(down)

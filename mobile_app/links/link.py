@@ -97,25 +97,3 @@ class InterruptedLink:
 
     def close(self) -> None:
         self._link.close()
-
-
-class HeldLink:
-    """A link that its device's policy may hold back: `why` gives the reason, or nothing."""
-
-    def __init__(self, link: Link, why: Callable[[], str]) -> None:
-        self._link = link
-        self._why = why
-
-    def exchange(self, body: bytes) -> bytes:
-        if why := self._why():
-            raise LinkDown(f"held back by this device's policy ({why})")
-        return self._link.exchange(body)
-
-    def enrol(self, request: bytes) -> tuple[int, bytes]:
-        return self._link.enrol(request)
-
-    def reset(self) -> None:
-        self._link.reset()
-
-    def close(self) -> None:
-        self._link.close()

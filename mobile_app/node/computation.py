@@ -14,7 +14,7 @@ from typing import Any
 
 from mobile_app.sensors.cloud_results import CloudResults, ReadResults
 from mobile_app.sensors.program_rows import ProgramRows
-from mobile_app.sensors.source import Samples, SensorMissing, Source, empty_columns, shaped
+from mobile_app.sensors.source import Samples, SensorMissing, Source, shaped
 from mobile_app.sensors.timer import Timer as TimerSource
 from mobile_app.spool.snapshots import Snapshot
 from shared.batch import NO_FRONTIER, Batch
@@ -185,7 +185,9 @@ class Computation:
         for name, results in self._cloud_results.items():
             if (came := results.read(self._reached_us)) is not None:
                 self.reading_count += 1
-                outputs += self._serve(self._compute(name, came))
+                with _users_code():
+                    computed = self._pipeline.push(name, came)
+                outputs += self._serve(computed)
         frontier_us = until_us
         for name, rows in self._program_rows.items():
             outputs += self._serve(self._push(self._readings[name], rows.read(until_us), until_us))
@@ -200,38 +202,26 @@ class Computation:
         for name in self._quiet:
             outputs += self._serve(self._advance(name, frontier_us))
         self._reached_us = max(self._reached_us, until_us)
-        self._count_filters(outputs)
         return outputs
 
     def late(self) -> list[dict[str, Any]]:
         """The account of rows that came too late for this device's windows."""
         return late_account(self.fragment.nodes, self._pipeline.late())
 
-    def _count_filters(self, outputs: list[tuple[str, Batch]]) -> None:
-        """A batch covers the numbers of the rows that filters dropped, too."""
-        for name, batch in outputs:
-            if (count := self.filters.get(name)) is not None:
-                count.passed += len(batch)
-                count.dropped += batch.hi - batch.lo - len(batch)
-
     def _push(self, reading: _Reading, samples: Samples, frontier_us: int) -> list[tuple[str, Batch]]:
         name, schema = reading.input.name, reading.input.schema
         if not len(samples):
             return self._advance(name, frontier_us)
         try:
-            columns = shaped(samples, schema)
+            batch = shaped(samples, schema, lo=reading.next, frontier_us=frontier_us)
         except SensorMissing as missing:
             self._lost(reading, missing)
             return self._advance(name, frontier_us)
-        if not reading.readings and (empty := empty_columns(samples, schema)):
+        if not reading.readings and (empty := [field for field in schema.names if field not in samples.columns]):
             self.empty_columns[name] = empty
-        batch = Batch.of(schema, columns, samples.time_us, lo=reading.next, frontier_us=frontier_us)
         reading.next = batch.hi
         reading.readings += len(samples)
         self.reading_count += len(samples)
-        return self._compute(name, batch)
-
-    def _compute(self, name: str, batch: Batch) -> list[tuple[str, Batch]]:
         with _users_code():
             return self._pipeline.push(name, batch)
 
@@ -247,6 +237,9 @@ class Computation:
             name, batch = waiting.popleft()
             if self.kinds[name] != "request":
                 done.append((name, batch))
+                if (count := self.filters.get(name)) is not None:  # a batch covers the numbers of dropped rows, too
+                    count.passed += len(batch)
+                    count.dropped += batch.hi - batch.lo - len(batch)
                 continue
             reading = self._readings.get(name.removeprefix("request "))
             if reading is not None and len(batch):

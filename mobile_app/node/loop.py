@@ -21,10 +21,9 @@ from mobile_app.condition.upkeep import Decision, Upkeep
 from mobile_app.home.clock import boot_time_us, wall_time_us
 from mobile_app.home.files import HomeLock
 from mobile_app.links.courier import Courier
-from mobile_app.links.gateway_state import GatewayState
-from mobile_app.links.link import HeldLink
 from mobile_app.links.uplink import Uplink
 from mobile_app.node.computation import Computation, OperatorFailed
+from mobile_app.node.gateway_state import GatewayState
 from mobile_app.node.plan_runner import PlanRunner, choose_plan
 from mobile_app.node.plans import NO_PLAN
 from mobile_app.node.rates import Rates
@@ -71,7 +70,7 @@ class Node:
         plan = choose_plan(stores.plans, around.plan, self.gateway.refuse)
         self.sender = self._new_sender(plan)
         self.uplink = Uplink(
-            self.sender, Courier(HeldLink(around.link, lambda: self.decision.hold)), sync_spool=stores.spool.sync,
+            self.sender, Courier(around.link, lambda: self.decision.hold), sync_spool=stores.spool.sync,
             edges=stores.edges, plans=stores.plans, results=stores.results, contact=stores.contact,
         )  # fmt: skip
         self.runner = PlanRunner(

@@ -150,17 +150,13 @@ class PlanRunner:
             if not spooler.blocked:
                 outputs = computation.read(until_us)
                 spooler.take(outputs, read_until_us=until_us, now=now)
-                self._hand_out(computation, outputs)
+                for name, batch in outputs:
+                    if self._on_output is not None and computation.kinds.get(name) == "subscribe" and len(batch):
+                        self._on_output(name, batch)
             spooler.commit(now, until_us)
             self._access.first_start = False  # the first commit saves, whatever there is
         except OperatorFailed as error:
             self._fail(computation.plan, error)
-
-    def _hand_out(self, computation: Computation, outputs: list[tuple[str, Batch]]) -> None:
-        if self._on_output is not None:
-            for name, batch in outputs:
-                if computation.kinds.get(name) == "subscribe" and len(batch):
-                    self._on_output(name, batch)
 
     def upkeep(self, now: float, now_us: int) -> None:
         """Every few seconds: give up what is past its deadline, and look again for sensors that were missing."""

@@ -102,12 +102,11 @@ class RecordingWriter:
         lo = rows.get(sensor, 0)
         if lo == 0:  # also after a flush that failed
             yield self._record(encode_frame(Declare(self._device, 1, edge_id(sensor), sensor, schema).frame()))
-        times = np.concatenate([chunk.time_us for chunk in chunks])
-        shapes = [shaped(chunk, schema) for chunk in chunks]
-        values = {name: np.concatenate([shape[name] for shape in shapes]) for name in schema.names}
-        for start in range(0, len(times), ROWS_PER_FRAME):
+        whole = Batch.joined([shaped(chunk, schema) for chunk in chunks])
+        for start in range(0, len(whole), ROWS_PER_FRAME):
             part = slice(start, start + ROWS_PER_FRAME)
-            batch = Batch.of(schema, {name: column[part] for name, column in values.items()}, times[part], lo=lo)
+            values = {name: column[part] for name, column in whole.columns.items()}
+            batch = Batch.of(schema, values, whole.time_us[part], lo=lo)
             codec, payload = columns.encode(batch, cache=self._caches.setdefault(sensor, columns.Cache()))
             data = Data(self._device, 1, edge_id(sensor), lo, batch.hi, len(batch), schema.id, 0, codec, payload)
             yield self._record(encode_frame(data.frame()))

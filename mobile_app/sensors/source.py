@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from shared.batch import NO_FRONTIER, Batch
 from shared.errors import UsageError
 from shared.language.schema import Schema, dtype
 
@@ -62,11 +63,6 @@ class Source(Protocol):
         ...
 
 
-def empty_columns(samples: Samples, schema: Schema) -> list[str]:
-    """Columns that the source does not have; `shaped` fills them with NaN."""
-    return [field.name for field in schema if field.name not in samples.columns]
-
-
 class NothingHeld:
     """The part of a source that is never in trouble and holds no hardware: computed, recorded or appended."""
 
@@ -76,8 +72,9 @@ class NothingHeld:
         """There is nothing to let go of."""
 
 
-def shaped(samples: Samples, schema: Schema) -> dict[str, np.ndarray]:
-    """The schema's columns of these samples. What the source does not know is NaN, or refused where NaN cannot be."""
+def shaped(samples: Samples, schema: Schema, *, lo: int = 0, frontier_us: int = NO_FRONTIER) -> Batch:
+    """These samples as a batch of the schema, numbered from `lo` on. What the source does not know is NaN, or refused
+    where NaN cannot be."""
     if not any(field.name in samples.columns for field in schema):
         raise SensorMissing(
             f"the source has none of the columns {', '.join(schema.names)} (it has: {', '.join(samples.columns)}); "
@@ -96,4 +93,6 @@ def shaped(samples: Samples, schema: Schema) -> dict[str, np.ndarray]:
                 f"(it has: {', '.join(sorted(samples.columns))}); choose another source or drop the column",
                 code="sensor-column",
             )
-    return columns
+    hi = lo + len(samples)
+    times = np.asarray(samples.time_us, np.int64)
+    return Batch(schema, columns, times, np.arange(lo, hi, dtype=np.int64), lo, hi, frontier_us)

@@ -53,15 +53,6 @@ class EdgeBatcher:
         if self.shift:
             shift = self.shift
             batch = replace(batch, seq=batch.seq + shift, lo=batch.lo + shift, hi=batch.hi + shift)
-        self.hold(batch, now_us)
-
-    def resume(self, shift: int | None, frontier_us: int) -> None:
-        """Go on where a snapshot left off, with the same pipeline state behind it."""
-        self.shift = shift
-        self.frontier_us = self._closed_frontier_us = frontier_us
-
-    def hold(self, batch: Batch, now_us: int) -> None:
-        """Take a batch that already has the edge's numbers."""
         if batch.lo != self.next:
             raise BrokenInvariant(
                 f"output [{batch.lo}, {batch.hi}) of edge {self.edge.name!r} cannot follow number {self.next}",
@@ -72,7 +63,16 @@ class EdgeBatcher:
         self._parts.append(batch)
         self.next = batch.hi
         self._rows += len(batch)
-        self.bytes += _size(batch)
+        self.bytes += batch.time_us.nbytes + sum(column.nbytes for column in batch.columns.values())
+
+    def resume(self, shift: int | None, frontier_us: int, rows: Batch | None) -> None:
+        """Go on where a snapshot left off, with the same pipeline state behind it. `rows` have the edge's numbers, and
+        are old already: they are spooled soon."""
+        if rows is not None:
+            self.shift = 0
+            self.add(rows, now_us=0)
+        self.shift = shift
+        self.frontier_us = self._closed_frontier_us = frontier_us
 
     def due(self, now_us: int) -> bool:
         """Whether the batch should be closed: by rows, bytes or age. Numbers without rows go by age only."""
@@ -106,10 +106,6 @@ class EdgeBatcher:
             self._closed_frontier_us = self.frontier_us
             return merged
         self._parts = [merged.slice(limit)]
+        self.bytes -= limit * (self.bytes // self._rows)  # every row has as many
         self._rows -= limit
-        self.bytes = _size(self._parts[0])
         return replace(merged.slice(0, limit), frontier_us=self._closed_frontier_us)
-
-
-def _size(batch: Batch) -> int:
-    return batch.time_us.nbytes + sum(column.nbytes for column in batch.columns.values())

@@ -11,7 +11,6 @@ from mobile_app.spool.snapshots import OpenEdge, Snapshot, Snapshots
 from shared.batch import Batch
 from shared.identity import edge_id
 from shared.language.codecs import AUTO
-from shared.plan.graph import SyncEdge
 from shared.spool.entry import NO_DEADLINE, PRIORITY_MAX, SpooledBatch
 from shared.spool.evict import edge_policy
 from shared.spool.ring import Spool, SpoolFull
@@ -81,9 +80,7 @@ class Spooler:
         """Go on from this snapshot: it fits the spool's heads, and the computation has resumed from it."""
         self._read_until_us = snapshot.read_until_us
         for name, kept in snapshot.edges.items():
-            self.batchers[name].resume(kept.shift, kept.frontier_us)
-            if kept.rows is not None:
-                self.batchers[name].hold(kept.rows, now_us=0)  # old already: spool it soon
+            self.batchers[name].resume(kept.shift, kept.frontier_us, kept.rows)
 
     def take(self, outputs: Iterable[tuple[str, Batch]], *, read_until_us: int, now: float) -> None:
         """Take what came out of reading the sensors up to read_until_us."""
@@ -126,7 +123,11 @@ class Spooler:
         batcher = self.batchers[name]
         since = min(now, batcher.since_us / MICROSECONDS)
         batch = batcher.take()
-        spooled = self._spooled(batcher.edge, batch, spooled_us)
+        edge = batcher.edge
+        spooled = encode_batch(
+            edge.name, batch, spooled_us, codec=edge.codec, priority=edge.priority, deadline_us=edge.deadline_us,
+            cache=self._caches.setdefault(edge.name, columns.Cache()),
+        )  # fmt: skip
         self._save({name: batch.hi}, now)
         return self._append(spooled, since)
 
@@ -175,17 +176,6 @@ class Spooler:
         for name, batcher in self.batchers.items():
             if not batcher.holds and name not in coming:
                 self._sender.frontier(edge_id(name), batcher.frontier_us, now - self._within_s[name])
-
-    def _spooled(self, edge: SyncEdge, batch: Batch, spooled_us: int) -> SpooledBatch:
-        return encode_batch(
-            edge.name,
-            batch,
-            spooled_us,
-            codec=edge.codec,
-            priority=edge.priority,
-            deadline_us=edge.deadline_us,
-            cache=self._caches.setdefault(edge.name, columns.Cache()),
-        )
 
 
 def spool_leftovers(snapshot: Snapshot, sender: Sender, spooled_us: int, now: float) -> None:

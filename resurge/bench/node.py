@@ -26,7 +26,7 @@ import requests
 from mobile_app.home.clock import Anchor, EventClock
 from mobile_app.links.enrolment import enrol
 from mobile_app.links.gateway import GatewayLink
-from mobile_app.links.link import HeldLink
+from mobile_app.links.link import LinkDown
 from mobile_app.node.loop import Node
 from mobile_app.node.schedule import TURN_S
 from mobile_app.node.surroundings import Surroundings
@@ -106,6 +106,17 @@ def _medians(measured: list[dict[str, float]], hour: float) -> dict[str, float]:
     return {name: round(statistics.median(one[name] for one in measured) * hour, 3) for name in measured[0]}
 
 
+class _SwitchedLink(GatewayLink):
+    """Without a network, until it is switched on."""
+
+    online = False
+
+    def exchange(self, body: bytes) -> bytes:
+        if not self.online:
+            raise LinkDown("no network")
+        return super().exchange(body)
+
+
 class _Made(NothingHeld):
     """Readings made beforehand, handed out by time."""
 
@@ -158,8 +169,7 @@ def _run_node(
             raise SensorMissing(f"no {sensor} in this bench", code="sensor-missing")
         return _Made(readings[sensor])
 
-    offline = ["no-network"]
-    link = HeldLink(GatewayLink(gateway.url, pin=gateway.pin), lambda: offline[0])
+    link = _SwitchedLink(gateway.url, pin=gateway.pin)
     now_us = [0]
     anchor = Anchor("bench", 0, origin_us, origin_us, 0, 1.0, origin_us)
     around = Surroundings(
@@ -168,12 +178,12 @@ def _run_node(
     )  # fmt: skip
     node = Node(home, around)
     try:
-        return _drive(node, now_us, offline, seconds)
+        return _drive(node, now_us, link, seconds)
     finally:
         node.leave()
 
 
-def _drive(node: Node, now_us: list[int], offline: list[str], seconds: int) -> dict[str, float]:
+def _drive(node: Node, now_us: list[int], link: _SwitchedLink, seconds: int) -> dict[str, float]:
     written, cpu = _written(), time.process_time()
     for turn in range(1, round(seconds / TURN_S) + 1):
         now_us[0] = round(turn * TURN_S * MICROSECONDS)
@@ -181,7 +191,7 @@ def _drive(node: Node, now_us: list[int], offline: list[str], seconds: int) -> d
         if node.uplink.outstanding:
             node.uplink.wait(10.0)  # without a network the answer comes at once
     offline_cpu = time.process_time() - cpu
-    offline[0] = ""
+    link.online = True
     node.drain(120.0, lambda: False)
     account = node.final_account()
     cpu = time.process_time() - cpu

@@ -72,8 +72,8 @@ def expected_by_epoch(plan: Plan, log_directory: Path, cuts: Sequence[tuple[int,
         outputs: list[tuple[str, Batch]] = []
         found, _ = log_input.read_edges(log_directory, start, end, wire, WHOLE)
         for name, arrivals in found.items():
-            late = log_input.has_late_rows(arrivals.batches)
-            for each in arrivals.batches:
+            late = log_input.has_late_rows(arrivals.units)
+            for each in arrivals.units:
                 batch = each.batch if late else replace(each.batch, frontier_us=NO_FRONTIER)
                 outputs += pipeline.push(name, batch)
         for name, arrivals in found.items():

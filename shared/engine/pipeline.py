@@ -64,7 +64,7 @@ class Pipeline:
         self._frontiers: dict[str, int] = {output.name: NO_FRONTIER for output in self.fragment.outputs}
         self._floors = {entry.name: NO_FRONTIER for entry in self.fragment.inputs if entry.name not in self._cycles}
         for name in sorted(self._cycles):  # a feedback edge holds nothing back
-            self._through(self._inputs[name].node, [], Progress(END_OF_TIME), [])
+            self._pass(self._inputs[name].node, Progress(END_OF_TIME), [])
 
     # -- rows and time -------------------------------------------------------------------------------------------
 
@@ -79,21 +79,21 @@ class Pipeline:
         if batch.frontier_us > NO_FRONTIER:
             devices = columns.get(DEVICE) if self._brings_device[input_name] else None
             progress = self._progress(batch.frontier_us, devices)
-        return self._run(entry, [rows], progress)
+        return self._run(entry, rows, progress)
 
     def advance(self, input_name: str, frontier_us: int, device: str | None = None) -> Outputs:
         """No earlier row follows on this input: of this device, or of any."""
         devices = {} if device is None else {device: frontier_us}
         progress = Progress(NO_FRONTIER if device is not None else frontier_us, devices)
-        return self._run(self._entry(input_name), [], progress)
+        return self._run(self._entry(input_name), None, progress)
 
     def advance_devices(self, input_name: str, frontiers_us: Mapping[str, int]) -> Outputs:
         """The frontiers of many devices at once; far cheaper than one by one."""
-        return self._run(self._entry(input_name), [], Progress(NO_FRONTIER, dict(frontiers_us)))
+        return self._run(self._entry(input_name), None, Progress(NO_FRONTIER, dict(frontiers_us)))
 
     def advance_by(self, input_name: str, progress: Progress) -> Outputs:
         """Time moves as another vertex's `take_progress` said."""
-        return self._run(self._entry(input_name), [], progress)
+        return self._run(self._entry(input_name), None, progress)
 
     def take_progress(self, output_name: str) -> Progress:
         """How far time has come on an output since this was last asked; what another vertex's `advance_by` wants."""
@@ -128,21 +128,22 @@ class Pipeline:
         names = [devices[0]] if len(devices) and devices.strides == (0,) else dict.fromkeys(devices.tolist())
         return Progress(NO_FRONTIER, dict.fromkeys(names, frontier_us))
 
-    def _run(self, entry: Input, runs: list[Rows], progress: Progress | None) -> Outputs:
+    def _run(self, entry: Input, rows: Rows | None, progress: Progress | None) -> Outputs:
         out: list[tuple[Output, Rows]] = []
         if progress is not None and progress.floor_us > self._floors.get(entry.name, END_OF_TIME):
             self._floors[entry.name] = progress.floor_us
         with np.errstate(all="ignore"):
-            if self._cycles:
-                for rows in runs:  # each row goes round before the next one enters, however rows were batched
-                    for row in one_by_one(rows):
-                        self._through(entry.node, [row], None, out)
-                        self._go_round(out)
-                self._through(entry.node, [], progress, out)
-                self._go_round(out)
-            else:
-                self._through(entry.node, runs, progress, out)
-        return [(output.name, as_batch(rows, output.schema, self._frontiers[output.name])) for output, rows in out]
+            if rows is not None and self._cycles:
+                for row in one_by_one(rows):  # each goes round before the next one enters, however rows were batched
+                    self._flow(entry.node, row, out)
+                    self._go_round(out)
+            elif rows is not None:
+                self._flow(entry.node, rows, out)
+            if progress is not None:
+                self._pass(entry.node, progress, out)
+                if self._cycles:
+                    self._go_round(out)
+        return [(output.name, as_batch(each, output.schema, self._frontiers[output.name])) for output, each in out]
 
     def _go_round(self, out: list[tuple[Output, Rows]]) -> None:
         """Rows fed back enter again, until none is."""
@@ -156,13 +157,7 @@ class Pipeline:
                     "cycle end",
                     code="engine-cycle",
                 )
-            self._through(self._inputs[name].node, [fed], None, out)
-
-    def _through(self, node: int, runs: list[Rows], progress: Progress | None, out: list[tuple[Output, Rows]]) -> None:
-        for rows in runs:
-            self._flow(node, rows, out)
-        if progress is not None:
-            self._pass(node, progress, out)
+            self._flow(self._inputs[name].node, fed, out)
 
     def _flow(self, node: int, rows: Rows, out: list[tuple[Output, Rows]]) -> None:
         for output in self._leaving.get(node, ()):

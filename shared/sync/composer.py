@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from shared.batch import NO_FRONTIER
 from shared.errors import DamagedData
@@ -58,7 +58,7 @@ class Outstanding:
 
     deadline: float
     hello: bool = False
-    numbered: list[tuple[Frame, bytes]] = field(default_factory=list)  # each with its payload's digest
+    numbered: list[tuple[Frame, bytes]] = field(default_factory=list)  # without its payload, which has this digest
     declared: set[tuple[int, int]] = field(default_factory=set)
     asked: set[EdgeId] = field(default_factory=set)  # how much the gateway has of these
     frontiers: dict[EdgeId, int] = field(default_factory=dict)
@@ -115,13 +115,15 @@ class Composer:
                 text = f"no declaration for a batch of edge {edge.name!r}"
                 self._events.append(Refused("sync-schema-unknown", text))
                 break
-            frame = self._numbered(edge, entry, outstanding, frames)
+            frame = self._numbered(entry, outstanding)
             if frame is None:
                 complete = False
                 break
+            if isinstance(entry, DataEntry):
+                frames += self._declaration(edge, entry.schema_id, outstanding)
             parts = encode_parts(frame)
             frames.append(parts)
-            outstanding.numbered.append((frame, parts.digest))
+            outstanding.numbered.append((replace(frame, payload=b""), parts.digest))
             budget -= len(parts.header) + len(parts.payload)
             self._spool.sent(edge.number, entry.hi)
         if complete:
@@ -135,10 +137,18 @@ class Composer:
             outstanding.frontiers[edge.number] = edge.frontier_us
         return budget
 
-    def _numbered(
-        self, edge: OutgoingEdge, entry: Entry, outstanding: Outstanding, frames: list[bytes | Parts]
-    ) -> Frame | None:
-        """The entry as a frame, its declaration before it; None when it cannot go now."""
+    def _declaration(self, edge: OutgoingEdge, schema_id: int, outstanding: Outstanding) -> list[bytes]:
+        """The frame that declares this schema, unless the gateway knows it or hears of it in this exchange."""
+        schema = edge.schemas[schema_id]
+        identity = (int(edge.number), schema.id)
+        if identity in self.declared or identity in outstanding.declared:
+            return []
+        outstanding.declared.add(identity)
+        session = self._session
+        return [encode(Declare(session.device, session.incarnation, edge.number, edge.name, schema).frame())]
+
+    def _numbered(self, entry: Entry, outstanding: Outstanding) -> Frame | None:
+        """The entry as a frame; None when it cannot go now."""
         device, incarnation = self._session.device, self._session.incarnation
         if isinstance(entry, Tombstone):
             return LostRange(device, incarnation, entry.edge, entry.lo, entry.hi, entry.reason.name.lower()).frame()
@@ -148,11 +158,6 @@ class Composer:
             self._events.append(Refused(error.code, error.message))
             outstanding.damaged = True  # a tombstone took its place
             return None
-        schema = edge.schemas[entry.schema_id]
-        identity = (int(edge.number), schema.id)
-        if identity not in self.declared and identity not in outstanding.declared:
-            outstanding.declared.add(identity)
-            frames.append(encode(Declare(device, incarnation, edge.number, edge.name, schema).frame()))
         return Data(
             device, incarnation, batch.edge, batch.lo, batch.hi, batch.rows, batch.schema_id, batch.applied,
             batch.codec, batch.payload, batch.frontier_us,

@@ -16,7 +16,7 @@ from shared.identity import DeviceId, EdgeId, EdgeKey, edge_id
 from shared.language.schema import Schema
 from shared.sync.ranges import Meeting, meet
 from shared.sync.session import GatewaySession
-from shared.wire.frame import HEADER_BYTES, FrameType, decode_one, read_header
+from shared.wire.frame import HEADER_BYTES, Frame, FrameType, frame_of, read_header
 from shared.wire.messages import DATA_PREFIX, Chain, Declare, LostRange, ResultReceipt, Status
 from shared.wire.status import DeviceStatus
 
@@ -130,8 +130,9 @@ class Exchange:
             start, offset = offset, offset + HEADER_BYTES + header.payload_bytes
             if header.source != device:
                 raise PeerError("a frame of another device in this session", code="sync-identity")
+            data = frames[start:offset]
             if kind in _REPORTS:
-                self._report(frames, start)
+                self._report(frame_of(header, bytes(data[HEADER_BYTES:])))
                 continue
             if header.incarnation != current:
                 raise PeerError("a frame of another incarnation in this session", code="sync-identity")
@@ -143,16 +144,16 @@ class Exchange:
                 if rows > header.elements:
                     raise PeerError(f"{rows} rows in a range of {header.elements} elements", code="message-data")
                 self._check_declared(number, schema_id)
-                self._number(edge, LogRecord(frames[start:offset], edge.key, header.seq, header.hi, kind, digest))
+                self._number(edge, LogRecord(data, edge.key, header.seq, header.hi, kind, digest))
             elif kind == _TOMBSTONE:
-                LostRange.of(decode_one(frames, start)[0])
-                self._number(edge, LogRecord(frames[start:offset], edge.key, header.seq, header.hi, kind, digest))
+                LostRange.of(frame_of(header, bytes(data[HEADER_BYTES:])))
+                self._number(edge, LogRecord(data, edge.key, header.seq, header.hi, kind, digest))
             elif kind == _DECLARE:
-                self._declare(edge, frames, start, digest)
+                self._declare(edge, Declare.of(frame_of(header, bytes(data[HEADER_BYTES:]))), data, digest)
             elif kind == _FRONTIER:
-                self._advance(edge, frames[start:offset], header.seq, header.frontier_us, digest)
+                self._advance(edge, data, header.seq, header.frontier_us, digest)
             elif kind == _CHAIN:
-                self._chain(edge, frames, start, digest)
+                self._chain(edge, Chain.of(frame_of(header, bytes(data[HEADER_BYTES:]))), data, digest)
             else:
                 raise PeerError(f"a frame of type {kind} does not travel this way", code="sync-direction")
         return self
@@ -191,9 +192,7 @@ class Exchange:
             )
         self.high_water[number] = high_water
 
-    def _declare(self, edge: IncomingEdge, frames: memoryview, start: int, digest: bytes) -> None:
-        frame, end = decode_one(frames, start)
-        declare = Declare.of(frame)
+    def _declare(self, edge: IncomingEdge, declare: Declare, data: memoryview, digest: bytes) -> None:
         if edge_id(declare.name) != edge.key.edge:
             raise PeerError("a DECLARE's name does not belong to its edge", code="message-declare")
         identity = (int(edge.key.edge), declare.schema.id)
@@ -201,8 +200,8 @@ class Exchange:
         known = self._session.declared.get(identity) or self.declared.get(identity)
         if known is None:
             self.declared[identity] = declare.schema
-            self._check_room(edge.key.edge, end - start)
-            self.records.append(LogRecord(bytes(frames[start:end]), edge.key, high_water, high_water, _DECLARE, digest))
+            self._check_room(edge.key.edge, len(data))
+            self.records.append(LogRecord(bytes(data), edge.key, high_water, high_water, _DECLARE, digest))
         elif known != declare.schema:
             raise PeerError("two schemas of one edge have the same number; rename a column", code="sync-schema-number")
 
@@ -223,9 +222,7 @@ class Exchange:
             self.frontiers[number] = frontier_us
             self.records.append(LogRecord(bytes(frame), edge.key, high_water, high_water, _FRONTIER, digest))
 
-    def _chain(self, edge: IncomingEdge, frames: memoryview, start: int, digest: bytes) -> None:
-        frame, end = decode_one(frames, start)
-        chain = Chain.of(frame)
+    def _chain(self, edge: IncomingEdge, chain: Chain, data: memoryview, digest: bytes) -> None:
         number = edge.key.edge
         high_water = self.high_water.setdefault(number, edge.high_water)
         if chain.hi > high_water or chain.hi <= edge.chain_through:
@@ -233,10 +230,9 @@ class Exchange:
         if not self._signatures.verify(self._session.public_key, chain.signed(), chain.signature):
             raise PeerError("the signature over a run of batches is wrong", code="sync-chain-signature")
         self.chains[number] = chain.hi
-        self.records.append(LogRecord(bytes(frames[start:end]), edge.key, high_water, high_water, _CHAIN, digest))
+        self.records.append(LogRecord(bytes(data), edge.key, high_water, high_water, _CHAIN, digest))
 
-    def _report(self, frames: memoryview, start: int) -> None:
-        frame, _ = decode_one(frames, start)
+    def _report(self, frame: Frame) -> None:
         session = self._session
         if frame.type is FrameType.RESULT_RECEIPT:
             through = ResultReceipt.of(frame).through

@@ -351,7 +351,7 @@ class Sender:
             self._disconnected_at = None
         self._acknowledge(outstanding)
         before = sum(edge.acknowledged for edge in self._edges.values())
-        self._receipts(frames, outstanding, now)
+        self._receipts([Receipt.of(frame) for frame in frames if frame.type is FrameType.RECEIPT], outstanding, now)
         unanswered = any(not self._edges[number].met for number in outstanding.asked)
         taken = sum(edge.acknowledged for edge in self._edges.values()) > before
         if unanswered or (outstanding.numbered and not taken):
@@ -387,10 +387,9 @@ class Sender:
         for number, frontier_us in outstanding.frontiers.items():
             self._edges[number].frontier_sent_us = frontier_us
 
-    def _receipts(self, frames: list[Frame], outstanding: Outstanding, now: float) -> None:
-        for frame in frames:
-            if frame.type is FrameType.RECEIPT:
-                self._receipt(Receipt.of(frame), outstanding)
+    def _receipts(self, receipts: list[Receipt], outstanding: Outstanding, now: float) -> None:
+        for receipt in receipts:
+            self._receipt(receipt, outstanding)
         sent = {frame.edge: frame.seq + frame.count for frame, _ in outstanding.numbered}
         for edge in self._edges.values():
             first = next(iter(self._spool.pending(edge.number)), None)

@@ -111,16 +111,12 @@ def payload_digest(payload: bytes | memoryview) -> bytes:
 
 
 def encode(frame: Frame) -> bytes:
-    return _header(frame, payload_digest(frame.payload)) + frame.payload
+    header, payload, _ = encode_parts(frame)
+    return header + payload
 
 
 def encode_parts(frame: Frame) -> Parts:
     """The same without copying the payload, for a frame that goes into an exchange."""
-    digest = payload_digest(frame.payload)
-    return Parts(_header(frame, digest), frame.payload, digest)
-
-
-def _header(frame: Frame, digest: bytes) -> bytes:
     if len(frame.payload) > PAYLOAD_BYTES_MAX:
         raise PeerError(
             f"payload of {len(frame.payload)} bytes; at most {PAYLOAD_BYTES_MAX} fit a frame, make smaller batches",
@@ -130,7 +126,8 @@ def _header(frame: Frame, digest: bytes) -> bytes:
         MAGIC, VERSION, frame.type, frame.codec, frame.flags, 0, frame.term, frame.incarnation, frame.source,
         frame.edge, frame.seq, frame.count, len(frame.payload), frame.frontier_us,
     )  # fmt: skip
-    return header + CHECKSUM.pack(crc32(digest, crc32(header)))
+    digest = payload_digest(frame.payload)
+    return Parts(header + CHECKSUM.pack(crc32(digest, crc32(header))), frame.payload, digest)
 
 
 def claimed_source(data: bytes) -> bytes:

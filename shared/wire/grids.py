@@ -124,31 +124,30 @@ def find_grid(values: Floats) -> Grid:
     sample = _sample(values)
     finite = sample[np.isfinite(sample)]
     if not len(finite):
-        return _bits_grid(values)
+        return _bits_grid(sample)
     narrow = values.dtype.itemsize == 8 and bool(np.all(finite.astype(np.float32).astype(np.float64) == finite))
     held = finite.astype(np.float32) if narrow else finite
-    best = _bits_grid(values)
-    best_cost = grid_cost(sample, best) - WORTH_BITS
+    best = _bits_grid(sample)
+    best_cost = _cost(sample, best) - WORTH_BITS
     for grid in [*_ratio_grids(finite, held.dtype, narrow), *_step_grids(held, narrow)]:
-        cost = grid_cost(sample, grid)
+        cost = _cost(sample, grid)
         if cost < best_cost - 1e-9:
             best, best_cost = grid, cost
     return best
 
 
-def grid_cost(values: Floats, grid: Grid) -> float:
+def _cost(sample: Floats, grid: Grid) -> float:
     """Estimated bits a value on this grid; compares grids, predicts nothing."""
-    sample = _sample(values)
     on = place_on_grid(sample, grid)
     cost = bits_per_value(on.integers)
     if grid.kind is GridKind.BITS:
         # Of noise in full precision the exponents still have little information, however far apart they are.
-        mantissa = (23 if grid.narrow or values.dtype.itemsize == 4 else 52) - grid.shift
+        mantissa = (23 if grid.narrow or sample.dtype.itemsize == 4 else 52) - grid.shift
         cost = min(cost, _entropy(on.integers >> np.int64(max(mantissa, 0))) + max(mantissa, 0))
     if on.adjust is not None:
         cost += _entropy(on.adjust) + 2 * float((on.adjust != 0).mean())  # the entropy of a sample flatters noise
     if on.exceptions is not None:
-        cost += float(on.exceptions.mean()) * (8 * values.dtype.itemsize + 8)
+        cost += float(on.exceptions.mean()) * (8 * sample.dtype.itemsize + 8)
     return cost
 
 
@@ -208,24 +207,25 @@ def _place_bits(values: Floats, grid: Grid) -> OnGrid:
     return OnGrid(fill_forward(integers, fits), None, ~fits)
 
 
-def _bits_grid(values: Floats) -> Grid:
+def _bits_grid(sample: Floats) -> Grid:
     """Bits, in single precision where nearly all doubles fit it, without the low bits that are always zero."""
-    sample = _sample(values)
     narrow = False
-    if values.dtype.itemsize == 8:
+    if sample.dtype.itemsize == 8:
         narrow = bool((sample.astype(np.float32).astype(np.float64) == sample).mean() > 0.9)
-    held = sample.astype(np.float32) if narrow else sample
-    finite = held[np.isfinite(held)]
+    stored = sample.astype(np.float32) if narrow else sample
+    finite = stored[np.isfinite(stored)]
     if not len(finite):
         return Grid(GridKind.BITS)
     used = int(np.bitwise_or.reduce(finite.view(np.uint32 if finite.dtype.itemsize == 4 else np.uint64)))
     shift = (used & -used).bit_length() - 1 if used else 0
-    return Grid(GridKind.BITS, narrow=narrow, shift=min(shift, 8 * held.dtype.itemsize - 2))
+    return Grid(GridKind.BITS, narrow=narrow, shift=min(shift, 8 * stored.dtype.itemsize - 2))
 
 
 def _ratio_grids(finite: Floats, dtype: np.dtype, narrow: bool) -> list[Grid]:
     """integer / (10**e * 2**j) for the fewest digits that hold nearly every probed value."""
-    probe = _probe(finite).astype(np.float64)
+    nonzero = finite[finite != 0]
+    source = nonzero if len(nonzero) else finite
+    probe = source[:: max(1, len(source) // PROBE_ROWS)].astype(np.float64)
     precision = 4 * float(np.finfo(dtype).eps)
     grids: list[Grid] = []
     for digits in range(DECIMALS + 1):
@@ -330,12 +330,6 @@ def _sample(values: Floats) -> Floats:
     half = SAMPLE_ROWS // 2
     middle = len(values) // 2
     return np.concatenate((values[:half], values[middle : middle + half]))
-
-
-def _probe(finite: Floats) -> Floats:
-    nonzero = finite[finite != 0]
-    source = nonzero if len(nonzero) else finite
-    return source[:: max(1, len(source) // PROBE_ROWS)]
 
 
 def _entropy(integers: Integers) -> float:

@@ -8,7 +8,7 @@ however the producer was divided, unless the vertex merges by arrival.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,25 +21,12 @@ from cloud_backend.spark.storage import records
 from cloud_backend.spark.storage.store import Store
 from cloud_backend.spark.task import log_input
 from cloud_backend.spark.task.specification import Specification
+from cloud_backend.spark.task.unit import Unit
 from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
 from shared.engine.rows import Progress
 from shared.errors import DamagedData
 from shared.language.schema import Schema
 from shared.plan.operators import DEVICE
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """What is left out together when an operator cannot bear it."""
-
-    edge: str
-    batch: Batch
-    device: str | None = None  # whose batch it is; None: rows of another vertex, or of several devices
-    incarnation: int | None = None
-    lo: int = 0
-    hi: int = 0
-    divisible: bool = False  # rows of another vertex: search for the single row
-    parts: tuple[Unit, ...] = ()  # the devices' batches that were joined into this one
 
 
 class UnusableFile(Exception):
@@ -96,29 +83,27 @@ class Inputs:
                 for device, at in arrivals.frontiers.items():
                     self.heard[device] = min(at, self.heard.get(device, at))
                 if self.vertex.ingest or self.vertex.merge == "ordered":
-                    units += self._joined(edge, arrivals.batches)
+                    units += self._joined(edge, arrivals.units)
             if not self.vertex.ingest and self.vertex.merge != "ordered":
-                came = [(each.ordinal, edge, each) for edge, arrivals in found.items() for each in arrivals.batches]
-                units += [_unit(edge, each) for _, edge, each in sorted(came, key=lambda each: each[0])]
+                came = [unit for arrivals in found.values() for unit in arrivals.units]
+                units += sorted(came, key=lambda unit: unit.ordinal)
         return units
 
-    def _joined(self, edge: str, arrivals: Sequence[log_input.Arrival]) -> list[Unit]:
+    def _joined(self, edge: str, units: list[Unit]) -> list[Unit]:
         """The devices' batches as one, unless a row is earlier than a frontier its device gave before it: whether
         that row is late must not depend on where epochs were cut, so then each batch goes in with its own frontier."""
-        units = [_unit(edge, each) for each in arrivals]
         if self.vertex.ingest:
             return [
-                replace(unit, batch=replace(unit.batch, seq=(each.ordinal << 24) + np.arange(len(unit.batch))))
-                for unit, each in zip(units, arrivals, strict=True)
+                replace(unit, batch=replace(unit.batch, seq=(unit.ordinal << 24) + np.arange(len(unit.batch))))
+                for unit in units
             ]
-        if log_input.has_late_rows(arrivals):
+        if log_input.has_late_rows(units):
             return units
         units = [replace(unit, batch=replace(unit.batch, frontier_us=NO_FRONTIER)) for unit in units]
         if len(units) < 2:
             return units
-        rows = gathered(self.graph.schemas[edge], [unit.batch for unit in units])
         lo, hi = min(unit.batch.lo for unit in units), max(unit.batch.hi for unit in units)
-        whole = Batch(rows.schema, rows.columns, rows.time_us, rows.seq, lo, hi)
+        whole = replace(Batch.joined([unit.batch for unit in units]), lo=lo, hi=hi, applied=0)
         return [Unit(edge, whole, parts=tuple(units))]
 
     def _from_records(self, entry: EdgeInput) -> list[Unit]:
@@ -158,11 +143,6 @@ class Inputs:
         return np.concatenate(
             [start + np.argsort(part.seq, kind="stable") for start, part in zip(starts, parts, strict=False)]
         )
-
-
-def _unit(edge: str, arrival: log_input.Arrival) -> Unit:
-    batch = arrival.batch
-    return Unit(edge, batch, arrival.device, arrival.incarnation, batch.lo, batch.hi)
 
 
 def _canonical_order(rows: records.Rows, producer_key: tuple[str, ...]) -> np.ndarray:

@@ -15,30 +15,21 @@ import numpy as np
 from cloud_backend.log.reader import Reader
 from cloud_backend.spark.manifest.lineage import LeftOut
 from cloud_backend.spark.slots import Range, slot_of_text
-from shared.batch import NO_FRONTIER, Batch
+from cloud_backend.spark.task.unit import Unit
+from shared.batch import NO_FRONTIER
 from shared.errors import PeerError
 from shared.identity import edge_id
 from shared.language.schema import Schema
 from shared.plan.operators import DEVICE
 from shared.plan.stream_type import with_device
 from shared.wire import codecs, frame
-from shared.wire.frame import FrameType
+from shared.wire.frame import HEADER_BYTES, FrameType
 from shared.wire.messages import Data
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """One batch of one device, `device` column added."""
-
-    device: str
-    incarnation: int
-    batch: Batch
-    ordinal: int  # its place among the records of the epoch's slice of the log
 
 
 @dataclass(slots=True)
 class EdgeArrivals:
-    batches: list[Arrival] = field(default_factory=list)
+    units: list[Unit] = field(default_factory=list)  # each a device's batch, with the column `device`
     frontiers: dict[str, int] = field(default_factory=dict)  # device -> how far it has come in this epoch
     refused: list[LeftOut] = field(default_factory=list)  # batches that cannot be decoded
 
@@ -72,23 +63,22 @@ def read_edges(
         if not range_.lo <= _slots[source] < range_.hi:
             continue
         read += len(record.frame)
-        message, _ = frame.decode_one(record.frame, digest=record.digest)
         arrivals = found[name]
         device = source.hex()
-        frontier_us = believed_frontier(message.frontier_us, record.received_us)
+        frontier_us = believed_frontier(header.frontier_us, record.received_us)
         if frontier_us != NO_FRONTIER:
             arrivals.frontiers[device] = max(frontier_us, arrivals.frontiers.get(device, NO_FRONTIER))
-        if message.type is FrameType.DATA:
-            data = replace(Data.of(message), frontier_us=frontier_us)
+        if header.kind == FrameType.DATA:  # the log has checked it
+            data = replace(Data.of(frame.frame_of(header, bytes(record.frame[HEADER_BYTES:]))), frontier_us=frontier_us)
             arrived = _decode(data, name, wire[name], device, ordinal)
             if isinstance(arrived, LeftOut):
                 arrivals.refused.append(arrived)
             else:
-                arrivals.batches.append(arrived)
+                arrivals.units.append(arrived)
     return found, read
 
 
-def _decode(data: Data, edge: str, schema: Schema, device: str, ordinal: int) -> Arrival | LeftOut:
+def _decode(data: Data, edge: str, schema: Schema, device: str, ordinal: int) -> Unit | LeftOut:
     if data.schema_id != schema.id:
         reason = f"schema {data.schema_id:08x}, the plan's is {schema.id:08x}"
         return LeftOut(edge, data.lo, data.hi, reason, "ingest-schema", device, data.incarnation)
@@ -102,13 +92,13 @@ def _decode(data: Data, edge: str, schema: Schema, device: str, ordinal: int) ->
     batch = replace(
         batch, schema=with_device(schema), columns={DEVICE: constant, **batch.columns}, applied=data.applied
     )
-    return Arrival(device, data.incarnation, batch, ordinal)
+    return Unit(edge, batch, device, data.incarnation, ordinal)
 
 
-def has_late_rows(arrivals: Sequence[Arrival]) -> bool:
+def has_late_rows(units: Sequence[Unit]) -> bool:
     """True when a batch holds a row earlier than a frontier that its device sent with an earlier batch."""
-    frontiers: dict[str, int] = {}
-    for each in arrivals:
+    frontiers: dict[str | None, int] = {}
+    for each in units:
         frontier = frontiers.get(each.device, NO_FRONTIER)
         if len(each.batch) and frontier > NO_FRONTIER and int(each.batch.time_us.min()) < frontier:
             return True

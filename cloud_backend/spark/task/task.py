@@ -34,8 +34,9 @@ from cloud_backend.spark.storage.file_names import for_slots, slots_in
 from cloud_backend.spark.storage.store import Store
 from cloud_backend.spark.task import state
 from cloud_backend.spark.task.failing_keys import Keeps, Key, keeping, keys_that_raise
-from cloud_backend.spark.task.inputs import Inputs, Unit, UnusableFile, common_progress, gathered, no_rows, only_slots
+from cloud_backend.spark.task.inputs import Inputs, UnusableFile, common_progress, gathered, no_rows, only_slots
 from cloud_backend.spark.task.specification import Done, Failed, Outcome, Specification
+from cloud_backend.spark.task.unit import Unit
 from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
 from shared.engine.pipeline import Pipeline
 from shared.engine.rows import Progress
@@ -224,7 +225,7 @@ class _Task:
                 replace(unit, batch=unit.batch.slice(0, middle)),
                 replace(unit, batch=unit.batch.slice(middle)),
             ]
-        lo, hi = (unit.lo, unit.hi)
+        lo, hi = unit.batch.lo, unit.batch.hi
         if unit.divisible:
             lo, hi = int(unit.batch.seq[0]), int(unit.batch.seq[0]) + 1
         self.quarantined.append(

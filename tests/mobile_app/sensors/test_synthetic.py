@@ -106,7 +106,7 @@ def test_a_sensor_nobody_can_make_up_is_named():
 
 def test_an_unknown_float_is_nan_and_an_unknown_whole_number_is_refused():
     samples = gps().read(ORIGIN_US + 60_000_000)
-    columns = shaped(samples, Schema.of({"lat": "float64", "satellites": "float32"}))
+    columns = shaped(samples, Schema.of({"lat": "float64", "satellites": "float32"})).columns
     assert columns["satellites"].dtype == np.float32
     assert np.isnan(columns["satellites"]).all()
     with pytest.raises(SensorMissing, match="sensor-column"):
