@@ -23,7 +23,7 @@ def log_batches(records: Iterable[Frame], edge: str) -> Iterator[Batch]:
             schemas[schema.id] = schema
         elif frame.type is FrameType.DATA:
             data = Data.of(frame)
-            yield codecs.decode(data.codec, bytes(data.columns), schemas[data.schema_id], lo=data.lo, hi=data.hi)
+            yield codecs.decode_data(data, schemas[data.schema_id])
 
 
 def log_columns(records: Iterable[Frame], edge: str) -> dict[str, list[object]]:

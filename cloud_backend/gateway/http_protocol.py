@@ -25,7 +25,6 @@ from cloud_backend.gateway.exchange_bodies import Body
 from cloud_backend.gateway.http_problems import Problem
 from cloud_backend.gateway.ingest import BODY_SECONDS_MAX, MEDIA_TYPE, PATH, Answer, Ingest
 from shared.sync.receiver import Reply
-from shared.wire.envelope import is_envelope
 
 _PATH = PATH.encode()
 _OK = b"HTTP/1.1 200 OK\r\ncontent-type: " + MEDIA_TYPE + b"\r\ncontent-length: %d\r\n\r\n"
@@ -206,21 +205,20 @@ class ExchangeProtocol(HttpToolsProtocol):
             return
         if cycle.response_complete or cycle.is_submitted:
             return
-        body = cycle.body.whole()
         cycle.is_submitted = True
         try:
-            self._ingest.submit(body, self._address, partial(self._decided, cycle, body))
+            self._ingest.submit(cycle.body.whole(), self._address, partial(self._decided, cycle))
         except Problem as problem:
             self._refuse(cycle, problem)
 
     # ------------------------------------------------------------------------------------------------------------
 
-    def _decided(self, cycle: ExchangeCycle, body: bytes, outcome: Reply | Unavailable) -> None:
+    def _decided(self, cycle: ExchangeCycle, outcome: Reply | Unavailable) -> None:
         cycle.body.release()
         if isinstance(outcome, Unavailable):
             self._write(cycle, self._ingest.refusal(outcome))
-        elif outcome.refused is not None or not cycle.keep_alive or not is_envelope(body):
-            self._write(cycle, self._ingest.answer(outcome, body, self._address))
+        elif outcome.refused is not None or not cycle.keep_alive or outcome.introduced:
+            self._write(cycle, self._ingest.answer(outcome, self._address))
         else:
             self._open.used(self, self._counted_as)
             cycle.response_complete = True

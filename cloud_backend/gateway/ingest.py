@@ -99,15 +99,15 @@ class Ingest:
             text = "this gateway failed at this exchange and kept nothing of it; keep it, its operator was told"
             raise Problem("gateway-fault", text, retry_after_s=RETRY_AFTER_S) from None
 
-    def answer(self, reply: Reply, body: bytes, address: str) -> Answer:
+    def answer(self, reply: Reply, address: str) -> Answer:
         code = reply.refused
         if code is None:
-            if not is_envelope(body):
-                self._introductions.succeeded(claimed_source(body), time.monotonic())
+            if reply.introduced:
+                self._introductions.succeeded(reply.introduced, time.monotonic())
             return Answer(200, reply.body)
         self._metrics.refused(code)
         if code == GUESS:
-            self._introductions.failed(address, claimed_source(body), time.monotonic())
+            self._introductions.failed(address, reply.introduced, time.monotonic())
         return Answer(status_of(code), reply.body)
 
     def refusal(self, error: Problem | Unavailable) -> Answer:
@@ -160,14 +160,13 @@ class Ingest:
         body = Body(self.bodies)
         try:
             await self._read(body, receive)
-            whole = body.whole()
             waiter: asyncio.Future[Reply | Unavailable] = asyncio.get_running_loop().create_future()
             # Its connection may have gone by then, and the task with it.
-            self.submit(whole, address, lambda outcome: None if waiter.done() else waiter.set_result(outcome))
+            self.submit(body.whole(), address, lambda outcome: None if waiter.done() else waiter.set_result(outcome))
             outcome = await waiter
             if isinstance(outcome, Unavailable):
                 raise outcome
-            return self.answer(outcome, whole, address)
+            return self.answer(outcome, address)
         finally:
             body.release()
 

@@ -21,7 +21,6 @@ from mobile_app.condition.upkeep import Decision, Upkeep
 from mobile_app.home.clock import boot_time_us, wall_time_us
 from mobile_app.home.files import HomeLock
 from mobile_app.links.courier import Courier
-from mobile_app.links.uplink import Uplink
 from mobile_app.node.computation import Computation, OperatorFailed
 from mobile_app.node.gateway_state import GatewayState
 from mobile_app.node.plan_runner import PlanRunner, choose_plan
@@ -30,6 +29,7 @@ from mobile_app.node.rates import Rates
 from mobile_app.node.schedule import TURN_S_MIN, Schedule
 from mobile_app.node.stores import open_stores
 from mobile_app.node.surroundings import Surroundings
+from mobile_app.node.uplink import Uplink
 from mobile_app.node.view_state import counts, facts_of, node_view, publish_view
 from mobile_app.sensors.access import SensorAccess
 from mobile_app.spool.spooler import Spooler

@@ -133,7 +133,7 @@ def read_rows(disk: Disk, cipher: Cipher | None) -> Iterator[tuple[str, Batch]]:
             elif frame.type is FrameType.DATA:
                 data = Data.of(frame)
                 sensor = _name(schemas, data.edge)
-                yield sensor, codecs.decode(data.codec, bytes(data.columns), schemas[sensor], lo=data.lo, hi=data.hi)
+                yield sensor, codecs.decode_data(data, schemas[sensor])
     finally:
         file.close()
 

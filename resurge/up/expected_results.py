@@ -25,15 +25,13 @@ from cloud_backend.spark.storage.store import Store
 from cloud_backend.spark.task import log_input
 from shared.batch import NO_FRONTIER, Batch
 from shared.engine.pipeline import Pipeline
-from shared.engine.rows import constant
 from shared.identity import edge_id
 from shared.plan.graph import Plan
 from shared.plan.operators import DEVICE
 from shared.plan.placement import cloud_fragment
-from shared.plan.stream_type import with_device
 from shared.plan.vertices import vertices
 from shared.wire import codecs
-from shared.wire.frame import Frame, FrameType, decode_one
+from shared.wire.frame import FrameType, decode_one
 from shared.wire.messages import Data
 
 
@@ -95,11 +93,8 @@ def expected_results(plan: Plan, log_directory: Path) -> list[ResultRow]:
             continue
         outputs: list[tuple[str, Batch]] = []
         if frame.type == FrameType.DATA:
-            batch = codecs.decode(
-                frame.codec, bytes(Data.of(frame).columns), edge.schema, lo=frame.seq, hi=frame.seq + frame.count,
-                frontier_us=NO_FRONTIER,
-            )  # fmt: skip
-            outputs += pipeline.push(edge.name, _from_device(batch, frame))
+            batch = replace(codecs.decode_data(Data.of(frame), edge.schema), frontier_us=NO_FRONTIER)
+            outputs += pipeline.push(edge.name, log_input.of_device(batch, frame.source.hex()))
         frontier_us = log_input.believed_frontier(frame.frontier_us, record.received_us)
         if frontier_us != NO_FRONTIER:
             outputs += pipeline.advance(edge.name, frontier_us, frame.source.hex())
@@ -136,9 +131,3 @@ def _cuts(store: Path) -> list[tuple[int, int]]:
     entries = (json.loads(manifest.entry(number) or b"{}") for number in manifest.entry_numbers())
     cuts = {entry["epoch"]: entry for entry in entries if entry.get("kind") == "cut"}
     return [(cuts[epoch]["starts"]["0"], cuts[epoch]["ends"]["0"]) for epoch in sorted(cuts)]
-
-
-def _from_device(batch: Batch, frame: Frame) -> Batch:
-    """The batch with the column that says whose it is; it does not travel, the frame says it."""
-    device = constant(frame.source.hex(), "str", len(batch))
-    return replace(batch, schema=with_device(batch.schema), columns={DEVICE: device, **batch.columns})

@@ -32,7 +32,7 @@ from shared.sync.exchange import DeviceEdges, Exchange, HighWater, IncomingEdge,
 from shared.sync.session import GatewaySession, GatewaySessions
 from shared.sync.step import Step
 from shared.wire.envelope import is_envelope
-from shared.wire.frame import encode
+from shared.wire.frame import claimed_source, encode
 from shared.wire.messages import Hint, PlanMessage, Receipt, Refusal, Result, bare_refusal
 
 RESULTS_PER_REPLY_MAX = 256
@@ -59,11 +59,13 @@ class Arrival(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The answer to one arrival; `refused` is the code when nothing of it was kept."""
+    """The answer to one arrival; `refused` is the code when nothing of it was kept, `introduced` who says HELLO in it,
+    as far as it claims."""
 
     handle: object
     body: bytes
     refused: str | None = None
+    introduced: bytes = b""
 
 
 class ExchangeApplied(NamedTuple):
@@ -94,13 +96,15 @@ class Receiver:
     def receive(self, message: Arrival, now: float) -> None:
         """Take one body. Its reply is in the next step; a refused body changes nothing."""
         handle, body = message
+        introduced = b""
         try:
             if not is_envelope(body):
-                self._send.append(Reply(handle, self._sessions.greet(body, now)))
+                introduced = claimed_source(body)
+                self._send.append(Reply(handle, self._sessions.greet(body, now), introduced=introduced))
                 return
             session, counter, fresh, frames, digests = self._sessions.open(body, now)
         except PeerError as error:
-            self._send.append(Reply(handle, bare_refusal(error.code, error.message), error.code))
+            self._send.append(Reply(handle, bare_refusal(error.code, error.message), error.code, introduced))
             return
         edges = self._edges(session)
         exchange = None

@@ -10,6 +10,7 @@ from shared.language.codecs import AUTO, COLUMNS, DEFLATE, NAME_BYTES_MAX, NONE,
 from shared.language.schema import Schema
 from shared.wire import columns
 from shared.wire.columns import CODEC_COLUMNS, Cache
+from shared.wire.messages import Data
 from shared.wire.plain_rows import PLAIN_BYTES_MAX, ROWS_MAX, read_rows, write_rows
 from shared.wire.planes import damaged
 
@@ -82,6 +83,14 @@ def decode(
     if len(plain) > PLAIN_BYTES_MAX:
         raise PeerError("the batch is larger than any this side decodes; make smaller batches", code="columns-large")
     return read_rows(plain, schema, lo=lo, hi=hi, frontier_us=frontier_us, applied=applied)
+
+
+def decode_data(data: Data, schema: Schema) -> Batch:
+    """The batch that a DATA message carries."""
+    return decode(
+        data.codec, bytes(data.columns), schema, lo=data.lo, hi=data.hi, frontier_us=data.frontier_us,
+        applied=data.applied,
+    )  # fmt: skip
 
 
 def _inflate(payload: bytes | memoryview) -> bytes:

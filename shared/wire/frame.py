@@ -130,9 +130,9 @@ def encode_parts(frame: Frame) -> Parts:
     return Parts(header + CHECKSUM.pack(crc32(digest, crc32(header))), frame.payload, digest)
 
 
-def claimed_source(data: bytes) -> bytes:
+def claimed_source(data: bytes | memoryview) -> bytes:
     """Who a frame says it is from, before anything of it is checked: good for rate limits, nothing else."""
-    return data[_SOURCE_START : _SOURCE_START + DEVICE_ID_BYTES]
+    return bytes(data[_SOURCE_START : _SOURCE_START + DEVICE_ID_BYTES])
 
 
 def stored_header(data: bytes | bytearray | memoryview, offset: int = 0) -> FrameHeader:

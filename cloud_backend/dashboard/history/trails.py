@@ -43,9 +43,7 @@ class Trails:
         if not data.rows or not has_places(schema):
             return
         try:
-            batch = codecs.decode(
-                data.codec, bytes(data.columns), schema, lo=data.lo, hi=data.hi, frontier_us=data.frontier_us
-            )
+            batch = codecs.decode_data(data, schema)
         except PeerError:
             return  # Spark will quarantine it and say so
         lat, lon = float(batch.columns["lat"][-1]), float(batch.columns["lon"][-1])

@@ -280,9 +280,7 @@ def _decoded(sources: Sources, offset: int, record: Record, *, exact: bool) -> d
     if schema is None:
         return about | {"problem": "its schema was declared before what is kept of the log"}
     try:
-        decoded = codecs.decode(
-            data.codec, bytes(data.columns), schema, lo=data.lo, hi=data.hi, frontier_us=data.frontier_us
-        )
+        decoded = codecs.decode_data(data, schema)
     except PeerError as error:
         return about | {"problem": error.message}
     names = list(schema.names)

@@ -16,7 +16,7 @@ import numpy as np
 
 from cloud_backend.spark.graph import EdgeInput, JobGraph, JobVertex, LogInput
 from cloud_backend.spark.manifest.lineage import LeftOut
-from cloud_backend.spark.slots import Range, demand_inside, slots_of
+from cloud_backend.spark.slots import WHOLE, Range, demand_inside, slots_of
 from cloud_backend.spark.storage import records
 from cloud_backend.spark.storage.store import Store
 from cloud_backend.spark.task import log_input
@@ -156,19 +156,13 @@ def _canonical_order(rows: records.Rows, producer_key: tuple[str, ...]) -> np.nd
     return np.lexsort((rows.seq, *reversed(keys)))
 
 
-def gathered(schema: Schema, batches: Sequence[Batch]) -> records.Rows:
+def record_rows(schema: Schema, batches: Sequence[Batch]) -> records.Rows:
+    """These batches one after the other, as a record has them."""
     if not batches:
         return no_rows(schema)
-    return records.Rows.concatenate(
-        schema,
-        [
-            records.Rows(
-                schema, {name: batch.columns[name] for name in schema.names}, batch.time_us, batch.seq,
-                np.zeros(len(batch), np.uint16),
-            )
-            for batch in batches
-        ],
-    )  # fmt: skip
+    whole = Batch.joined(batches)
+    columns = {name: whole.columns[name] for name in schema.names}
+    return records.Rows(schema, columns, whole.time_us, whole.seq, np.zeros(len(whole), np.uint16))
 
 
 def no_rows(schema: Schema) -> records.Rows:
@@ -184,9 +178,12 @@ def without_devices(rows: records.Rows, devices: Collection[str]) -> records.Row
 
 
 def only_slots(batch: Batch, key: tuple[str, ...], range_: Range) -> Batch:
+    """The batch's rows whose keys are in this range."""
+    if range_.same_slots(WHOLE) or not len(batch):
+        return batch
     slots = slots_of(batch.columns, key, len(batch))
-    index = np.flatnonzero((slots >= range_.lo) & (slots < range_.hi))
-    return batch.take(index)
+    inside = (slots >= range_.lo) & (slots < range_.hi)
+    return batch if bool(inside.all()) else batch.take(np.flatnonzero(inside))
 
 
 def common_progress(several: Sequence[Progress]) -> Progress:

@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
 from cloud_backend.log.reader import Reader
 from cloud_backend.spark.manifest.lineage import LeftOut
 from cloud_backend.spark.slots import Range, slot_of_text
 from cloud_backend.spark.task.unit import Unit
-from shared.batch import NO_FRONTIER
+from shared.batch import NO_FRONTIER, Batch
+from shared.engine.rows import constant
 from shared.errors import PeerError
 from shared.identity import edge_id
 from shared.language.schema import Schema
@@ -70,29 +69,23 @@ def read_edges(
             arrivals.frontiers[device] = max(frontier_us, arrivals.frontiers.get(device, NO_FRONTIER))
         if header.kind == FrameType.DATA:  # the log has checked it
             data = replace(Data.of(frame.frame_of(header, bytes(record.frame[HEADER_BYTES:]))), frontier_us=frontier_us)
-            arrived = _decode(data, name, wire[name], device, ordinal)
-            if isinstance(arrived, LeftOut):
-                arrivals.refused.append(arrived)
+            try:
+                if data.schema_id != wire[name].id:
+                    reason = f"schema {data.schema_id:08x}, the plan's is {wire[name].id:08x}"
+                    raise PeerError(reason, code="ingest-schema")
+                batch = of_device(codecs.decode_data(data, wire[name]), device)
+            except PeerError as error:
+                refused = LeftOut(name, data.lo, data.hi, error.message, error.code, device, data.incarnation)
+                arrivals.refused.append(refused)
             else:
-                arrivals.units.append(arrived)
+                arrivals.units.append(Unit(name, batch, device, data.incarnation, ordinal))
     return found, read
 
 
-def _decode(data: Data, edge: str, schema: Schema, device: str, ordinal: int) -> Unit | LeftOut:
-    if data.schema_id != schema.id:
-        reason = f"schema {data.schema_id:08x}, the plan's is {schema.id:08x}"
-        return LeftOut(edge, data.lo, data.hi, reason, "ingest-schema", device, data.incarnation)
-    try:
-        batch = codecs.decode(
-            data.codec, bytes(data.columns), schema, lo=data.lo, hi=data.hi, frontier_us=data.frontier_us
-        )
-    except PeerError as error:
-        return LeftOut(edge, data.lo, data.hi, error.message, error.code, device, data.incarnation)
-    constant = np.broadcast_to(np.array([device], np.dtypes.StringDType()), (len(batch),))
-    batch = replace(
-        batch, schema=with_device(schema), columns={DEVICE: constant, **batch.columns}, applied=data.applied
-    )
-    return Unit(edge, batch, device, data.incarnation, ordinal)
+def of_device(batch: Batch, device: str) -> Batch:
+    """The batch with the column that says whose it is; it does not travel, the frame says it."""
+    column = constant(device, "str", len(batch))
+    return replace(batch, schema=with_device(batch.schema), columns={DEVICE: column, **batch.columns})
 
 
 def has_late_rows(units: Sequence[Unit]) -> bool:

@@ -34,7 +34,7 @@ from cloud_backend.spark.storage.file_names import for_slots, slots_in
 from cloud_backend.spark.storage.store import Store
 from cloud_backend.spark.task import state
 from cloud_backend.spark.task.failing_keys import Keeps, Key, keeping, keys_that_raise
-from cloud_backend.spark.task.inputs import Inputs, UnusableFile, common_progress, gathered, no_rows, only_slots
+from cloud_backend.spark.task.inputs import Inputs, UnusableFile, common_progress, only_slots, record_rows
 from cloud_backend.spark.task.specification import Done, Failed, Outcome, Specification
 from cloud_backend.spark.task.unit import Unit
 from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
@@ -165,7 +165,7 @@ class _Task:
         """Decoded rows as they are, numbered by the order of the log, which is the recorded interleaving."""
         (edge,) = self.vertex.readers
         schema = self.graph.schemas[edge]
-        return {edge: (gathered(schema, [unit.batch for unit in units]), self.progress[edge])}
+        return {edge: (record_rows(schema, [unit.batch for unit in units]), self.progress[edge])}
 
     def _through_quarantine(
         self, units: list[Unit]
@@ -199,7 +199,8 @@ class _Task:
 
         pipeline, _ = self._load(part)
         for unit in units:
-            pipeline.push(unit.edge, replace(self._of_part(unit, part), frontier_us=NO_FRONTIER))
+            own = only_slots(unit.batch, self.vertex.key, part.range)
+            pipeline.push(unit.edge, replace(own, frontier_us=NO_FRONTIER))
         known = [key for key in pipeline.distinct_keys(self.vertex.key) if key not in left_out]
         if not known or raises(()):
             return False
@@ -236,7 +237,7 @@ class _Task:
     def _through_engine(
         self, units: Sequence[Unit]
     ) -> tuple[dict[str, tuple[records.Rows, Progress]], tuple[StatePart, ...]]:
-        emitted: dict[str, list[records.Rows]] = {}
+        emitted: dict[str, list[Batch]] = {}
         progress: dict[str, list[Progress]] = {}
         self.late.clear()  # of a run that an exception ended
         saved: list[StatePart] = []
@@ -244,7 +245,10 @@ class _Task:
         for part in self.spec.state:
             pipeline, key = self._load(part)
             for name, batch in self._push(pipeline, part, units):
-                emitted.setdefault(name, []).append(self._owned(name, batch, part))
+                # After a split both halves hold every key's state; each says only what belongs to its own slots.
+                own = only_slots(batch, self.vertex.key, part.range)
+                before_us = self.spec.incomplete_before_us
+                emitted.setdefault(name, []).append(own if before_us is None else self._incomplete(own, before_us))
             for name in self.vertex.readers:
                 progress.setdefault(name, []).append(pipeline.take_progress(name))
             self.missing |= set(pipeline.missing())
@@ -265,7 +269,7 @@ class _Task:
         names = [*self.vertex.readers, *(sink.name for sink in self.vertex.sinks)]
         outputs = {
             name: (
-                records.Rows.concatenate(self._schema(name), emitted.get(name) or [no_rows(self._schema(name))]),
+                record_rows(self._schema(name), emitted.get(name, [])),
                 common_progress(progress[name]) if name in progress else Progress(NO_FRONTIER),
             )
             for name in names
@@ -308,8 +312,9 @@ class _Task:
         left_out = self.left_out.get(part.range, set())
         keep = keeping(self.vertex.key, only=only, without=left_out) if only is not None or left_out else None
         pipeline.leave(self.spec.first.left, self.spec.first.returned)
+        is_whole = part.range.same_slots(self.range)
         for unit in units:
-            batch = self._of_part(unit, part)
+            batch = unit.batch if is_whole else only_slots(unit.batch, self.vertex.key, part.range)
             try:
                 emitted += pipeline.push(unit.edge, replace(batch, frontier_us=NO_FRONTIER))
             except Exception as error:
@@ -331,26 +336,12 @@ class _Task:
         except Exception as error:
             raise Poison(None, error, part) from error
 
-    def _of_part(self, unit: Unit, part: StatePart) -> Batch:
-        whole = part.range.same_slots(self.range)
-        return unit.batch if whole else only_slots(unit.batch, self.vertex.key, part.range)
-
     # -- outputs ---------------------------------------------------------------------------------------------------
 
-    def _owned(self, name: str, batch: Batch, part: StatePart) -> records.Rows:
-        """The batch's rows that this part of the state may speak for: after a split both halves hold every key's state,
-        and each says only what belongs to its own slots."""
-        rows = gathered(self._schema(name), [self._judged(batch)])
-        if part.range.same_slots(WHOLE) or len(rows) == 0:
-            return rows
-        slots = slots_of(rows.columns, self.vertex.key, len(rows))
-        inside = (slots >= part.range.lo) & (slots < part.range.hi)
-        return rows if bool(inside.all()) else rows.take(np.flatnonzero(inside))
-
-    def _judged(self, batch: Batch) -> Batch:
+    @staticmethod
+    def _incomplete(batch: Batch, before_us: int) -> Batch:
         """Windows that lost rows to an erasure say that they are incomplete."""
-        before_us = self.spec.incomplete_before_us
-        if before_us is None or not {COMPLETE, WINDOW_START} <= batch.columns.keys():
+        if not {COMPLETE, WINDOW_START} <= batch.columns.keys():
             return batch
         whole = batch.columns[COMPLETE] & (batch.columns[WINDOW_START] >= before_us)
         return replace(batch, columns={**batch.columns, COMPLETE: whole})
