@@ -85,14 +85,22 @@ class RecordHeader:
 
 
 def segment_name(base: int) -> str:
-    """Sorts by base; twenty digits hold any 64-bit offset."""
-    return f"{base:020d}{_SUFFIX}"
+    return offset_name(base, _SUFFIX)
 
 
 def segment_base(name: str) -> int | None:
     """The base in a segment's file name, None for a file that is no segment."""
-    digits = name.removesuffix(_SUFFIX)
-    return int(digits) if name.endswith(_SUFFIX) and len(digits) == 20 and digits.isdigit() else None
+    return offset_in_name(name, _SUFFIX)
+
+
+def offset_name(offset: int, suffix: str) -> str:
+    """A file's name that sorts by its offset; twenty digits hold any 64-bit one."""
+    return f"{offset:020d}{suffix}"
+
+
+def offset_in_name(name: str, suffix: str) -> int | None:
+    digits = name.removesuffix(suffix)
+    return int(digits) if name.endswith(suffix) and len(digits) == 20 and digits.isdigit() else None
 
 
 def header_length(index_bytes: int) -> int:

@@ -16,6 +16,7 @@ import struct
 import zlib
 from dataclasses import dataclass
 
+from cloud_backend.log.format import offset_in_name, offset_name
 from cloud_backend.log.index import Index
 from shared.errors import DamagedData
 from shared.spool.disk import Disk
@@ -35,13 +36,12 @@ class TrimmedIndex:
 
 
 def trimmed_index_name(end: int) -> str:
-    return f"{end:020d}{_SUFFIX}"
+    return offset_name(end, _SUFFIX)
 
 
 def trimmed_index_end(name: str) -> int | None:
-    """The offset in a marks file's name, None for any other file."""
-    digits = name.removesuffix(_SUFFIX)
-    return int(digits) if name.endswith(_SUFFIX) and len(digits) == 20 and digits.isdigit() else None
+    """The end in such a file's name, None for any other file."""
+    return offset_in_name(name, _SUFFIX)
 
 
 def encode_trimmed_index(part: TrimmedIndex) -> bytes:

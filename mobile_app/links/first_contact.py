@@ -38,8 +38,8 @@ class FirstContact:
     def reaches(self) -> dict[EdgeId, int]:
         return {EdgeId(int(edge)): reach for edge, reach in self._reaches.items() if reach is not None}
 
-    def made(self, edge: EdgeId) -> None:
-        """The gateway's mark fits; durable when this returns."""
+    def confirm(self, edge: EdgeId) -> None:
+        """What the gateway has of this edge fits the spool; durable when this returns."""
         self._reaches[str(int(edge))] = None
         self._save()
 

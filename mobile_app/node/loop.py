@@ -69,10 +69,7 @@ class Node:
         self.rates = Rates()
         plan = choose_plan(stores.plans, around.plan, self.gateway.refuse)
         self.sender = self._new_sender(plan)
-        self.uplink = Uplink(
-            self.sender, Courier(around.link, lambda: self.decision.hold), sync_spool=stores.spool.sync,
-            edges=stores.edges, plans=stores.plans, results=stores.results, contact=stores.contact,
-        )  # fmt: skip
+        self.uplink = Uplink(self.sender, Courier(around.link, lambda: self.decision.hold), stores)
         self.runner = PlanRunner(
             stores, self.access, self.sender, first=plan, new_spooler=self._new_spooler,
             on_output=around.on_output, refuse=self.gateway.refuse, on_failure=self._failed,

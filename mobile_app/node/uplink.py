@@ -7,39 +7,22 @@ sent before everything it wants stored is stored.
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable
 
 from mobile_app.links.courier import Courier
-from mobile_app.links.first_contact import FirstContact
 from mobile_app.links.link import LinkDown
-from mobile_app.node.plans import Edges, Plans
-from mobile_app.node.results import Results
+from mobile_app.node.stores import Stores
 from shared.errors import BrokenInvariant
 from shared.sync.persist import Persist, StoreContact, StoreEdge, StorePlan, StoreResults, SyncSpool
 from shared.sync.sender import Sender
 
 
 class Uplink:
-    """`sync_spool` is called where the sender asks for the spool to be durable."""
+    """What the sender asks for becomes durable in `stores`."""
 
-    def __init__(
-        self,
-        sender: Sender,
-        courier: Courier,
-        *,
-        sync_spool: Callable[[], None],
-        edges: Edges,
-        plans: Plans,
-        results: Results,
-        contact: FirstContact,
-    ) -> None:
+    def __init__(self, sender: Sender, courier: Courier, stores: Stores) -> None:
         self.sender = sender
         self._courier = courier
-        self._sync_spool = sync_spool
-        self._edges = edges
-        self._plans = plans
-        self._results = results
-        self._contact = contact
+        self._stores = stores
         self._answer: bytes | LinkDown | None = None
         self._body_bytes = 0
         self.outstanding = False  # a body is with the courier
@@ -92,16 +75,17 @@ class Uplink:
             self.sender.receive(answer, now)
 
     def _store(self, item: Persist) -> None:
+        stores = self._stores
         if isinstance(item, SyncSpool):
-            self._sync_spool()
+            stores.spool.sync()
         elif isinstance(item, StoreEdge):
-            self._edges.store(item.name, item.schema)
+            stores.edges.store(item.name, item.schema)
         elif isinstance(item, StoreResults):
-            self._results.apply((result.seq, result.body) for result in item.results)
+            stores.results.apply((result.seq, result.body) for result in item.results)
         elif isinstance(item, StorePlan):
-            self._plans.store(item.version, item.plan)
+            stores.plans.store(item.version, item.plan)
         elif isinstance(item, StoreContact):
-            self._contact.made(item.edge)
+            stores.contact.confirm(item.edge)
         else:
             raise BrokenInvariant(f"the sender wants {type(item).__name__} stored", code="uplink-persist")
 

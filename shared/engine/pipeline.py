@@ -193,14 +193,7 @@ class Pipeline:
 
     def snapshot(self) -> bytes:
         """The whole state, as versioned bytes."""
-        return encode_state(
-            [
-                _STATE,
-                self._shape(),
-                [dict(self._frontiers), dict(self._floors)],
-                [one.dump() for one in self._operators],
-            ]
-        )
+        return self._encoded([one.dump() for one in self._operators])
 
     def restore(self, state: bytes) -> None:
         """Go on from a snapshot. DamagedData where it is not whole, or of a pipeline of another shape."""
@@ -210,14 +203,7 @@ class Pipeline:
 
     def changes_since_snapshot(self) -> bytes:
         """What changed since the state was last handed out or put back, by `snapshot`, this call, or their reverses."""
-        return encode_state(
-            [
-                _STATE,
-                self._shape(),
-                [dict(self._frontiers), dict(self._floors)],
-                [one.changes() for one in self._operators],
-            ]
-        )
+        return self._encoded([one.changes() for one in self._operators])
 
     def apply_changes(self, changes: bytes) -> None:
         """Catch up by one change set; they must come in the order they were made, onto the state they were made on."""
@@ -251,6 +237,9 @@ class Pipeline:
     def distinct_keys(self, columns: tuple[str, ...]) -> list[tuple[object, ...]]:
         """The different values of these columns among all keys that have state, in order of arrival."""
         return list(dict.fromkeys(key for operator in self._operators for key in operator.distinct_keys(columns)))
+
+    def _encoded(self, states: list[Value]) -> bytes:
+        return encode_state([_STATE, self._shape(), [dict(self._frontiers), dict(self._floors)], states])
 
     def _shape(self) -> list[str]:
         """What ran, by class: it stands in snapshots, so a class of an operator keeps its name."""

@@ -106,9 +106,7 @@ def test_a_kept_recording_is_exported_renamed_and_deleted(home):
 
 
 def test_the_buffer_says_what_was_given_up_and_why_it_stopped(home):
-    with open_app(home, world.trouble()) as hand:
-        hand.until(lambda: hand.app.view)
-        hand.go("buffer")
+    with open_app(home, world.trouble(), at="buffer") as hand:
         hand.until_text("210\u2009798")
         hand.tap("Ledger")
         hand.until_text("no. 992\u2009400 – 998\u2009399")
@@ -124,9 +122,7 @@ def test_the_buffer_says_what_was_given_up_and_why_it_stopped(home):
 
 def test_a_missing_permission_is_a_reason_with_a_button(home):
     denied = [{"name": "location in the background", "why": "without it gps stops with the screen", "how": "ask"}]
-    with open_app(home, world.ride(), denied=denied) as hand:
-        hand.until(lambda: hand.app.view)
-        hand.go("buffer")
+    with open_app(home, world.ride(), denied=denied, at="buffer") as hand:
         hand.tap("Health")
         hand.until_text("Not allowed: location in the background")
         hand.tap("Allow")
@@ -134,9 +130,7 @@ def test_a_missing_permission_is_a_reason_with_a_button(home):
 
 
 def test_results_are_a_chart_a_trace_and_a_list(home):
-    with open_app(home, world.ride()) as hand:
-        hand.until(lambda: hand.app.view)
-        hand.go("results")
+    with open_app(home, world.ride(), at="results") as hand:
         hand.until_text("Distance in km")
         hand.tap("Points")
         hand.until_text("1\u2009695")  # the sum of all
@@ -147,9 +141,7 @@ def test_results_are_a_chart_a_trace_and_a_list(home):
 
 
 def test_a_corrected_result_says_so_and_what_it_was(home):
-    with open_app(home, world.ride()) as hand:
-        hand.until(lambda: hand.app.view)
-        hand.go("results")
+    with open_app(home, world.ride(), at="results") as hand:
         hand.until_text("Distance in km")
         hand.tap("List")
         hand.until_text("was 112\u00a0m")
@@ -161,18 +153,14 @@ def test_a_corrected_result_says_so_and_what_it_was(home):
 
 def test_a_result_that_is_taken_back_goes_from_the_screen(home):
     rows = world.results()[-3:]
-    with open_app(home, world.ride(), came_back=lambda: rows) as hand:
-        hand.until(lambda: hand.app.view)
-        hand.go("results")
+    with open_app(home, world.ride(), came_back=lambda: rows, at="results") as hand:
         hand.until_text("3 results")
         rows.append(rows[0] | {"number": 31, "revision": 9, "retract": True})
         hand.until_text("2 results")
 
 
 def test_trips_days_and_weeks_read_like_a_report(home):
-    with open_app(home, world.ride(), came_back=world.trips_results) as hand:
-        hand.until(lambda: hand.app.view)
-        hand.go("results")
+    with open_app(home, world.ride(), came_back=world.trips_results, at="results") as hand:
         hand.until_text("My weeks")
         hand.until_text("Today")  # trips are what came last, and they have names: nobody had to choose the list
         trip = next(text for text in hand.texts() if "CO2e" in text)
@@ -191,9 +179,7 @@ def test_trips_days_and_weeks_read_like_a_report(home):
 
 
 def test_pairing_waits_for_the_person_to_compare_the_number(home):
-    with open_app(home, world.empty(), full=False) as hand:
-        hand.until(lambda: hand.app.view)
-        hand.go("setup")
+    with open_app(home, world.empty(), full=False, at="setup") as hand:
         hand.until_text("Paste the link")
         hand.tap("Scan the QR code")
         hand.tap("Paste the link instead")
@@ -240,9 +226,7 @@ def test_a_link_that_opened_the_app_waits_for_its_first_screens_and_for_the_serv
 
 
 def test_consent_and_policies_are_told_to_the_service(home):
-    with open_app(home, world.ride()) as hand:
-        hand.until(lambda: hand.app.view)
-        hand.go("setup")
+    with open_app(home, world.ride(), at="setup") as hand:
         hand.until_text("microphone")
         hand.tap("microphone")
         hand.until(lambda: ("consent", {"sensor": "microphone", "allow": True}) in hand.service.told)
@@ -282,9 +266,7 @@ def test_without_a_service_every_screen_says_so_and_comes_back(home):
 
 
 def test_the_back_button_goes_home_before_it_leaves(home):
-    with open_app(home, world.ride()) as hand:
-        hand.until(lambda: hand.app.view)
-        hand.go("results")
+    with open_app(home, world.ride(), at="results") as hand:
         assert hand.app._key(None, BACK_KEY)
         assert hand.app.shell.current.name == "record"
         assert not hand.app._key(None, BACK_KEY)  # Android closes the app
@@ -307,9 +289,7 @@ def test_a_paused_app_asks_nothing_until_it_is_back(home):
 
 
 def test_appearance_and_text_size_change_at_once_and_are_kept(home):
-    with open_app(home, world.ride()) as hand:
-        hand.until(lambda: hand.app.view)
-        hand.go("setup")
+    with open_app(home, world.ride(), at="setup") as hand:
         hand.tap("Dark")
         hand.until(lambda: palette() == "dark")
         assert hand.app.shell.current.name == "setup"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 from typing import Any
 
 import segno
 from pydantic import Field
 
 from cloud_backend.coordinator.roster import CODE_LIFETIME_US
-from cloud_backend.dashboard.acts.act import Act, Attempt, DeviceHex, Fields, NoFields
+from cloud_backend.dashboard.acts.act import Act, Attempt, DeviceHex, F, Fields, NoFields
 from cloud_backend.dashboard.views.devices import find
 from cloud_backend.gateway.address_file import read_address
 from cloud_backend.gateway.reach import reach
@@ -126,24 +127,43 @@ PAIRING = Act(
     pairing, Pairing, "operator", "", "POST /v1/api/devices/pairing", "POST /devices/pair/state",
     "Whether a link was used, and the digits the phone must show",
 )  # fmt: skip
-RENAME = Act(
-    rename, Rename, "operator", "device-renamed", "POST /v1/api/devices/{device}/rename",
-    "POST /devices/{device}/rename", "Change what people see", DeviceHex,
-    "The device has its new name.", "/devices/{subject}",
+
+
+def _on_device(
+    do: Callable[[Attempt[F]], Any],
+    fields: type[F],
+    role: str,
+    word: str,
+    *,
+    verb: str,
+    summary: str,
+    success: str,
+) -> Act[F]:
+    """An act on one device, from its own page."""
+    path = f"/devices/{{device}}/{verb}"
+    return Act(
+        do, fields, role, word, f"POST /v1/api{path}", f"POST {path}", summary, DeviceHex, success,
+        "/devices/{subject}",
+    )  # fmt: skip
+
+
+RENAME = _on_device(
+    rename, Rename, "operator", "device-renamed", verb="rename", summary="Change what people see",
+    success="The device has its new name.",
 )  # fmt: skip
-CONFIGURE = Act(
-    configure, Configure, "operator", "device-configured", "POST /v1/api/devices/{device}/configure",
-    "POST /devices/{device}/configure", "Ask for a share of its sampling rate; keep a note", DeviceHex,
-    "The settings are saved; the device gets them with its next exchange.", "/devices/{subject}",
+CONFIGURE = _on_device(
+    configure, Configure, "operator", "device-configured", verb="configure",
+    summary="Ask for a share of its sampling rate; keep a note",
+    success="The settings are saved; the device gets them with its next exchange.",
 )  # fmt: skip
-REVOKE = Act(
-    revoke, NoFields, "operator", "device-revoked", "POST /v1/api/devices/{device}/revoke",
-    "POST /devices/{device}/revoke", "Refuse it from now on; what it delivered stays", DeviceHex,
-    "The device is revoked: it is refused from now on, and what it delivered stays.", "/devices/{subject}",
+REVOKE = _on_device(
+    revoke, NoFields, "operator", "device-revoked", verb="revoke",
+    summary="Refuse it from now on; what it delivered stays",
+    success="The device is revoked: it is refused from now on, and what it delivered stays.",
 )  # fmt: skip
-DELETE_DATA = Act(
-    delete_data, DeleteData, "admin", "device-data-deleted", "POST /v1/api/devices/{device}/delete-data",
-    "POST /devices/{device}/delete", "Revoke it and delete what it delivered", DeviceHex,
-    "The device is revoked, and what it delivered is being deleted.", "/devices/{subject}",
+DELETE_DATA = _on_device(
+    delete_data, DeleteData, "admin", "device-data-deleted", verb="delete-data",
+    summary="Revoke it and delete what it delivered",
+    success="The device is revoked, and what it delivered is being deleted.",
 )  # fmt: skip
 ACTS = (PAIR, PAIRING, RENAME, CONFIGURE, REVOKE, DELETE_DATA)

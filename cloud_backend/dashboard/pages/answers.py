@@ -45,16 +45,13 @@ class Pages:
 
 
 def answer(
-    request: Request, template: str, person: Person, section: str, *, status: int = 200, **values: Any
+    request: Request, template: str, person: Person, section: str, *, part: str = "", status: int = 200, **values: Any
 ) -> HTMLResponse:
-    """A page of this section of the navigation."""
+    """A page of this section of the navigation. An open page asks again for the `part` of it that changes, and only for
+    that."""
+    template = part if part and asks_for_part(request) else template
     sentence = SENTENCES.get(request.query_params.get("done", ""), "")
     return page(request, template, person=person, status=status, section=section, notice=sentence, **values)
-
-
-def part_or_page(request: Request, part: str, whole: str) -> str:
-    """The template to answer with: an open page asks again for the part of it that changes, and only for that."""
-    return part if asks_for_part(request) else whole
 
 
 def back(address: str, word: str) -> RedirectResponse:

@@ -18,7 +18,6 @@ from cloud_backend.dashboard.pages.answers import (
     answer,
     chosen,
     paged,
-    part_or_page,
     refusing,
     whole_number,
 )
@@ -49,8 +48,7 @@ def devices_router(sources: Sources) -> APIRouter:
     @router.get("/devices", response_class=HTMLResponse)
     async def devices_page(request: Request, person: Viewer) -> HTMLResponse:
         view = await aside(_listing, sources, request)
-        template = part_or_page(request, "devices_table.html", "devices.html")
-        return answer(request, template, person, "Devices", **view)
+        return answer(request, "devices.html", person, "Devices", part="devices_table.html", **view)
 
     @router.get("/devices/map.json")
     async def devices_map(person: Viewer) -> dict[str, Any]:
@@ -64,8 +62,7 @@ def devices_router(sources: Sources) -> APIRouter:
     async def device_page(device: str, request: Request, person: Viewer) -> HTMLResponse:
         with refusing(request):
             view = await aside(_one, sources, device)
-        template = part_or_page(request, "device_facts.html", "device.html")
-        return answer(request, template, person, "Devices", **view)
+        return answer(request, "device.html", person, "Devices", part="device_facts.html", **view)
 
     @router.get("/devices/{device}/map.json")
     async def device_map(device: str, request: Request, person: Viewer) -> dict[str, Any]:

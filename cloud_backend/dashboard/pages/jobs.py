@@ -19,7 +19,6 @@ from cloud_backend.dashboard.pages.answers import (
     Viewer,
     answer,
     back,
-    part_or_page,
     refusing,
 )
 from cloud_backend.dashboard.refusals import invalid
@@ -40,8 +39,9 @@ def jobs_router(sources: Sources) -> APIRouter:
     @router.get("/jobs", response_class=HTMLResponse)
     async def jobs_page(request: Request, person: Viewer) -> HTMLResponse:
         found = await aside(_listing, sources)
-        template = part_or_page(request, "jobs_table.html", "jobs.html")
-        return answer(request, template, person, "Jobs", jobs=found, now_us=sources.clock_us())
+        return answer(
+            request, "jobs.html", person, "Jobs", part="jobs_table.html", jobs=found, now_us=sources.clock_us()
+        )
 
     @router.get("/jobs/{name}", response_class=HTMLResponse)
     async def job_page(name: str, request: Request, person: Viewer) -> HTMLResponse:
@@ -51,7 +51,7 @@ def jobs_router(sources: Sources) -> APIRouter:
         if has_run and asks_for_part(request) and request.query_params.get("waits"):
             return HTMLResponse("", headers={"HX-Refresh": "true"})  # the page that waited has everything to show now
         part = "job_now.html" if has_run else "job_waits.html"
-        return answer(request, part_or_page(request, part, "job.html"), person, "Jobs", **found)
+        return answer(request, "job.html", person, "Jobs", part=part, **found)
 
     @router.get("/jobs/{name}/rollback", response_class=HTMLResponse)
     async def rollback_dry(name: str, request: Request, person: Operator) -> HTMLResponse:

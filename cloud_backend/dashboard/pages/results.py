@@ -11,7 +11,7 @@ from cloud_backend.coordinator.people import Person
 from cloud_backend.dashboard.acts import results as acts
 from cloud_backend.dashboard.acts.act import Act
 from cloud_backend.dashboard.pages.acting import Manner, Visit
-from cloud_backend.dashboard.pages.answers import Viewer, answer, part_or_page, refusing, whole_number
+from cloud_backend.dashboard.pages.answers import Viewer, answer, refusing, whole_number
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.threads import aside
 from cloud_backend.dashboard.views import exports
@@ -31,16 +31,22 @@ def results_router(sources: Sources) -> APIRouter:
     @router.get("/results", response_class=HTMLResponse)
     async def results_page(request: Request, person: Viewer) -> HTMLResponse:
         sinks = await aside(view.sinks, sources)
-        template = part_or_page(request, "results_table.html", "results.html")
-        return answer(request, template, person, "Results", sinks=sinks, now_us=sources.clock_us())
+        return answer(
+            request,
+            "results.html",
+            person,
+            "Results",
+            part="results_table.html",
+            sinks=sinks,
+            now_us=sources.clock_us(),
+        )
 
     @router.get("/results/{sink}", response_class=HTMLResponse)
     async def sink_page(sink: str, request: Request, person: Viewer) -> HTMLResponse:
         before = whole_number(request.query_params.get("before"), highest=TIME_MAX) or None
         with refusing(request):
             found = await aside(_one, sources, sink, before, person)
-        template = part_or_page(request, "sink_rows.html", "sink.html")
-        return answer(request, template, person, "Results", **found)
+        return answer(request, "sink.html", person, "Results", part="sink_rows.html", **found)
 
     @router.get("/results/{sink}/series.json")
     async def series(sink: str, request: Request, person: Viewer) -> dict[str, Any]:

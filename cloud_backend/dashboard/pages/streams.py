@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from cloud_backend.dashboard.drawing.heat_map import heat_map, strip
-from cloud_backend.dashboard.pages.answers import Viewer, answer, part_or_page, refusing, whole_number
+from cloud_backend.dashboard.pages.answers import Viewer, answer, refusing, whole_number
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.threads import aside
 from cloud_backend.dashboard.views import queries
@@ -25,15 +25,13 @@ def streams_router(sources: Sources) -> APIRouter:
     @router.get("/streams", response_class=HTMLResponse)
     async def streams_page(request: Request, person: Viewer) -> HTMLResponse:
         found = await aside(_listing, sources)
-        template = part_or_page(request, "streams_table.html", "streams.html")
-        return answer(request, template, person, "Streams", **found)
+        return answer(request, "streams.html", person, "Streams", part="streams_table.html", **found)
 
     @router.get("/streams/{stream}", response_class=HTMLResponse)
     async def stream_page(stream: str, request: Request, person: Viewer) -> HTMLResponse:
         with refusing(request):
             found = await aside(_one, sources, stream)
-        template = part_or_page(request, "stream_now.html", "stream.html")
-        return answer(request, template, person, "Streams", **found)
+        return answer(request, "stream.html", person, "Streams", part="stream_now.html", **found)
 
     @router.get("/streams/{stream}/batches/{offset}", response_class=HTMLResponse)
     async def batch_fragment(stream: str, offset: str, request: Request, person: Viewer) -> HTMLResponse:

@@ -158,3 +158,11 @@ def pair(**options: object) -> Node:
     gateway = Gateway(known, rng, lifetime_s=lifetime_s)  # type: ignore[arg-type]
     options.setdefault("policies", {"trips": EdgePolicy(within_s=0.0)})
     return Node(gateway, known, rng, **options)  # type: ignore[arg-type]
+
+
+def pair_with_batch() -> Node:
+    """A pair whose session is open, with a batch that waits to be sent."""
+    node = pair()
+    node.talk()
+    node.append()
+    return node

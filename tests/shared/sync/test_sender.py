@@ -12,7 +12,7 @@ from shared.sync.sender import EdgePolicy
 from shared.wire.envelope import MAC_BYTES
 from shared.wire.frame import Frame, FrameType, decode_all, encode
 from shared.wire.messages import Chain, Hint, PlanMessage, Refusal, bare_refusal, chain_digest
-from tests.shared.sync.builders import Node, pair
+from tests.shared.sync.builders import Node, pair, pair_with_batch
 
 
 def logged(node: Node, kind: FrameType = FrameType.DATA) -> list[tuple[int, int]]:
@@ -39,9 +39,7 @@ def test_what_is_appended_reaches_the_log_in_order_and_is_trimmed_by_the_receipt
 
 
 def test_nothing_is_sent_before_it_is_durable() -> None:
-    node = pair()
-    node.talk()
-    node.append()
+    node = pair_with_batch()
     first = node.sender.step(0.0)
     assert (len(first.persist), first.send) == (1, ())
     node.spool.sync()
@@ -50,9 +48,7 @@ def test_nothing_is_sent_before_it_is_durable() -> None:
 
 @pytest.mark.covers("T4", "SO-10")
 def test_a_lost_reply_costs_a_duplicate_and_nothing_else() -> None:
-    node = pair()
-    node.talk()
-    node.append()
+    node = pair_with_batch()
     body = node.step()
     assert body is not None
     node.gateway.exchange(body)  # it arrived, the reply did not
@@ -79,9 +75,7 @@ def test_the_program_sees_the_disconnection_and_the_return() -> None:
 
 @pytest.mark.covers("T12")
 def test_a_reply_to_an_earlier_sending_is_dropped() -> None:
-    node = pair()
-    node.talk()
-    node.append()
+    node = pair_with_batch()
     late = node.step()
     assert late is not None
     reply = node.gateway.exchange(late)
@@ -93,9 +87,7 @@ def test_a_reply_to_an_earlier_sending_is_dropped() -> None:
 
 
 def test_an_exchange_without_an_answer_fails_after_its_timeout() -> None:
-    node = pair()
-    node.talk()
-    node.append()
+    node = pair_with_batch()
     assert node.step()
     assert node.sender.next_wake() == node.pacing.timeout_s
     node.sender.wake(node.pacing.timeout_s)
@@ -303,9 +295,7 @@ def test_a_refusal_with_a_time_is_obeyed_and_the_data_kept() -> None:
 
 
 def test_a_refusal_that_anybody_could_have_written_delays_a_minute_at_most() -> None:
-    node = pair()
-    node.talk()
-    node.append()
+    node = pair_with_batch()
     assert node.step()
     node.sender.receive(bare_refusal("device-revoked", "go away", retry_after_s=86_400.0), 0.0)
     assert node.step(20.0) is None
@@ -313,9 +303,7 @@ def test_a_refusal_that_anybody_could_have_written_delays_a_minute_at_most() -> 
 
 
 def test_the_gateways_own_refusal_delays_as_long_as_it_says() -> None:
-    node = pair()
-    node.talk()
-    node.append()
+    node = pair_with_batch()
     assert node.step()
     session = next(iter(node.gateway.sessions._sessions.values()))
     refusal = encode(Refusal(node.device, "gateway-busy", "later", 600.0).frame())
@@ -325,9 +313,7 @@ def test_the_gateways_own_refusal_delays_as_long_as_it_says() -> None:
 
 
 def test_a_forged_reply_is_not_believed() -> None:
-    node = pair()
-    node.talk()
-    node.append()
+    node = pair_with_batch()
     body = node.step()
     assert body is not None
     reply = bytearray(node.gateway.exchange(body).body)
@@ -353,9 +339,7 @@ def test_a_gateway_that_lost_its_log_is_told_what_is_gone() -> None:
 
 
 def test_a_batch_without_its_declaration_waits_and_does_not_keep_the_radio_busy() -> None:
-    node = pair()
-    node.talk()
-    node.append()
+    node = pair_with_batch()
     node.sender._edges[node.edges["trips"]].schemas.clear()
     assert node.talk() <= 3
     assert any(isinstance(event, events.Refused) and event.code == "sync-schema-unknown" for event in node.events)

@@ -55,12 +55,9 @@ def test_random_schedules_without_a_jvm(
     claim(Schedule(tmp_path, seed, lambda _: LocalRunner(), monkeypatch, rounds=4).run())
 
 
-@pytest.mark.parametrize("damage", ["lost", "damaged"])
-@pytest.mark.covers("SO-28", "SO-30")
-def test_a_broken_state_file_rolls_back_exactly_its_range(tmp_path: Path, damage: str) -> None:
-    world = World(tmp_path, cells_plan())
-    driver = world.started(3)
-    lineages = driver.manifest.vertices["cells"]
+def lose_state(world: World, driver: JobManager, vertex: str, *, damage: str = "lost") -> Range:
+    """The first range of a vertex finds its state of epoch 3 gone, as the next epoch comes; which range that is."""
+    lineages = driver.manifest.vertices[vertex]
     broken = min(lineages)
     (part,) = lineages[broken].commits[3].state
     path = driver.store.files / part.chain[-1]
@@ -68,6 +65,15 @@ def test_a_broken_state_file_rolls_back_exactly_its_range(tmp_path: Path, damage
     state.forget_all()
     world.append()
     driver.drain()
+    return broken
+
+
+@pytest.mark.parametrize("damage", ["lost", "damaged"])
+@pytest.mark.covers("SO-28", "SO-30")
+def test_a_broken_state_file_rolls_back_exactly_its_range(tmp_path: Path, damage: str) -> None:
+    world = World(tmp_path, cells_plan())
+    driver = world.started(3)
+    broken = lose_state(world, driver, "cells", damage=damage)
     (past,) = driver.manifest.rollbacks
     assert past.entry.rollback == (("cells", broken),)
     assert past.entry.predicted == (f"cells {broken}",)  # an all-deterministic plan rolls back exactly what failed
@@ -114,13 +120,7 @@ def test_what_ran_under_other_operators_is_expected_to_change_its_readers(tmp_pa
     fixed = cells_plan(factor=7.0) if corrected else replace(cells_plan(), name="renamed")
     roll_back(world.store_dir, "mine", 2, fixed=fixed)
     driver.drain()
-    lineages = driver.manifest.vertices["mine"]
-    broken = min(lineages)
-    (part,) = lineages[broken].commits[3].state
-    (driver.store.files / part.chain[-1]).unlink()
-    state.forget_all()
-    world.append()
-    driver.drain()
+    broken = lose_state(world, driver, "mine")
     mended = driver.manifest.rollbacks[-1].entry
     assert mended.rollback == (("mine", broken),)
     assert (set(mended.predicted) > {f"mine {broken}"}) == corrected
@@ -286,13 +286,7 @@ def test_stable_results_cannot_be_undone(tmp_path: Path) -> None:
 def test_an_arrival_merge_that_fails_takes_exactly_what_reads_it(tmp_path: Path) -> None:
     world = World(tmp_path, cells_plan(merge="arrival"))
     driver = world.started(3)
-    lineages = driver.manifest.vertices["cells"]
-    broken = min(lineages)
-    (part,) = lineages[broken].commits[3].state
-    (driver.store.files / part.chain[-1]).unlink()
-    state.forget_all()
-    world.append()
-    driver.drain()
+    broken = lose_state(world, driver, "cells")
     (past,) = driver.manifest.rollbacks
     readers = {f"everything {range_}" for range_ in driver.manifest.vertices["everything"]}
     assert set(past.entry.predicted) == {f"cells {broken}"} | readers
