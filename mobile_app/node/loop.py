@@ -143,7 +143,7 @@ class Node:
             elif isinstance(event, HintArrived):
                 self.rates.hint(event.hint.rates, now)
             self.gateway.note(event)
-            self._tell(event)
+            self.around.on_event(event)
 
     def _keep_up(self, now: float) -> None:
         """Every few seconds: the device's condition and policies, and what follows from them."""
@@ -193,11 +193,7 @@ class Node:
 
     def _failed(self, error: OperatorFailed) -> None:
         self.schedule.soon()
-        self._tell(error)
-
-    def _tell(self, event: object) -> None:
-        if self.around.on_event is not None:
-            self.around.on_event(event)
+        self.around.on_event(error)
 
     # --- the end -----------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ class Surroundings:
     lane: str = "gateway"  # which kind of link it is: gateway, relay, none
     speed: float = 1.0
     plan: Plan | None = None  # from a program file; a newer one from the gateway replaces it
-    on_event: Callable[[object], None] | None = None  # disconnection and the like, for the program
+    on_event: Callable[[object], None] = lambda _event: None  # disconnection and the like, for the program
     on_output: Callable[[str, Batch], None] | None = None  # rows of local subscriptions
     open_source: Callable[..., Source] | None = None  # instead of the device's own sensors
     clock: EventClock | None = None  # instead of the home's own

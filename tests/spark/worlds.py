@@ -83,28 +83,32 @@ class World:
     def append(self, seconds: int = 30, *, batches: int = 2, poison: int | None = None) -> None:
         """Every device goes on for some seconds of event time, in shuffled order, `batches` batches each.
         `poison`: this device's first row carries the value the test operator cannot bear."""
-        (edge,) = self.plan.edges
         records: list[Record] = []
         for batch in range(batches):
             for number in self.random.permutation(self.devices).tolist():
                 rows = seconds // batches
-                lo = self.next[number]
                 x = np.round(self.random.normal(size=rows), 3)
                 if poison == number and batch == 0:
                     x[0] = 666.0
-                content = Batch.of(
-                    edge.schema, {"x": x, "cell": self.random.integers(0, 5, rows)},
-                    np.arange(lo, lo + rows) * SECOND, lo=lo, frontier_us=(lo + rows) * SECOND,
-                )  # fmt: skip
-                self.next[number] = lo + rows
-                codec, payload = columns.encode(content)
-                data = Data(
-                    self.ids[number], 1, edge_id(edge.name), content.lo, content.hi, rows, edge.schema.id, 0, codec, payload,
-                    content.frontier_us,
-                )  # fmt: skip
-                records.append(Record(1_700_000_000_000_000 + lo, _encoded(data)))
+                records.append(self.record(number, x))
         self.offsets += self.log.append(records)
         self.log.sync()
+
+    def record(self, number: int, x: np.ndarray, cells: int = 5) -> Record:
+        """The next seconds of a device, a row each, as the log gets them."""
+        (edge,) = self.plan.edges
+        lo, rows = self.next[number], len(x)
+        content = Batch.of(
+            edge.schema, {"x": x, "cell": self.random.integers(0, cells, rows)},
+            np.arange(lo, lo + rows) * SECOND, lo=lo, frontier_us=(lo + rows) * SECOND,
+        )  # fmt: skip
+        self.next[number] = lo + rows
+        codec, payload = columns.encode(content)
+        data = Data(
+            self.ids[number], 1, edge_id(edge.name), content.lo, content.hi, rows, edge.schema.id, 0, codec, payload,
+            content.frontier_us,
+        )  # fmt: skip
+        return Record(1_700_000_000_000_000 + lo, _encoded(data))
 
     def driver(self, **changes: object) -> JobManager:
         return JobManager(
@@ -140,7 +144,7 @@ class World:
                 self.log_dir, *bounds, {edge.name: edge.schema for edge in self.plan.edges}, WHOLE
             )
             for name, arrivals in found.items():
-                for each in arrivals.batches:
+                for each in arrivals.units:
                     outputs += pipeline.push(name, replace(each.batch, frontier_us=NO_FRONTIER))
             for name, arrivals in found.items():
                 outputs += pipeline.advance_devices(name, arrivals.frontiers)

@@ -190,17 +190,15 @@ def _opened(store: Store, name: str) -> Iterator[tuple[ReadAt, int]]:
 def _slice(read: ReadAt, size: int, name: str, range_: Range) -> tuple[Rows, Footer, int]:
     footer = _footer(read, size, name)
     first, last = footer.bounds(range_)
-    stored, taken = _stored_slice(read, name, footer, first, last)
-    slot = stored["slot"]
-    assert isinstance(slot, np.ndarray)
-    slots, starts = np.unique(slot, return_index=True)
-    found = dict(zip(slots.tolist(), _slot_digests(stored, starts, len(slot)), strict=True))
+    stored, fixed, taken = _stored_slice(read, name, footer, first, last)
+    slots, starts = np.unique(fixed["slot"], return_index=True)
+    found = dict(zip(slots.tolist(), _slot_digests(stored | fixed, starts, last - first), strict=True))
     named = {
         slot: digest for slot, digest in zip(footer.slots, footer.digests, strict=True) if range_.lo <= slot < range_.hi
     }
     if found != named:
         raise DamagedData(f"rows of record {name} fail their digest", code="record-digest")
-    return _rows(stored, footer.schema, name), footer, taken
+    return _rows(stored, fixed, footer.schema, name), footer, taken
 
 
 def _slot_digests(stored: Mapping[str, Stored], starts: np.ndarray, rows: int) -> tuple[str, ...]:
@@ -247,8 +245,11 @@ def _footer(read: ReadAt, size: int, name: str) -> Footer:
     )
 
 
-def _stored_slice(read: ReadAt, name: str, footer: Footer, first: int, last: int) -> tuple[dict[str, Stored], int]:
-    """The columns of rows [first, last) as they are written, and how many bytes that were."""
+def _stored_slice(
+    read: ReadAt, name: str, footer: Footer, first: int, last: int
+) -> tuple[dict[str, Stored], dict[str, np.ndarray], int]:
+    """The columns of rows [first, last) as they are written, what every record has beside them, and how many bytes that
+    were."""
     taken = 0
 
     def piece(column: str, start: int, length: int) -> bytes:
@@ -274,10 +275,11 @@ def _stored_slice(read: ReadAt, name: str, footer: Footer, first: int, last: int
         "c." + each.name: text("c." + each.name) if each.kind == "str" else fixed("c." + each.name, _dtype(each.kind))
         for each in footer.schema
     }
-    return stored | {column: fixed(column, dtype) for column, dtype in _FIXED.items()}, taken
+    beside = {column: fixed(column, dtype) for column, dtype in _FIXED.items()}
+    return stored, beside, taken
 
 
-def _rows(stored: Mapping[str, Stored], schema: Schema, name: str) -> Rows:
+def _rows(stored: Mapping[str, Stored], fixed: Mapping[str, np.ndarray], schema: Schema, name: str) -> Rows:
     columns: dict[str, np.ndarray] = {}
     texts: dict[str, Coded] = {}
     for column in schema.names:
@@ -289,12 +291,7 @@ def _rows(stored: Mapping[str, Stored], schema: Schema, name: str) -> Rows:
             texts[column] = Coded.decode(*found)
         except ValueError:
             raise DamagedData(f"column {column!r} of record {name} is not text", code="record-digest") from None
-    return Rows(schema, columns, _array(stored, "time"), _array(stored, "seq"), _array(stored, "slot"), texts)
-
-
-def _array(stored: Mapping[str, Stored], name: str) -> np.ndarray:
-    column = stored[name]
-    return column[0] if isinstance(column, tuple) else column
+    return Rows(schema, columns, fixed["time"], fixed["seq"], fixed["slot"], texts)
 
 
 def _coded(rows: Rows) -> Rows:

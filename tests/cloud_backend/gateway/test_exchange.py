@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
 
 import pytest
@@ -171,19 +172,24 @@ def test_small_groups_are_committed_in_the_loop_and_a_few_after_a_slow_one_in_a_
 IN_THE_LOOP, IN_A_THREAD = 0, 1 << 30  # groups to go to the thread
 
 
+def while_failing(monkeypatch, call, number, phone):
+    """What a phone hears of its next ten readings while the disk refuses this call."""
+
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"shared.spool.disk.PosixFile.{call}", refuse)
+        return phone.exchange(phone.batch(10, 20))
+
+
 @pytest.mark.parametrize("wary", [IN_THE_LOOP, IN_A_THREAD])
 def test_a_full_disk_is_507_with_nothing_acknowledged_and_heals(service, monkeypatch, wary):
     service.gateway.appender._wary = wary
     phone = service.phone()
     phone.send(10)
     before = service.log_bytes()
-
-    def refuse(*_):
-        raise OSError(errno.ENOSPC, "no space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("shared.spool.disk.PosixFile.write_parts", refuse)
-        status, frames = phone.exchange(phone.batch(10, 20))
+    status, frames = while_failing(monkeypatch, "write_parts", errno.ENOSPC, phone)
     assert (status, Refusal.of(frames[0]).code) == (507, "log-disk-full")
     assert service.log_bytes() == before
     assert service.client.get("/healthz").status_code == 200
@@ -197,13 +203,7 @@ def test_after_a_failed_sync_nothing_more_is_acknowledged_and_the_process_is_tol
     service.gateway.appender._wary = wary
     phone = service.phone()
     phone.send(10)
-
-    def refuse(*_):
-        raise OSError(errno.EIO, "input/output error")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("shared.spool.disk.PosixFile.sync", refuse)
-        status, frames = phone.exchange(phone.batch(10, 20))
+    status, frames = while_failing(monkeypatch, "sync", errno.EIO, phone)
     assert (status, Refusal.of(frames[0]).code) == (503, "log-disk-failed")
     # The disk works again, but this process must not find out by asking it again.
     assert phone.exchange(phone.batch(10, 20))[0] == 503

@@ -9,16 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from cloud_backend.log.erasure import ErasureCounts, erase, prepare
-from cloud_backend.log.log import Record
 from cloud_backend.log.reader import Reader
 from cloud_backend.spark.control.driver import JobManager
-from shared.batch import Batch
 from shared.engine.snapshots import decode_state
-from shared.identity import edge_id
 from shared.language.schema import Schema
 from shared.wire import columns, frame
 from shared.wire.messages import Data
-from tests.spark.worlds import SECOND, World
+from tests.spark.worlds import World
 
 LATITUDE = 48.137_432_117
 ASKED_US = 7
@@ -30,24 +27,12 @@ class Walks(World):
     """Three devices; the first is always at one latitude, which nobody else is."""
 
     def walk(self, seconds: int = 12) -> None:
-        (edge,) = self.plan.edges
         records = []
-        for number, device in enumerate(self.ids):
-            lo = self.next[number]
+        for number in range(len(self.ids)):
             if number == 0 and self.deleted:
                 continue
             x = np.full(seconds, LATITUDE) if number == 0 else self.random.normal(size=seconds)
-            content = Batch.of(
-                edge.schema, {"x": x, "cell": self.random.integers(0, 3, seconds)},
-                np.arange(lo, lo + seconds) * SECOND, lo=lo, frontier_us=(lo + seconds) * SECOND,
-            )  # fmt: skip
-            self.next[number] = lo + seconds
-            codec, payload = columns.encode(content)
-            data = Data(
-                device, 1, edge_id(edge.name), lo, lo + seconds, seconds, edge.schema.id, 0, codec, payload,
-                content.frontier_us,
-            )  # fmt: skip
-            records.append(Record(1_700_000_000_000_000, frame.encode(data.frame())))
+            records.append(self.record(number, x, cells=3))
         self.log.append(records)
         self.log.sync()
 

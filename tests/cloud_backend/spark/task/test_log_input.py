@@ -49,7 +49,7 @@ def test_a_task_reads_batches_of_every_codec(tmp_path):
     finally:
         registry._codecs.clear()
     for edge, (batch, _) in sent.items():
-        [arrival] = found[edge].batches
+        [arrival] = found[edge].units
         assert arrival.batch.columns["x"].tobytes() == batch.columns["x"].tobytes()
         assert arrival.batch.columns["word"].tolist() == ["a", "", "ü"]
         assert found[edge].refused == []
