@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
 
-from shared.wire.outside import printable
+from shared.wire.untrusted_text import printable
 
 ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 LINE_BYTES_MAX = 1 << 20  # a longer one is cut in two

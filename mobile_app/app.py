@@ -29,7 +29,7 @@ from mobile_app.screens.page import Page, View
 from mobile_app.screens.pages import PAGES
 from mobile_app.screens.shell import Shell
 from mobile_app.screens.welcome import Welcome
-from mobile_app.screens.widgets.look import look
+from mobile_app.screens.widgets.appearance import look
 from mobile_app.screens.widgets.sheets import Sheet
 from mobile_app.service.calls import Calls
 from mobile_app.service.connection import ServiceClient, ServiceGone

@@ -29,7 +29,7 @@ from shared.plan.operators import (
 )
 from shared.plan.stream_type import with_device
 from shared.plan.vertices import vertices
-from shared.recovery.order import topological
+from shared.recovery.run_order import topological
 
 FEEDBACK = "feedback "
 

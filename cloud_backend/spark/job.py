@@ -27,7 +27,7 @@ from cloud_backend.results.store import Results
 from cloud_backend.spark.control.driver import JobManager, JobSettings
 from cloud_backend.spark.control.jobs import JobDirectory, JobsRunner
 from cloud_backend.spark.control.lease import Lease
-from cloud_backend.spark.control.log_use import LogUse
+from cloud_backend.spark.control.log_needs import LogUse
 from cloud_backend.spark.manifest.manifest import Fenced
 from cloud_backend.spark.manifest.plans import PlanFile
 from cloud_backend.spark.storage.files import is_uri

@@ -7,7 +7,7 @@ from typing import Any
 from mobile_app.screens.health import health_cards
 from mobile_app.screens.ledger import ledger_cards
 from mobile_app.screens.page import Page, View
-from mobile_app.screens.waiting import WaitingCards
+from mobile_app.screens.unsent_readings import WaitingCards
 from mobile_app.screens.widgets.controls import Choices
 from mobile_app.screens.widgets.text import Column, replace
 

@@ -12,9 +12,9 @@ from kivy.uix.boxlayout import BoxLayout
 from kivy.uix.scrollview import ScrollView
 from kivy.uix.widget import Widget
 
+from mobile_app.screens.widgets.appearance import look
 from mobile_app.screens.widgets.controls import PushButton
 from mobile_app.screens.widgets.icons import Icon
-from mobile_app.screens.widgets.look import look
 from mobile_app.screens.widgets.surfaces import Card, Chip, Swatch, paint
 from mobile_app.screens.widgets.text import Column, Row, Space, Text, replace
 from mobile_app.screens.widgets.theme import GAP

@@ -13,9 +13,9 @@ from kivy.uix.widget import Widget
 
 from mobile_app.screens.page import Page, View, apart, section, sentence
 from mobile_app.screens.recording_sheet import RecordingSheet
+from mobile_app.screens.widgets.appearance import look
 from mobile_app.screens.widgets.controls import Field, IconButton, Pressed, PushButton
 from mobile_app.screens.widgets.icons import Icon, sensor_icon
-from mobile_app.screens.widgets.look import look
 from mobile_app.screens.widgets.surfaces import Card, Chip, Divider, Notice
 from mobile_app.screens.widgets.text import Column, Row, Space, Text, Wrap, replace
 from mobile_app.screens.words import wording

@@ -15,8 +15,8 @@ from kivy.uix.floatlayout import FloatLayout
 from kivy.uix.widget import Widget
 
 from mobile_app.screens.page import Page
+from mobile_app.screens.widgets.appearance import look
 from mobile_app.screens.widgets.icons import Icon
-from mobile_app.screens.widgets.look import look
 from mobile_app.screens.widgets.sheets import Sheet
 from mobile_app.screens.widgets.surfaces import Card, paint
 from mobile_app.screens.widgets.text import Column, Text, replace

@@ -12,7 +12,7 @@ from mobile_app.home.clock import EventClock
 from mobile_app.home.consents import Consents
 from mobile_app.sensors.capture import Capture
 from mobile_app.sensors.choose import Choice, open_source
-from mobile_app.sensors.device import available
+from mobile_app.sensors.device_sensors import available
 from mobile_app.sensors.readings import Readings
 from mobile_app.sensors.source import SensorMissing, Source
 from shared.plan.graph import Plan

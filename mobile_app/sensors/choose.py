@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mobile_app.sensors.arrival_queue import EventTime
-from mobile_app.sensors.device import available, has_sensors, open_live
+from mobile_app.sensors.device_sensors import available, has_sensors, open_live
 from mobile_app.sensors.playback import Recording
 from mobile_app.sensors.source import SensorMissing, Source
 from mobile_app.sensors.synthetic import Synthetic

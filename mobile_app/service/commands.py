@@ -23,7 +23,7 @@ from mobile_app.node.view_state import ledger_view, plan_view
 from mobile_app.recordings.export import export
 from mobile_app.recordings.store import MARKERS
 from mobile_app.sensors.capture import every_us
-from mobile_app.sensors.device import available
+from mobile_app.sensors.device_sensors import available
 from mobile_app.service.diagnostics import write_diagnostics
 from mobile_app.settings import change_policies, policies, recorded_sensors
 from shared.errors import UsageError

@@ -138,7 +138,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
-    from shared.wire.outside import printable
+    from shared.wire.untrusted_text import printable
 
     made = Table(*columns)
     for row in rows:

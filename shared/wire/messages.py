@@ -22,8 +22,8 @@ from shared.identity import DEVICE_ID_BYTES, DeviceId, EdgeId
 from shared.language.schema import Schema
 from shared.wire import frame as frames
 from shared.wire.frame import Frame, FrameType
-from shared.wire.outside import is_name, parse_json, printable
 from shared.wire.status import DeviceStatus
+from shared.wire.untrusted_text import is_name, parse_json, printable
 
 SIGNATURE_BYTES = 64
 JSON_BYTES_MAX = 64 * 1024

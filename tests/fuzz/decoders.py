@@ -29,7 +29,7 @@ from shared.identity import edge_id
 from shared.sync.session import DeviceSession
 from shared.wire.frame import CHECKSUM, HEADER, HEADER_BYTES, LENGTH, LENGTH_START, decode_one, encode, payload_digest
 from shared.wire.messages import Chain, Declare, Frontier, LostRange, ResultReceipt
-from shared.wire.outside import parse_json
+from shared.wire.untrusted_text import parse_json
 from tests.cloud_backend.gateway.conftest import settings_for
 from tests.cloud_backend.gateway.test_http_protocol import HEAD, Transport
 from tests.cloud_backend.log.builders import OTHER, PHONE, data, declare, tombstone

@@ -32,8 +32,8 @@ class Bug:
 BUGS = (
     Bug(
         "acknowledge-before-sync",
-        ((LOG, "group.next_header is None:\n            self._syncing = True\n            self._file.sync()\n",
-          "group.next_header is None:\n            self._syncing = True\n"),),
+        ((LOG, "group.next_header is None:\n                self._syncing = True\n                self._file.sync()\n",
+          "group.next_header is None:\n                self._syncing = True\n"),),
         ("AcknowledgedIsDurable", "CommittedIsDurable", "OpensAfterCrash"),
     ),
     Bug(

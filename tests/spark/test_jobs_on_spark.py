@@ -10,7 +10,7 @@ import pytest
 import resurge as rs
 from cloud_backend.spark.cluster.session import SparkRunner
 from cloud_backend.spark.control.jobs import JobDirectory, JobsRunner
-from cloud_backend.spark.control.log_use import LogUse
+from cloud_backend.spark.control.log_needs import LogUse
 from tests.patience import SPARK_PATIENCE_S, wait_until
 from tests.spark.worlds import World, cells_plan, trips_plan
 

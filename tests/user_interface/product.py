@@ -26,7 +26,7 @@ from cloud_backend.results.store import Results
 from cloud_backend.spark.cluster.session import LocalRunner
 from cloud_backend.spark.control.driver import JobManager, JobSettings
 from cloud_backend.spark.control.jobs import JobDirectory, JobsRunner
-from cloud_backend.spark.control.log_use import LogUse
+from cloud_backend.spark.control.log_needs import LogUse
 from cloud_backend.spark.manifest.manifest import ManifestLog
 from cloud_backend.spark.storage.store import Store
 from cloud_backend.spark.task import state

@@ -18,7 +18,7 @@ BACK_KEY = 27
 
 
 def palette() -> str:
-    from mobile_app.screens.widgets.look import look
+    from mobile_app.screens.widgets.appearance import look
 
     return look.palette.name
 

@@ -11,7 +11,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from cloud_backend.dashboard.drawing import words
+from cloud_backend.dashboard.drawing import quantities
 from cloud_backend.dashboard.sign_in.access import Person, csrf_token
 from cloud_backend.dashboard.sign_in.headers import SECURITY_HEADERS
 
@@ -33,7 +33,7 @@ def environment() -> Environment:
         loader=PackageLoader("cloud_backend.dashboard"), autoescape=select_autoescape(), undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    pages.filters.update(words.FILTERS)
+    pages.filters.update(quantities.FILTERS)
     pages.globals["static"] = static_address
     pages.globals["version"] = _version()
     return pages

@@ -26,7 +26,7 @@ from cloud_backend.spark.control.collection import collect, delete_unnamed, log_
 from cloud_backend.spark.control.erasure import erasure, forget_what_was_erased, is_level
 from cloud_backend.spark.control.failures import ATTEMPTS_MAX, Failures, producer_of, repair
 from cloud_backend.spark.control.lease import Lease
-from cloud_backend.spark.control.log_use import LogUse, Use
+from cloud_backend.spark.control.log_needs import LogUse, Use
 from cloud_backend.spark.control.schedule import (
     RangeEpoch,
     cascade,

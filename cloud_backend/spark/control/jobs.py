@@ -32,7 +32,7 @@ from cloud_backend.log.reader import Reader
 from cloud_backend.results.store import Results
 from cloud_backend.spark.control.collection import log_offsets
 from cloud_backend.spark.control.driver import JobManager, JobSettings, Runner
-from cloud_backend.spark.control.log_use import LogUse, Use
+from cloud_backend.spark.control.log_needs import LogUse, Use
 from cloud_backend.spark.manifest.manifest import Fenced, ManifestLog
 from cloud_backend.spark.storage.store import Store
 from shared.errors import ResurgeError, UsageError

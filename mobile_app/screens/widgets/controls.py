@@ -13,8 +13,8 @@ from kivy.uix.behaviors import ButtonBehavior
 from kivy.uix.textinput import TextInput
 from kivy.uix.widget import Widget
 
+from mobile_app.screens.widgets.appearance import look, text_size
 from mobile_app.screens.widgets.icons import Icon
-from mobile_app.screens.widgets.look import look, text_size
 from mobile_app.screens.widgets.surfaces import paint
 from mobile_app.screens.widgets.text import Column, Row, Text
 from mobile_app.screens.widgets.theme import TOUCH

@@ -11,8 +11,8 @@ from kivy.metrics import dp
 from kivy.uix.boxlayout import BoxLayout
 from kivy.uix.widget import Widget
 
+from mobile_app.screens.widgets.appearance import look
 from mobile_app.screens.widgets.icons import Icon, sensor_icon
-from mobile_app.screens.widgets.look import look
 from mobile_app.screens.widgets.surfaces import paint
 from mobile_app.screens.widgets.text import Column, Row, Text
 

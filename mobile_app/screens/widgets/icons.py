@@ -9,7 +9,7 @@ from kivy.graphics import Color, SmoothEllipse, SmoothLine
 from kivy.metrics import dp
 from kivy.uix.widget import Widget
 
-from mobile_app.screens.widgets.look import look
+from mobile_app.screens.widgets.appearance import look
 
 Point = tuple[float, float]
 

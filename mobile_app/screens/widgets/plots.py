@@ -12,7 +12,7 @@ from kivy.graphics.texture import Texture
 from kivy.metrics import dp
 from kivy.uix.widget import Widget
 
-from mobile_app.screens.widgets.look import look, text_size
+from mobile_app.screens.widgets.appearance import look, text_size
 from mobile_app.screens.widgets.plotting import (
     Floats,
     axis,

@@ -10,8 +10,8 @@ from kivy.metrics import dp
 from kivy.uix.anchorlayout import AnchorLayout
 from kivy.uix.widget import Widget
 
+from mobile_app.screens.widgets.appearance import look
 from mobile_app.screens.widgets.controls import Field, PushButton
-from mobile_app.screens.widgets.look import look
 from mobile_app.screens.widgets.surfaces import Card
 from mobile_app.screens.widgets.text import Row, Space, Text
 

@@ -9,8 +9,8 @@ from kivy.graphics import Color, InstructionGroup, Rectangle, SmoothRoundedRecta
 from kivy.metrics import Metrics, dp
 from kivy.uix.widget import Widget
 
+from mobile_app.screens.widgets.appearance import look
 from mobile_app.screens.widgets.icons import Icon
-from mobile_app.screens.widgets.look import look
 from mobile_app.screens.widgets.text import Column, Row, Text
 from mobile_app.screens.widgets.theme import CORNER, INSET
 

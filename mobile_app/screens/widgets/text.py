@@ -10,7 +10,7 @@ from kivy.uix.label import Label
 from kivy.uix.layout import Layout
 from kivy.uix.widget import Widget
 
-from mobile_app.screens.widgets.look import look, text_size
+from mobile_app.screens.widgets.appearance import look, text_size
 
 MONO = "RobotoMono-Regular"
 

@@ -14,7 +14,7 @@ from cloud_backend.coordinator.backup import Places, create, restore
 from cloud_backend.spark.cluster.session import LocalRunner
 from cloud_backend.spark.control.driver import JobManager
 from cloud_backend.spark.control.jobs import JobDirectory, JobsRunner
-from cloud_backend.spark.control.log_use import LogUse
+from cloud_backend.spark.control.log_needs import LogUse
 from cloud_backend.spark.manifest.manifest import Fenced, ManifestLog
 from cloud_backend.spark.rollback.roll_back import roll_back
 from cloud_backend.spark.rollback.undo import undo

@@ -14,7 +14,7 @@ import resurge as rs
 from cloud_backend.log.reader import Reader
 from cloud_backend.spark.cluster.session import LocalRunner
 from cloud_backend.spark.control.jobs import JobDirectory, JobsRunner
-from cloud_backend.spark.control.log_use import LogUse, Use
+from cloud_backend.spark.control.log_needs import LogUse, Use
 from shared.errors import UsageError
 from shared.plan.graph import Plan
 from tests.patience import SPARK_PATIENCE_S, wait_until

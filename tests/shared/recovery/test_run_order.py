@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.recovery.order import topological
+from shared.recovery.run_order import topological
 
 
 def test_inputs_come_first_and_equals_stay_in_the_order_given() -> None:

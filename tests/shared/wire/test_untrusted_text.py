@@ -5,7 +5,7 @@ import json
 import pytest
 
 from shared.errors import PeerError
-from shared.wire.outside import NESTING_MAX, is_name, parse_json, printable
+from shared.wire.untrusted_text import NESTING_MAX, is_name, parse_json, printable
 
 
 @pytest.mark.parametrize(
