@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from tests.reference import tables
+from tests.reference import functions, tables, values
 from tests.reference.expressions import NUMBERS, TEXTS, Expressions
 from tests.reference.tables import Aggregates, Cut, Table
 from tests.reference.values import Row, Written
@@ -20,6 +20,9 @@ COLUMNS = {"v": "float64", "r": "float32", "n": "int64", "s": "int16", "w": "str
 KEY_KINDS = ("str", "bool", "int64", "int16")
 OUTLIERS = (2.0**30, -(2.0**40))
 ROUGH = "rough"  # a float that nothing more is computed from
+DAYS = (1_711_670_400, 1_729_814_400, 1_609_459_200)  # before clocks go forward and back in Europe; a new year
+ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kathmandu", "America/Sao_Paulo")
+NOTHING = {"str": "", "bool": False, "float64": math.nan, "float32": math.nan}  # of whole numbers: 0
 HUGE = 1e25  # beside it a sum of the others is lost: only where a window's row is the answer
 
 
@@ -56,6 +59,7 @@ class Writer:
         self.inputs: dict[str, dict[str, list[Any]]] = {}
         self.verbs: set[str] = set()
         self.huge = self.draw.random() < 0.05
+        self.days = self.draw.random() < 0.08  # rows over weeks, for windows of local days
         self.count = 0
 
     # -- the whole -------------------------------------------------------------------------------------------------------
@@ -117,6 +121,8 @@ class Writer:
         step = int(self.pick((1, SECOND // 4, SECOND)))  # by the microsecond there are many ties
         span = int(self.pick((8, 40)))
         times = np.sort(self.draw.integers(0, span, count)) + self.draw.integers(0, 3, count) - 4
+        if self.days:
+            step, times = 3600 * SECOND, times * int(self.pick((1, 5))) + self.pick(DAYS) // 3600
         devices = DEVICES[: int(self.draw.integers(1, 4))]
         return [self.row(int(time) * step, str(self.pick(devices))) for time in times]
 
@@ -136,7 +142,9 @@ class Writer:
     # -- row by row ------------------------------------------------------------------------------------------------------
 
     def row_step(self, stream: Stream) -> Stream:
-        steps = (self.where, self.extend, self.select, self.significant, self.state, self.previous, self.state_keep)
+        steps = (
+            self.where, self.extend, self.select, self.significant, self.state, self.previous, self.state_keep, self.map,
+        )  # fmt: skip
         return steps[int(self.draw.integers(len(steps)))](stream)
 
     def where(self, stream: Stream) -> Stream:
@@ -192,14 +200,28 @@ class Writer:
     def state_keep(self, stream: Stream) -> Stream:
         return self.state(stream, keep=True)
 
+    def map(self, stream: Stream) -> Stream:
+        keep = bool(self.draw.random() < 0.5)
+        own = stream.kinds if keep else {name: stream.kinds[name] for name in stream.key}
+        if (stream.kinds.get("v"), stream.kinds.get("n")) == ("float64", "int64") and "reference_pace" not in own:
+            table = tables.mapped(
+                stream.table, lambda row: {"reference_pace": functions.pace(row["v"], row["n"])}, keep=keep
+            )
+            text = f'map("reference_pace", keep={keep})'
+            return self.after("map", stream, text, {**own, "reference_pace": "str"}, table)
+        if stream.kinds.get("w") == "str" and not {"early", "part"} & set(own):
+            table = tables.mapped(stream.table, lambda row: functions.parts(row["time"], row["w"], size=3), keep=keep)
+            text = f'map("reference_parts", keep={keep}, size=3)'
+            return self.after("map", stream, text, {**own, "early": "bool", "part": "int64"}, table)
+        return self.where(stream)
+
     def previous(self, stream: Stream) -> Stream:
         names = [name for name in stream.kinds if f"{name}_previous" not in stream.kinds and name not in stream.key]
         names = [name for name in names if not name.endswith("_previous") and stream.kinds[name] != ROUGH][:2]
         if not names:
             return self.where(stream)
         back = int(self.draw.integers(1, 4))
-        nothing = {"str": "", "bool": False, "float64": math.nan, "float32": math.nan}
-        first = {name: nothing.get(stream.kinds[name], 0) for name in names}
+        first = {name: NOTHING.get(stream.kinds[name], 0) for name in names}
         text = f"previous({', '.join(map(repr, names))}, rows={back})"
         kinds = {**stream.kinds, **{f"{name}_previous": stream.kinds[name] for name in names}}
         return self.after("previous", stream, text, kinds, tables.previous(stream.table, names, back, first))
@@ -235,22 +257,41 @@ class Writer:
         table = tables.combined(stream.table, other.table)
         return self.after("combine", stream, f"combine({other.name})", self.paired_kinds(stream, other), table)
 
+    def stand_ins(self, other: Stream) -> Row:
+        return {name: NOTHING.get(kind, 0) for name, kind in other.kinds.items()}
+
     def join(self, stream: Stream, other: Stream) -> Stream:
         if self.draw.random() < 0.5:
             text, before, after = 'within="1s"', SECOND, SECOND
         else:
             text, before, after = 'before="500ms", after="2s"', SECOND // 2, 2 * SECOND
-        table = tables.joined(stream.table, other.table, before, after)
-        return self.after("join", stream, f"join({other.name}, {text})", self.paired_kinds(stream, other), table)
+        left, right, verb = stream, other, "join"
+        if stream.cloud and stream.kinds.get("w") == "str" and self.draw.random() < 0.25:
+            text, verb = f'{text}, on="w"', "join_on"
+            left = replace(stream, table=tables.key_by(stream.table, ("w",)))
+            right = replace(other, table=tables.key_by(other.table, ("w",)))
+        stand_ins = None
+        if self.draw.random() < 0.3:
+            text, verb, stand_ins = f"{text}, left=True", "join_left", self.stand_ins(other)
+        table = tables.joined(left.table, right.table, before, after, stand_ins)
+        return self.after(verb, stream, f"join({other.name}, {text})", self.paired_kinds(left, right), table)
 
     def with_latest(self, stream: Stream, other: Stream) -> Stream:
         narrow = tables.select(other.table, ["v", "w"], {})
         kinds = {"device": "str", "v": "float64", "w": "str"}
         chosen = self.after("select", other, 'select("v", "w")', kinds, narrow)
-        defaults = {"v": 0.5, "w": "none"} if self.draw.random() < 0.5 else None
-        text = f"with_latest({chosen.name}{'' if defaults is None else f', defaults={defaults!r}'})"
-        table = tables.with_latest(stream.table, narrow, defaults)
-        return self.after("with_latest", stream, text, self.paired_kinds(stream, chosen), table)
+        text, verb, tolerance, stand_ins = "", "with_latest", 2**62, None
+        if self.draw.random() < 0.4:
+            text, verb, tolerance = ', tolerance="1s"', "as_of", SECOND
+        if self.draw.random() < 0.6:
+            stand_ins = self.stand_ins(chosen)
+            if self.draw.random() < 0.5:
+                stand_ins |= {"v": 0.5, "w": "none"}
+                text = f"{text}, defaults={{'v': 0.5, 'w': 'none'}}"
+            else:
+                text = f"{text}, left=True"
+        table = tables.with_latest(stream.table, narrow, stand_ins, tolerance)
+        return self.after(verb, stream, f"with_latest({chosen.name}{text})", self.paired_kinds(stream, chosen), table)
 
     def state_config(self, stream: Stream, other: Stream) -> Stream:
         fields = {"level": "float64", "seen": "int64"}
@@ -291,6 +332,9 @@ class Writer:
             ("sliding_count", "sliding(count=3)", tables.by_count(3, 1)),
         )
         verb, text, cut = windows[int(self.draw.integers(len(windows)))]
+        if self.days and self.draw.random() < 0.7:
+            zone, unit = self.pick(ZONES), self.pick(("1d", "1w", "1mo"))
+            verb, text, cut = "zone", f'tumbling("{unit}", zone="{zone}")', tables.by_calendar(zone, unit)
         if set(tables.BOUNDS) & set(stream.key):
             return stream  # a window's row has its own bounds
         chosen, kinds, means = self.aggregates(stream)
@@ -305,11 +349,37 @@ class Writer:
         means: Aggregates = {}
         for number in range(int(self.draw.integers(1, 5))):
             name = f"a{self.count}{'abcd'[number]}"
-            text, added, mean = self.aggregate(stream, name)
+            text, added, mean = self.measured(stream, name)
             chosen.append(f"{name}={text}")
             kinds.update(added)
             means[name] = mean
         return chosen, kinds, means
+
+    def measured(self, stream: Stream, name: str) -> tuple[str, dict[str, str], Callable[..., Row]]:
+        """An aggregate, or two of them in a formula."""
+        text, added, mean = self.conditional(stream, name)
+        if self.huge or self.draw.random() > 0.2 or added.get(name) not in NUMBERS:
+            return text, added, mean
+        other, more, also = self.conditional(stream, name)
+        if more.get(name) not in NUMBERS:
+            return text, added, mean
+        self.verbs.add("formula")
+        sign = self.pick(("+", "-", "*", "/"))
+        whole = {added[name], more[name]} <= {"int64", "int16"} and sign != "/"
+        kind = "int64" if whole else "float64"
+        return (
+            f"{text} {sign} {other}", {name: kind},
+            lambda rows: {name: values.arithmetic(sign, mean(rows)[name], also(rows)[name], kind)},
+        )  # fmt: skip
+
+    def conditional(self, stream: Stream, name: str) -> tuple[str, dict[str, str], Callable[..., Row]]:
+        text, added, mean = self.aggregate(stream, name)
+        if self.draw.random() > 0.2 or text.startswith("rs.dft"):  # a transform of no rows is not said anywhere
+            return text, added, mean
+        self.verbs.add("condition")
+        test = Expressions(self.draw, stream.kinds).condition(1)
+        text = f"{text[:-1]}{'' if text.endswith('()') else ', '}where={test.text})"
+        return text, added, lambda rows: mean([row for row in rows if test.of(row)])
 
     def aggregate(self, stream: Stream, name: str) -> tuple[str, dict[str, str], Callable[..., Row]]:
         """An aggregate as it is written, the columns it adds and what they are."""
@@ -320,6 +390,7 @@ class Writer:
         column = self.pick(everything if function in OF_ANYTHING else numbers) if function != "count" else ""
         kind = stream.kinds.get(column, "")
         plain = {"float32": "float64"}.get(kind, kind)
+        none = NOTHING.get(plain, 0)
         if function == "count":
             return "rs.count()", {name: "int64"}, lambda rows: {name: len(rows)}
         if function == "count_of":
@@ -327,13 +398,13 @@ class Writer:
         if function in ("min", "max"):
             choose: Callable[..., Any] = min if function == "min" else max
             return (
-                f"rs.{function}({column!r})", {name: kind}, lambda rows: {name: tables.extreme(rows, column, choose)}
+                f"rs.{function}({column!r})", {name: kind}, lambda rows: {name: tables.extreme(rows, column, choose, none)}
             )  # fmt: skip
         if function in ("first", "last"):
             place = 0 if function == "first" else -1
             return (
                 f"rs.{function}({column!r})", {name: kind},
-                lambda rows: {name: tables.end_value(rows, column, place, plain)},
+                lambda rows: {name: tables.end_value(rows, column, place, none)},
             )  # fmt: skip
         if function == "distinct":
             return (
@@ -363,7 +434,6 @@ class Writer:
                 lambda rows: {name: tables.quantile(rows, column, q)},
             )  # fmt: skip
         if function == "top_k":
-            none = {"str": "", "bool": False, "float64": math.nan}.get(plain, 0)
             added = {f"{name}_1": kind, f"{name}_2": kind, f"{name}_1_count": "int64", f"{name}_2_count": "int64"}
             return (f"rs.top_k({column!r}, 2)", added, lambda rows: tables.most_frequent(rows, column, name, 2, none))
         if function == "dft":

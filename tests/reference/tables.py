@@ -11,15 +11,18 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
+from functools import cache
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 
 from tests.reference.values import Row, missing
 
-HUGE = 1e20  # beside such a value the others of a sum are lost
+HUGE = 1e17  # beside such a value the others of a sum are lost
 BOUNDS = ("window_start", "window_end")
 Aggregates = dict[str, Callable[[Sequence[Row]], Row]]  # of a window's rows by (time, stream order): columns of its row
 Cut = Callable[
@@ -108,6 +111,13 @@ def state_with_config(table: Table, config: Table, initial: Row, updates: dict[s
     return Table(tuple(made), table.key)
 
 
+def mapped(table: Table, function: Callable[[Row], Row], *, keep: bool) -> Table:
+    rows = (
+        {**(row if keep else {name: row[name] for name in ("time", *table.key)}), **function(row)} for row in table.rows
+    )
+    return Table(tuple(rows), table.key)
+
+
 def previous(table: Table, columns: Sequence[str], rows_back: int, first: Row) -> Table:
     def run(rows: list[Row]) -> Iterable[Row]:
         for place, row in enumerate(rows):
@@ -147,8 +157,14 @@ def beside(left: Row, right: Row, key: tuple[str, ...], time: int) -> Row:
     }
 
 
-def paired(left: Table, right: Table, pairs: Callable[[list[Row], list[Row]], Iterable[tuple[int, int]]]) -> Table:
-    """Pairs of one key, by (time, device, left order, right order); a pair has the time of its later row."""
+def paired(
+    left: Table,
+    right: Table,
+    pairs: Callable[[list[Row], list[Row]], Iterable[tuple[int, int]]],
+    stand_ins: Row | None = None,
+) -> Table:
+    """Pairs of one key, by (time, device, left order, right order); a pair has the time of its later row. With `stand_ins`
+    a left row without a pair stands beside them, at its own time."""
     others = right.by_key()
     made: list[Row] = []
     for key, lefts in sorted(left.by_key().items()):
@@ -157,6 +173,13 @@ def paired(left: Table, right: Table, pairs: Callable[[list[Row], list[Row]], It
             (beside(lefts[one], rights[other], left.key, max(lefts[one]["time"], rights[other]["time"])), one, other)
             for one, other in pairs(lefts, rights)
         ]
+        if stand_ins is not None:
+            with_pair = {one for _, one, _ in found}
+            found += [
+                (beside(row, stand_ins, left.key, row["time"]), one, -1)
+                for one, row in enumerate(lefts)
+                if one not in with_pair
+            ]
         made += [row for row, _, _ in sorted(found, key=lambda each: (*place_of(each[0]), each[1], each[2]))]
     return Table(tuple(made), left.key)
 
@@ -165,13 +188,13 @@ def zipped(left: Table, right: Table) -> Table:
     return paired(left, right, lambda lefts, rights: ((n, n) for n in range(min(len(lefts), len(rights)))))
 
 
-def joined(left: Table, right: Table, before_us: int, after_us: int) -> Table:
+def joined(left: Table, right: Table, before_us: int, after_us: int, stand_ins: Row | None = None) -> Table:
     def near(lefts: list[Row], rights: list[Row]) -> Iterable[tuple[int, int]]:
         for one, other in itertools.product(range(len(lefts)), range(len(rights))):
             if -before_us <= rights[other]["time"] - lefts[one]["time"] <= after_us:
                 yield one, other
 
-    return paired(left, right, near)
+    return paired(left, right, near, stand_ins)
 
 
 def combined(left: Table, right: Table) -> Table:
@@ -188,16 +211,17 @@ def combined(left: Table, right: Table) -> Table:
     return Table(tuple(made), left.key)
 
 
-def with_latest(left: Table, right: Table, defaults: Row | None) -> Table:
-    """The other stream's last row at its time, rows of the same time included."""
+def with_latest(left: Table, right: Table, stand_ins: Row | None, tolerance_us: int = 2**62) -> Table:
+    """The other stream's last row at its time, rows of the same time included; one older than the tolerance is none."""
     others = right.by_key()
     made: list[Row] = []
     for key, rows in sorted(left.by_key().items()):
         rights = sorted(others.get(key, []), key=place_of)
         for row in sorted(rows, key=place_of):
             known = [other for other in rights if other["time"] <= row["time"]]
-            if known or defaults is not None:
-                made.append(beside(row, known[-1] if known else defaults or {}, left.key, row["time"]))
+            fresh = bool(known) and row["time"] - known[-1]["time"] <= tolerance_us
+            if fresh or stand_ins is not None:
+                made.append(beside(row, known[-1] if fresh else stand_ins or {}, left.key, row["time"]))
     return Table(tuple(made), left.key)
 
 
@@ -213,6 +237,38 @@ def by_time(size: int, step: int) -> Cut:
                 found.setdefault(start, []).append(row)
                 start -= step
         return ((start, start + size, found[start]) for start in sorted(found))
+
+    return cut
+
+
+def by_calendar(zone: str, unit: str) -> Cut:
+    """Local days, weeks from Monday, months. Each begins at the first moment at which the local clock shows its date."""
+    clock = ZoneInfo(zone)
+
+    def shown(moment: int) -> date:
+        return datetime.fromtimestamp(moment, clock).date()
+
+    @cache
+    def begins(day: date) -> int:
+        noon = int(datetime(day.year, day.month, day.day, 12, tzinfo=UTC).timestamp())
+        quarters = range(noon - 36 * 3600, noon + 36 * 3600, 900)  # clocks change at quarters of an hour
+        return next(moment for moment in quarters if shown(moment) == day) * 1_000_000
+
+    def first_day(day: date) -> date:
+        if unit == "1w":
+            return day - timedelta(days=day.weekday())
+        return day.replace(day=1) if unit == "1mo" else day
+
+    def next_day(day: date) -> date:
+        if unit == "1mo":
+            return (day + timedelta(days=31)).replace(day=1)
+        return day + timedelta(days=7 if unit == "1w" else 1)
+
+    def cut(rows: Sequence[Row]) -> Iterable[tuple[int, int, Sequence[Row]]]:
+        found: dict[date, list[Row]] = {}
+        for row in rows:
+            found.setdefault(first_day(shown(row["time"] // 1_000_000)), []).append(row)
+        return ((begins(day), begins(next_day(day)), found[day]) for day in sorted(found))
 
     return cut
 
@@ -307,14 +363,14 @@ def by_order_of_time(rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: row["time"])
 
 
-def end_value(rows: Sequence[Row], column: str, place: int, kind: str) -> Any:
+def end_value(rows: Sequence[Row], column: str, place: int, none: Any) -> Any:
     values = [row[column] for row in by_order_of_time(rows) if not missing(row[column])]
-    return values[place] if values else math.nan if kind == "float64" else None
+    return values[place] if values else none
 
 
-def extreme(rows: Sequence[Row], column: str, choose: Callable[[Iterable[Any]], Any]) -> Any:
+def extreme(rows: Sequence[Row], column: str, choose: Callable[[Iterable[Any]], Any], none: Any) -> Any:
     values = known(rows, column).tolist()
-    return choose(values) + 0.0 if values and isinstance(values[0], float) else choose(values) if values else math.nan
+    return choose(values) + 0.0 if values and isinstance(values[0], float) else choose(values) if values else none
 
 
 def mean(rows: Sequence[Row], column: str) -> float:

@@ -87,7 +87,7 @@ def test_programs_give_the_rows_of_the_reference(programs: int, claim: Claim) ->
         verbs |= made.verbs
     assert verbs >= {
         "where", "extend", "select", "significant", "state", "state_keep", "state_config", "previous", "union", "zip",
-        "combine", "join", "with_latest", "key_by", "tumbling", "hopping", "sliding", "session", "tumbling_count",
+        "combine", "join", "join_left", "join_on", "with_latest", "as_of", "map", "zone", "formula", "condition", "key_by", "tumbling", "hopping", "sliding", "session", "tumbling_count",
         "hopping_count", "sliding_count", "count", "sum", "mean", "min", "max", "first", "last", "std", "variance",
         "quantile", "distinct", "top_k", "dft", "path_km",
     }  # fmt: skip
