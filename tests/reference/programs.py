@@ -69,7 +69,7 @@ class Writer:
         stream = self.source("x", cloud=cloud)
         for _ in range(int(self.draw.integers(0, 3))):
             stream = self.row_step(stream)
-        if self.draw.random() < 0.5:
+        if self.draw.random() < 0.6:
             stream = self.pair_step(stream)
         stream = self.key_step(stream)
         if self.draw.random() < 0.4:
@@ -266,8 +266,9 @@ class Writer:
         else:
             text, before, after = 'before="500ms", after="2s"', SECOND // 2, 2 * SECOND
         left, right, verb = stream, other, "join"
-        if stream.cloud and stream.kinds.get("w") == "str" and self.draw.random() < 0.25:
-            text, verb = f'{text}, on="w"', "join_on"
+        if stream.cloud and stream.kinds.get("w") == "str" and self.draw.random() < 0.4:
+            text = f'{text}, on="w"'
+            self.verbs.add("join_on")
             left = replace(stream, table=tables.key_by(stream.table, ("w",)))
             right = replace(other, table=tables.key_by(other.table, ("w",)))
         stand_ins = None
