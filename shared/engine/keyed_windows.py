@@ -63,13 +63,13 @@ class KeyedWindows(ChangesByPart):
         columns[WINDOW_END] = end
         columns.update(results)
         if self.complete:
-            columns[COMPLETE] = self.completes(end - 1)
+            columns[COMPLETE] = self.completes(end)
         return self.numbering.rows(columns, time)
 
-    def completes(self, last: np.ndarray) -> np.ndarray:
-        """Whether nobody was missing when windows went out whose last microseconds these are."""
+    def completes(self, end: np.ndarray) -> np.ndarray:
+        """Whether nobody was missing when windows went out that end there."""
         limit = self.frontier.complete_us
-        return _TRUE.column(len(last)) if limit is None else last < limit
+        return _TRUE.column(len(end)) if limit is None else end <= limit
 
     def outward(self, progress: Progress) -> Progress:
         if not self.lateness_us:

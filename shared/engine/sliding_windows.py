@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shared.engine.histories import Histories, runs
 from shared.engine.key_choice import KeyChoice, cut_dictionary
 from shared.engine.keyed_windows import KeyedWindows
 from shared.engine.keys import KeyIndex
@@ -23,26 +24,6 @@ from shared.engine.spans import Answers, AnySpans, CountSpans
 from shared.language.schema import dtype
 from shared.language.windows import CountWindow, SlidingTimeWindow, Window
 from shared.plan.stream_type import StreamType
-
-
-class History:
-    """One key's rows that later windows still need, and how many rows there have been."""
-
-    __slots__ = ("columns", "number", "time")
-
-    def __init__(self, number: int, time: np.ndarray, columns: dict[str, np.ndarray]) -> None:
-        self.number = number
-        self.time = time
-        self.columns = columns
-
-    def dump(self) -> Value:
-        # The last two parts are of a time when running sums were kept beside the rows.
-        return [self.number, self.time, self.columns, [], {}]
-
-    @staticmethod
-    def load(state: Value) -> History:
-        number, time, columns, *_ = state
-        return History(number, time, columns)
 
 
 class Found(NamedTuple):
@@ -72,10 +53,10 @@ class SlidingWindows(KeyedWindows):
         self.hop = window.hop if isinstance(window, CountWindow) else 1
         self.span_us = window.size_us if isinstance(window, SlidingTimeWindow) else 0
         self.reads = tuple(sorted(self.aggregation.reads))
-        self.nothing = History(
-            0, np.empty(0, np.int64), {name: np.empty(0, dtype(source.schema.kind(name))) for name in self.reads}
+        self.histories = Histories(
+            {name: np.empty(0, dtype(source.schema.kind(name))) for name in self.reads},
+            self.size - 1 if self.size else np.iinfo(np.int64).max // 2,
         )
-        self.histories: dict[int, History] = {}
         self.held = HeldRows()
         self.changed: set[int] | None = None
 
@@ -96,6 +77,7 @@ class SlidingWindows(KeyedWindows):
 
     def _slide(self, rows: Rows) -> list[Rows]:
         keys = self.key.numbers(rows.columns, len(rows))
+        self.histories.reserve(len(self.key))
         if keys.strides == (0,) or len(self.key) == 1:
             first = int(keys[0])
             found = self._of_key(first, rows)
@@ -113,16 +95,17 @@ class SlidingWindows(KeyedWindows):
 
     def _of_key(self, key: int, rows: Rows) -> Found:
         """The windows that one key's rows complete."""
-        history = self.histories.get(key, self.nothing)
+        kept, kept_columns = self.histories.of(key)
         if self.changed is not None:
             self.changed.add(key)
-        before, count = len(history.time), len(rows)
-        time = np.concatenate((history.time, rows.time)) if before else rows.time
+        before, count = len(kept), len(rows)
+        number = int(self.histories.number[key])
+        time = np.concatenate((kept, rows.time)) if before else rows.time
         columns = {
-            name: np.concatenate((history.columns[name], rows.columns[name])) if before else rows.columns[name]
+            name: np.concatenate((kept_columns[name], rows.columns[name])) if before else rows.columns[name]
             for name in self.reads
         }
-        first = history.number - before  # the number of the row at place 0
+        first = number - before  # the number of the row at place 0
         spans: CountSpans | AnySpans | None
         if self.span_us:
             ends = np.arange(before, before + count)
@@ -130,44 +113,41 @@ class SlidingWindows(KeyedWindows):
             keep = int(np.searchsorted(time, rows.time[-1] - self.span_us, side="right"))
             spans = AnySpans(starts, ends, np.arange(first, first + len(time)), 0)
         else:
-            lead = self.size - 1 - history.number
+            lead = self.size - 1 - number
             end = before + (lead if lead > 0 else lead % self.hop)  # the first row here that completes a window
             windows = max(0, -(-(before + count - end) // self.hop))
             keep = max(0, before + count - (self.size - 1))
             spans = (
                 CountSpans(end - self.size + 1, windows, first=first, size=self.size, hop=self.hop) if windows else None
             )
-        self.histories[key] = History(
-            history.number + count, time[keep:], {name: column[keep:] for name, column in columns.items()}
+        self.histories.put_one(
+            key, number + count, time[keep:], {name: column[keep:] for name, column in columns.items()}
         )
         return self._found(columns, time, spans)
 
     def _of_keys(self, keys: np.ndarray, rows: Rows) -> tuple[Found, np.ndarray]:
         """The windows that rows of several keys complete, rows of one key together; and which row completed each."""
+        histories = self.histories
         heads = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
         counts = np.diff(np.append(heads, len(keys)))
-        involved = keys[heads].tolist()
+        involved = keys[heads]
         if self.changed is not None:
-            self.changed.update(involved)
-        histories = [self.histories.get(key, self.nothing) for key in involved]
-        kept = np.fromiter((len(history.time) for history in histories), np.int64, len(histories))
+            self.changed.update(involved.tolist())
+        kept, seen = histories.length[involved], histories.number[involved]
         totals = kept + counts
         stops = np.cumsum(totals)
         begins = stops - totals
         fresh = np.arange(len(keys)) + np.repeat(begins + kept - heads, counts)  # where the new rows go
-        old = np.arange(int(kept.sum())) + np.repeat(begins - np.cumsum(kept) + kept, kept)
+        old, held = runs(begins, kept), histories.places(involved)
 
-        def laid(before: list[np.ndarray], new: np.ndarray) -> np.ndarray:
+        def laid(before: np.ndarray, new: np.ndarray) -> np.ndarray:
             whole = np.empty(int(stops[-1]), new.dtype)
-            whole[old] = np.concatenate(before)
+            whole[old] = before[held]
             whole[fresh] = new
             return whole
 
-        time = laid([history.time for history in histories], rows.time)
-        columns = {
-            name: laid([history.columns[name] for history in histories], rows.columns[name]) for name in self.reads
-        }
-        seen = np.fromiter((history.number for history in histories), np.int64, len(histories))
+        time = laid(histories.time, rows.time)
+        columns = {name: laid(histories.columns[name], rows.columns[name]) for name in self.reads}
         place = np.arange(len(time)) - np.repeat(begins, totals)  # within its key's rows here
         numbers = place + np.repeat(seen - kept, totals)
         if self.span_us:
@@ -179,27 +159,30 @@ class SlidingWindows(KeyedWindows):
             ends = fresh[completes]
             starts = ends - (self.size - 1)
             keep = np.maximum(begins, stops - (self.size - 1))
-        for number, (key, start, stop) in enumerate(zip(involved, keep.tolist(), stops.tolist(), strict=True)):
-            self.histories[key] = History(
-                histories[number].number + int(counts[number]),
-                time[start:stop].copy(),
-                {name: column[start:stop].copy() for name, column in columns.items()},
-            )
+        stays = runs(keep, stops - keep)
+        histories.put(
+            involved,
+            seen + counts,
+            stops - keep,
+            time[stays],
+            {name: column[stays] for name, column in columns.items()},
+        )
         back = np.full(len(time), -1)
         back[fresh] = np.arange(len(fresh))
         if not len(ends):
             return _NOTHING, ends
-        return self._found(columns, time, AnySpans(starts, ends, numbers, self.size)), back[ends]
+        return self._found(columns, time, AnySpans(starts, ends, numbers, self.size), begins), back[ends]
 
     def _found(
         self,
         columns: dict[str, np.ndarray],
         time: np.ndarray,
         spans: CountSpans | AnySpans | None,
+        begins: np.ndarray | None = None,
     ) -> Found:
         if spans is None:
             return _NOTHING
-        answers = Answers(self.aggregation, columns, time, spans)
+        answers = Answers(self.aggregation, columns, time, spans, begins)
         if self.size:
             return Found(answers.results(), *answers.time_bounds())
         last = spans.at_ends(time)
@@ -219,11 +202,17 @@ class SlidingWindows(KeyedWindows):
         self.changed = set()
         return [
             self.dump_frontiers(), self.numbering.next, self.late_dropped, self.key.dump(since_mark=since_mark),
-            self.held.dump(), {key: self.histories[key].dump() for key in keys},
+            self.held.dump(), {key: self._dumped(key) for key in keys},
         ]  # fmt: skip
 
+    def _dumped(self, key: int) -> Value:
+        time, columns = self.histories.of(key)
+        columns = {name: column.copy() for name, column in columns.items()}
+        # The last two parts are of a time when running sums were kept beside the rows.
+        return [int(self.histories.number[key]), time.copy(), columns, [], {}]
+
     def dump(self) -> Value:
-        return self._dump(sorted(self.histories), since_mark=False)
+        return self._dump(np.flatnonzero(self.histories.number).tolist(), since_mark=False)
 
     def changes(self) -> Value:
         if self.changed is None:
@@ -239,8 +228,9 @@ class SlidingWindows(KeyedWindows):
         self.load_frontiers(frontiers)
         self.key.load(keys)
         self.held.load(held)
-        for key, dumped in histories.items():
-            self.histories[key] = History.load(dumped)
+        self.histories.reserve(len(self.key))
+        for key, (number, time, columns, *_) in histories.items():
+            self.histories.put_one(key, number, time, columns)
         self.changed = set()
 
     def cut(self, state: Value, choice: KeyChoice) -> Value:
