@@ -191,6 +191,17 @@ def case(seed: int, rows: int = 400) -> Case:
     return made
 
 
+def covering(seeds: range, rows: int) -> list[int]:
+    """Few of these seeds that use every verb that any of them uses."""
+    verbs = {seed: case(seed, rows).verbs for seed in seeds}
+    missing: set[str] = set().union(*verbs.values())
+    chosen: list[int] = []
+    while missing:
+        chosen.append(max(seeds, key=lambda seed: len(verbs[seed] & missing)))
+        missing -= verbs[chosen[-1]]
+    return sorted(chosen)
+
+
 def keyed_again(made: Case, stream: Stream, key: tuple[str, ...], draw: np.random.Generator) -> Stream:
     """Rows that are together go apart again, by what was computed from them, or go back to their device: rows of several
     keys and one time meet."""

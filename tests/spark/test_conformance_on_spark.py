@@ -8,11 +8,11 @@ from cloud_backend.spark.cluster.session import SparkRunner
 from cloud_backend.spark.evaluate import evaluate as evaluate_on_spark
 from resurge.evaluate import as_columns, evaluate, plan_of
 from shared.batch import END_OF_TIME
-from tests.conformance.programs import case
+from tests.conformance.programs import case, covering
 from tests.conformance.running import bits
 
-SEEDS = range(24)
 SMALL = 120
+SEEDS = sorted({*covering(range(60), SMALL), *range(10)})
 
 
 @pytest.fixture(scope="module")
@@ -37,5 +37,6 @@ def test_the_seeds_on_spark_use_every_verb() -> None:
     assert used >= {
         "where", "extend", "significant", "significant_metres", "state", "state_config", "apply_rows", "union", "zip", "combine",
         "join", "with_latest", "sync", "key_by", "key_by_nothing", "tumbling", "hopping", "hopping_odd", "sliding", "session",
-        "count", "count_hopping", "count_sliding", "aggregate", "apply_window", "machine", "ports",
+        "count", "count_hopping", "count_sliding", "aggregate", "apply_window", "machine", "ports", "map",
+        "join_left", "join_on", "as_of", "as_of_left", "of_some", "first_of_some", "ratio", "previous", "text", "calendar",
     }  # fmt: skip
