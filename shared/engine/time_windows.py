@@ -312,7 +312,7 @@ class TimeWindows(KeyedWindows):
 
     def _forget(self, now: np.ndarray | int) -> None:
         limit = int(np.max(now)) - self.lateness_us
-        if self._last_end(min(self.panes, default=limit)) > limit:
+        if not self.panes or self._last_end(min(self.panes)) > limit:
             return
         for number in [number for number in self.panes if self._last_end(number) <= limit]:
             pane = self.panes[number]

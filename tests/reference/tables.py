@@ -74,7 +74,8 @@ def significant(table: Table, columns: Sequence[str], change: float) -> Table:
         last: Row | None = None
         for row in rows:
             if last is None or any(
-                missing(row[name]) != missing(last[name]) or abs(row[name] - last[name]) >= change for name in columns
+                missing(row[name]) != missing(last[name]) or abs(float(row[name]) - float(last[name])) >= change
+                for name in columns
             ):
                 last = row
                 yield row
@@ -391,8 +392,13 @@ def spread(rows: Sequence[Row], column: str, *, root: bool) -> float:
 
 
 def quantile(rows: Sequence[Row], column: str, q: float) -> float:
-    values = known(rows, column).astype("float64")
-    return float(values.quantile(q, interpolation="linear")) if len(values) else math.nan
+    """Linear between the two nearest ranks; pandas says NaN beside infinity."""
+    ranked = sorted(known(rows, column).astype("float64"))
+    if not ranked:
+        return math.nan
+    place = (len(ranked) - 1) * q
+    low, high = ranked[math.floor(place)], ranked[math.ceil(place)]
+    return low if low == high else low + (high - low) * (place - math.floor(place))
 
 
 def most_frequent(rows: Sequence[Row], column: str, name: str, k: int, none: Any) -> Row:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import resurge as rs
+from resurge import col
 from resurge.evaluate import plan_of, whole_fragment
 from shared.batch import END_OF_TIME, Batch
 from shared.engine.pipeline import Pipeline
@@ -184,3 +185,12 @@ def test_what_no_calendar_has_is_refused(wrong) -> None:
     with pytest.raises(UsageError) as caught:
         wrong(rs.sensor("a", every="1s", columns={"n": "int64"}))
     assert caught.value.code == "window-zone"
+
+
+@pytest.mark.parametrize("unit", ["1d", "1w", "1mo"])
+def test_time_may_end_before_any_row_has_come(unit: str) -> None:
+    none = rs.stream("x", {"v": "float64"}).where(col.v > 0)
+    out = rs.evaluate(
+        none.tumbling(unit, zone="Asia/Kathmandu").aggregate(n=rs.count()), {"x": {"time": [0], "v": [-1.0]}}
+    )
+    assert out["out"]["n"].tolist() == []
