@@ -18,7 +18,6 @@ from shared.engine.rows import Numbering, Progress, Rows, take
 from shared.engine.scans import run_scans, scans_of
 from shared.engine.snapshots import Value
 from shared.language.schema import Field, Schema, dtype
-from shared.plan import operators as op
 from shared.plan.operators import DEVICE, Significant, StateColumn
 from shared.plan.stream_type import StreamType
 
@@ -278,13 +277,6 @@ def distance_metres(lat1: float, lon1: float, lat2: float, lon2: float) -> float
     half_lon = math.sin(math.radians(lon2 - lon1) * 0.5)
     root = half_lat * half_lat + math.cos(first) * math.cos(second) * (half_lon * half_lon)
     return 2.0 * EARTH_RADIUS_METRES * math.asin(math.sqrt(min(root, 1.0)))
-
-
-def state_of(use: Use, operator: op.State) -> Operator:
-    source = use.inputs[0]
-    passed = (name for name in source.schema.names if operator.keep and name in use.wanted)
-    kept = tuple(dict.fromkeys((*source.key, *passed)))
-    return StatefulStream(operator.columns, source, key_of(source), config=operator.config, kept=kept)
 
 
 def significant_of(use: Use, operator: Significant) -> Operator:

@@ -10,7 +10,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shared.engine import joins, keyed_state, late_rows, left_join, merge, user_operators, windows
+from shared.engine import (
+    forgetting,
+    joins,
+    keyed_state,
+    late_rows,
+    left_join,
+    merge,
+    sequences,
+    user_operators,
+    windows,
+)
 from shared.engine.operator import Operator, Use
 from shared.engine.stateless import StatelessRun
 from shared.errors import UsageError
@@ -32,8 +42,10 @@ RUNNING: dict[type[op.Operator], Callable[[Use, Any], Operator]] = {
     op.Late: late_rows.late_of,
     op.Apply: user_operators.apply_of,
     op.Port: user_operators.port_of,
-    op.State: keyed_state.state_of,
+    op.State: forgetting.state_of,
     op.Significant: keyed_state.significant_of,
+    op.Distinct: forgetting.distinct_of,
+    op.FollowedBy: sequences.followed_by_of,
 }
 
 

@@ -7,6 +7,7 @@ local calendar. Numbers depend on the window's definition alone, so a state mean
 
 from __future__ import annotations
 
+import bisect
 from typing import Protocol
 
 import numpy as np
@@ -108,13 +109,15 @@ class Calendar:
         self._ahead = ahead
         shown = np.maximum.accumulate(self._cuts - 1 + ahead[:-1])
         self._shown = np.append(np.iinfo(np.int64).min, shown)
-        self._opens = np.maximum(self._cuts + ahead[1:], shown)  # the wall as each piece but the first begins
+        # The wall as each piece but the first begins. Lists are for single moments: the end of time fits no array.
+        self._opens: list[int] = np.maximum(self._cuts + ahead[1:], shown).tolist()
+        self._cut_list: list[int] = self._cuts.tolist()
 
     def start(self, window: int) -> int:
         wall = self._first_day(window) * _DAY
-        piece = int(self._opens.searchsorted(wall))  # the last one that begins before the clock shows it
+        piece = bisect.bisect_left(self._opens, wall)  # the last one that begins before the clock shows it
         at = wall - int(self._ahead[piece])
-        return at if piece == len(self._cuts) else min(at, int(self._cuts[piece]))  # a gap swallowed it: right after
+        return at if piece == len(self._cuts) else min(at, self._cut_list[piece])  # a gap swallowed it: right after
 
     def end(self, window: int) -> int:
         return self.start(window + 1)
@@ -126,7 +129,7 @@ class Calendar:
         return [self.pane_at(time)]
 
     def pane_at(self, time: int) -> int:
-        piece = int(self._cuts.searchsorted(time, "right"))
+        piece = bisect.bisect_right(self._cut_list, time)
         wall = max(time + int(self._ahead[piece]), int(self._shown[piece]))
         return int(self._numbers(np.array([wall // _DAY]))[0])
 

@@ -80,6 +80,13 @@ class Stream(Windowing):
         names = tuple(column_name(column, where="significant") for column in columns)
         return Stream(draft(op.Significant(names, *bounds), self.draft))
 
+    @located
+    def distinct(self, *columns: str, within: str) -> Stream:
+        """Without repeats of the same values in these columns, or in all: `x.distinct("tag", within="10m")`."""
+        names = tuple(column_name(column, where="distinct") for column in columns)
+        everything = tuple(name for name in self.schema.names if name not in self.key)
+        return Stream(draft(op.Distinct(names or everything, microseconds(within)), self.draft))
+
     # --- Keys and several streams -------------------------------------------------------------------------------------
 
     @located
@@ -154,6 +161,12 @@ class Stream(Windowing):
         tolerance_us = None if tolerance is None else microseconds(tolerance)
         return Stream(draft(op.Latest(values, suffix, tolerance_us), *sides))
 
+    @located
+    def followed_by(self, other: Stream, *, within: str, suffix: str = "_right") -> Stream:
+        """Each row here with the first one there that comes later, within that time: A, then B. For three in a row:
+        `a.followed_by(b, within="5m").followed_by(c, within="5m")`."""
+        return Stream(draft(op.FollowedBy(microseconds(within), suffix), self.draft, _draft_of(other)))
+
     # --- State and users' operators -----------------------------------------------------------------------------------
 
     @located
@@ -163,10 +176,12 @@ class Stream(Windowing):
         *,
         config: Stream | None = None,
         keep: bool = False,
+        expire: str | None = None,
         **updates: Formula | Value,
     ) -> Stream:
         """A stateful stream: `x.state({"peak": -1e9}, peak=if_else(col.t > state.peak, col.t, state.peak))`. With
-        `keep=True` the row's own columns stay beside the state's."""
+        `keep=True` the row's own columns stay beside the state's; with `expire="1h"` a key that had no row for an hour
+        begins anew."""
         if sorted(initial) != sorted(updates):
             raise UsageError(
                 f"state has {', '.join(initial)}, updates are given for {', '.join(updates) or 'none'}; each needs one",
@@ -177,7 +192,8 @@ class Stream(Windowing):
             for name, value in initial.items()
         )
         sources = (self.draft,) if config is None else (self.draft, _draft_of(config))
-        return Stream(draft(op.State(columns, config is not None, keep), *sources))
+        expire_us = None if expire is None else microseconds(expire)
+        return Stream(draft(op.State(columns, config is not None, keep, expire_us), *sources))
 
     @located
     def previous(self, *columns: str, rows: int = 1, first: Value | None = None) -> Stream:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from shared.errors import UsageError
 from shared.language.aggregates import Aggregate
 from shared.language.durations import microseconds
-from shared.language.expressions import Value
+from shared.language.expressions import Binary, Column, Expression, Value, literal
 from shared.language.windows import CountWindow, SessionWindow, SlidingTimeWindow, TimeWindow, Window, check_window
 from shared.plan import operators as op
 from shared.stream.drafts import Draft, draft, located
@@ -79,6 +79,17 @@ class Windowing:
     def session(self, gap: str, *, lateness: str | None = None) -> WindowedStream:
         """Rows until nothing comes for `gap`: `session(gap="5m")`."""
         return self._windowed(SessionWindow(microseconds(gap)), lateness)
+
+    @located
+    def absent(self, length: str) -> Stream:
+        """A row for every silence of a key, once nothing has come for so long: `gps.absent("10m")`."""
+        from shared.stream.stream import Stream
+
+        counted = (("rows", Aggregate("count", ())),)
+        sessions = draft(op.WindowAggregate(SessionWindow(microseconds(length)), counted), self.draft)
+        columns: list[tuple[str, Expression]] = [(name, Column(name)) for name in sessions.type.schema.names]
+        columns.append(("silent_since", Binary("-", Column(op.WINDOW_END), literal(microseconds(length)))))
+        return Stream(draft(op.Select(tuple(columns)), sessions))
 
     def _windowed(self, window: Window, lateness: str | None) -> WindowedStream:
         check_window(window)

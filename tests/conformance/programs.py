@@ -131,10 +131,11 @@ def columns(draw: np.random.Generator, rows: int) -> dict[str, np.ndarray]:
 
 ROW_STEPS = (
     "where", "extend", "significant", "significant_metres", "state", "state_config", "apply_rows", "none", "state_keep",
-    "previous", "text", "map",
+    "previous", "text", "map", "distinct_within", "state_expire",
 )  # fmt: skip
 PAIR_STEPS = (
     "union", "zip", "combine", "join", "with_latest", "none", "join_left", "none", "as_of", "as_of_left", "join_on", "none",
+    "followed_by",
 )  # fmt: skip
 WINDOWS = (
     "tumbling",
@@ -148,7 +149,9 @@ WINDOWS = (
     "calendar",
     "none",
 )
-ENDS = ("aggregate", "aggregate", "aggregate", "apply_window", "machine", "ports", "none")
+ENDS = (
+    "aggregate", "aggregate", "aggregate", "aggregate", "apply_window", "machine", "ports", "absent", "none",
+)  # fmt: skip
 KEYS = (("device",), ("device", "tag"), ("tag",), (), ("flag", "small"))
 
 
@@ -245,6 +248,11 @@ def rows_step(made: Case, stream: Stream, second: Stream, step: str) -> Stream:
         return stream.state({"level": 0.0}, keep=True, level=rs.state.level * 0.5 + col.y).extend(x=col.level)
     if step == "previous":
         return stream.previous("x", "tag", rows=2).extend(x=col.x - col.x_previous.fill(0.5), tag=col.tag_previous)
+    if step == "distinct_within":
+        return stream.distinct("tag", "flag", within="3s")
+    if step == "state_expire":
+        total = rs.state.total + col.y
+        return stream.state({"total": 0.0}, keep=True, expire="2s", total=total).extend(x=col.total)
     if step == "text":
         halves = rs.concat(rs.split(col.tag, "a", 0), "-", rs.call("upper", col.tag))
         return stream.where(col.tag.isin(["walk", "", "🚲"]) | rs.like(col.tag, "%a%")).extend(tag=halves)
@@ -278,6 +286,8 @@ def pair_step(made: Case, stream: Stream, second: Stream, pair: str) -> Stream:
         return narrow.combine(other)
     if pair == "join":
         return narrow.join(other.where(col.n > 10), before="500ms", after="1s")
+    if pair == "followed_by":
+        return narrow.followed_by(other.where(col.n > 10), within="1500ms")
     if pair == "join_left":
         return narrow.join(other.where(col.n > 10), before="500ms", after="1s", left=True, defaults={"n": -1})
     if pair == "join_on":
@@ -306,6 +316,9 @@ def end_step(made: Case, stream: Stream, window: str, end: str, draw: np.random.
     if end == "machine":
         made.verbs.add(end)
         return stream.apply("conformance_debounce", every=int(draw.integers(1, 4)))
+    if end == "absent":
+        made.verbs.add(end)
+        return stream.absent("2s")
     if end == "ports":
         made.verbs.add(end)
         split = stream.apply("conformance_split")

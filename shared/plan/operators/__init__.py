@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from shared.plan.operators.ends import COMMITS, End, Feed, Request, Subscribe, Sync, SyncBack
 from shared.plan.operators.operator import MERGES, Operator, Origins
-from shared.plan.operators.pairs import Combine, Join, Latest, Zip
+from shared.plan.operators.pairs import Combine, FollowedBy, Join, Latest, Zip
 from shared.plan.operators.rows import KeyBy, Select, Union, Where
 from shared.plan.operators.sources import TICK, Appended, Feedback, Sensor, Source, Timer
-from shared.plan.operators.state import Significant, State, StateColumn
+from shared.plan.operators.state import Distinct, Significant, State, StateColumn
 from shared.plan.operators.user import Apply, Port
 from shared.plan.operators.windows import Late, WindowAggregate
 from shared.plan.stream_type import COMPLETE, DEVICE, WINDOW_END, WINDOW_START
@@ -34,7 +34,7 @@ _TYPES: tuple[type[Operator], ...] = (
     Sensor, Timer, Appended, Feedback,
     Where, Select, KeyBy, Union,
     Zip, Combine, Join, Latest,
-    WindowAggregate, Late, Apply, Port, State, Significant,
+    WindowAggregate, Late, Apply, Port, State, Significant, Distinct, FollowedBy,
     Sync, SyncBack, Subscribe, Feed, Request,
 )  # fmt: skip
 OPERATORS: dict[str, type[Operator]] = {each.kind: each for each in _TYPES}
@@ -43,7 +43,7 @@ SINKS = (Subscribe, Feed, Request)  # nothing follows these; Sync and SyncBack m
 
 __all__ = [
     "COMMITS", "COMPLETE", "DEVICE", "MERGES", "OPERATORS", "SINKS", "TICK", "WINDOW_END", "WINDOW_START",
-    "Appended", "Apply", "Combine", "End", "Feed", "Feedback", "Join", "KeyBy", "Late", "Latest", "Operator",
-    "Origins", "Port", "Request", "Select", "Sensor", "Significant", "Source", "State", "StateColumn", "Subscribe",
-    "Sync", "SyncBack", "Timer", "Union", "Where", "WindowAggregate", "Zip",
+    "Appended", "Apply", "Combine", "Distinct", "End", "Feed", "Feedback", "FollowedBy", "Join", "KeyBy", "Late",
+    "Latest", "Operator", "Origins", "Port", "Request", "Select", "Sensor", "Significant", "Source", "State",
+    "StateColumn", "Subscribe", "Sync", "SyncBack", "Timer", "Union", "Where", "WindowAggregate", "Zip",
 ]  # fmt: skip

@@ -145,3 +145,23 @@ class Latest(Pair):
 
     def describe(self) -> str:
         return "with latest" + ("" if self.tolerance_us is None else f", at most {written(self.tolerance_us)} old")
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedBy(Pair):
+    """Each left row with the first right row of a later time, by (time, stream order), where that is at most
+    `within_us` later. Time: the right row's. A pair goes out once the frontier passes it; pairs are ordered by (time,
+    left order)."""
+
+    kind: ClassVar[str] = "followed_by"
+
+    within_us: int
+    suffix: str = "_right"
+
+    def output_type(self, inputs: Types) -> StreamType:
+        if self.within_us <= 0:
+            raise UsageError("followed_by's within= must be more than zero", code="duration")
+        return Pair.output_type(self, inputs)
+
+    def describe(self) -> str:
+        return f"followed by, within {written(self.within_us)}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from shared.errors import UsageError
+from shared.language.durations import written
 from shared.language.expressions import FLOATS, Expression, Value, columns_of, is_number, kind_of, unknown_column
 from shared.language.schema import ADDED, Field, Schema
 from shared.plan.operators.operator import (
@@ -41,6 +42,8 @@ class State(Operator):
 
     All updates of a row read the state as it was before it; the result is cast to the column's kind. `config`: the
     second input's rows (columns named like the state's) set the state, by time; they emit nothing themselves.
+    `expire_us`: a row that comes so long after the greatest time of the key's rows, or once the frontier is so far past
+    it, finds the initial state.
     """
 
     kind: ClassVar[str] = "state"
@@ -48,6 +51,7 @@ class State(Operator):
     columns: tuple[StateColumn, ...]
     config: bool = False
     keep: bool = field(default=False, metadata={ADDED: True})
+    expire_us: int | None = field(default=None, metadata={ADDED: True})
 
     def arity(self) -> tuple[int, int]:
         return (2, 2) if self.config else (1, 1)
@@ -55,6 +59,12 @@ class State(Operator):
     def output_type(self, inputs: Types) -> StreamType:
         if not self.columns:
             raise UsageError("a stateful stream needs at least one column", code="state-none")
+        if self.expire_us is not None and (self.expire_us <= 0 or self.config):
+            raise UsageError(
+                "a state that expires takes no config stream, whose settings would be forgotten with it; use "
+                ".with_latest(config) and read the settings as columns",
+                code="state-expire",
+            )
         source = inputs[0]
         own = (Field(STATE + column.name, column.kind) for column in self.columns)
         known = Schema((*source.schema.fields, *own))
@@ -106,7 +116,8 @@ class State(Operator):
         return 1  # a config stream's rows are no rows of the result
 
     def describe(self) -> str:
-        return "state " + ", ".join(column.name for column in self.columns)
+        expires = "" if self.expire_us is None else f", forgotten after {written(self.expire_us)}"
+        return "state " + ", ".join(column.name for column in self.columns) + expires
 
 
 def _check_column(column: StateColumn, kind: str) -> None:
@@ -161,3 +172,34 @@ class Significant(KeepsColumns):
     def describe(self) -> str:
         distance = f"by {self.metres} m" if self.metres is not None else f"by {self.change}"
         return f"significant {', '.join(self.columns)} {distance}"
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct(KeepsColumns):
+    """Drops a row where one of its key with the same values in `columns` was kept less than `within_us` before or after
+    it in time, in stream order. A kept row counts until the frontier is `within_us` past it. NaN is equal to NaN."""
+
+    kind: ClassVar[str] = "distinct"
+
+    columns: tuple[str, ...]
+    within_us: int
+
+    def output_type(self, inputs: Types) -> StreamType:
+        if self.within_us <= 0:
+            raise UsageError("distinct's within= must be more than zero", code="duration")
+        schema = inputs[0].schema
+        for name in self.columns:
+            if name not in schema:
+                raise unknown_column(name, schema)
+        if not self.columns:
+            raise UsageError("distinct compares at least one column", code="distinct")
+        return inputs[0]
+
+    def reads(self, wanted: Collection[str], source: StreamType, port: int) -> set[str]:
+        return {*wanted, *source.key, *self.columns}
+
+    def filter_before(self, predicate: Expression, key: tuple[str, ...]) -> Expression | None:
+        return predicate if set(columns_of(predicate)) <= {*key, *self.columns} else None
+
+    def describe(self) -> str:
+        return f"distinct {', '.join(self.columns)} within {written(self.within_us)}"

@@ -136,6 +136,23 @@ def test_a_late_row_corrects_its_day_within_lateness_and_is_counted_beyond() -> 
     assert parts(plan_of(days()), [noon, noon + HOUR], frontier=midnight) == [(start, 1)]
 
 
+@pytest.mark.parametrize("unit", ["1d", "1w", "1mo"])
+def test_the_end_of_time_is_no_day_of_any_calendar(unit: str) -> None:
+    """Devices come to their end one after the other, and a window may be asked for that ends after all time."""
+    fragment = whole_fragment(plan_of(days(unit)))
+    pipeline = Pipeline(fragment)
+    noon = at("Europe/Berlin", 2024, 3, 31, 12)
+    batch = Batch.of(fragment.inputs[0].schema, {"device": ["ann", "bob"], "n": [1, 2]}, [noon, noon + HOUR], lo=0)
+    found = pipeline.push("a", batch)
+    for device in ("ann", "bob"):
+        found += pipeline.advance_devices("a", {device: END_OF_TIME})
+    found += pipeline.push("a", Batch.of(fragment.inputs[0].schema, {"device": ["cy"], "n": [3]}, [noon], lo=2))
+    found += pipeline.advance_devices("a", {"cy": END_OF_TIME})
+    found += pipeline.advance_devices("a", {"dan": END_OF_TIME})  # with no window left
+    found += pipeline.advance("a", END_OF_TIME)
+    assert [n for _, batch in found for n in batch.columns["n"].tolist()] == [1, 2, 3]
+
+
 def test_devices_close_their_days_by_their_own_frontier() -> None:
     plan = plan_of(days())
     pipeline = Pipeline(whole_fragment(plan))
