@@ -88,6 +88,8 @@ VERBS = {
     "joins": ".join(other, within=...) or .with_latest(other)",
     "windows": ".sliding(...)",
     "laterals": ".apply(...)",
+    "distinct": ".distinct(columns, within=...), or COUNT(DISTINCT x) in a window",
+    "match": ".followed_by(other, within=...) for one thing after another, .absent(...) for a silence",
     "with_": "a stream of its own for each query, handed over as rs.sql(query, name=stream)",
 }
 KINDS = {
