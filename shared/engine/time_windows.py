@@ -201,19 +201,6 @@ class TimeWindows(KeyedWindows):
         """Where the last window that a pane is part of ends."""
         return self.bounds.end(self.bounds.windows_of(pane)[-1])
 
-    def advance(self, port: int, progress: Progress) -> tuple[list[Rows], Progress | None]:
-        floor = progress.floor_us
-        if (
-            self.frontier.floor_us < floor < self._quiet_until
-            and not (self.lateness_us or progress.devices or self.frontier.devices)
-            and type(self._before) is int
-            and progress.complete_us is None is self.frontier.complete_us
-        ):
-            # Time moves and closes nothing, as after most batches: 1.3 to 2 times the rows per second at 1 to 60 rows.
-            self.frontier.floor_us = self._before = floor
-            return [], progress
-        return super().advance(port, progress)
-
     def passed(self, progress: Progress) -> list[Rows]:
         """Closes what the frontier has passed since the last time."""
         by_device = self.device_place is not None and (self.frontier.devices or isinstance(self._before, np.ndarray))
