@@ -6,8 +6,8 @@ file, and what follows from it can be said before: which windows and states are 
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ class Deployment:
     before: int  # the version that runs
     phones: PlanChanges
     spark: PlanChanges
+    parked: Mapping[str, int] = field(default_factory=dict)  # vertices that wait, and how many epochs behind
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -40,9 +41,11 @@ class Deployment:
         }  # fmt: skip
 
 
-def prepare(plan: Plan, current: Plan, running: Plan | None, taken: Collection[str]) -> Deployment:
+def prepare(
+    plan: Plan, current: Plan, running: Plan | None, taken: Collection[str], parked: Mapping[str, int] | None = None
+) -> Deployment:
     """What putting `plan` in the place of `current` means. `running`: what the job runs, where it is known: a rollback
-    may have corrected it. `taken`: sinks of queries."""
+    may have corrected it. `taken`: sinks of queries. `parked`: vertices that wait, and how many epochs behind."""
     both = [each for each in sinks_of(plan) if each in taken]
     if both:
         raise UsageError(
@@ -53,9 +56,8 @@ def prepare(plan: Plan, current: Plan, running: Plan | None, taken: Collection[s
     found = changes(current, plan)
     if found.same and (running is None or changes(running, plan).same):
         raise UsageError(f"this program runs already, as version {newest}; nothing would change", code="program-same")
-    return Deployment(
-        replace(plan, version=newest + 1), current.version, found, found if running is None else changes(running, plan)
-    )
+    spark = found if running is None else changes(running, plan)
+    return Deployment(replace(plan, version=newest + 1), current.version, found, spark, parked or {})
 
 
 def deploy(file: Path, deployment: Deployment) -> None:
@@ -85,6 +87,11 @@ def _words(deployment: Deployment) -> list[str]:
     for each in spark.vertices:
         effect = how.get(each.how) or f"starts anew with the next epoch, its open windows go: {each.why}"
         words.append(f"vertex {each.name!r} {effect}")
+        if each.how in (ANEW, GONE) and (epochs := deployment.parked.get(each.name, 0)):
+            words.append(
+                f"vertex {each.name!r} is parked, and would never compute the {epochs} epochs it is behind. To have "
+                f"them computed, first roll it back with the corrected program: resurge job rollback {each.name}"
+            )
     words += [f"sink {name!r} is new" for name in spark.sinks_new]
     words += [f"sink {name!r} gets no more rows; what it said stays" for name in spark.sinks_gone]
     if spark.of(ANEW) or spark.of(GONE):

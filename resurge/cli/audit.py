@@ -57,7 +57,8 @@ def keep_anchor(
     home: Home = DEFAULT_HOME,
     as_json: AsJson = False,
 ) -> None:
-    """Keep the newest line's number and hash somewhere else, so that a cut or rewritten log shows later."""
+    """Keep the newest line's number and hash somewhere else, so that a cut or rewritten audit log shows later. The log
+    of readings has a chain and an anchor of its own: resurge log anchor."""
     head = Api(home).get("/audit/head")
     line = json.dumps(head, sort_keys=True)
     if file is not None:

@@ -55,7 +55,8 @@ def gateway_signed(home: Path) -> Callable[[bytes, bytes], bool]:
 @app.command("anchor")
 def print_anchor(home: Home = DEFAULT_HOME) -> None:
     """Print the newest end of the log that the gateway signed, one line of JSON. Kept on another machine, it shows
-    later whether the log was cut off or written anew: resurge log verify --anchor FILE."""
+    later whether the log was cut off or written anew: resurge log verify --anchor FILE. The audit log has a chain and
+    an anchor of its own: resurge audit anchor."""
     from cloud_backend.log.heads import read_heads
     from shared.errors import UsageError
 

@@ -49,3 +49,14 @@ def running_plan(sources: Sources) -> Plan | None:
         return stored_plan(store, number) if number else None
     except ResurgeError:  # its own page says what is wrong with it
         return None
+
+
+def parked_vertices(sources: Sources) -> dict[str, int]:
+    """The vertices of the program's job of which a range waits, and how many epochs it is behind."""
+    place = sources.stores().get(PROGRAM)
+    found: dict[str, int] = {}
+    for vertex in () if place is None else sources.facts.of(place).get("vertices", ()):
+        behind = [each["epochs_behind"] for each in vertex["ranges"] if each["parked"]]
+        if behind:
+            found[vertex["name"]] = max(behind)
+    return found

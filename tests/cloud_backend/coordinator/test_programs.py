@@ -43,6 +43,15 @@ def test_other_columns_are_warned_about():
     assert "what phones still hold of the old ones is quarantined" in words
 
 
+def test_the_epochs_that_a_parked_vertex_would_skip_are_said_before():
+    behind = {"points": 3}
+    words = prepare(program(window="7m"), program(), None, (), behind).to_json()["words"]
+    (warned,) = [each for each in words if "never compute the 3 epochs" in each]
+    assert "resurge job rollback points" in warned
+    unaffected = prepare(program(window="7m"), program(), None, (), {"another": 3}).to_json()["words"]
+    assert not any("never compute" in each for each in unaffected)
+
+
 def test_the_version_is_above_that_of_a_plan_that_a_rollback_corrected():
     corrected = replace(program("2m"), version=4)
     made = prepare(program("5m"), program(), corrected, ())
