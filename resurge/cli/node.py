@@ -191,4 +191,4 @@ def _report(values: dict[str, Any], as_json: bool) -> None:
         return
     width = max(map(len, values))
     for name, value in values.items():
-        print(f"{name.replace('_', ' '):<{width}}  {json.dumps(value) if isinstance(value, dict) else value}")
+        print(f"{name.replace('_', ' '):<{width}}  {json.dumps(value) if isinstance(value, dict | list) else value}")

@@ -13,9 +13,13 @@ import resurge as rs
 from resurge import col, state
 from shared.batch import Batch
 from shared.engine.pipeline import Pipeline
+from shared.language.aggregates import Aggregate
+from shared.language.windows import CalendarWindow
+from shared.plan import operators as op
 from shared.plan.fragments import Fragment
 from shared.plan.graph import Plan
 from shared.plan.placement import cloud_fragment, device_fragment
+from shared.stream.drafts import draft
 from shared.stream.formulas import Formula
 from shared.stream.stream import Sink, Stream
 from tests.conformance import programs
@@ -77,6 +81,12 @@ def summed(stream: Stream) -> Stream:
     return stream.state(fields, level=state.level * 0.5 + col.n, steps=state.steps + 1)  # type: ignore[arg-type]
 
 
+def local_day() -> Stream:
+    """Midnight is 13 seconds after that of UTC, so that a day ends within the rows."""
+    window = CalendarWindow("day", "Frozen/Place", ((0, -13), (20, -8)))
+    return Stream(draft(op.WindowAggregate(window, (("rows", Aggregate("count", ())),), 1_000_000), a().draft))
+
+
 CASES: dict[str, Callable[[], Stream | Sink]] = {
     "tumbling": lambda: a().tumbling("2s").aggregate(**aggregates()),
     "tumbling_late": lambda: a().tumbling("2s", lateness="4s").aggregate(**aggregates()),
@@ -87,6 +97,15 @@ CASES: dict[str, Callable[[], Stream | Sink]] = {
     "session_late": lambda: a().session(gap="1s", lateness="3s").aggregate(**aggregates()),
     "conditional": lambda: a().hopping("3s", every="1s").aggregate(**conditional()),
     "conditional_sliding": lambda: a().sliding(count=4).aggregate(**conditional()),
+    "calendar": local_day,
+    "calendar_month": lambda: a().tumbling("1mo", zone="America/New_York").aggregate(total=rs.sum("x")),
+    "late": lambda: a().tumbling("2s", lateness="1s").late(),
+    "distinct": lambda: a().distinct("tag", "flag", "x", within="3s"),
+    "state_expire": lambda: a().sync("up").key_by("tag", "flag").state(
+        {"steps": 0}, keep=True, expire="1500ms", steps=state.steps + 1
+    ),
+    "absent": lambda: a().where(col.n > 0).absent("1s"),
+    "followed_by": lambda: a().select("x").followed_by(b().where(col.n > 2).select("n"), within="1s"),
     "count": lambda: a().tumbling(count=5).aggregate(**aggregates()),
     "count_hopping": lambda: a().hopping(count=6, every_count=2).aggregate(**aggregates()),
     "count_sliding": lambda: a().sliding(count=4).aggregate(**aggregates()),
