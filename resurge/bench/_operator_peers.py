@@ -175,6 +175,21 @@ def sliding_river(values: Sequence[float]) -> None:
         out.append(mean.get())
 
 
+# --- A state that only goes row by row ------------------------------------------------------------------------------
+
+
+def smooth(before: float, value: float) -> float:
+    return 0.9 * before + 0.1 * value
+
+
+def smooth_python(values: np.ndarray) -> np.ndarray:
+    state, out = 0.0, []
+    for value in values.tolist():
+        state = smooth(state, value)
+        out.append(state)
+    return np.array(out)
+
+
 # --- Keyed tumbling windows of one second: count, mean and maximum of v per sensor ----------------------------------
 
 

@@ -1,4 +1,4 @@
-"""`resurge bench engine`: the engine, through the public API, against hand-written numpy and the peers. Goals 1 to 4.
+"""`resurge bench engine`: the engine, through the public API, against numpy and the peers. Goals 1 to 4, and 15.
 
 The numpy contenders are what one would write for speed alone: their sums change with the batching. Ours never do; what
 that costs is among the figures, by itself.
@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 import resurge as rs
-from resurge import col
+from resurge import col, state
 from resurge.bench import _operator_peers as peers
 from resurge.bench._operator_peers import LAYOUT, RATE, WIDTH
 from resurge.bench._rounds import Rates, at_least, at_most, interleave, ratio, timed, versions
@@ -57,6 +57,9 @@ def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
         *_latency(data, rounds, figures),
         *_sizes(data, rounds, figures),
         *_overlap(rounds, figures, quick=quick),
+        *_states(20_000 if quick else 400_000, rounds, figures),
+        *_edges(20_000 if quick else 400_000, rounds, figures),
+        *_many_keys(5_000 if quick else 50_000, rounds, figures),
     ]
     figures["bytes_per_key"] = _memory_per_key(2_000 if quick else 50_000)
     figures["batch_invariance"] = _invariance(rounds)
@@ -151,6 +154,10 @@ class _Contest:
     def check(self, name: str, ours: str, peer: str, goal: float) -> dict[str, Any]:
         made = at_least(name, ratio(self.wall, ours, peer), goal)
         return {**made, "processor": round(ratio(self.processor, ours, peer), 3)}
+
+    def slowest(self, *names: str) -> float:
+        """Million rows per second of processor time of the slowest of these."""
+        return min(statistics.median(self.processor[name]) for name in names) / 1e6
 
     def medians(self) -> dict[str, float]:
         return {name: round(statistics.median(values)) for name, values in self.wall.items()}
@@ -321,6 +328,96 @@ def _overlap(rounds: int, figures: dict[str, Any], *, quick: bool) -> list[dict[
         rounds,
     )
     return [by_rate[max(by_rate)], contest.check("sliding DFT vs naive", "ours", "naive", 3)]
+
+
+def _states(rows: int, rounds: int, figures: dict[str, Any]) -> list[dict[str, Any]]:
+    """`.state` through `evaluate`: updates that are folds, and one that only goes row by row against plain Python."""
+    values = np.random.default_rng(5).standard_normal(rows)
+    given = {"probe": {"time": np.arange(rows) * 1_000, "x": values}}
+    probe = rs.stream("probe", {"x": "float64"})
+    folds = {
+        "sum": probe.state({"s": 0.0}, s=state.s + col.x),
+        "count": probe.state({"n": 0}, n=state.n + 1),
+        "peak": probe.state({"p": -1e9}, p=rs.if_else(col.x > state.p, col.x, state.p)),
+        "since": probe.state({"n": 0}, n=rs.if_else(col.x > 2, 0, state.n + 1)),
+        "previous": probe.previous("x"),
+    }
+    smooth = probe.state({"e": 0.0}, e=0.9 * state.e + 0.1 * col.x)
+    series = pl.Series(values)
+    contest = _Contest(
+        {
+            **{name: (partial(rs.evaluate, stream, given), rows) for name, stream in folds.items()},
+            "step": (partial(rs.evaluate, smooth, given), rows),
+            "python": (lambda: peers.smooth_python(values), rows),
+            "numpy": (lambda: np.add.accumulate(values), rows),
+            "polars": (series.cum_sum, rows),
+        },
+        rounds,
+    )
+    same = rs.evaluate(smooth, given)["out"]["e"].tobytes() == peers.smooth_python(values).tobytes()
+    figures["state"] = {"same_bits_as_python": same, "rows_per_second": contest.medians()}
+    return [
+        at_least("state: the slowest of five folds, million rows per CPU second", contest.slowest(*folds), 1.0),
+        contest.check("state: a step by itself vs a plain Python loop", "step", "python", 0.5),
+    ]
+
+
+def _edges(rows: int, rounds: int, figures: dict[str, Any]) -> list[dict[str, Any]]:
+    """`first` and `last` of sliding windows through `evaluate`, rows in order of time and not."""
+    draw = np.random.default_rng(6)
+    values, time_us = draw.standard_normal(rows), np.arange(rows) * 1_000
+    window = rs.stream("probe", {"x": "float64"}).sliding(count=WIDTH)
+    stream = window.aggregate(first=rs.first("x"), last=rs.last("x"))
+    ordered = {"probe": {"time": time_us, "x": values}}
+    mixed = {"probe": {"time": time_us + draw.integers(-50_000, 50_000, rows), "x": values}}
+    frame = pl.DataFrame({"x": values})
+    contest = _Contest(
+        {
+            "ordered": (partial(rs.evaluate, stream, ordered), rows),
+            "mixed": (partial(rs.evaluate, stream, mixed), rows),
+            "numpy": (lambda: (values[: 1 - WIDTH].copy(), values[WIDTH - 1 :].copy()), rows),
+            "polars": (lambda: frame.select(first=pl.col("x").shift(WIDTH - 1), last="x"), rows),
+        },
+        rounds,
+    )
+    figures["first_last"] = {"rows_per_second": contest.medians()}
+    rate = contest.slowest("ordered", "mixed")
+    return [at_least("first and last in sliding windows, million rows per CPU second", rate, 2.0)]
+
+
+def _many_keys(keys: int, rounds: int, figures: dict[str, Any]) -> list[dict[str, Any]]:
+    """Sliding against tumbling windows over many keys, as a job's or a relay's batches come, and all at once."""
+    rows = 4 * keys
+    draw = np.random.default_rng(7)
+    columns = {"x": draw.standard_normal(rows), "k": draw.integers(0, keys, rows)}
+    time_us = np.arange(rows) * 100
+    probe = rs.stream("probe", {"x": "float64", "k": "int64"}).key_by("device", "k")
+    programs = {
+        "tumbling": probe.tumbling("5s").aggregate(m=rs.mean("x")),
+        "by count": probe.sliding(count=10).aggregate(m=rs.mean("x")),
+        "by time": probe.sliding("5s").aggregate(m=rs.mean("x")),
+    }
+
+    def contenders(size: int) -> dict[str, tuple[Callable[[], object], int]]:
+        made: dict[str, tuple[Callable[[], object], int]] = {}
+        for name, stream in programs.items():
+            pipeline = _pipeline(stream)
+            made[name] = (_through(pipeline, _batches(pipeline, columns, time_us, size)), rows)
+        return made
+
+    frame = pl.DataFrame(columns)
+    found = {}
+    for size in (4_096, rows):
+        contest = _Contest(
+            {**contenders(size), "polars": (lambda: frame.select(pl.col("x").rolling_mean(10).over("k")), rows)}, rounds
+        )
+        found[size] = contest
+        figures.setdefault("many_keys", {})[f"{size} rows a batch"] = contest.medians()
+    return [
+        found[size].check(f"sliding {name} vs tumbling, {keys} keys, {size} rows a batch", name, "tumbling", 0.5)
+        for size in found
+        for name in ("by count", "by time")
+    ]
 
 
 def _through(pipeline: Pipeline, batches: list[Batch]) -> Callable[[], None]:
