@@ -76,7 +76,7 @@ class Queries:
     def all(self) -> list[Query]:
         return [_query(row) for row in self._database.read(_ALL)]
 
-    def named(self, name: str) -> Query | None:
+    def find(self, name: str) -> Query | None:
         return next((query for query in self.all() if query.name == name), None)
 
 

@@ -116,7 +116,7 @@ class Health:
             self._incidents.append(Entry(code, what[:WHAT_CHARACTERS_MAX], self._wall_us(), over=True))
         self._save()
 
-    def seen(self) -> None:
+    def note_alive(self) -> None:
         """It still runs; called now and then, so that a kill is dated well."""
         if self._running is not None:
             self._running["seen"] = self._wall_us()

@@ -105,7 +105,7 @@ class Upkeep:
         self._health.hold(self._conditions(facts, pause, hold))
         if now >= self._seen + SEEN_EVERY_S:
             self._seen = now
-            self._health.seen()
+            self._health.note_alive()
         shares = sampling_shares(condition) if settings.adaptive else {}
         region, rebuild = self._place(now, settings, facts)
         return Decision(pause, hold, shares, condition, region, rebuild)

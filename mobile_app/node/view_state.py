@@ -18,7 +18,7 @@ from mobile_app.condition.upkeep import Facts
 from mobile_app.home.files import publish
 from mobile_app.settings import policies
 from shared.identity import edge_id
-from shared.language.durations import written
+from shared.language.durations import duration_text
 from shared.plan.contracts import Contract
 from shared.plan.graph import Plan
 from shared.plan.late_account import late_words
@@ -240,7 +240,7 @@ def plan_view(plan: Plan) -> dict[str, Any]:
 
 def _promise(contract: Contract) -> str:
     kept = "lossless" if contract.lossless else f"at least {contract.kept_min:.1%} kept"
-    return kept if contract.delay_us_max is None else f"{kept}, within {written(contract.delay_us_max)}"
+    return kept if contract.delay_us_max is None else f"{kept}, within {duration_text(contract.delay_us_max)}"
 
 
 def status_for_fleet(view: dict[str, Any], refusal: str) -> DeviceStatus:

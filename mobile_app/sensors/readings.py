@@ -157,7 +157,7 @@ class Readings:
         if self.tap is not None and len(samples):
             self.tap(reader.sensor, samples)
 
-    def asked(self, reader: ObservedSource, every_us: int) -> None:
+    def note_period(self, reader: ObservedSource, every_us: int) -> None:
         with self._lock:
             if self._reader.get(reader.sensor) is reader:
                 self._sensors[reader.sensor].asked_every_us = every_us
@@ -197,7 +197,7 @@ class ObservedSource:
 
     def sample_every(self, period_us: int) -> None:
         self._source.sample_every(period_us)
-        self._readings.asked(self, period_us)
+        self._readings.note_period(self, period_us)
 
     @property
     def trouble(self) -> str:

@@ -47,7 +47,7 @@ def open_spool(home: Path, device: DeviceId, settings: Settings, gateway: Gatewa
         capacity_bytes=settings.spool_mb << 20,
         device=device,
         incarnation=incarnation,
-        evict=Evict.named(settings.evict),
+        evict=Evict.of_word(settings.evict),
         cipher=spool_cipher(home),
     )
 

@@ -30,7 +30,7 @@ def microseconds(duration: str | datetime.timedelta) -> int:
     return length
 
 
-def written(length_us: int) -> str:
+def duration_text(length_us: int) -> str:
     """The shortest exact way to write a duration."""
     if length_us == 0:
         return "0s"

@@ -32,7 +32,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from shared.errors import UsageError
-from shared.language.durations import written
+from shared.language.durations import duration_text
 
 CALENDAR_UNITS = ("day", "week", "month")
 OFFSETS_MAX = 1000
@@ -88,8 +88,8 @@ def check_window(window: Window) -> None:
                 raise UsageError("a window's size and hop must be more than zero", code="window-size")
             if hop_us > size_us:
                 raise UsageError(
-                    f"window hop {written(hop_us)} is longer than its size {written(size_us)}; rows between windows "
-                    f"would be dropped. Use hop <= {written(size_us)}, or .where(...) if gaps are intended",
+                    f"window hop {duration_text(hop_us)} is longer than its size {duration_text(size_us)}; rows between "
+                    f"windows would be dropped. Use hop <= {duration_text(size_us)}, or .where(...) if gaps are intended",
                     code="window-hop",
                 )
             if size_us // hop_us > PANES_MAX:
@@ -134,14 +134,14 @@ def text_of(window: Window) -> str:
     match window:
         case TimeWindow(size_us, hop_us):
             if hop_us == size_us:
-                return f"tumbling {written(size_us)}"
-            return f"hopping {written(size_us)} every {written(hop_us)}"
+                return f"tumbling {duration_text(size_us)}"
+            return f"hopping {duration_text(size_us)} every {duration_text(hop_us)}"
         case CalendarWindow(unit, zone):
             return f"each {unit} in {zone}"
         case SlidingTimeWindow(size_us):
-            return f"sliding {written(size_us)}"
+            return f"sliding {duration_text(size_us)}"
         case SessionWindow(gap_us):
-            return f"session gap {written(gap_us)}"
+            return f"session gap {duration_text(gap_us)}"
         case CountWindow(size, hop):
             if hop == size:
                 return f"tumbling {size} rows"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.language.durations import written
+from shared.language.durations import duration_text
 from shared.plan import operators as op
 from shared.plan.fragments import Vertex
 from shared.plan.graph import Node, Plan
@@ -43,7 +43,7 @@ def _cut_lines(plan: Plan) -> list[str]:
     for edge in plan.edges:
         columns = ", ".join(f"{column.name} {column.kind}" for column in edge.schema)
         promise = "lossless" if edge.contract.lossless else f"keeps at least {edge.contract.kept_min:.0%}"
-        delay = "" if edge.contract.delay_us_max is None else f" within {written(edge.contract.delay_us_max)}"
+        delay = "" if edge.contract.delay_us_max is None else f" within {duration_text(edge.contract.delay_us_max)}"
         lines.append(
             f"  device -> cloud  {edge.name} ({columns}); {promise}{delay}: spooled until receipt, evict {edge.evict}"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from shared.language.durations import written
+from shared.language.durations import duration_text
 from shared.plan.graph import Node
 
 
@@ -28,4 +28,4 @@ def late_words(account: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _reason(lateness_us: int) -> str:
-    return f"more than {written(lateness_us)} behind the frontier" if lateness_us else "behind the frontier"
+    return f"more than {duration_text(lateness_us)} behind the frontier" if lateness_us else "behind the frontier"

@@ -31,7 +31,7 @@ class Evict(IntEnum):
         return self.name.lower().replace("_", "-")
 
     @staticmethod
-    def named(word: str) -> Evict:
+    def of_word(word: str) -> Evict:
         """The policy for a word of plans and settings, such as "query-aware"."""
         for policy in Evict:
             if policy.word == word:

@@ -13,7 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from cloud_backend.dashboard.fleet.overview import Feed
+from cloud_backend.dashboard.fleet.overview import FleetOverview
 from cloud_backend.dashboard.pages.overview import dashboard_router
 from cloud_backend.dashboard.pages.sign_in import signin_router
 from cloud_backend.dashboard.sign_in.access import Access, install
@@ -95,7 +95,7 @@ def served(app: FastAPI, *, port: int = 0, signed_in: bool = True) -> Iterator[s
 
 
 @contextlib.contextmanager
-def overview_served(feed: Feed, *, port: int = 0) -> Iterator[str]:
+def overview_served(feed: FleetOverview, *, port: int = 0) -> Iterator[str]:
     """The dashboard's overview of this feed at the address that is handed out."""
     app = FastAPI()
     with tempfile.TemporaryDirectory() as home, contextlib.closing(Access(Path(home), token=TOKEN)) as access:

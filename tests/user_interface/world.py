@@ -10,7 +10,7 @@ import math
 import random
 from pathlib import Path
 
-from cloud_backend.dashboard.fleet.overview import Feed
+from cloud_backend.dashboard.fleet.overview import FleetOverview
 from cloud_backend.dashboard.fleet.phones import Contact
 from cloud_backend.log.format import Record
 from cloud_backend.log.log import Log
@@ -48,7 +48,7 @@ def phones() -> list[PhoneOnLine]:
     ]
 
 
-def build(directory: Path, *, now_us: int = NOW_US) -> Feed:
+def build(directory: Path, *, now_us: int = NOW_US) -> FleetOverview:
     """A feed over a log and a store with five minutes of history in them."""
     log = Log.open(PosixDisk(directory / "log"))
     fleet = phones()
@@ -59,11 +59,11 @@ def build(directory: Path, *, now_us: int = NOW_US) -> Feed:
     for epoch, end in enumerate(range(-HISTORY_S + WINDOW_S, 1, WINDOW_S), start=1):
         results.publish(epoch, [_result(phone, end, now_us) for phone in fleet if phone.connected(end - 1)])
     contacts = [_contact(phone, now_us) for phone in fleet]
-    return Feed(log=log, results=results, contacts=lambda: contacts, clock_us=lambda: now_us)
+    return FleetOverview(log=log, results=results, contacts=lambda: contacts, clock_us=lambda: now_us)
 
 
-def build_empty(directory: Path) -> Feed:
-    return Feed(
+def build_empty(directory: Path) -> FleetOverview:
+    return FleetOverview(
         log=Log.open(PosixDisk(directory / "log")),
         results=Results(directory / "results.db"),
         contacts=lambda: [],

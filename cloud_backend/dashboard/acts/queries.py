@@ -94,7 +94,7 @@ def drop(attempt: Attempt[NoFields]) -> None:
 
 
 def _known(attempt: Attempt[NoFields]) -> Query:
-    query = attempt.sources.queries.named(attempt.subject)
+    query = attempt.sources.queries.find(attempt.subject)
     if query is None:
         raise UsageError("no query has this name; resurge query list shows those that are", code="query-not-found")
     return query

@@ -25,7 +25,7 @@ LOOK_S_MAX = 0.2  # of reading the log: a gateway that has much to catch up with
 ALL = "all"
 
 
-class Feed:
+class FleetOverview:
     def __init__(
         self,
         *,

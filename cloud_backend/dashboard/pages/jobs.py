@@ -117,7 +117,7 @@ def _one(sources: Sources, name: str) -> dict[str, Any]:
 
 def _sinks(sources: Sources, name: str) -> list[str]:
     """What the job writes to, as far as rows have come."""
-    query = sources.queries.named(name)
+    query = sources.queries.find(name)
     written = program_sinks(sources) if query is None else query.sinks
     come = sources.results.sinks()
     return [sink for sink in written if sink in come]

@@ -16,7 +16,7 @@ from fastapi.responses import FileResponse, HTMLResponse, StreamingResponse
 
 from cloud_backend.dashboard.drawing.templating import STATIC, page
 from cloud_backend.dashboard.fleet.attention import Issue
-from cloud_backend.dashboard.fleet.overview import Feed
+from cloud_backend.dashboard.fleet.overview import FleetOverview
 from cloud_backend.dashboard.sign_in.access import Person, access_of, anybody, require
 from cloud_backend.dashboard.sign_in.headers import SECURITY_HEADERS
 from cloud_backend.dashboard.threads import aside
@@ -33,7 +33,7 @@ Position = Annotated[int, Query(ge=0, le=POSITION_MAX)]
 Viewer = Annotated[Person, Depends(require("viewer"))]
 
 
-def dashboard_router(feed: Feed, *, issues: Callable[[], Sequence[Issue]] | None = None) -> APIRouter:
+def dashboard_router(feed: FleetOverview, *, issues: Callable[[], Sequence[Issue]] | None = None) -> APIRouter:
     """The overview, its data and stream, and the assets. Without `issues` the page has no list of them."""
     router = APIRouter()
 
@@ -82,7 +82,7 @@ def dashboard_router(feed: Feed, *, issues: Callable[[], Sequence[Issue]] | None
 
 
 async def _events(
-    feed: Feed, request: Request, after_second: int, after_change: int, *, exact: bool = True
+    feed: FleetOverview, request: Request, after_second: int, after_change: int, *, exact: bool = True
 ) -> AsyncIterator[str]:
     yield "retry: 1500\n\n"
     while not await request.is_disconnected() and await aside(_may_still_look, request):

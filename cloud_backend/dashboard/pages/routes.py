@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from cloud_backend.dashboard.fleet.attention import Issue, issues
-from cloud_backend.dashboard.fleet.overview import Feed
+from cloud_backend.dashboard.fleet.overview import FleetOverview
 from cloud_backend.dashboard.fleet.phones import Contact
 from cloud_backend.dashboard.pages.acting import acting_router
 from cloud_backend.dashboard.pages.audit import alert_manners, audit_router
@@ -30,7 +30,7 @@ ROUTERS = (
 def pages_router(sources: Sources) -> APIRouter:
     """All pages; include it in the gateway's app."""
     router = APIRouter()
-    router.include_router(dashboard_router(_feed(sources), issues=lambda: _issues(sources)))
+    router.include_router(dashboard_router(_overview(sources), issues=lambda: _issues(sources)))
     for part in ROUTERS:
         router.include_router(part(sources))
     manners = device_manners() | query_manners() | job_manners() | result_manners() | people_manners()
@@ -39,7 +39,7 @@ def pages_router(sources: Sources) -> APIRouter:
     return router
 
 
-def _feed(sources: Sources) -> Feed:
+def _overview(sources: Sources) -> FleetOverview:
     def contacts() -> list[Contact]:
         return [
             Contact(entry.device.hex(), entry.name, entry.seen_us, entry.status)
@@ -47,7 +47,7 @@ def _feed(sources: Sources) -> Feed:
             if entry.revoked_us is None
         ]
 
-    return Feed(
+    return FleetOverview(
         log=sources.log, results=sources.results, contacts=contacts, clock_us=sources.clock_us,
         quarantined=sources.quarantined, history=sources.history, hidden=lambda sink: hidden_columns(sources, sink),
         alerts=lambda: len([alert for alert in sources.alerts.alerts(only_open=True) if alert.kind != "gap"]),

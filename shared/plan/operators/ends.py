@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from shared.errors import UsageError
 from shared.language.codecs import codec_names
-from shared.language.durations import written
+from shared.language.durations import duration_text
 from shared.plan.contracts import LOSSLESS, Contract, check_contract
 from shared.plan.operators.operator import KeepsColumns, Types, check_name
 from shared.plan.stream_type import DEVICE, StreamType, with_device
@@ -69,7 +69,7 @@ class Sync(End):
         return StreamType(with_device(inputs[0].schema), inputs[0].key)
 
     def describe(self) -> str:
-        return f"sync {self.name}: batches of {self.batch_rows} rows or {written(self.within_us)}"
+        return f"sync {self.name}: batches of {self.batch_rows} rows or {duration_text(self.within_us)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from shared.errors import UsageError
-from shared.language.durations import written
+from shared.language.durations import duration_text
 from shared.language.expressions import Value
 from shared.language.schema import ADDED, Field
 from shared.plan.operators.operator import Operator, Origins, Types, check_merge, check_value, unique
@@ -121,7 +121,7 @@ class Join(Pair):
 
     def describe(self) -> str:
         left = "" if self.defaults is None else "left "
-        return f"{left}join from {written(self.before_us)} before to {written(self.after_us)} after"
+        return f"{left}join from {duration_text(self.before_us)} before to {duration_text(self.after_us)} after"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,9 @@ class Latest(Pair):
         return Pair.output_type(self, inputs)
 
     def describe(self) -> str:
-        return "with latest" + ("" if self.tolerance_us is None else f", at most {written(self.tolerance_us)} old")
+        return "with latest" + (
+            "" if self.tolerance_us is None else f", at most {duration_text(self.tolerance_us)} old"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,4 +166,4 @@ class FollowedBy(Pair):
         return Pair.output_type(self, inputs)
 
     def describe(self) -> str:
-        return f"followed by, within {written(self.within_us)}"
+        return f"followed by, within {duration_text(self.within_us)}"

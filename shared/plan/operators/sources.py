@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from shared.errors import UsageError
-from shared.language.durations import written
+from shared.language.durations import duration_text
 from shared.language.expressions import TIME
 from shared.language.schema import Schema
 from shared.plan.operators.operator import Operator, Types, check_column_name, check_key, check_name
@@ -62,7 +62,7 @@ class Sensor(Source):
         return self.schema
 
     def describe(self) -> str:
-        return f"sensor {self.name} " + (f"every {written(self.every_us)}" if self.every_us else "on request")
+        return f"sensor {self.name} " + (f"every {duration_text(self.every_us)}" if self.every_us else "on request")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Timer(Source):
         return TICK
 
     def describe(self) -> str:
-        return f"timer every {written(self.every_us)}"
+        return f"timer every {duration_text(self.every_us)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from shared.errors import UsageError
-from shared.language.durations import written
+from shared.language.durations import duration_text
 from shared.language.expressions import FLOATS, Expression, Value, columns_of, is_number, kind_of, unknown_column
 from shared.language.schema import ADDED, Field, Schema
 from shared.plan.operators.operator import (
@@ -116,7 +116,7 @@ class State(Operator):
         return 1  # a config stream's rows are no rows of the result
 
     def describe(self) -> str:
-        expires = "" if self.expire_us is None else f", forgotten after {written(self.expire_us)}"
+        expires = "" if self.expire_us is None else f", forgotten after {duration_text(self.expire_us)}"
         return "state " + ", ".join(column.name for column in self.columns) + expires
 
 
@@ -202,4 +202,4 @@ class Distinct(KeepsColumns):
         return predicate if set(columns_of(predicate)) <= {*key, *self.columns} else None
 
     def describe(self) -> str:
-        return f"distinct {', '.join(self.columns)} within {written(self.within_us)}"
+        return f"distinct {', '.join(self.columns)} within {duration_text(self.within_us)}"

@@ -9,7 +9,7 @@ from typing import ClassVar
 from shared.errors import UsageError
 from shared.language.aggregates import AGGREGATES, Aggregate, check_aggregate, result_fields
 from shared.language.aggregates import text_of as aggregate_text
-from shared.language.durations import written
+from shared.language.durations import duration_text
 from shared.language.expressions import Expression, columns_of
 from shared.language.registry import operator_type, parameters_of
 from shared.language.schema import Field
@@ -68,7 +68,7 @@ class WindowAggregate(Operator):
 
     def describe(self) -> str:
         parts = ", ".join(f"{name}={aggregate_text(aggregate)}" for name, aggregate in self.aggregates)
-        late = f", corrections for {written(self.lateness_us)}" if self.lateness_us else ""
+        late = f", corrections for {duration_text(self.lateness_us)}" if self.lateness_us else ""
         return f"{window_text(self.window)}: {parts}{late}"
 
 
@@ -93,7 +93,7 @@ class Late(KeepsColumns):
         return predicate
 
     def describe(self) -> str:
-        return f"late rows, by more than {written(self.lateness_us)}" if self.lateness_us else "late rows"
+        return f"late rows, by more than {duration_text(self.lateness_us)}" if self.lateness_us else "late rows"
 
 
 def fields_of(name: str, aggregate: Aggregate, source: StreamType) -> tuple[Field, ...]:

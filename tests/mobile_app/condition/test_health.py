@@ -34,7 +34,7 @@ def test_a_node_that_never_said_it_ended_was_killed(tmp_path, clock):
     health = opened(tmp_path, clock)
     health.began()
     clock.now_us = 5_000_000
-    health.seen()
+    health.note_alive()
     health.close()
     again = opened(tmp_path, clock)
     again.began()

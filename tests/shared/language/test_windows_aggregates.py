@@ -9,7 +9,7 @@ import pytest
 from shared.errors import UsageError
 from shared.language import windows
 from shared.language.aggregates import Aggregate, check_aggregate, result_fields
-from shared.language.durations import microseconds, written
+from shared.language.durations import duration_text, microseconds
 from shared.language.schema import Schema
 from shared.language.windows import CountWindow, SessionWindow, SlidingTimeWindow, TimeWindow, check_window
 from shared.stream import functions
@@ -31,7 +31,7 @@ SCHEMA = Schema.of({"lat": "float64", "lon": "float64", "word": "str", "n": "int
 )
 def test_durations_as_people_write_them(text: str, length_us: int) -> None:
     assert microseconds(text) == length_us
-    assert microseconds(written(length_us)) == length_us
+    assert microseconds(duration_text(length_us)) == length_us
 
 
 def test_a_timedelta_is_a_duration_too() -> None:

@@ -311,9 +311,9 @@ def test_a_sealed_payload_cannot_move_under_another_control_block() -> None:
 
 
 def test_policies_are_named_by_the_words_of_plans() -> None:
-    assert Evict.named("query-aware") is Evict.QUERY_AWARE
+    assert Evict.of_word("query-aware") is Evict.QUERY_AWARE
     with pytest.raises(UsageError, match="query-aware-bytes"):
-        Evict.named("newest")
+        Evict.of_word("newest")
 
 
 def test_what_a_ledger_or_pending_showed_does_not_change_when_more_is_given_up() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from cloud_backend.dashboard.fleet import overview as feed_module
-from cloud_backend.dashboard.fleet.overview import Feed
+from cloud_backend.dashboard.fleet.overview import FleetOverview
 from cloud_backend.dashboard.fleet.phones import Contact
 from cloud_backend.log.format import Record
 from cloud_backend.log.log import Log
@@ -31,8 +31,8 @@ class World:
         self.log.append([Record(second * 1_000_000, _frame(self.phone, FrameType.DATA, count))])
         self.log.sync()
 
-    def feed(self) -> Feed:
-        return Feed(
+    def feed(self) -> FleetOverview:
+        return FleetOverview(
             log=self.log, results=self.results, contacts=lambda: [Contact(self.phone.device.hex(), "tram-07")],
             clock_us=lambda: NOW_S * 1_000_000,
         )  # fmt: skip
@@ -65,7 +65,9 @@ def test_a_large_fleet_is_shown_worst_first_and_bounded(world):
     names = [Contact(f"{number:032x}", f"phone-{number:03}") for number in range(100)]
     world.arrive(NOW_S - 1, 3)
     contacts = [*names, Contact(world.phone.device.hex(), "tram-07", NOW_S * 1_000_000)]
-    feed = Feed(log=world.log, results=world.results, contacts=lambda: contacts, clock_us=lambda: NOW_S * 1_000_000)
+    feed = FleetOverview(
+        log=world.log, results=world.results, contacts=lambda: contacts, clock_us=lambda: NOW_S * 1_000_000
+    )
     view = feed.overview()
     assert view["phones_count"] == 101
     assert view["phones_connected"] == 1
