@@ -88,8 +88,9 @@ def check_window(window: Window) -> None:
                 raise UsageError("a window's size and hop must be more than zero", code="window-size")
             if hop_us > size_us:
                 raise UsageError(
-                    f"window hop {duration_text(hop_us)} is longer than its size {duration_text(size_us)}; rows between "
-                    f"windows would be dropped. Use hop <= {duration_text(size_us)}, or .where(...) if gaps are intended",
+                    f"window hop {duration_text(hop_us)} is longer than its size {duration_text(size_us)}; rows "
+                    f"between windows would be dropped. Use hop <= {duration_text(size_us)}, or .where(...) if gaps "
+                    "are intended",
                     code="window-hop",
                 )
             if size_us // hop_us > PANES_MAX:
