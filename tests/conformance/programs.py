@@ -155,7 +155,7 @@ ENDS = (
 KEYS = (("device",), ("device", "tag"), ("tag",), (), ("flag", "small"))
 
 
-def case(seed: int, rows: int = 400) -> Case:
+def case(seed: int, rows: int = 400, *, device_only: bool = False) -> Case:
     draw = np.random.default_rng(seed)
 
     # Walk through each list so that few seeds see all of it, then mix.
@@ -172,13 +172,15 @@ def case(seed: int, rows: int = 400) -> Case:
     step = choose(ROW_STEPS, 3)
     window = choose(WINDOWS, 1)
     end = choose(ENDS, 2)
+    if device_only:
+        key, pair = ("device",), "none" if pair == "join_on" else pair
     stream = rows_step(made, made.stream, second, step)
     if pair != "none" or step == "state_config":
         made.inputs["b"] = columns(draw, int(draw.integers(1, rows)))
     stream = pair_step(made, stream, second, pair)
     if pair == "join_on":
         key = ("tag",)  # it is keyed by what it was joined on
-    elif draw.random() < 0.5 or "device" not in key:
+    elif not device_only and (draw.random() < 0.5 or "device" not in key):
         stream = stream.sync("up")
         made.verbs.add("sync")
     if key != ("device",) and stream.key != key:
