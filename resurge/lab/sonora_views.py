@@ -11,7 +11,6 @@ at a place in a day, so a place gets as much text here as there, and there are f
 
 from __future__ import annotations
 
-import csv
 import tempfile
 import time
 from datetime import date, timedelta
@@ -20,13 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cloud_backend.spark.cluster.session import open_session
 from cloud_backend.spark.daily_views import VIEW, DailyViews
-from resurge.bench._recordings import directory
 from resurge.lab._figure import draw, report, shape
+from resurge.lab._words import Words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,7 +40,7 @@ SETTINGS = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC", "spark.driver.m
 
 def run() -> dict[str, Any]:
     session = open_session("local[2]", settings=SETTINGS)
-    words = _Words()
+    words = Words()
     with tempfile.TemporaryDirectory(prefix="resurge-lab-") as directory:
         _Week(session, Path(directory) / "warm", words).run(days=1)  # code is compiled by the first questions
         found = _Week(session, Path(directory) / "week", words).run(days=DAYS)
@@ -78,39 +76,8 @@ def run() -> dict[str, Any]:
     return report("sonora-views", "Sonora Table 2", shapes, parameters=parameters, measured=measured, drawn=drawn)
 
 
-class _Words:
-    """An English novel's words and how often each is used; a law of the same shape where the novel's are not here."""
-
-    def __init__(self) -> None:
-        place = directory()
-        path = place / "words" / "word_freq.csv" if place else None
-        if path is not None and path.is_file():
-            with path.open(newline="") as file:
-                counted = [(row["word"], float(row["count"])) for row in csv.DictReader(file)]
-            self.source = "a novel's (recordings: words/word_freq.csv)"
-        else:
-            counted = [(f"word{rank}", 1 / (rank + 2.7) ** 1.05) for rank in range(1, 5059)]
-            self.source = "1 / (rank + 2.7) ** 1.05, in place of a novel's"
-        self.texts = pa.array([word for word, _ in counted])
-        shares = np.array([count for _, count in counted])
-        self.shares = shares / shares.sum()
-        self._until = np.cumsum(self.shares)
-        self.length = float(sum(share * len(word) for (word, _), share in zip(counted, self.shares, strict=True)))
-
-    def texts_of(self, size: int) -> int:
-        """How many texts are this many bytes: 5 to 20 words each, a space between two."""
-        return int(size / (12.5 * (self.length + 1) - 1))
-
-    def draw(self, random: np.random.Generator, count: int) -> tuple[pa.Array, int]:
-        """That many texts, and how many words they have."""
-        ends = np.concatenate(([0], np.cumsum(random.integers(5, 21, count)))).astype(np.int32)
-        drawn = np.searchsorted(self._until, random.random(int(ends[-1])))
-        words = self.texts.take(pa.array(np.minimum(drawn, len(self.texts) - 1)))
-        return pc.binary_join(pa.ListArray.from_arrays(pa.array(ends), words), " "), int(ends[-1])
-
-
 class _Week:
-    def __init__(self, session: SparkSession, root: Path, words: _Words) -> None:
+    def __init__(self, session: SparkSession, root: Path, words: Words) -> None:
         self.session = session
         self.root = root
         self.random = np.random.default_rng(11)

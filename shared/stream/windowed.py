@@ -15,6 +15,8 @@ from shared.stream.formulas import Formula, column_name
 from shared.stream.measures import aggregated
 from shared.stream.zones import calendar_window, refuse_zone
 
+DAY_US = 86_400_000_000
+
 if TYPE_CHECKING:
     from shared.stream.stream import Stream
 
@@ -59,6 +61,14 @@ class Windowing:
                 CountWindow(count or 0, (count or 0) if every_count is None else every_count), lateness
             )
         return self._windowed(TimeWindow(microseconds(size or ""), microseconds(every or size or "")), lateness)
+
+    @located
+    def daily(self, days: int = 1, *, lateness: str | None = None) -> WindowedStream:
+        """Views by day, of UTC: every day gives the last `days` of them, added up. Each row is folded once, into the
+        view of its day, and a late one changes that view alone: `words.daily(7).aggregate(uses=rs.count())`."""
+        if isinstance(days, bool) or not isinstance(days, int) or days < 1:
+            raise UsageError(f"daily takes a number of days from 1, not {days!r}", code="window-size")
+        return self._windowed(TimeWindow(days * DAY_US, DAY_US), lateness)
 
     @located
     def sliding(

@@ -141,6 +141,7 @@ WINDOWS = (
     "tumbling",
     "hopping",
     "hopping_odd",
+    "daily",
     "sliding",
     "session",
     "count",
@@ -188,7 +189,7 @@ def case(seed: int, rows: int = 400, *, device_only: bool = False) -> Case:
         made.verbs.add("key_by" if key else "key_by_nothing")
     if "sync" in made.verbs and draw.random() < 0.35:
         stream = keyed_again(made, stream, key, draw)
-    if window == "calendar":
+    if window in ("calendar", "daily"):
         spread_over_days(made)
     made.stream = end_step(made, stream, window, end, draw)
     if draw.random() < 0.3:
@@ -331,6 +332,7 @@ def end_step(made: Case, stream: Stream, window: str, end: str, draw: np.random.
     opened = {
         "tumbling": lambda: stream.tumbling("5s"),
         "hopping": lambda: stream.hopping("6s", every="2s"),
+        "daily": lambda: stream.daily(2),
         "hopping_odd": lambda: stream.hopping("7s", every="3s"),
         "sliding": lambda: stream.sliding("4s"),
         "session": lambda: stream.session(gap="2s"),

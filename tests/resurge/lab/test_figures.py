@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from resurge.lab import mss_buffer, mss_loss, sonora_bytes
+from resurge.lab import mss_buffer, mss_loss, sonora_bytes, sonora_daily
 from resurge.lab._figure import line_chart
 
 
@@ -35,6 +35,16 @@ def test_batching_and_compression_save_at_least_what_the_paper_saved() -> None:
     report = sonora_bytes.run()
     assert [shape["name"] for shape in report["shapes"] if not shape["holds"]] == []
     assert report["megabytes"]["batch + codec"] < report["megabytes"]["batch 1 min"] < report["megabytes"]["none"]
+    json.dumps(report)
+
+
+@pytest.mark.covers("SO-41")
+def test_daily_views_of_a_program_give_the_answers_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sonora_daily, "WORDS_A_DAY", 3000)
+    report = sonora_daily.run()
+    held = {shape["name"]: shape["holds"] for shape in report["shapes"]}
+    assert held["answers agree on every day asked"]
+    assert held["share of the views' bytes that a late word changes"]
     json.dumps(report)
 
 

@@ -13,6 +13,7 @@ import resurge as rs
 from resurge import col
 from shared.batch import Batch
 from shared.engine.pipeline import Pipeline
+from shared.engine.time_windows import TimeWindows
 from shared.plan.placement import device_fragment
 from shared.stream.stream import Stream
 
@@ -281,7 +282,7 @@ def test_windows_after_a_left_join_wait_for_the_rows_that_it_holds() -> None:
     for at in range(14):
         for name in ("a", "b"):
             found += [made.columns["rows"].tolist() for _, made in pipeline.advance(name, at * SECOND) if len(made)]
-    assert pipeline.late_dropped == 0
+    assert pipeline.late() == {}
     # a row of second s pairs with those of s .. s + 5: 0, 1 and 2 with 2 and 3 both, 3 with 3, the others with none
     assert [rows for made in found for rows in made] == [3, 4, 1, 1, 1, 1]
 
@@ -425,6 +426,38 @@ def test_an_aggregate_in_the_wrong_place_is_refused(wrong: Callable[[Stream], St
     with pytest.raises(rs.UsageError) as caught:
         wrong(source())
     assert caught.value.code == code
+
+
+@pytest.mark.covers("SO-41")
+def test_daily_views_add_up_the_last_days_and_a_late_row_changes_its_own_day_alone() -> None:
+    day = 86_400 * SECOND
+    rows = [(at * day // 4, "d", float(at), at, "p") for at in (0, 1, 3, 5, 6, 8, 9, 13)]
+    stream = source("a").daily(3, lateness="9d").aggregate(n=rs.count(), total=rs.sum("n"))
+    reference = []
+    for last in range(6):  # days of UTC
+        inside = [row for row in rows if (last - 2) * day <= row[0] < (last + 1) * day]
+        reference.append(((last + 1) * day, len(inside), sum(row[3] for row in inside)))
+    assert got(stream, "window_end", "n", "total", a=rows) == [row for row in reference if row[1]]
+    pipeline = Pipeline(device_fragment(rs.plan_of(stream)), device="d")
+    schema = pipeline.fragment.input("a").schema
+
+    def push(at: int, number: int) -> list[tuple[int, int]]:
+        batch = Batch.of(schema, {"x": [0.0], "n": [1], "tag": ["p"]}, [at], lo=number)
+        outputs = [made for _, made in pipeline.push("a", batch) if len(made)]
+        return [
+            pair for made in outputs for pair in zip(made.time_us.tolist(), made.columns["n"].tolist(), strict=True)
+        ]
+
+    for number, at in enumerate((0, day, 2 * day, 3 * day)):
+        push(at, number)
+    pipeline.advance("a", 4 * day)
+    pipeline.changes_since_snapshot()
+    assert push(day + 7, 4) == [(2 * day - 1, 3), (3 * day - 1, 4), (4 * day - 1, 4)]  # three windows, corrected
+    (windows,) = (operator for operator in pipeline._operators if isinstance(operator, TimeWindows))
+    assert [number for number, pane in windows.panes.items() if pane.touched] == [1]
+    for wrong in (0, -1, True, 1.5):
+        with pytest.raises(rs.UsageError, match="number of days"):
+            source("a").daily(wrong)  # type: ignore[arg-type]
 
 
 def test_union_is_ordered_by_time_device_and_input() -> None:
