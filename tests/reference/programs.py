@@ -425,7 +425,7 @@ class Writer:
         if function in ("std", "variance"):
             root = function == "std"
             return (
-                f"rs.{function}({column!r})", {name: "float64"},
+                f"rs.{function}({column!r})", {name: ROUGH},
                 lambda rows: {name: tables.spread(rows, column, root=root)},
             )  # fmt: skip
         if function == "quantile":

@@ -133,8 +133,21 @@ def unique(columns: Iterable[Field]) -> Schema:
     return Schema(fields)
 
 
+def check_key_stays(source: StreamType, fields: Iterable[Field]) -> None:
+    """Refuse to make a key column anew: rows would no longer be kept apart by it."""
+    for column in fields:
+        if column.name in source.key:
+            raise UsageError(
+                f"this makes the key column {column.name!r} anew, which keeps these rows apart; give it another name, "
+                "and key_by that name to put rows together by it",
+                code="select-key",
+            )
+
+
 def keyed(source: StreamType, fields: Iterable[Field], *, windowed: bool) -> StreamType:
     """The key, a window's bounds where there is one, and these columns."""
+    fields = tuple(fields)
+    check_key_stays(source, fields)
     key = [Field(name, source.schema.kind(name)) for name in source.key]
     bounds = [Field(WINDOW_START, "int64"), Field(WINDOW_END, "int64")] if windowed else []
     return StreamType(unique((*key, *bounds, *fields)), source.key)

@@ -59,7 +59,7 @@ class Select(Operator):
             if given.get(name) != Column(name):
                 what = "assigns" if name in schema else "leaves out"
                 raise UsageError(
-                    f"select {what} the key column {name!r}, which keeps these rows apart; keep it as it is, and give "
+                    f"this {what} the key column {name!r}, which keeps these rows apart; keep it as it is, and give "
                     "what is computed another name: key_by that name to put rows together by it",
                     code="select-key",
                 )

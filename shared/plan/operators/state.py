@@ -15,6 +15,7 @@ from shared.plan.operators.operator import (
     Operator,
     Origins,
     Types,
+    check_key_stays,
     check_value,
     keyed,
     unique,
@@ -72,8 +73,9 @@ class State(Operator):
             _check_column(column, kind_of(column.update, known))
         if self.config:
             check_config("state", {column.name: column.initial for column in self.columns}, inputs[1], source)
-        own_fields = (Field(column.name, column.kind) for column in self.columns)
+        own_fields = tuple(Field(column.name, column.kind) for column in self.columns)
         if self.keep:
+            check_key_stays(source, own_fields)
             return StreamType(unique((*source.schema.fields, *own_fields)), source.key)
         return keyed(source, own_fields, windowed=False)
 

@@ -49,6 +49,9 @@ WRONG: list[tuple[Callable[[], object], str, str]] = [
     (lambda: gps.tumbling(count=5, lateness="5s").aggregate(n=rs.count()), "window-lateness", "tumbling 5 rows"),
     (lambda: gps.tumbling("1m", lateness="5s").apply("anything"), "window-lateness", "before apply('anything')"),
     (lambda: gps.extend(device="other"), "select-key", "assigns the key column 'device'"),
+    (lambda: gps.state({"device": "a"}, device="b"), "select-key", "makes the key column 'device' anew"),
+    (lambda: gps.state({"device": "a"}, keep=True, device="b"), "select-key", "give it another name"),
+    (lambda: gps.tumbling("1m").aggregate(device=rs.count()), "select-key", "key_by that name"),
     (lambda: gps.key_by("device", "floor").select("lat"), "column-unknown", "'floor' is not in this stream"),
     (lambda: rs.sum(col.lat), "column-name", "write 'lat' instead of col.lat"),  # type: ignore[arg-type]
     (lambda: gps.tumbling("1m").mean(col.lat), "column-name", "write 'lat'"),  # type: ignore[arg-type]
