@@ -18,6 +18,7 @@ from shared.plan.rewrites import rewrite
 from shared.plan.wellformed import check_plan
 from shared.stream.drafts import Draft, assemble, located
 from shared.stream.stream import Sink, Stream
+from shared.stream.windowed import WindowedStream
 
 Implementation = TypeVar("Implementation", bound=Callable[..., object])
 Ports = Mapping[str, str] | Mapping[str, Mapping[str, str]]
@@ -123,6 +124,7 @@ def explain(program: Stream | Sink | Plan) -> str:
     return explain_plan(program if isinstance(program, Plan) else plan_of(program))
 
 
+@located
 def plan_of(*streams: Stream | Sink, version: int = 1, name: str = "program") -> Plan:
     """The checked and rewritten plan of these streams and what they read.
 
@@ -130,9 +132,16 @@ def plan_of(*streams: Stream | Sink, version: int = 1, name: str = "program") ->
     """
     drafts: list[Draft] = []
     for stream in streams:
-        made = stream.draft
+        made = _draft_of(stream)
         if not isinstance(made.operator, (*op.SINKS, op.Sync, op.SyncBack)) and isinstance(stream, Stream):
             unnamed = sum(isinstance(other.operator, op.Subscribe) for other in drafts)
             made = stream.subscribe("out" if unnamed == 0 else f"out {unnamed + 1}").draft
         drafts.append(made)
     return rewrite(check_plan(assemble(drafts, version=version, name=name))).plan
+
+
+def _draft_of(given: object) -> Draft:
+    if isinstance(given, Stream | Sink):
+        return given.draft
+    hint = "; end a window with .aggregate(...)" if isinstance(given, WindowedStream) else ""
+    raise UsageError(f"a plan is made of streams and sinks, not {type(given).__name__}{hint}", code="graph-input")

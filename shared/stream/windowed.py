@@ -121,11 +121,13 @@ class WindowedStream:
         self.lateness_us = lateness_us
 
     @located
-    def aggregate(self, **aggregates: Formula | Aggregate) -> Stream:
+    def aggregate(self, *unnamed: object, **aggregates: Formula | Aggregate) -> Stream:
         """One row per window and key: `.aggregate(km=rs.path_km("lat", "lon"), points=rs.count())`. Aggregates are
         formulas: `.aggregate(rate=rs.sum("bytes") / rs.count(where=col.bytes > 0))`."""
         from shared.stream.stream import Stream
 
+        if unnamed:
+            raise UsageError(f"an aggregate needs a name: write aggregate(n={unnamed[0]!r})", code="aggregate-type")
         return Stream(aggregated(self.source, aggregates, self._opened))
 
     def _opened(self, source: Draft, aggregates: tuple[tuple[str, Aggregate], ...]) -> Draft:

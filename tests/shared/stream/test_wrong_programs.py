@@ -49,6 +49,9 @@ WRONG: list[tuple[Callable[[], object], str, str]] = [
     (lambda: gps.tumbling(count=5, lateness="5s").aggregate(n=rs.count()), "window-lateness", "tumbling 5 rows"),
     (lambda: gps.tumbling("1m", lateness="5s").apply("anything"), "window-lateness", "before apply('anything')"),
     (lambda: gps.extend(device="other"), "select-key", "assigns the key column 'device'"),
+    (lambda: gps.tumbling("1m").aggregate(rs.count()), "aggregate-type", "needs a name"),
+    (lambda: rs.explain(gps.tumbling("1m")), "graph-input", "end a window with .aggregate"),  # type: ignore[arg-type]
+    (lambda: rs.plan_of("gps"), "graph-input", "not str"),  # type: ignore[arg-type]
     (lambda: gps.state({"device": "a"}, device="b"), "select-key", "makes the key column 'device' anew"),
     (lambda: gps.state({"device": "a"}, keep=True, device="b"), "select-key", "give it another name"),
     (lambda: gps.tumbling("1m").aggregate(device=rs.count()), "select-key", "key_by that name"),
