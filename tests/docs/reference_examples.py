@@ -125,6 +125,7 @@ STREAM = {
     "tumbling": 'x.tumbling("2s").aggregate(n=rs.count())',
     "hopping": 'x.hopping("2s", every="1s").aggregate(n=rs.count())',
     "sliding": 'x.sliding("2s").aggregate(total=rs.sum("v"))',
+    "daily": 'x.daily(2).aggregate(n=rs.count())',
     "session": 'x.session("1500ms").aggregate(n=rs.count())',
     "absent": 'x.absent("1500ms")',
     "type": "x.select('v').type",

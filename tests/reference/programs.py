@@ -15,6 +15,7 @@ from tests.reference.tables import Aggregates, Cut, Table
 from tests.reference.values import Row, Written
 
 SECOND = 1_000_000
+DAY = 86_400 * SECOND
 DEVICES = ("bb", "aa", "ñ")
 COLUMNS = {"v": "float64", "r": "float32", "n": "int64", "s": "int16", "w": "str", "f": "bool"}
 KEY_KINDS = ("str", "bool", "int64", "int16")
@@ -326,6 +327,7 @@ class Writer:
             ("tumbling", 'tumbling("5s")', tables.by_time(5 * SECOND, 5 * SECOND)),
             ("hopping", 'hopping("6s", every="2s")', tables.by_time(6 * SECOND, 2 * SECOND)),
             ("hopping", 'hopping("7s", every="3s")', tables.by_time(7 * SECOND, 3 * SECOND)),
+            ("daily", "daily(2)", tables.by_time(2 * DAY, DAY)),
             ("sliding", 'sliding("4s")', tables.sliding(4 * SECOND)),
             ("session", 'session("3s")', tables.sessions(3 * SECOND)),
             ("tumbling_count", "tumbling(count=4)", tables.by_count(4, 4)),
@@ -418,7 +420,7 @@ class Writer:
             return (
                 f"rs.sum({column!r})",
                 {name: summed},
-                lambda rows: {name: tables.total(tables.known(rows, column))},
+                lambda rows: {name: tables.total(tables.known(rows, column), whole=summed == "int64")},
             )
         if function == "mean":
             return f"rs.mean({column!r})", {name: "float64"}, lambda rows: {name: tables.mean(rows, column)}

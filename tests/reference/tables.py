@@ -351,8 +351,9 @@ class Rough(float):
         return made
 
 
-def total(values: pd.Series) -> Any:
-    if values.dtype == "float64":
+def total(values: pd.Series, *, whole: bool = False) -> Any:
+    """`whole`: of whole numbers, also where there are none."""
+    if values.dtype == "float64" and not whole:
         if not np.isfinite(values).all():
             with np.errstate(all="ignore"):
                 return float(values.sum())
@@ -412,6 +413,8 @@ def most_frequent(rows: Sequence[Row], column: str, name: str, k: int, none: Any
 def magnitudes(rows: Sequence[Row], column: str, name: str, bins: int) -> Row:
     values = np.array([0.0 if missing(row[column]) else row[column] for row in rows], np.float64)
     turns = np.arange(len(values)) / len(values)
+    if not np.isfinite(values).all():  # what a transform of infinity is, is not said
+        return {f"{name}_{k}": Rough.of(math.nan, math.inf) for k in range(bins)}
     with np.errstate(all="ignore"):
         found = [float(abs(np.sum(values * np.exp(-2j * np.pi * k * turns)))) for k in range(bins)]
     return {f"{name}_{k}": Rough.of(one, 1e-14 * float(np.abs(values).sum())) for k, one in enumerate(found)}

@@ -19,7 +19,7 @@ CLOSE = 1e-9
 VERBS = {
     "where", "extend", "select", "significant", "state", "state_keep", "state_config", "previous", "map", "union", "zip",
     "combine", "join", "join_left", "join_on", "with_latest", "as_of", "key_by", "tumbling", "hopping", "sliding",
-    "session", "tumbling_count", "hopping_count", "sliding_count", "zone", "formula", "condition", "count", "sum", "mean",
+    "session", "daily", "tumbling_count", "hopping_count", "sliding_count", "zone", "formula", "condition", "count", "sum", "mean",
     "min", "max", "first", "last", "std", "variance", "quantile", "distinct", "top_k", "dft", "path_km",
 }  # fmt: skip
 
@@ -36,6 +36,8 @@ def found_by(made: Program) -> list[Row]:
 def alike(found: Any, wanted: Any) -> bool:
     if isinstance(wanted, float) or isinstance(found, float):
         slack = getattr(wanted, "slack", 0.0)
+        if math.isinf(slack):
+            return True
         found, wanted = float(found), float(wanted)
         if math.isnan(wanted) or math.isinf(wanted):
             return bool(found == wanted) or (math.isnan(found) and math.isnan(wanted))
