@@ -12,11 +12,13 @@ import numpy as np
 
 from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
 from shared.engine.pipeline import Pipeline
+from shared.engine.row_code import drops_row
 from shared.engine.rows import read_only
 from shared.errors import UsageError
-from shared.language.expressions import TIME
+from shared.language.expressions import TIME, columns_of
 from shared.language.values import column_of
 from shared.plan import operators as op
+from shared.plan.fragments import Fragment
 from shared.plan.placement import ON_CLOUD, device_fragment, sides
 from shared.stream.declarations import plan_of
 from shared.stream.drafts import Callback
@@ -48,10 +50,15 @@ class Live:
         self._schemas = {entry.name: entry.schema for entry in fragment.inputs}
         self._next = dict.fromkeys(self._schemas, 0)
         self._cycles = any(name.startswith("feedback ") for name in self._schemas)
+        self._drops = _droppers(fragment)
 
     def append(self, stream: Stream | str, *, time: int | Sequence[int], **columns: object) -> None:
         """One row (`time=5, lat=47.0`) or several (`time=[5, 6], lat=[47.0, 47.1]`); then no earlier row may follow."""
         name = stream if isinstance(stream, str) else _input_name(stream)
+        drops = self._drops.get(name)
+        if drops is not None and drops(time, columns):
+            self._next[name] += 1
+            return
         if name not in self._schemas:
             raise UsageError(f"nothing here reads {name!r} (has: {', '.join(self._schemas)})", code="live-input")
         schema = self._schemas[name]
@@ -107,6 +114,24 @@ class Live:
             )
         for time in requests.time_us.tolist():
             self.append(sensor, time=time, **query())
+
+
+def _droppers(fragment: Fragment) -> dict[str, Callable[[object, Mapping[str, object]], bool]]:
+    """By input: a test that drops a row before it becomes columns. Only where filters are all that reads the input and
+    nothing waits for time: such a row leaves no trace. The test takes 3 us, the way through the engine 60 to 100."""
+    if not all(isinstance(node.operator, op.Where | op.Select) for node in fragment.nodes):
+        return {}
+    leaving = {output.node for output in fragment.outputs}
+    found = {}
+    for entry in fragment.inputs:
+        readers = [node.operator for node in fragment.nodes if entry.node in node.inputs]
+        filters = [reader.predicate for reader in readers if isinstance(reader, op.Where)]
+        known = {*entry.schema.names, TIME}
+        if entry.node in leaving or len(filters) < len(readers) or not filters:
+            continue
+        if all(name in known for predicate in filters for name in columns_of(predicate)):
+            found[entry.name] = drops_row(filters, entry.schema)
+    return found
 
 
 def _input_name(stream: Stream) -> str:

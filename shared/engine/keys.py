@@ -50,6 +50,8 @@ class KeyIndex:
         """The number of each row's key; keys not seen before get the next ones."""
         if not rows:
             return np.empty(0, np.int64)
+        if not self.names:  # nobody is told apart
+            return self._of_one(self.number(()), rows)
         if self._again is not None:
             steady, owner, varying_name, table = self._again
             if columns[steady].base is owner:
@@ -63,11 +65,7 @@ class KeyIndex:
         varying = [place for place, column in enumerate(given) if not _constant(column, self.kinds[place])]
         if not varying:
             number = self.number(tuple(column[:1].tolist()[0] for column in given))
-            if number not in self._same:
-                if len(self._same) > _CONSTANTS_MAX:
-                    self._same.clear()
-                self._same[number] = Constant(number, "int64")
-            return self._same[number].column(rows)
+            return self._of_one(number, rows)
         if len(varying) == 1 and self.kinds[varying[0]] in INTEGERS:
             place = varying[0]
             around = self._around(place, given)
@@ -83,6 +81,14 @@ class KeyIndex:
                     )
                 return numbers
         return self._from_dictionary(given, rows)
+
+    def _of_one(self, number: int, rows: int) -> np.ndarray:
+        """A whole batch of one key."""
+        if number not in self._same:
+            if len(self._same) > _CONSTANTS_MAX:
+                self._same.clear()
+            self._same[number] = Constant(number, "int64")
+        return self._same[number].column(rows)
 
     def _around(self, place: int, given: list[np.ndarray]) -> tuple[object, ...]:
         """The values of the key columns that say the same throughout. Views of one value are known by their owner."""

@@ -1,4 +1,5 @@
-"""Updates of a state as Python source, compiled once: for states whose next value needs the one before, row by row.
+"""Expressions as Python source, compiled once: for states whose next value needs the one before, row by row, and for
+filters that meet rows one at a time.
 
 What does not read the state is computed for all rows at once, as everywhere in the engine; what reads it becomes one
 line of source for each node of the expression, over plain numbers, which costs a hundredth of what numpy takes for one
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from shared.engine.evaluation import FLOAT_FUNCTIONS, TEXT_FUNCTIONS, Answer, ca
 from shared.language.expressions import (
     FLOATS,
     INTEGERS,
+    TIME,
     Binary,
     Call,
     Cast,
@@ -101,6 +103,36 @@ class RowCode:
         return [np.array(made, dtype(kind)) for made, kind in zip(lists, self.kinds, strict=True)]
 
 
+def drops_row(predicates: Sequence[Expression], schema: Schema) -> Callable[[object, Mapping[str, object]], bool]:
+    """A test of one row's time and values: True where each is of its column's own Python type and no predicate holds.
+    Whatever else is handed in is for others to look at: False."""
+    source = _Source({name: f"s{place}" for place, name in enumerate((*schema.names, TIME))}, schema)
+    read = {name for predicate in predicates for name in columns_of(predicate)}
+    checks: list[str] = []
+    for place, field in enumerate((*schema.fields, Field(TIME, "int64"))):
+        value = "time" if field.name == TIME else f"row[{source.name_of(field.name)}]"
+        checks.append(f"s{place} = {value}")
+        checks.append(f"if {source.other_than(f's{place}', field.kind)}: return False")
+        if field.kind == "float32" and field.name in read:
+            checks.append(f"s{place} = float(single(s{place}))")
+    holds = [source.value(predicate, "bool") for predicate in predicates]
+    text = "\n".join(
+        [
+            "def drops(time, row):",
+            f"    if len(row) != {len(schema.fields)}: return False",
+            "    try:",
+            *(f"        {line}" for line in checks),
+            "    except KeyError:",
+            "        return False",
+            *(f"    {line}" for line in source.lines),
+            f"    return not ({' or '.join(holds)})",
+        ]
+    )
+    exec(compile(text, "<filters>", "exec"), source.known)  # noqa: S102  # made above, of nothing foreign
+    drops: Callable[[object, Mapping[str, object]], bool] = source.known["drops"]
+    return drops
+
+
 class _Source:
     """The lines that compute expressions of one row, and the names they know."""
 
@@ -123,7 +155,7 @@ class _Source:
         own = kind_of(expression, self.schema)
         if isinstance(expression, Literal):
             with np.errstate(all="ignore"):
-                return self._name(cast(np.array([expression.value], dtype(own)), kind).tolist()[0])
+                return self.name_of(cast(np.array([expression.value], dtype(own)), kind).tolist()[0])
         if not any(name in self.states for name in columns_of(expression)):
             self.inputs.append((compiled(expression, self.schema), kind))
             return f"v{len(self.inputs) - 1}"
@@ -177,12 +209,12 @@ class _Source:
             return self._line(f"{value} != {value}" if function == "is_missing" else f"isfinite({value})")
         if function in FLOAT_FUNCTIONS:
             values = [self.value(argument, "float64") for argument in arguments]
-            asked = f"{self._name(_scalar(FLOAT_FUNCTIONS[function]))}({', '.join(values)})"
+            asked = f"{self.name_of(_scalar(FLOAT_FUNCTIONS[function]))}({', '.join(values)})"
             return self._line(f"root({values[0]}) if {values[0]} >= 0.0 else {asked}" if function == "sqrt" else asked)
         values = [self.value(argument, each) for argument, each in zip(arguments, kinds, strict=True)]
         if function in TEXT_FUNCTIONS:
-            return self._line(f"{self._name(TEXT_FUNCTIONS[function][0])}({', '.join(values)})")
-        return self._line(f"{self._name(_by_arrays(function, kinds))}({', '.join(values)})")
+            return self._line(f"{self.name_of(TEXT_FUNCTIONS[function][0])}({', '.join(values)})")
+        return self._line(f"{self.name_of(_by_arrays(function, kinds))}({', '.join(values)})")
 
     def _cast(self, value: str, source: str, target: str) -> str:
         """As `shared.engine.evaluation.cast`."""
@@ -191,10 +223,10 @@ class _Source:
         if source in INTEGERS and target == "float64":
             return self._line(f"float({value})")
         if source in INTEGERS and target in INTEGERS:
-            return self._line(f"{self._name(_fitting(target))}({value})")
+            return self._line(f"{self.name_of(_fitting(target))}({value})")
         if (source, target) == ("float64", "float32"):
             return self._line(f"float(single({value}))")
-        return self._line(f"{self._name(_cast_of(source, target))}({value})")
+        return self._line(f"{self.name_of(_cast_of(source, target))}({value})")
 
     def _whole(self, text: str, kind: str) -> str:
         """A line whose value wraps where it is a whole number."""
@@ -208,13 +240,23 @@ class _Source:
         self.lines.append(f"{name} = {text}")
         return name
 
-    def _name(self, value: object) -> str:
+    def other_than(self, value: str, kind: str) -> str:
+        """The test that a value is not exactly of a kind."""
+        if kind in INTEGERS:
+            bounds = np.iinfo(kind)
+            return f"type({value}) is not int or not {int(bounds.min)} <= {value} <= {int(bounds.max)}"
+        if kind == "float32":  # whatever may round to infinity
+            return f"type({value}) is not float or abs({value}) > 3e38"
+        return f"type({value}) is not {_PYTHON_TYPES[kind]}" if kind in _PYTHON_TYPES else "True"
+
+    def name_of(self, value: object) -> str:
         name = f"c{len(self.known)}"
         self.known[name] = value
         return name
 
 
 _INT64 = (-(2**63), 2**63 - 1)
+_PYTHON_TYPES = {"float64": "float", "str": "str", "bool": "bool"}
 
 
 def _wrap(value: int) -> int:
@@ -228,8 +270,18 @@ def _fitting(kind: str) -> Callable[[int], int]:
     return lambda value: (value - low) % span + low
 
 
+def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Without numpy's warnings: what a function gives where it is not defined is part of its meaning."""
+
+    def asked(*values: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return function(*values)
+
+    return asked
+
+
 def _scalar(function: Callable[..., Any]) -> Callable[..., float]:
-    return lambda *values: float(function(*values))
+    return _quiet(lambda *values: float(function(*values)))
 
 
 _BY_ZERO = {"/": "divide", "//": "floor_divide", "%": "remainder"}
@@ -237,13 +289,13 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "divide": _scalar(np.true_divide),
     "floor_divide": _scalar(np.floor_divide),
     "remainder": _scalar(np.remainder),
-    "power": lambda base, exponent: float(np.power(np.array([base]), np.array([exponent]))[0]),
+    "power": _scalar(lambda base, exponent: np.power(np.array([base]), np.array([exponent]))[0]),
     "single": np.float32,
 }
 
 
 def _cast_of(source: str, target: str) -> Callable[[object], object]:
-    return lambda value: cast(np.array([value], dtype(source)), target).tolist()[0]
+    return _quiet(lambda value: cast(np.array([value], dtype(source)), target).tolist()[0])
 
 
 def _by_arrays(function: str, kinds: Sequence[str]) -> Callable[..., object]:
@@ -256,4 +308,4 @@ def _by_arrays(function: str, kinds: Sequence[str]) -> Callable[..., object]:
         columns = {name: np.array([value], dtype(kind)) for name, kind, value in zip(names, kinds, values, strict=True)}
         return answer(columns, _ONE_TIME).tolist()[0]
 
-    return of_values
+    return _quiet(of_values)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 
 import resurge as rs
@@ -85,3 +88,55 @@ def test_what_cannot_run_live_is_refused() -> None:
         live.append(x.where(col.v > 0), time=0, v=1.0)
     with pytest.raises(UsageError, match="live-sensor"):
         rs.Live(x.read("gps").subscribe("out")).append(x, time=0, v=1.0)
+
+
+FEW_KINDS = {"x": "float64", "f": "float32", "n": "int16", "b": "bool", "t": "str"}
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        col.x > 0.5,
+        (col.f == 0.1) | (col.n // 3 == 1),
+        col.b & (col.t == "a"),
+        (col.x / col.n > 1) | (1 / col.x < 0),
+        (col.x**0.5 > 1) & (col.time > 5),
+        rs.call("is_missing", col.x) | rs.like(col.t, "b%"),
+    ],
+)
+def test_rows_dropped_one_by_one_are_those_that_a_batch_drops(predicate: object) -> None:
+    draw = np.random.default_rng(8)
+    rows = 200
+    given = {
+        "x": draw.choice([0.0, -0.0, 1.5, math.inf, -math.inf, math.nan, -3.0], rows).tolist(),
+        "f": draw.choice([0.1, 0.5, math.nan, -1e38], rows).tolist(),
+        "n": draw.integers(-5, 5, rows).tolist(),
+        "b": (draw.random(rows) < 0.5).tolist(),
+        "t": draw.choice(["a", "b", "bb"], rows).tolist(),
+    }
+    stream = rs.stream("in", FEW_KINDS)
+    one_by_one: list[float] = []
+    live = rs.Live(stream.where(predicate).subscribe(lambda out: one_by_one.extend(out["time"].tolist()), name="out"))
+    for place in range(rows):
+        live.append("in", time=place, **{name: values[place] for name, values in given.items()})
+    whole = rs.evaluate(stream.where(predicate), {"in": {"time": list(range(rows)), **given}})["out"]
+    assert one_by_one == whole["time"].tolist()
+    assert live._drops, "the filter was not asked before the engine"
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"n": 40_000}, {"n": 1.5}, {"x": "1"}, {"f": 1e39}, {"b": 2}, {"t": 1}, {"y": 1.0}, {"time": "now"}]
+)
+def test_a_row_that_a_filter_would_drop_is_refused_as_any_other(wrong: dict[str, object]) -> None:
+    live = rs.Live(rs.stream("in", FEW_KINDS).where(col.x > 0.5).subscribe(print, name="out"))
+    row: dict[str, object] = {"time": 1, "x": 0.0, "f": 0.0, "n": 0, "b": False, "t": ""}
+    live.append("in", **row)
+    with pytest.raises(rs.ResurgeError):
+        live.append("in", **{**row, **wrong})
+
+
+def test_rows_are_not_dropped_early_where_somebody_reads_them_or_waits_for_time() -> None:
+    stream = rs.stream("in", {"x": "float64"})
+    kept = stream.where(col.x > 0.5)
+    assert not rs.Live(stream.subscribe(print, name="all"), kept.subscribe(print, name="some"))._drops
+    assert not rs.Live(kept.tumbling("1s").mean("x").subscribe(print, name="means"))._drops
