@@ -28,6 +28,7 @@ NAMES = [
     "feedback",
     "first",
     "floor",
+    "function",
     "haversine",
     "hypot",
     "if_else",
