@@ -51,5 +51,6 @@ def test_the_page_and_the_api_say_which_rows_came_too_late_and_why(dashboard, tm
     page = dashboard.browser("operator").get("/jobs/main").text
     (entry,) = dashboard.browser("operator").get("/v1/api/jobs/main").json()["late"]
     assert entry["rows"] > 0
-    assert f"{entry['rows']} more than 5s behind the frontier: tumbling 10s" in page
-    assert "Late rows" in page
+    assert f"<dt>Late rows</dt><dd>{entry['rows']}</dd>" in page
+    assert f"{entry['rows']} rows came too late" in page
+    assert "more than 5s behind the frontier: tumbling 10s" in page
