@@ -110,6 +110,8 @@ def _parsed(query: str) -> ast.Select:
     try:
         tree = sqlglot.parse_one(_durations_quoted(query))
     except (ParseError, TokenError, RecursionError) as error:
+        if "MATCH_RECOGNIZE" in query.upper():  # other dialects have it, the reader's own has not
+            _unsupported("MATCH_RECOGNIZE", VERBS["match"])
         raise UsageError(f"not SQL that can be read: {str(error).splitlines()[0]}", code="sql-syntax") from None
     if tree is None or isinstance(tree, ast.Alias | ast.Condition):
         raise UsageError("a query starts with SELECT", code="sql-syntax")

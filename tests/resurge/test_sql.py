@@ -228,3 +228,16 @@ def test_no_text_raises_anything_but_our_errors(text: str) -> None:
         rs.sql("SELECT " + text, football=football())
     with contextlib.suppress(ResurgeError):
         rs.sql(text, football=football())
+
+
+def test_what_verbs_do_about_time_is_named() -> None:
+    for query, verb in (
+        ("SELECT DISTINCT team FROM football", r"\.distinct\(columns, within="),
+        ("SELECT * FROM football MATCH_RECOGNIZE (PATTERN (A B) DEFINE A AS v > 1)", r"\.followed_by\(other, within="),
+        (
+            "SELECT team, count(*) FROM football GROUP BY TUMBLE(1 HOUR, 'Asia/Tokyo'), team",
+            "'1d', '1w' or '1mo', not '1h'",
+        ),
+    ):
+        with pytest.raises(UsageError, match=verb):
+            rs.sql(query, football=football())
