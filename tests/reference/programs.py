@@ -145,6 +145,7 @@ class Writer:
     def row_step(self, stream: Stream) -> Stream:
         steps = (
             self.where, self.extend, self.select, self.significant, self.state, self.previous, self.state_keep, self.map,
+            self.distinct,
         )  # fmt: skip
         return steps[int(self.draw.integers(len(steps)))](stream)
 
@@ -193,13 +194,27 @@ class Writer:
         start: Row = {"total": 0.5, "steps": 1}
         of = {"total": lambda row: np.float64(chosen.of(row)), "steps": updates["steps"].of}
         given = ", ".join(f"{name}={one.text}" for name, one in updates.items())
-        text = f"state({start!r}, {'keep=True, ' if keep else ''}{given})"
+        expire = self.draw.random() < 0.25
+        more = ("keep=True, " if keep else "") + ('expire="2s", ' if expire else "")
+        text = f"state({start!r}, {more}{given})"
         own = stream.kinds if keep else {name: stream.kinds[name] for name in stream.key}
-        table = tables.state(stream.table, start, of, keep=keep)
+        table = tables.state(stream.table, start, of, keep=keep, expire_us=2 * SECOND if expire else 2**62)
+        if expire:
+            self.verbs.add("expire")
         return self.after("state_keep" if keep else "state", stream, text, {**own, **fields}, table)
 
     def state_keep(self, stream: Stream) -> Stream:
         return self.state(stream, keep=True)
+
+    def distinct(self, stream: Stream) -> Stream:
+        exact = ("str", "bool", "int16") if "window_start" in stream.kinds else ("str", "bool", "int16", "float64")
+        names = [name for name, kind in stream.kinds.items() if kind in exact][:6]
+        names = [name for name in names if name not in stream.key and self.draw.random() < 0.4]
+        if not names:
+            return self.where(stream)
+        given = ", ".join(map(repr, names))
+        table = tables.distinct(stream.table, names, 2 * SECOND)
+        return self.after("distinct_rows", stream, f'distinct({given}, within="2s")', stream.kinds, table)
 
     def map(self, stream: Stream) -> Stream:
         keep = bool(self.draw.random() < 0.5)
@@ -233,7 +248,7 @@ class Writer:
         other = self.source("y", cloud=stream.cloud)
         if self.draw.random() < 0.4:
             other = self.where(other)
-        steps = (self.union, self.zip, self.combine, self.join, self.with_latest, self.state_config)
+        steps = (self.union, self.zip, self.combine, self.join, self.with_latest, self.state_config, self.followed_by)
         return steps[int(self.draw.integers(len(steps)))](stream, other)
 
     def union(self, stream: Stream, other: Stream) -> Stream:
@@ -277,6 +292,11 @@ class Writer:
             text, verb, stand_ins = f"{text}, left=True", "join_left", self.stand_ins(other)
         table = tables.joined(left.table, right.table, before, after, stand_ins)
         return self.after(verb, stream, f"join({other.name}, {text})", self.paired_kinds(left, right), table)
+
+    def followed_by(self, stream: Stream, other: Stream) -> Stream:
+        table = tables.followed_by(stream.table, other.table, 2 * SECOND)
+        text = f'followed_by({other.name}, within="2s")'
+        return self.after("followed_by", stream, text, self.paired_kinds(stream, other), table)
 
     def with_latest(self, stream: Stream, other: Stream) -> Stream:
         narrow = tables.select(other.table, ["v", "w"], {})
@@ -340,6 +360,11 @@ class Writer:
             verb, text, cut = "zone", f'tumbling("{unit}", zone="{zone}")', tables.by_calendar(zone, unit)
         if set(tables.BOUNDS) & set(stream.key):
             return stream  # a window's row has its own bounds
+        if not {"rows", "silent_since"} & set(stream.key) and self.draw.random() < 0.05:
+            own = {name: stream.kinds[name] for name in stream.key}
+            bounds = dict.fromkeys((*tables.BOUNDS, "rows", "silent_since"), "int64")
+            made = tables.absent(stream.table, 3 * SECOND)
+            return self.after("absent", stream, 'absent("3s")', {**own, **bounds, "complete": "bool"}, made)
         chosen, kinds, means = self.aggregates(stream)
         own = {name: stream.kinds[name] for name in stream.key}
         kinds = {**own, "window_start": "int64", "window_end": "int64", **kinds, "complete": "bool"}

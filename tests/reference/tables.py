@@ -83,10 +83,32 @@ def significant(table: Table, columns: Sequence[str], change: float) -> Table:
     return table.each_key(chosen)
 
 
-def state(table: Table, initial: Row, updates: dict[str, Callable[[Row], Any]], *, keep: bool) -> Table:
+def distinct(table: Table, columns: Sequence[str], within_us: int) -> Table:
+    """A row is kept unless one of its key with the same values was kept less than so long before or after it."""
+
+    def chosen(rows: list[Row]) -> Iterable[Row]:
+        kept: list[tuple[list[Any], int]] = []
+        for row in rows:
+            said = [None if missing(row[name]) else row[name] for name in columns]
+            if not any(said == other and abs(row["time"] - at) < within_us for other, at in kept):
+                kept.append((said, row["time"]))
+                yield row
+
+    return table.each_key(chosen)
+
+
+def state(
+    table: Table, initial: Row, updates: dict[str, Callable[[Row], Any]], *, keep: bool, expire_us: int = 2**62
+) -> Table:
+    """A row that comes so long after the greatest time of its key's rows before it finds the initial state."""
+
     def run(rows: list[Row]) -> Iterable[Row]:
         now = dict(initial)
+        greatest = rows[0]["time"]
         for row in rows:
+            if row["time"] - greatest >= expire_us:
+                now = dict(initial)
+            greatest = max(greatest, row["time"])
             seen = {**row, **{f"state.{name}": value for name, value in now.items()}}
             now = {name: update(seen) for name, update in updates.items()}
             own = row if keep else {name: row[name] for name in ("time", *table.key)}
@@ -196,6 +218,28 @@ def joined(left: Table, right: Table, before_us: int, after_us: int, stand_ins: 
                 yield one, other
 
     return paired(left, right, near, stand_ins)
+
+
+def followed_by(left: Table, right: Table, within_us: int) -> Table:
+    """Each left row with the first right one of a later time, where that is not too late."""
+
+    def following(lefts: list[Row], rights: list[Row]) -> Iterable[tuple[int, int]]:
+        ordered = sorted(range(len(rights)), key=lambda place: place_of(rights[place]))
+        for one, row in enumerate(lefts):
+            later = next((other for other in ordered if rights[other]["time"] > row["time"]), None)
+            if later is not None and rights[later]["time"] - row["time"] <= within_us:
+                yield one, later
+
+    return paired(left, right, following)
+
+
+def absent(table: Table, length_us: int) -> Table:
+    """A silence is the end of a session."""
+    return aggregated(
+        table,
+        sessions(length_us),
+        {"": lambda rows: {"rows": len(rows), "silent_since": max(row["time"] for row in rows)}},
+    )
 
 
 def combined(left: Table, right: Table) -> Table:
@@ -394,7 +438,7 @@ def spread(rows: Sequence[Row], column: str, *, root: bool) -> float:
 
 def quantile(rows: Sequence[Row], column: str, q: float) -> float:
     """Linear between the two nearest ranks; pandas says NaN beside infinity."""
-    ranked = sorted(known(rows, column).astype("float64"))
+    ranked: list[float] = sorted(known(rows, column).astype("float64").tolist())
     if not ranked:
         return math.nan
     place = (len(ranked) - 1) * q

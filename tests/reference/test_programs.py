@@ -20,7 +20,7 @@ VERBS = {
     "where", "extend", "select", "significant", "state", "state_keep", "state_config", "previous", "map", "union", "zip",
     "combine", "join", "join_left", "join_on", "with_latest", "as_of", "key_by", "tumbling", "hopping", "sliding",
     "session", "daily", "tumbling_count", "hopping_count", "sliding_count", "zone", "formula", "condition", "count", "sum", "mean",
-    "min", "max", "first", "last", "std", "variance", "quantile", "distinct", "top_k", "dft", "path_km",
+    "distinct_rows", "expire", "followed_by", "absent", "min", "max", "first", "last", "std", "variance", "quantile", "distinct", "top_k", "dft", "path_km",
 }  # fmt: skip
 
 
