@@ -14,7 +14,7 @@ from tests.claims import Claim
 from tests.reference.programs import Program, Stream, program
 from tests.reference.values import Row
 
-QUICK, MANY = 200, 5_000
+QUICK, MANY = 250, 5_000
 CLOSE = 1e-9
 VERBS = {
     "where", "extend", "select", "significant", "state", "state_keep", "state_config", "previous", "map", "union", "zip",
