@@ -18,11 +18,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import lzma
 import os
 import shutil
 import sqlite3
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -74,12 +76,19 @@ def restore(backup: Path, target: Path) -> dict[str, object]:
     if target.exists() and any(target.iterdir()):
         raise UsageError(f"{str(target)!r} is not empty; restore into a new directory", code="backup-target")
     target.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with tarfile.open(backup, "r:*") as archive:
-        first = archive.next()
-        contents = _contents(archive, first)
-        expected = dict(contents["files"])
-        for member in archive:
-            _unpack(archive, member, target, expected)
+    try:
+        with tarfile.open(backup, "r:*") as archive:
+            first = archive.next()
+            contents = _contents(archive, first)
+            expected = dict(contents["files"])
+            for member in archive:
+                _unpack(archive, member, target, expected)
+    except (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError) as error:
+        raise _damaged(f"it cannot be unpacked ({type(error).__name__})") from None
+    except OSError as error:
+        if error.errno is not None:  # the disk's; what gzip and bzip2 find wrong has none
+            raise
+        raise _damaged(f"it cannot be unpacked ({type(error).__name__})") from None
     if expected:
         raise _damaged(f"{len(expected)} files of it are missing")
     found: Verification = verify(PosixDisk(target / "gateway" / "log"))
@@ -220,9 +229,14 @@ def _contents(archive: tarfile.TarFile, first: tarfile.TarInfo | None) -> dict[s
     opened = archive.extractfile(first) if first is not None and first.name == CONTENTS else None
     try:
         value = json.loads(opened.read()) if opened is not None else None
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
-    if not isinstance(value, dict) or value.get("format") != FORMAT or not isinstance(value.get("files"), dict):
+    if (
+        not isinstance(value, dict)
+        or value.get("format") != FORMAT
+        or not isinstance(value.get("files"), dict)
+        or not isinstance(value.get("taken_us"), int)
+    ):
         raise UsageError("this is no backup that this version reads", code="backup-format")
     return value
 

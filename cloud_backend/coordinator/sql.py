@@ -331,7 +331,7 @@ class _Query:
         column = self._argument(tree.this)
         return "count", column, (), f"count_{column}"
 
-    def _argument(self, tree: ast.Expression) -> str:
+    def _argument(self, tree: ast.Expression | None) -> str:
         if isinstance(tree, ast.Column):
             return str(tree.name)
         number = len(self.computed) + 1
@@ -343,7 +343,9 @@ class _Query:
 
     # --- Expressions --------------------------------------------------------------------------------------------------
 
-    def _formula(self, tree: ast.Expression) -> Formula:
+    def _formula(self, tree: ast.Expression | None) -> Formula:
+        if tree is None:  # sqlglot reads COUNT() and the like
+            raise UsageError("a function has nothing between its brackets; name a column", code="sql-syntax")
         if isinstance(tree, ast.AggFunc | ast.Filter):
             if self.selecting:
                 return self._aggregate(tree)[0]

@@ -240,7 +240,10 @@ def _read_times(table: Table, at: int, title: str, comma: bool, unreadable: Unre
     times: list[int] = []
     for line, row in table:
         try:
-            times.append(_time(row[at].strip(), title.lower(), comma))
+            time_us = _time(row[at].strip(), title.lower(), comma)
+            if abs(time_us) > TIME_US_MAX:
+                raise ValueError("no time")
+            times.append(time_us)
         except (ValueError, OverflowError):
             unreadable.add(f"line {line}", f"{row[at][:40]!r} in column {title!r} is not a time")
         else:
@@ -265,6 +268,7 @@ def _time(cell: str, title: str, comma: bool) -> int:
     return round(number * scale)
 
 
+TIME_US_MAX = 1 << 62  # differences fit an int64 too
 BY_SIZE = ((1e17, 1e-3), (1e14, 1.0), (1e11, 1e3))  # at least this large: microseconds in one
 
 

@@ -11,6 +11,9 @@ from pathlib import Path
 import numpy as np
 
 SIGNALS_MAX = 32
+HERTZ_MIN = 1e-6
+TIME_US_MAX = 1 << 62
+DATA_BYTES_MAX = 256 * 1024 * 1024
 MISSING = {212: -2048, 16: -32768}
 
 
@@ -20,7 +23,7 @@ def read_record(header: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     name, count, rate, *_ = lines[0] if lines and len(lines[0]) >= 3 else ["", "0", ""]
     signals = int(count) if count.isdigit() else 0
     hertz = float(rate.split("/")[0].split("(")[0] or 0)
-    if "/" in name or not 1 <= signals <= SIGNALS_MAX or len(lines) <= signals or not 0 < hertz <= 1e6:
+    if "/" in name or not 1 <= signals <= SIGNALS_MAX or len(lines) <= signals or not HERTZ_MIN <= hertz <= 1e6:
         raise ValueError("a header names the record, its signals (one line each) and its rate")
     described = [_signal(line) for line in lines[1 : 1 + signals]]
     if len({(file, form) for file, form, _, _ in described}) != 1:
@@ -32,6 +35,8 @@ def read_record(header: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         raw = samples[:, number]
         values = np.where(raw == MISSING[form], np.nan, (raw - zero) / gain)
         columns["mv" if number == 0 else f"mv_{number + 1}"] = values
+    if len(samples) * 1e6 / hertz >= TIME_US_MAX:
+        raise ValueError("at this rate its samples reach beyond any date")
     return np.round(np.arange(len(samples)) * (1e6 / hertz)).astype(np.int64), columns
 
 
@@ -46,6 +51,8 @@ def _signal(fields: list[str]) -> tuple[str, int, float, float]:
 
 def _samples(path: Path, form: int, signals: int) -> np.ndarray:
     """One row per moment. A last row that is cut short is left out."""
+    if path.stat().st_size > DATA_BYTES_MAX:
+        raise ValueError(f"{path.name!r} has more than {DATA_BYTES_MAX} bytes; cut it into parts")
     data = path.read_bytes()
     if form == 16:
         flat = np.frombuffer(data[: len(data) // 2 * 2], dtype="<i2").astype(np.int32)

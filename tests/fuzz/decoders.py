@@ -1,18 +1,11 @@
-"""Every decoder of the gateway and the log that reads what others wrote, each behind one call.
-
-A decoder takes bytes and either understands them or raises the error that its module promises; anything else it raises
-is a finding. What it returns tells inputs apart: one with a new answer is worth keeping in the corpus.
-"""
+"""Every decoder that reads what others wrote, each behind one call: here those of the gateway and the log."""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from zlib import crc32
 
 import uvicorn
 from uvicorn.server import ServerState
@@ -27,22 +20,16 @@ from cloud_backend.log.verify import verify
 from shared.errors import DamagedData, PeerError
 from shared.identity import edge_id
 from shared.sync.session import DeviceSession
-from shared.wire.frame import CHECKSUM, HEADER, HEADER_BYTES, LENGTH, LENGTH_START, decode_one, encode, payload_digest
+from shared.wire.frame import decode_one, encode
 from shared.wire.messages import Chain, Declare, Frontier, LostRange, ResultReceipt
 from shared.wire.untrusted_text import parse_json
 from tests.cloud_backend.gateway.conftest import settings_for
 from tests.cloud_backend.gateway.test_http_protocol import HEAD, Transport
 from tests.cloud_backend.log.builders import OTHER, PHONE, data, declare, tombstone
 from tests.cloud_backend.log.crash_images import RecordingDisk
+from tests.fuzz.decoder import Decoder
+from tests.fuzz.files_and_texts import FILES_AND_TEXTS, whole
 from tests.shared.sync.builders import SCHEMA, Node, pair
-
-
-@dataclass(frozen=True)
-class Decoder:
-    decode: Callable[[bytes], str]
-    seeds: Callable[[], list[bytes]]
-    expected: tuple[type[Exception], ...]
-
 
 # -- exchanges, inside a good seal: what an enrolled device may send ----------------------------------------------------
 
@@ -58,14 +45,8 @@ def _node() -> tuple[Node, DeviceSession]:
 def _exchange(frame: bytes) -> str:
     """One frame whose length and checksum are made right again, so that what is inside gets read."""
     node, session = _node()
-    if len(frame) >= HEADER_BYTES:
-        whole = bytearray(frame)
-        LENGTH.pack_into(whole, LENGTH_START, len(whole) - HEADER_BYTES)
-        covered = crc32(payload_digest(bytes(whole[HEADER_BYTES:])), crc32(whole[: HEADER.size]))
-        CHECKSUM.pack_into(whole, HEADER.size, covered)
-        frame = bytes(whole)
     node.gateway.log.clear()
-    return str(node.gateway.exchange(session.seal([frame])).refused)
+    return str(node.gateway.exchange(session.seal([whole(frame)])).refused)
 
 
 def _frames() -> list[bytes]:
@@ -205,4 +186,4 @@ DECODERS = {
         lambda: [SignedHead(7, bytes(32), 5, bytes(64)).encode().encode()],
         (DamagedData,),
     ),
-}
+} | FILES_AND_TEXTS

@@ -223,7 +223,7 @@ class Attack:
 
 if __name__ == "__main__":
     raise_file_limit()
-    os.nice(10)  # on machines of their own they would not take the gateway's processor
+    os.nice(20)  # on machines of their own they would not take the gateway's processor
     given = Attack(json.load(sys.stdin))
     if sys.argv[1:] == ["relay"]:
         given.flood_relay()

@@ -127,12 +127,24 @@ def resident_bytes(pid: int) -> int:
 
 
 @contextlib.contextmanager
+def own_priority() -> Iterator[None]:
+    """Who attacks has a machine of their own; here they share one. Gateway and fleet need little of it, but soon."""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    with contextlib.suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, 0, -10)
+    try:
+        yield
+    finally:
+        os.setpriority(os.PRIO_PROCESS, 0, before)
+
+
+@contextlib.contextmanager
 def relay_to(gateway: GatewayProcess, home: Path) -> Iterator[tuple[str, int]]:
     """A relay's address and process id."""
     command = [sys.executable, "-m", "resurge", "node", "relay", "--gateway", f"http://127.0.0.1:{gateway.port}"]
     with (home / "relay.out").open("w+") as said:
         process = subprocess.Popen(
-            ["nice", "-n", "10", *command, "--bind", "tcp://127.0.0.1:*"], cwd=ROOT, stdout=said, stderr=said
+            ["nice", "-n", "20", *command, "--bind", "tcp://127.0.0.1:*"], cwd=ROOT, stdout=said, stderr=said
         )
         try:
             until = time.monotonic() + PATIENCE_S
@@ -174,14 +186,22 @@ class Receiver:
     """A webhook's receiver that drips one byte a second and never ends."""
 
     calls: int = 0
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def end(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.calls += 1
+        self.tasks.add(asyncio.current_task())
         with contextlib.suppress(OSError, asyncio.CancelledError):
             while not writer.is_closing():
                 writer.write(b"H")
                 await writer.drain()
                 await asyncio.sleep(1.0)
+        writer.close()
 
 
 def invite(home: Path, webhook_port: int) -> str:
@@ -218,7 +238,11 @@ def is_deleted(home: Path) -> bool:
 def test_honest_devices_are_served_while_everything_attacks_at_once(tmp_path, devices, quiet_s, attacked_s, claim):
     home = tmp_path / "home"
     options = ("--results", str(home / "results.sqlite"), "--jobs", str(home / "jobs"))
-    with GatewayProcess(home, *options, files=1024) as gateway, relay_to(gateway, tmp_path) as (relay, relay_pid):
+    with (
+        own_priority(),
+        GatewayProcess(home, *options, files=1024) as gateway,
+        relay_to(gateway, tmp_path) as (relay, relay_pid),
+    ):
         assert resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE)[0] == 1024
         fleet = [Honest(gateway.phone(f"honest {number}"), gateway.port) for number in range(devices)]
         slow = Honest(gateway.phone("slow"), gateway.port)
@@ -310,6 +334,7 @@ class Story:
             server.close()
             for each in (*self.fleet, self.slow):
                 each.close()
+            await self.receiver.end()
 
     async def _attack(self, cookie: str, *what: str) -> asyncio.subprocess.Process:
         attack = await asyncio.create_subprocess_exec(

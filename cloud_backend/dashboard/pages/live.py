@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import StreamingResponse
 
-from cloud_backend.dashboard.sign_in.access import access_of, require
+from cloud_backend.coordinator.people import Person
+from cloud_backend.dashboard.sign_in.access import access_of, may_still_look, require
 from cloud_backend.dashboard.sign_in.headers import SECURITY_HEADERS
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.threads import aside
@@ -26,22 +27,25 @@ DEVICES_EVERY_S = 2  # contact is a matter of time as well: a silence shows alth
 def live_router(sources: Sources) -> APIRouter:
     router = APIRouter(include_in_schema=False)
 
-    @router.get("/live", response_class=StreamingResponse, dependencies=[Depends(require("viewer"))])
-    async def live(request: Request) -> StreamingResponse:
-        return StreamingResponse(events(sources, request), media_type="text/event-stream", headers=SECURITY_HEADERS)
+    @router.get("/live", response_class=StreamingResponse)
+    async def live(request: Request, person: Annotated[Person, Depends(require("viewer"))]) -> StreamingResponse:
+        access_of(request).streams.check_room(person)
+        found = events(sources, request, person)
+        return StreamingResponse(found, media_type="text/event-stream", headers=SECURITY_HEADERS)
 
     return router
 
 
-async def events(sources: Sources, request: Request) -> AsyncIterator[str]:
-    yield "retry: 1500\n\n"
-    while not await request.is_disconnected():
-        if not await aside(_may_still_look, request):
-            yield "event: bye\ndata: {}\n\n"
-            return
-        data = json.dumps(await aside(versions, sources), separators=(",", ":"))
-        yield f"event: state\ndata: {data}\n\n"
-        await asyncio.sleep(EVERY_S)
+async def events(sources: Sources, request: Request, person: Person) -> AsyncIterator[str]:
+    with access_of(request).streams.opened(person):
+        yield "retry: 1500\n\n"
+        while not await request.is_disconnected():
+            if not await aside(may_still_look, request):
+                yield "event: bye\ndata: {}\n\n"
+                return
+            data = json.dumps(await aside(versions, sources), separators=(",", ":"))
+            yield f"event: state\ndata: {data}\n\n"
+            await asyncio.sleep(EVERY_S)
 
 
 def versions(sources: Sources) -> dict[str, Any]:
@@ -65,8 +69,3 @@ def _jobs(sources: Sources) -> list[Any]:
         except OSError:
             found.append([name, 0])
     return found
-
-
-def _may_still_look(request: Request) -> bool:
-    """A stream outlives its request; it ends with the session that opened it."""
-    return access_of(request).person(request, touch=False) is not None

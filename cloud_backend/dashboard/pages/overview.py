@@ -17,7 +17,7 @@ from fastapi.responses import FileResponse, HTMLResponse, StreamingResponse
 from cloud_backend.dashboard.drawing.templating import STATIC, page
 from cloud_backend.dashboard.fleet.attention import Issue
 from cloud_backend.dashboard.fleet.overview import FleetOverview
-from cloud_backend.dashboard.sign_in.access import Person, access_of, anybody, require
+from cloud_backend.dashboard.sign_in.access import Person, access_of, anybody, may_still_look, require
 from cloud_backend.dashboard.sign_in.headers import SECURITY_HEADERS
 from cloud_backend.dashboard.threads import aside
 from cloud_backend.gateway.http_problems import Problem, declare
@@ -65,7 +65,8 @@ def dashboard_router(feed: FleetOverview, *, issues: Callable[[], Sequence[Issue
         after_second, after_change = _resume_point(request.headers.get("last-event-id", ""))
         if not after_change:
             after_change = await aside(feed.recent_change)
-        events = _events(feed, request, after_second, after_change, exact=person.sees_places)
+        access_of(request).streams.check_room(person)
+        events = _events(feed, request, person, (after_second, after_change))
         return StreamingResponse(events, media_type="text/event-stream", headers=SECURITY_HEADERS)
 
     @router.get("/static/{name:path}", include_in_schema=False, dependencies=[Depends(anybody)])
@@ -81,16 +82,18 @@ def dashboard_router(feed: FleetOverview, *, issues: Callable[[], Sequence[Issue
     return router
 
 
-async def _events(
-    feed: FleetOverview, request: Request, after_second: int, after_change: int, *, exact: bool = True
-) -> AsyncIterator[str]:
-    yield "retry: 1500\n\n"
-    while not await request.is_disconnected() and await aside(_may_still_look, request):
-        view = await aside(feed.overview, after_second=after_second, after_change=after_change, exact=exact)
-        after_second, after_change = view["arrivals"]["until"], view["change"]
-        data = json.dumps(view, separators=(",", ":"), allow_nan=False)
-        yield f"event: overview\nid: {after_second}:{after_change}\ndata: {data}\n\n"
-        await asyncio.sleep(STREAM_INTERVAL_S)
+async def _events(feed: FleetOverview, request: Request, person: Person, after: tuple[int, int]) -> AsyncIterator[str]:
+    after_second, after_change = after
+    with access_of(request).streams.opened(person):
+        yield "retry: 1500\n\n"
+        while not await request.is_disconnected() and await aside(may_still_look, request):
+            view = await aside(
+                feed.overview, after_second=after_second, after_change=after_change, exact=person.sees_places
+            )
+            after_second, after_change = view["arrivals"]["until"], view["change"]
+            data = json.dumps(view, separators=(",", ":"), allow_nan=False)
+            yield f"event: overview\nid: {after_second}:{after_change}\ndata: {data}\n\n"
+            await asyncio.sleep(STREAM_INTERVAL_S)
 
 
 def _resume_point(last_event_id: str) -> tuple[int, int]:
@@ -99,11 +102,6 @@ def _resume_point(last_event_id: str) -> tuple[int, int]:
     if second.isascii() and second.isdigit() and change.isascii() and change.isdigit() and len(last_event_id) < 40:
         return min(int(second), POSITION_MAX), min(int(change), POSITION_MAX)
     return 0, 0
-
-
-def _may_still_look(request: Request) -> bool:
-    """A stream outlives its request; it ends with the session that opened it."""
-    return access_of(request).person(request, touch=False) is not None
 
 
 @cache

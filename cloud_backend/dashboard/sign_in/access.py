@@ -35,6 +35,7 @@ from cloud_backend.coordinator import people as people_module
 from cloud_backend.coordinator.audit import AuditLog, Sign
 from cloud_backend.coordinator.people import ROLES, People, Person
 from cloud_backend.dashboard.sign_in.headers import SecurityHeaders
+from cloud_backend.dashboard.sign_in.live_streams import LiveStreams
 from cloud_backend.dashboard.threads import aside
 from cloud_backend.gateway.http_problems import Problem
 
@@ -75,6 +76,7 @@ class Access:
         self.audit_log = AuditLog(home / audit_module.FILE, sign=sign)
         self.hosts = frozenset(host.lower() for host in hosts)
         self.clock_us = clock_us
+        self.streams = LiveStreams()
         self._bearer = f"Bearer {token}".encode()
 
     def close(self) -> None:
@@ -204,6 +206,11 @@ anybody.role = "anybody"  # type: ignore[attr-defined]
 def access_of(request: Request) -> Access:
     access: Access = request.app.state.access
     return access
+
+
+def may_still_look(request: Request) -> bool:
+    """A stream outlives its request; it ends with the session that opened it."""
+    return access_of(request).person(request, touch=False) is not None
 
 
 def install(app: FastAPI, access: Access) -> None:

@@ -7,6 +7,7 @@ absolute path, a link) is no recording of anybody; the whole archive is refused,
 
 from __future__ import annotations
 
+import errno
 import stat
 import zipfile
 import zlib
@@ -45,9 +46,11 @@ def unpack(archive: Path, into: Path) -> None:
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         raise _refused(archive, f"one name for a file and for a folder ({error.filename})") from error
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
-        raise _refused(
-            archive, f"nothing that can be read: it is damaged, or packed in a way nobody here reads ({error})"
-        ) from error
+        raise _unreadable(archive, error) from error
+    except OSError as error:  # a member that begins before the archive does; anything else is the disk's
+        if error.errno != errno.EINVAL:
+            raise
+        raise _unreadable(archive, error) from error
 
 
 def is_hidden(path: PurePath) -> bool:
@@ -84,6 +87,10 @@ def _write(archive: Path, packed: zipfile.ZipFile, member: zipfile.ZipInfo, path
             if left < 0:
                 raise _refused(archive, f"{member.orig_filename!r}, which is longer than the archive says")
             out.write(chunk)
+
+
+def _unreadable(archive: Path, error: Exception) -> UsageError:
+    return _refused(archive, f"nothing that can be read: it is damaged, or packed in a way nobody here reads ({error})")
 
 
 def _refused(archive: Path, what: str) -> UsageError:

@@ -34,6 +34,12 @@ def test_a_query_that_would_take_long_is_refused_before_it_is_built(sql):
     assert time.process_time() - began < 5  # it was minutes
 
 
+@pytest.mark.parametrize("function", ["COUNT()", "SUM()", "ROUND()", "ABS()", "MAX(COUNT())"])
+def test_a_function_of_nothing_is_refused(function):
+    with pytest.raises(UsageError, match="sql-"):
+        compile_sql(f"SELECT {function} AS n FROM gps GROUP BY TUMBLE(10 SECONDS)", "q", GPS)
+
+
 def test_signs_without_end_are_refused_before_they_are_read(monkeypatch):
     """Reading them into tokens holds the interpreter, and so every exchange."""
     monkeypatch.setattr(sqlglot, "tokenize", lambda _: pytest.fail("it was read"))

@@ -6,9 +6,11 @@ import asyncio
 import socket
 import threading
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
+from cloud_backend.dashboard import upkeep as module
 from cloud_backend.dashboard.assembly import sources_of
 from cloud_backend.dashboard.upkeep import Upkeep
 from cloud_backend.dashboard.views.alerts import conditions
@@ -138,8 +140,9 @@ def test_what_became_of_a_test_message_is_shown_beside_the_webhook(dashboard, so
 
 
 def test_a_receiver_that_drips_keeps_neither_alerts_nor_deletions_nor_other_receivers_waiting(
-    dashboard, sources, upkeep
+    dashboard, sources, upkeep, monkeypatch
 ):
+    monkeypatch.setattr(module, "deliver", partial(module.deliver, deadline_s=600.0))  # nobody waits for it to end
     with dripping() as slow, receiving() as (quick, arrived):
         for url in (slow, quick):
             sources.alerts.test_webhook(sources.alerts.add_webhook(url, 0, private=True).number, 0)

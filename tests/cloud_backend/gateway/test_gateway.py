@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import sqlite3
 import threading
 from pathlib import Path
 
@@ -42,3 +44,20 @@ def test_a_stop_during_a_tick_waits_for_its_threads_before_the_home_is_closed(tm
 
     asyncio.run(story())
     assert [head.offset for head in read_heads(tmp_path / "home")] == [during, gateway.log.durable_end]
+
+
+def test_a_log_that_ends_before_an_end_that_was_signed_is_told(tmp_path: Path, caplog):
+    """Whoever cuts the tail off leaves a log that looks whole."""
+    settings = settings_for(tmp_path / "home")
+    gateway = Gateway(settings)
+    gateway.log.append([data(PHONE, 0, 10)])
+    gateway.log.sync()
+    asyncio.run(gateway.close())  # signs where the log ends
+    assert read_heads(settings.home)
+    assert not caplog.records
+    shutil.rmtree(settings.log_directory)
+    again = Gateway(settings)
+    asyncio.run(again.close())
+    assert "its tail was cut off" in caplog.text
+    with sqlite3.connect(settings.roster_path) as database:
+        assert ("log-cut",) in database.execute("SELECT act FROM audit").fetchall()

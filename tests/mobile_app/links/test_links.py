@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -20,6 +21,7 @@ from mobile_app.links.outages import parse_outages
 from mobile_app.links.pinning import key_digest
 from mobile_app.links.relay import WAITING_BYTES_MAX, Relay, RelayLink
 from shared.errors import UsageError
+from tests.patience import PATIENCE_S
 
 
 class Echo(BaseHTTPRequestHandler):
@@ -269,6 +271,33 @@ def test_what_a_relay_holds_is_bounded_in_bytes_however_large_the_questions_are(
         assert link.exchange(b"a later one") == b"done"
         link.close()
         context.destroy(linger=0)
+
+
+class LargeAnswers(StuckLink):
+    def __init__(self) -> None:
+        """Every answer is a megabyte."""
+
+    def exchange(self, body: bytes) -> bytes:
+        return bytes(1 << 20)
+
+
+def test_answers_that_a_phone_does_not_read_are_dropped():
+    answers = 60
+    for relay in running(Relay("tcp://127.0.0.1:*", LargeAnswers)):
+        with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
+            socket.linger, socket.rcvhwm = 0, 1
+            socket.connect(relay.address)
+            for number in range(answers):
+                socket.send_multipart([b"%d" % number, b"exchange", b"body"])
+                end = time.monotonic() + PATIENCE_S
+                while relay.carried <= number:
+                    assert time.monotonic() < end, "the relay did not carry it"
+                    time.sleep(0.001)
+            read = 0
+            while socket.poll(1000):
+                socket.recv_multipart()
+                read += 1
+        assert 0 < read < answers / 2  # what the sockets' buffers hold, and no more
 
 
 def test_one_phone_has_one_question_at_a_relay():

@@ -7,14 +7,18 @@ import json
 import re
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
+from cloud_backend.coordinator.people import Person
 from cloud_backend.dashboard.pages.overview import STATIC, _events, _resume_point, dashboard_router
 from cloud_backend.dashboard.sign_in import access
+from cloud_backend.dashboard.sign_in.live_streams import PER_PERSON_MAX, LiveStreams
 from cloud_backend.gateway import http_problems
+from cloud_backend.gateway.http_problems import Problem
 from tests.user_interface.world import build, build_empty
 
 HERE = ("127.0.0.1", 50000)
@@ -135,11 +139,15 @@ def test_a_position_that_cannot_be_is_refused_without_being_repeated(client, nam
     assert "script" not in answer.text
 
 
+ADA = Person("ada", "viewer")
+
+
 class Watcher:
     """A browser that leaves after so many events."""
 
-    def __init__(self, events: int) -> None:
+    def __init__(self, events: int, streams: LiveStreams | None = None) -> None:
         self.left = events
+        self.app = SimpleNamespace(state=SimpleNamespace(access=SimpleNamespace(streams=streams or LiveStreams())))
 
     async def is_disconnected(self) -> bool:
         self.left -= 1
@@ -148,11 +156,11 @@ class Watcher:
 
 def test_the_stream_sends_everything_once_and_then_what_is_new(tmp_path, monkeypatch):
     monkeypatch.setattr("cloud_backend.dashboard.pages.overview.STREAM_INTERVAL_S", 0)
-    monkeypatch.setattr("cloud_backend.dashboard.pages.overview._may_still_look", lambda _: True)
+    monkeypatch.setattr("cloud_backend.dashboard.pages.overview.may_still_look", lambda _: True)
     feed = build(tmp_path)
 
     async def collect() -> list[str]:
-        return [event async for event in _events(feed, Watcher(2), 0, 0)]
+        return [event async for event in _events(feed, Watcher(2), ADA, (0, 0))]
 
     _, first, second = asyncio.run(collect())
     first_view, second_view = (json.loads(event.split("data: ")[1]) for event in (first, second))
@@ -161,6 +169,28 @@ def test_the_stream_sends_everything_once_and_then_what_is_new(tmp_path, monkeyp
     assert second_view["arrivals"]["from"] == first_view["arrivals"]["until"]
     resume = re.search(r"^id: (.*)$", first, re.M)[1]
     assert _resume_point(resume) == (first_view["arrivals"]["until"], first_view["change"])
+
+
+def test_a_viewer_has_a_few_pages_open_and_keeps_nobody_else_from_theirs(tmp_path, monkeypatch):
+    """Each looks at the databases every second, in threads that all pages share."""
+    monkeypatch.setattr("cloud_backend.dashboard.pages.overview.may_still_look", lambda _: True)
+    feed, streams = build(tmp_path), LiveStreams()
+
+    async def story() -> None:
+        opened = []
+        for _ in range(PER_PERSON_MAX):
+            streams.check_room(ADA)
+            opened.append(_events(feed, Watcher(9, streams), ADA, (0, 0)))
+            await anext(opened[-1])
+        with pytest.raises(Problem, match="too many pages"):
+            streams.check_room(ADA)
+        streams.check_room(Person("eve", "viewer"))
+        await opened.pop().aclose()  # one tab is closed
+        streams.check_room(ADA)
+        for each in opened:
+            await each.aclose()
+
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize("text", ["", "x", "1", "-1:2", "1:2:3", "٣:1", "9" * 50 + ":1"])
