@@ -52,7 +52,7 @@ def test_the_readmes_program_keeps_the_fixes_of_a_gpx_without_accuracies(tmp_pat
             sensors=parse_choices([f"gps=recording:{tmp_path}/walk.gpx"]),
         )
     )  # fmt: skip
-    assert account["produced"] > 50
+    assert account["produced"] > 0
     assert account["filtered"] == 0
 
 

@@ -6,7 +6,7 @@ import contextlib
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import resurge as rs
@@ -105,7 +105,7 @@ def bits(answer: dict[str, np.ndarray]) -> dict[str, object]:
 
 
 @pytest.mark.covers("SO-16", "SO-18")
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200)
 @given(programs(), rows)
 def test_rewrites_keep_every_bit(streams: list[rs.Stream], drawn: list[tuple]) -> None:
     sinks = [stream.subscribe(f"out {number}").draft for number, stream in enumerate(streams)]

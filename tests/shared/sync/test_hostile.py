@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.identity import EdgeKey, edge_id
@@ -45,7 +45,7 @@ def marks(gateway: Gateway) -> dict[EdgeKey, int]:
     return found
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100)
 @given(data=st.data())
 def test_the_receiver_survives_any_frames_in_a_good_seal(data: st.DataObject) -> None:
     node = pair()
@@ -70,7 +70,7 @@ def test_the_receiver_survives_any_frames_in_a_good_seal(data: st.DataObject) ->
         marks(gateway)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100)
 @given(data=st.data())
 def test_the_sender_survives_any_frames_in_a_good_seal(data: st.DataObject) -> None:
     node = pair()
