@@ -208,6 +208,14 @@ class Results:
             )
         return [_row(row) for row in found]
 
+    def said(self, sink: str, *, after_epoch: int, before_revision: int) -> list[ResultRow]:
+        """What a sink says now, as far as it was last said after an epoch and with a lower revision than this."""
+        found = self._database.read(
+            "SELECT * FROM answers WHERE sink = ? AND NOT retract AND revision < ? AND (revision & 4294967295) > ?",
+            (sink, before_revision, after_epoch),
+        )
+        return [_row(row) for row in found]
+
     def changes(self, after: int, limit: int = 1000) -> tuple[int, list[ResultRow]]:
         """Answers given since a change number, retractions included, and the number to go on from."""
         found = self._database.read("SELECT * FROM answers WHERE change > ? ORDER BY change LIMIT ?", (after, limit))

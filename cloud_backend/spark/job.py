@@ -33,6 +33,7 @@ from cloud_backend.spark.manifest.plans import PlanFile
 from cloud_backend.spark.storage.files import is_uri
 from cloud_backend.spark.storage.store import Store
 from shared.errors import ResurgeError, UsageError
+from shared.recovery.retention import Retention
 
 FENCED_EXIT = 3
 LOG4J_JSON = Path(__file__).parent / "log4j2-json.properties"  # the same fields as `cloud_backend.logging_setup`
@@ -56,7 +57,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if stopping:
             return 0
     settings = JobSettings(
-        ranges=options.ranges, epoch_s=options.epoch_s, task_timeout_s=options.task_timeout_s, balance=options.balance
+        ranges=options.ranges,
+        epoch_s=options.epoch_s,
+        task_timeout_s=options.task_timeout_s,
+        balance=options.balance,
+        retention=Retention(hours=options.rollback_hours, bytes_max=round(options.rollback_gb * 1e9)),
     )
     options.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)  # the gateway's home, if this is started first
     results = Results(options.results)
@@ -159,6 +164,15 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--epoch-s", type=float, default=1.0, help="at most one epoch per this many seconds")
     parser.add_argument("--task-timeout-s", type=float, default=120.0, help="a task that takes longer counts as hung")
     parser.add_argument("--no-balance", dest="balance", action="store_false", help="never split or merge ranges")
+    parser.add_argument(
+        "--rollback-hours", type=float, default=Retention.hours, help="how far back a rollback can go at most"
+    )
+    parser.add_argument(
+        "--rollback-gb",
+        type=float,
+        default=Retention.bytes_max / 1e9,
+        help="what snapshots and the log may take for that, in gigabytes",
+    )
     parser.add_argument("--drain", action="store_true", help="on SIGTERM, finish all of the log first")
     parser.add_argument("--log-json", action="store_true", help="one JSON object per line of output, for collectors")
     parser.add_argument("--standby", action="store_true", help="wait until the running driver's lease has run out")

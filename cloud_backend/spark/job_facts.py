@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from cloud_backend.spark.control.collection import kept_files
 from cloud_backend.spark.control.lease import Lease
 from cloud_backend.spark.control.schedule import physical_name
 from cloud_backend.spark.graph import JobGraph, JobVertex, job_graph
@@ -57,6 +58,29 @@ def job_facts(store_dir: Path | str, *, epochs: int = 20, clock: Callable[[], fl
         "rollbacks": [_rollback(manifest, each) for each in manifest.rollbacks[-100:]],
         "late": _late(manifest, graph) if graph else [],
         "quarantined": quarantine(manifest)[-100:], "quarantined_count": len(quarantine(manifest)),
+        "kept": _kept(manifest, status.get("retention", {})),
+    }  # fmt: skip
+
+
+def _kept(manifest: Manifest, retention: Mapping[str, Any]) -> dict[str, Any]:
+    """How far back a rollback can go, and what that costs: `points` are the epochs before `every_from` that everything
+    can return to."""
+    files = kept_files(manifest)
+    cuts = manifest.cuts
+    every_from = max(manifest.collected.snapshots.values(), default=0)
+    points = sorted(epoch for epoch in manifest.points() if epoch in cuts)
+    oldest = min([*points, every_from] if every_from else points, default=cuts.first)
+    return {
+        "every_from": every_from or cuts.first, "oldest": oldest,
+        "oldest_us": cuts[oldest].at_ms * 1000 if oldest in cuts else 0,
+        "points": [{"epoch": epoch, "at_us": cuts[epoch].at_ms * 1000} for epoch in points],
+        "savepoints": [
+            {"name": each.name, "epoch": each.epoch, "at_us": each.at_ms * 1000}
+            for each in sorted(manifest.savepoints.values(), key=lambda each: (each.epoch or 0, each.name))
+        ],
+        "files": len(files), "file_bytes": sum(files.values()),
+        "log_bytes": cuts[cuts.last].ends["0"] - cuts[cuts.first].starts["0"] if cuts else 0,
+        "every_s": retention.get("every_s"), "hours": retention.get("hours"), "bytes_max": retention.get("bytes_max"),
     }  # fmt: skip
 
 

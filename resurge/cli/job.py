@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,6 +43,7 @@ def status(store: StoreOption = DEFAULT_STORE, as_json: AsJson = False) -> None:
     running = "running" if value["alive"] else "not running"
     print(f"driver {value['owner'] or 'none'} ({running}), term {value['term']}")
     print(f"  epoch {value['epoch']}, stable up to {value['stable']}, {value['backlog_bytes'] / 1e6:.1f} MB behind")
+    print(f"  {_reach(value['kept'])}")
     for name, reason in value["parked"].items():
         print(f"  parked: {name}: {reason}")
         vertex = name.rpartition(" ")[0]
@@ -66,7 +68,9 @@ def status(store: StoreOption = DEFAULT_STORE, as_json: AsJson = False) -> None:
 def rollback(
     vertex: Annotated[str, typer.Argument(help="the vertex whose work is undone; `resurge job list` names them")],
     *,
-    to: Annotated[int, typer.Option("--to", help="the last epoch to keep")],
+    to: Annotated[
+        str, typer.Option("--to", help="the last epoch to keep, a savepoint, or a time such as 2026-05-01T14:30")
+    ],
     store: StoreOption = DEFAULT_STORE,
     ranges: Annotated[list[str], typer.Option("--range", help="only these hash ranges, as LO-HI")] = [],  # noqa: B006
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what it would take")] = False,
@@ -76,6 +80,7 @@ def rollback(
 ) -> None:
     """Undo a vertex's work after an epoch, while everything outside the rollback set keeps running."""
     from cloud_backend.spark.rollback.roll_back import roll_back
+    from cloud_backend.spark.rollback.savepoints import epoch_meant
     from cloud_backend.spark.slots import Range
     from shared.recovery.rollback import Rule
 
@@ -85,14 +90,16 @@ def rollback(
 
         fixed = load_program(program)
     answer = roll_back(
-        store, vertex, to, ranges=[Range.parse(text) for text in ranges] or None, dry_run=dry_run, fixed=fixed,
-        rule=Rule(rule),
+        store, vertex, epoch_meant(store, to), ranges=[Range.parse(text) for text in ranges] or None, dry_run=dry_run,
+        fixed=fixed, rule=Rule(rule),
     )  # fmt: skip
     value = answer.to_json() | {"dry_run": dry_run}
     if as_json:
         print(json.dumps(value))
         return
     print(f"back to epoch {value['epoch']}")
+    if value["in_words"]:
+        print(f"  {value['in_words']}")
     for name in value["rollback"]:
         print(f"  rolls back  {name:<32} {value['reasons'][name]}")
     for name, first in value["replay"].items():
@@ -125,6 +132,40 @@ def undo(
     print("nothing was changed (--dry-run)" if dry_run else f"done: manifest entry {answer['entry']}")
 
 
+savepoint = typer.Typer(no_args_is_help=True, help="Epochs with a name, kept until it is dropped.")
+app.add_typer(savepoint, name="savepoint")
+SavepointName = Annotated[str, typer.Argument(help="a letter, then letters, digits, - _ .")]
+
+
+@savepoint.command()
+def create(name: SavepointName, store: StoreOption = DEFAULT_STORE, as_json: AsJson = False) -> None:
+    """Name the newest epoch that every vertex has worked off; it is kept until the name is dropped."""
+    from cloud_backend.spark.rollback.savepoints import create_savepoint
+
+    made = create_savepoint(store, name)
+    print(json.dumps(made.to_json()) if as_json else f"savepoint {name}: epoch {made.epoch}")
+
+
+@savepoint.command("list")
+def list_savepoints(store: StoreOption = DEFAULT_STORE, as_json: AsJson = False) -> None:
+    """Every savepoint, the oldest first."""
+    found = _facts(store)["kept"]["savepoints"]
+    if as_json:
+        print(json.dumps({"savepoints": found}))
+        return
+    for each in found:
+        print(f"{each['name']:<40} epoch {each['epoch']:>6}  {_moment(each['at_us'])}")
+
+
+@savepoint.command()
+def drop(name: SavepointName, store: StoreOption = DEFAULT_STORE, as_json: AsJson = False) -> None:
+    """Drop a savepoint; its epoch is collected with the next round, unless it is kept anyway."""
+    from cloud_backend.spark.rollback.savepoints import drop_savepoint
+
+    dropped = drop_savepoint(store, name)
+    print(json.dumps(dropped.to_json()) if as_json else f"dropped {name}, epoch {dropped.epoch}")
+
+
 @app.command()
 def names(home: Home = DEFAULT_HOME, watch: Watch = False, as_json: AsJson = False) -> None:
     """Every job of a running gateway: the program's and the queries'."""
@@ -150,7 +191,7 @@ def show(
     api = Api(home)
 
     def picture(value: dict[str, Any]) -> Any:
-        return table(
+        made = table(
             ("vertex", "range", "epoch", "behind", "load", "rows", "state"),
             (
                 (
@@ -162,6 +203,8 @@ def show(
                 for each in vertex["ranges"]
             ),
         )  # fmt: skip
+        made.caption, made.caption_justify = _reach(value["kept"]), "left"
+        return made
 
     present(lambda: api.get(f"/jobs/{name}"), picture, as_json=as_json, watch=watch)
 
@@ -177,3 +220,18 @@ def _facts(store: Path) -> dict[str, Any]:
     from cloud_backend.spark.job_facts import job_facts
 
     return job_facts(store)
+
+
+def _reach(kept: dict[str, Any]) -> str:
+    """How far back a rollback can go, and what that costs."""
+    since = f", {_moment(kept['oldest_us'])}" if kept["oldest_us"] else ""
+    bound = f" (at most {kept['hours']:g} h, {kept['bytes_max'] / 1e9:.1f} GB)" if kept["bytes_max"] else ""
+    return (
+        f"rollback reaches back to epoch {kept['oldest']}{since}: every epoch from {kept['every_from']} on, "
+        f"{len(kept['points'])} points before, {len(kept['savepoints'])} savepoints; {kept['files']} files, "
+        f"{kept['file_bytes'] / 1e6:.1f} MB, {kept['log_bytes'] / 1e6:.1f} MB of log{bound}"
+    )
+
+
+def _moment(at_us: int) -> str:
+    return datetime.fromtimestamp(at_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if at_us else ""

@@ -50,6 +50,13 @@ def up(
     log_json: Annotated[
         bool, typer.Option("--log-json", help="Let gateway and Spark say all they say as JSON, one object per line.")
     ] = False,
+    rollback_hours: Annotated[
+        float | None, typer.Option("--rollback-hours", min=0, help="How far back a rollback can go (default: 24).")
+    ] = None,
+    rollback_gb: Annotated[
+        float | None,
+        typer.Option("--rollback-gb", min=0, help="What snapshots and log may take for that, in GB (default: 8)."),
+    ] = None,
     program: Annotated[
         Path | None, typer.Option("--program", help="Another stream program (default: resurge/examples/kilometres.py).")
     ] = None,
@@ -61,18 +68,21 @@ def up(
     from resurge.up.run import Interrupted, Options, play
     from resurge.up.stage import HERE, alone, is_stage, make_stage, stage_again
     from resurge.up.terminal import Terminal, report
-    from shared.stream.program import read_program
+    from shared.stream.program import read_program, rollback_settings
 
     console = Console(stderr=True)
     directory = home or Path(tempfile.mkdtemp(prefix="resurge-up-"))
     failed = True
+    given = {"hours": rollback_hours, "gigabytes": rollback_gb}
+    rollback = {} if program is None else rollback_settings(program.resolve().parent)
+    rollback |= {name: each for name, each in given.items() if each is not None}
     try:
         with alone(directory):
             if is_stage(directory):
                 again = None if program is None else read_program(program, module)
                 stage, plan = stage_again(
                     directory, None if again is None else again.plan(), port=port, speed=speed, log_json=log_json,
-                    host=host, modules=() if again is None else again.modules,
+                    host=host, modules=() if again is None else again.modules, rollback=rollback,
                 )  # fmt: skip
                 console.print(f"Going on in {directory}: the same gateway, devices and results", highlight=False)
             else:
@@ -80,7 +90,7 @@ def up(
                 plan = written.plan()
                 stage = make_stage(
                     directory, plan, port=port, speed=speed or 1.0, log_json=log_json, host=host or HERE,
-                    modules=written.modules,
+                    modules=written.modules, rollback=rollback,
                 )  # fmt: skip
             outcome = play(stage, plan, Options(length_s, phones, chaos), Terminal(console))
         failed = bool(outcome.problems())

@@ -19,8 +19,8 @@ import fcntl
 import json
 import os
 import socket
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cloud_backend.gateway.address_file import read_address
@@ -51,6 +51,7 @@ class Stage:
     log_json: bool = False
     host: str = HERE
     modules: tuple[str, ...] = ()  # of the program's own operators
+    rollback: Mapping[str, float] = field(default_factory=dict)  # "hours" and "gigabytes"; what is not given is usual
 
     @property
     def tls(self) -> bool:
@@ -143,6 +144,11 @@ class Stage:
     def _shape(self) -> list[str]:
         return ["--log-json"] if self.log_json else []
 
+    @property
+    def _horizon(self) -> list[str]:
+        options = {"hours": "--rollback-hours", "gigabytes": "--rollback-gb"}
+        return [part for name, each in self.rollback.items() for part in (options[name], f"{each:g}")]
+
     def relay(self) -> Process:
         """Only once the gateway runs: before that nobody knows the certificate to pin."""
         command = python("-m", "resurge", "node", "relay", "--bind", self.relay_address, "--gateway", self.address)
@@ -154,7 +160,8 @@ class Stage:
         command = python(
             "-m", "cloud_backend.spark.job", "--log", str(self.log), "--store", str(self.spark_store),
             "--plan", str(self.plan), "--results", str(self.results), "--jobs", str(self.jobs),
-            *self._shape, *(part for name in self.modules for part in ("--module", name)),
+            *self._shape, *self._horizon,
+            *(part for name in self.modules for part in ("--module", name)),
         )  # fmt: skip
         # What Spark leaves behind when it is killed goes away with the home.
         temporary = self.home / "temporary"
@@ -232,6 +239,7 @@ def make_stage(
     log_json: bool = False,
     host: str = HERE,
     modules: Sequence[str] = (),
+    rollback: Mapping[str, float] | None = None,
 ) -> Stage:
     """A stage on an empty or new directory."""
     if home.exists() and (not home.is_dir() or any(home.iterdir())):
@@ -240,7 +248,7 @@ def make_stage(
             code="up-home",
         )
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    stage = Stage(home, port or free_port(), free_port(), speed, log_json, host, tuple(modules))
+    stage = Stage(home, port or free_port(), free_port(), speed, log_json, host, tuple(modules), rollback or {})
     stage.plan.write_bytes(encode_plan(plan))
     keep_modules(home, modules)
     _keep(stage)
@@ -264,6 +272,7 @@ def stage_again(
     log_json: bool,
     host: str,
     modules: Sequence[str] = (),
+    rollback: Mapping[str, float] | None = None,
 ) -> tuple[Stage, Plan]:
     """The stage of an earlier run and the program that it plays. What is not given is as it was; `plan` must be it.
     `modules` are copied again; those that only the earlier run had stay."""
@@ -279,6 +288,7 @@ def stage_again(
         log_json,
         host or kept["host"],
         (*modules, *earlier),
+        kept.get("rollback", {}) | dict(rollback or {}),
     )
     playing = decode_plan(stage.plan.read_bytes())
     if plan is not None and not same_program(plan, playing):
@@ -294,7 +304,7 @@ def stage_again(
 def _keep(stage: Stage) -> None:
     value = {
         "port": stage.port, "relay_port": stage.relay_port, "speed": stage.speed, "host": stage.host,
-        "modules": list(stage.modules),
+        "modules": list(stage.modules), "rollback": dict(stage.rollback),
     }  # fmt: skip
     fresh = stage.home / f".{KEPT}"
     fresh.write_text(json.dumps(value))

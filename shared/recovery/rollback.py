@@ -84,9 +84,11 @@ def rollback(
     *,
     to: int | None = None,
     rule: Rule = Rule.CHANGED,
+    recorded_from: Mapping[str, int] | None = None,
 ) -> RecoveryPlan:
     """R, E and the epoch for these failed vertices. `lost_records` are (vertex, epoch) pairs whose recorded output is
-    gone. `to` is the newest epoch that may be kept of the failed vertices; without it, as much as is intact."""
+    gone, `recorded_from` the first epoch of each vertex whose record was not collected. `to` is the newest epoch that
+    may be kept of the failed vertices; without it, as much as is intact."""
     unknown = sorted(set(failed) - manifests.keys())
     if unknown:
         raise UsageError(
@@ -101,7 +103,7 @@ def rollback(
         {epoch for name in failed for epoch in manifests[name].snapshots if epoch <= ceiling}, reverse=True
     )
     for epoch in candidates:
-        reasons = _spread(failed, manifests, lost, epoch, rule)
+        reasons = _spread(failed, manifests, lost, epoch, rule=rule, recorded_from=recorded_from or {})
         if all(epoch in manifests[name].snapshots for name in reasons):
             members = frozenset(reasons)
             replay = {
@@ -123,7 +125,9 @@ def _spread(
     manifests: Mapping[str, VertexManifest],
     lost: frozenset[tuple[str, int]],
     epoch: int,
+    *,
     rule: Rule,
+    recorded_from: Mapping[str, int],
 ) -> dict[str, str]:
     """The least set closed under the rule when everything in it restarts after `epoch`, with a reason for each."""
     if rule is Rule.FULL:
@@ -142,6 +146,9 @@ def _spread(
         for name in sorted(reasons):
             for source in manifests[name].inputs:
                 if source in reasons or source in added:
+                    continue
+                if epoch < manifests[name].position and epoch + 1 < recorded_from.get(source, 0):
+                    added[source] = f"records from epoch {epoch + 1} on were collected, needed by {name}"
                     continue
                 for needed in range(epoch + 1, manifests[name].position + 1):
                     if (source, needed) in lost:

@@ -1,4 +1,4 @@
-"""The life of a snapshot: PENDING -> COMPLETE -> STABLE -> COLLECTED.
+"""The life of a snapshot: PENDING -> COMPLETE -> STABLE, and then it may be collected.
 
 PENDING: the vertex has begun epoch c. COMPLETE: its state and output of c are durable. STABLE: it is COMPLETE and
 c is STABLE at every input, so STABLE anywhere means STABLE everywhere upstream, and what is older may go. Sources
@@ -20,7 +20,6 @@ class SnapshotState(IntEnum):
     PENDING = 1
     COMPLETE = 2
     STABLE = 3
-    COLLECTED = 4
 
 
 class Snapshots:
@@ -33,6 +32,7 @@ class Snapshots:
             for source in sources:
                 self._outputs[source].append(name)
         self._states: dict[tuple[str, int], SnapshotState] = {}
+        self._collected: dict[str, int] = {}  # up to which epoch what is not known was collected
 
     def state(self, vertex: str, epoch: int) -> SnapshotState | None:
         return self._states.get((vertex, epoch))
@@ -44,15 +44,13 @@ class Snapshots:
     def complete(self, vertex: str, epoch: int) -> list[str]:
         """The vertex's state and output are durable. Returns every vertex that became STABLE by it, in order."""
         state = self._states.get((vertex, epoch))
-        if state is SnapshotState.COLLECTED:
-            raise BrokenInvariant(f"snapshot {epoch} of {vertex} was collected", code="snapshot-collected")
         if state is None or state < SnapshotState.COMPLETE:
             self._states[vertex, epoch] = SnapshotState.COMPLETE
         return self._settle(vertex, epoch)
 
     def roll_back(self, vertex: str, to: int) -> None:
-        """Forget the vertex's snapshots after `to`. Below it, STABLE no longer holds for them either: collection never
-        passed them, because they are inside the horizon."""
+        """Forget the vertex's snapshots after `to`. What is downstream is STABLE again when the vertex is."""
+        self._collected[vertex] = min(self._collected.get(vertex, 0), to)
         reached = [vertex]
         for name in reached:
             reached.extend(output for output in self._outputs[name] if output not in reached)
@@ -70,7 +68,8 @@ class Snapshots:
                 f"snapshot {epoch} of {vertex} is not stable; only stable ones are collected",
                 code="snapshot-not-stable",
             )
-        self._states[vertex, epoch] = SnapshotState.COLLECTED
+        del self._states[vertex, epoch]
+        self._collected[vertex] = max(self._collected.get(vertex, 0), epoch)
 
     def stable(self, vertex: str) -> list[int]:
         """The vertex's stable epochs, ascending."""
@@ -79,16 +78,12 @@ class Snapshots:
         )
 
     def stable_everywhere(self) -> int:
-        """The newest epoch that is STABLE (or already COLLECTED) at every vertex; 0 when there is none."""
-        common: set[int] | None = None
-        for vertex in self._inputs:
-            settled = {
-                epoch
-                for (name, epoch), state in self._states.items()
-                if name == vertex and state >= SnapshotState.STABLE
-            }
-            common = settled if common is None else common & settled
-        return max(common or {0})
+        """The newest epoch that is STABLE at every vertex; 0 when there is none."""
+        settled: dict[str, set[int]] = {vertex: set() for vertex in self._inputs}
+        for (vertex, epoch), state in self._states.items():
+            if state is SnapshotState.STABLE:
+                settled[vertex].add(epoch)
+        return max(set.intersection(*settled.values()), default=0) if settled else 0
 
     def _settle(self, vertex: str, epoch: int) -> list[str]:
         settled: list[str] = []
@@ -96,9 +91,14 @@ class Snapshots:
         for name in waiting:
             if self._states.get((name, epoch)) is not SnapshotState.COMPLETE:
                 continue
-            sources = (self._states.get((source, epoch)) for source in self._inputs[name])
-            if all(state is not None and state >= SnapshotState.STABLE for state in sources):
+            if all(self._is_settled(source, epoch) for source in self._inputs[name]):
                 self._states[name, epoch] = SnapshotState.STABLE
                 settled.append(name)
                 waiting.extend(self._outputs[name])
         return settled
+
+    def _is_settled(self, vertex: str, epoch: int) -> bool:
+        state = self._states.get((vertex, epoch))
+        if state is None:
+            return epoch <= self._collected.get(vertex, 0)
+        return state is SnapshotState.STABLE

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from shared.errors import UsageError
 from shared.plan.graph import Plan
@@ -54,14 +55,7 @@ def load_operators(folder: Path) -> None:
 
 def listed_operators(folder: Path) -> tuple[str, ...]:
     """The names that a folder's `resurge.toml` lists under [operators] modules."""
-    settings = folder / SETTINGS
-    if not settings.is_file():
-        return ()
-    try:
-        document = tomllib.loads(settings.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{SETTINGS} is not TOML: {error}", code="settings-toml") from None
-    section = document.get("operators", {})
+    section = _settings(folder).get("operators", {})
     modules = section.get("modules", []) if isinstance(section, dict) else None
     if not isinstance(modules, list) or not all(isinstance(name, str) for name in modules):
         raise UsageError(f'{SETTINGS}: expected [operators] modules = ["my_operators"]', code="settings-toml")
@@ -79,3 +73,22 @@ def import_operators(modules: Sequence[str]) -> None:
                 "its file beside the program",
                 code="operator-module",
             ) from None
+
+
+def rollback_settings(folder: Path) -> dict[str, float]:
+    """`hours` and `gigabytes` of [rollback] in a folder's `resurge.toml`, as far as they are given."""
+    section = _settings(folder).get("rollback", {})
+    known = isinstance(section, dict) and section.keys() <= {"hours", "gigabytes"}
+    if not known or not all(type(each) in (int, float) and each >= 0 for each in section.values()):
+        raise UsageError(f"{SETTINGS}: expected [rollback] hours = 24 and gigabytes = 8", code="settings-toml")
+    return {name: float(each) for name, each in section.items()}
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    settings = folder / SETTINGS
+    if not settings.is_file():
+        return {}
+    try:
+        return tomllib.loads(settings.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{SETTINGS} is not TOML: {error}", code="settings-toml") from None

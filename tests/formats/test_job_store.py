@@ -13,15 +13,18 @@ import pytest
 from cloud_backend.log.log import Record
 from cloud_backend.spark.job_facts import job_facts
 from cloud_backend.spark.manifest import manifest as manifests
-from cloud_backend.spark.manifest.entries import Division
+from cloud_backend.spark.manifest.cuts import Cuts
+from cloud_backend.spark.manifest.entries import Division, entry_from_json
 from cloud_backend.spark.manifest.manifest import ManifestLog
 from cloud_backend.spark.rollback.roll_back import roll_back
+from cloud_backend.spark.rollback.savepoints import create_savepoint, epoch_meant
 from cloud_backend.spark.rollback.undo import undo
 from cloud_backend.spark.slots import Range
 from cloud_backend.spark.storage.store import Store
 from cloud_backend.spark.task import state
 from shared.batch import Batch
 from shared.identity import edge_id
+from shared.recovery.retention import Retention
 from shared.wire import columns, frame
 from shared.wire.messages import Data
 from tests.formats.archives import unpack
@@ -96,7 +99,7 @@ def _whole(value: object) -> object:
         return {
             name: each
             for name, each in kept.items()
-            if each is not None and (name, each) != ("lost", []) and name != "frontiers"
+            if each is not None and (name, each) != ("lost", []) and name not in ("frontiers", "at_ms")
         }
     return [_whole(each) for each in value] if isinstance(value, list) else value
 
@@ -108,7 +111,7 @@ def _facts(root: Path) -> dict[str, object]:
             range_.pop("seconds"), range_.pop("load"), range_.pop("missing")
     for rollback in facts["rollbacks"]:
         rollback.pop("cost")
-    for name in ("at", "owner", "alive", "exceptions", "cache", "late"):
+    for name in ("at", "owner", "alive", "exceptions", "cache", "late", "kept"):
         facts.pop(name)
     return json.loads(json.dumps(facts))
 
@@ -169,3 +172,48 @@ def test_a_rollback_of_a_frozen_job_can_be_taken_back(tmp_path: Path) -> None:
     driver.drain()
     assert driver.manifest.plan == 1
     world.check(least_rows=50)
+
+
+def test_a_frozen_job_gets_points_and_savepoints(tmp_path: Path) -> None:
+    """Its cuts say nothing of when they were made."""
+    world = frozen(tmp_path)
+    world.settings = replace(world.settings, collect_every=4, chain_max=2, retention=Retention(2, 0.0, 0.0))
+    driver = world.driver()
+    first = create_savepoint(world.store_dir, "as-it-was")
+    assert (first.epoch, first.at_ms) == (EPOCHS, 0)
+    for _ in range(12):
+        world.append()
+        driver.drain()
+    assert min(driver.manifest.cuts) >= EPOCHS - 1
+    told = roll_back(world.store_dir, "mine", epoch_meant(world.store_dir, "as-it-was"))
+    assert (told.plan.epoch, told.from_log) == (EPOCHS, True)
+    driver.drain()
+    assert not driver.failures.waiting()
+    assert driver.manifest.position("everything") == EPOCHS + 12
+
+
+ENTRIES = (
+    '{"n":1,"term":1,"kind":"cut","epoch":7,"starts":{"0":10},"ends":{"0":20},"frontiers":{},"at_ms":1800000000123}',
+    '{"n":1,"term":1,"kind":"collect","records":{"a":5},"snapshots":{"a":5},"log":2,"at":9,"points":[2,4]}',
+    '{"n":1,"term":1,"kind":"savepoint","name":"release-1","epoch":7,"at_ms":1800000000123}',
+    '{"n":1,"term":1,"kind":"savepoint","name":"release-1","epoch":null,"at_ms":1800000000123}',
+)
+CUTS = {"1": {"starts": {"0": 0}, "ends": {"0": 9}, "frontiers": {}}}, [[2, 9, [3, 0, 5]]]
+
+
+@pytest.mark.parametrize("text", ENTRIES)
+def test_entries_of_a_long_horizon_are_written_as_they_were(text: str) -> None:
+    value = json.loads(text)
+    entry = entry_from_json(value)
+    again = {"n": 1, "term": 1, "kind": entry.kind, **entry.to_json()}
+    assert json.dumps(again, separators=(",", ":")) == text
+
+
+def test_packed_cuts_are_read_as_they_were() -> None:
+    cuts = Cuts.from_json(*CUTS)
+    assert (cuts.to_json(), cuts.packed_to_json()) == CUTS
+    assert [(epoch, cuts[epoch].starts["0"], cuts[epoch].ends["0"]) for epoch in cuts] == [
+        (1, 0, 9), (2, 9, 12), (3, 12, 12), (4, 12, 17),
+    ]  # fmt: skip
+    cuts.forget_before(3)
+    assert (min(cuts), cuts.first, cuts[3].starts["0"]) == (3, 3, 12)

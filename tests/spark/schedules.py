@@ -102,7 +102,9 @@ class Schedule:
         self.rounds = rounds
         self.worker_faults = worker_faults
         settings = JobSettings(epoch_s=0.0, balance=False, collect_every=4, chain_max=3, task_timeout_s=20.0)
-        settings = replace(settings, retention=replace(settings.retention, keep=2, horizon=self.chance.choice([3, 50])))
+        settings = replace(
+            settings, retention=replace(settings.retention, keep=self.chance.choice([4, 51]), every_s=0.0)
+        )
         self.world = World(
             root, random_plan(self.chance, self.faults), seed=seed, settings=settings, make_runner=make_runner
         )

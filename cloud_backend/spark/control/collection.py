@@ -2,33 +2,92 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from cloud_backend.spark.graph import JobGraph
 from cloud_backend.spark.manifest.entries import Collect
+from cloud_backend.spark.manifest.lineage import Committed, Lineage
 from cloud_backend.spark.manifest.manifest import Manifest, ManifestLog
 from cloud_backend.spark.storage.file_names import driver_term
 from cloud_backend.spark.storage.store import Store
-from shared.recovery.retention import Retention, snapshots_to_keep, trims
+from shared.recovery.retention import Point, Retention, first_of_every, thinned, trims, within_bytes
 from shared.recovery.snapshots import Snapshots
 
 BASES_MIN = 2
 HISTORY_ENTRIES_MAX = 10_000  # manifest entries kept for reading back; opening needs only those after a summary
 
 
-def collect(log: ManifestLog, term: int, graph: JobGraph, snapshots: Snapshots, retention: Retention) -> int:
+def collect(
+    log: ManifestLog, term: int, graph: JobGraph, snapshots: Snapshots, *, retention: Retention, now_s: float
+) -> int:
     """Append what may go and delete its files; returns how many were deleted."""
     inputs = {name: graph.vertices[name].sources for name in graph.order}
-    stable = {name: _spared(log.state, name, snapshots.stable(name), retention) for name in graph.order}
-    answer = trims(inputs, stable, retention)
-    oldest = {name: min(set(stable[name]) - answer.snapshots[name], default=0) for name in graph.order}
-    log_epoch = min((oldest[name] for name in graph.order if not inputs[name]), default=0)
-    entry = Collect(answer.records, oldest, log_epoch, log.state.last_cut)
+    times = cut_times(log.state, now_s)
+    stable = {name: snapshots.stable(name) for name in graph.order}
+    newest = {
+        name: _newest(log.state, name, stable[name], times, retention=retention, now_s=now_s) for name in graph.order
+    }
+    points = points_to_keep(log.state, times, retention, now_s)
+    answer = trims(inputs, newest, points)
+    oldest = {name: min(newest[name], default=0) for name in graph.order}
+    entry = Collect(answer.records, oldest, answer.log, log.state.last_cut, tuple(points))
     if log.try_append(entry, term=term) is None:
         return 0
-    for name, epochs in answer.snapshots.items():
-        for epoch in epochs:
+    for name, epochs in stable.items():
+        for epoch in {*epochs}.difference(newest[name], points):
             snapshots.collect(name, epoch)
     forget_history(log)
     return delete_unnamed(log.store, log.state, term)
+
+
+def cut_times(manifest: Manifest, now_s: float) -> dict[int, float]:
+    """When each epoch was cut whose work is still kept. One of a version that did not write it down counts as just
+    before the next one that says."""
+    kept = {epoch for lineages in manifest.vertices.values() for each in lineages.values() for epoch in each.commits}
+    times: dict[int, float] = {}
+    later_s = now_s
+    for epoch in sorted(kept, reverse=True):
+        cut = manifest.cuts.get(epoch)
+        later_s = cut.at_ms / 1000 if cut is not None and cut.at_ms else later_s
+        times[epoch] = later_s
+    return times
+
+
+def points_to_keep(manifest: Manifest, times: Mapping[int, float], retention: Retention, now_s: float) -> list[int]:
+    """The epochs that everything can still return to: thinned by age, within the bytes that they may keep alive, and
+    every savepoint."""
+    complete = {epoch: at_s for epoch, at_s in times.items() if _is_complete(manifest, epoch)}
+    named = {each.epoch for each in manifest.savepoints.values() if each.epoch in complete}
+    chosen = {*thinned(complete, retention, now_s), *named}
+    return within_bytes(_points(manifest, {epoch: complete[epoch] for epoch in chosen}), named, retention)
+
+
+def _is_complete(manifest: Manifest, epoch: int) -> bool:
+    """Whether every vertex can be put back to where it was after this epoch, or is on its way through it again."""
+    for vertex, lineages in manifest.vertices.items():
+        for range_ in manifest.ranges_at(vertex, epoch):
+            lineage = lineages[range_]
+            if lineage.position >= epoch and (epoch not in lineage.commits or lineage.commits[epoch].stale):
+                return False
+    return epoch in manifest.cuts
+
+
+def _points(manifest: Manifest, times: Mapping[int, float]) -> dict[int, Point]:
+    """What each epoch keeps alive: its files, as far as no newer one of these has them too, and the log after it."""
+    seen: set[str] = set()
+    points = {}
+    end = manifest.cuts[manifest.last_cut].ends["0"]
+    for epoch in sorted(times, reverse=True):
+        files = _sizes(
+            lineage.commits[epoch]
+            for lineages in manifest.vertices.values()
+            for lineage in lineages.values()
+            if epoch in lineage.commits
+        )
+        own = sum(size for name, size in files.items() if name not in seen)
+        seen |= files.keys()
+        points[epoch] = Point(times[epoch], own, end - manifest.cuts[epoch].ends["0"])
+    return points
 
 
 def forget_history(log: ManifestLog, entries_max: int = HISTORY_ENTRIES_MAX) -> None:
@@ -44,40 +103,61 @@ def log_offsets(manifest: Manifest) -> dict[str, int]:
     the horizon reads it again, and "read", below which every vertex has committed its work."""
     if not manifest.cuts:
         return {}
-    oldest = manifest.cuts[min(manifest.cuts)].starts["0"]
+    oldest = manifest.cuts[manifest.cuts.first].starts["0"]
     done = min((manifest.position(vertex) for vertex in manifest.vertices), default=0)
     return {"0": oldest, "read": manifest.cuts[done].ends["0"] if done in manifest.cuts else oldest}
 
 
-def _spared(manifest: Manifest, vertex: str, stable: list[int], retention: Retention) -> list[int]:
-    """The stable epochs that retention may judge: none until what it would keep stands on two bases, so that one
-    damaged base never takes every snapshot with it."""
-    newest = snapshots_to_keep(stable, retention)
-    oldest = newest[0] if newest else 0
+def _newest(
+    manifest: Manifest,
+    vertex: str,
+    stable: list[int],
+    times: Mapping[int, float],
+    *,
+    retention: Retention,
+    now_s: float,
+) -> list[int]:
+    """The stable epochs from the first on that are all kept. They reach back until every range's snapshots in them
+    stand on two bases, so that one damaged base never takes all of them with it."""
+    first = first_of_every({epoch: times[epoch] for epoch in stable if epoch in times}, retention, now_s)
     for lineage in manifest.vertices[vertex].values():
-        if lineage.last is not None:
-            continue
-        bases = {
-            part.chain[0]: epoch
-            for epoch, committed in sorted(lineage.commits.items())
-            for part in committed.state
-            if epoch >= oldest and part.chain
-        }
-        if lineage.commits and any(each.state for each in lineage.commits.values()) and len(bases) < BASES_MIN:
-            return []
-    return stable
+        if lineage.last is None:
+            first = min(first, _on_two_bases(lineage))
+    return [epoch for epoch in stable if epoch >= first]
+
+
+def _on_two_bases(lineage: Lineage) -> int:
+    """The newest epoch from which on its snapshots stand on two bases. 0 while they do not, and everything stays; a
+    range without state has nothing to lose."""
+    bases: set[str] = set()
+    for epoch in range(lineage.position, lineage.recorded_from() - 1, -1):
+        bases |= {part.chain[0] for part in lineage.commits[epoch].state if part.chain}
+        if len(bases) >= BASES_MIN:
+            return epoch
+    return 0 if bases or not lineage.commits else lineage.position
+
+
+def kept_files(manifest: Manifest) -> dict[str, int]:
+    """Every file that a commit names, with its bytes."""
+    lineages = [lineage for each in manifest.vertices.values() for lineage in each.values()]
+    return _sizes(committed for lineage in lineages for committed in lineage.runs())
+
+
+def _sizes(commits: Iterable[Committed]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for committed in commits:
+        sizes.update((record.file, record.bytes) for record in committed.outputs.values())
+        for part in committed.state:
+            sizes.update(zip(part.chain, part.sizes, strict=True))
+        if committed.frontiers_file:
+            sizes.setdefault(committed.frontiers_file, 0)  # some kilobytes at most, written down nowhere
+    return sizes
 
 
 def delete_unnamed(store: Store, manifest: Manifest, term: int) -> int:
     """Delete files that no commit names. A later driver's files (a higher term in the name) may be about to be
     committed and stay; ours are all decided, because a driver collects only between its own jobs."""
-    named = {
-        file
-        for lineages in manifest.vertices.values()
-        for lineage in lineages.values()
-        for committed in lineage.runs()
-        for file in committed.files()
-    }
+    named = kept_files(manifest)
     removed = 0
     for name in store.file_names():
         if name not in named and driver_term(name) <= term:

@@ -15,7 +15,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -137,6 +137,7 @@ class JobManager:
         self.failures = Failures(exceptions=list(self.store.note("status").get("exceptions", [])))
         self._results = results
         self._cut_at = float("-inf")
+        self._collected_commits = 0
         self._rate = 1.0
         self._backlog_bytes = 0
         self._log_use = log_use or LogUse(self._local(local_dir))
@@ -296,7 +297,8 @@ class JobManager:
         end = self._bounded(start, end)
         self._cut_at = now
         left, returned = self._departures(start, end)
-        return self._append(Cut(self.manifest.last_cut + 1, {"0": start}, {"0": end}, left, returned))
+        cut = Cut(self.manifest.last_cut + 1, {"0": start}, {"0": end}, left, returned, round(now * 1000))
+        return self._append(cut)
 
     def _departures(self, start: int, end: int) -> tuple[dict[str, int], tuple[str, ...]]:
         """Devices that nobody waits for from this epoch on, and those that are back. One that was revoked counts as
@@ -495,15 +497,22 @@ class JobManager:
             return
         if self._append(entry):
             self.events.rollbacks += 1
-            self.snapshots.roll_back(failed[0], entry.to)
+            for vertex, _ in entry.rollback:
+                self.snapshots.roll_back(vertex, entry.to)
 
     # -- around the work -------------------------------------------------------------------------------------------
 
     def _after_work(self) -> None:
         if self.settings.balance:
             self._balance()
-        if self.manifest.last_cut - self.manifest.collected.at >= self.settings.collect_every:
-            collect(self.manifest_log, self.term, self.graph, self.snapshots, self.settings.retention)
+        # A long way back is many commits and few cuts.
+        many = self.events.commits - self._collected_commits >= self.settings.collect_every * len(self.graph.order)
+        if many or self.manifest.last_cut - self.manifest.collected.at >= self.settings.collect_every:
+            self._collected_commits = self.events.commits
+            collect(
+                self.manifest_log, self.term, self.graph, self.snapshots, retention=self.settings.retention,
+                now_s=self._clock(),
+            )  # fmt: skip
         self.write_status()
 
     def _balance(self) -> None:
@@ -553,6 +562,7 @@ class JobManager:
             "loads": {physical_name(each): round(values[-1], 3) for each, values in self._loads.items() if values},
             "quarantined": left_out[-100:], "quarantined_count": len(left_out),
             "cache": self.events.cache, "sampling_rate": self._rate, "to_erase": sorted(self._to_erase()),
+            "retention": asdict(self.settings.retention),
         }  # fmt: skip
 
     def run(

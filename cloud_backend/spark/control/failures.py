@@ -11,7 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cloud_backend.spark.control.schedule import RangeEpoch, cost, physical_name, recovery_manifests
+from cloud_backend.spark.control.schedule import (
+    RangeEpoch,
+    cost,
+    is_from_log,
+    parse_physical,
+    physical_name,
+    recorded_from,
+    recovery_manifests,
+)
 from cloud_backend.spark.graph import JobGraph
 from cloud_backend.spark.manifest.entries import Rollback
 from cloud_backend.spark.manifest.lineage import Physical
@@ -104,7 +112,10 @@ def repair(
         recovery_manifests(manifest, graph, code=code, damaged=damaged, configurations=configurations),
         [(physical_name((vertex, range_)), epoch) for vertex, range_, epoch in lost],
         to=to,
+        recorded_from=recorded_from(manifest),
     )
+    if is_from_log(manifest, plan):  # what they read since was collected: it has to be made again first
+        moved |= dict.fromkeys(map(parse_physical, sorted(plan.rollback)))
     return Rollback(
         tuple(moved), plan.epoch, changed=False, reason=reason, lost=tuple(lost),
         predicted=tuple(sorted(plan.rollback)), replay=plan.replay, cost=cost(manifest, plan),

@@ -219,7 +219,7 @@ def recovery_manifests(
 ) -> dict[str, VertexManifest]:
     """The graph of physical vertices as `rollback` wants it. `damaged` are state files that cannot be used; `changed`
     vertices are known to run different code than before; `configurations` knows the plans that commits ran."""
-    unusable = set(damaged)
+    unusable, points = set(damaged), manifest.points()
     found = {}
     for vertex in graph.order:
         described = graph.vertices[vertex]
@@ -237,6 +237,8 @@ def recovery_manifests(
                 unusable & {*part.chain} for part in start
             ):  # it may start from nothing again, or from its parents' state
                 snapshots.add(lineage.first - 1)
+            # And where everything goes back to before it was there, it waits until its turn has come again.
+            snapshots |= {epoch for epoch in points if epoch < lineage.first - 1}
             ran = [each for epoch, each in lineage.commits.items() if epoch <= lineage.position]
             plans = {each.plan for each in ran} - {manifest.plan}
             found[physical_name((vertex, range_))] = VertexManifest(
@@ -249,6 +251,22 @@ def recovery_manifests(
                 same_config=configurations is None or all(configurations.same(plan, vertex) for plan in plans),
             )
     return found
+
+
+def recorded_from(manifest: Manifest) -> dict[str, int]:
+    """By physical vertex the first epoch whose record was not collected."""
+    return {
+        physical_name((vertex, range_)): lineage.recorded_from()
+        for vertex, lineages in manifest.vertices.items()
+        for range_, lineage in lineages.items()
+        if lineage.recorded_from() > lineage.first
+    }
+
+
+def is_from_log(manifest: Manifest, plan: RecoveryPlan) -> bool:
+    """Whether the plan goes back to a point: beyond the records that say what its ranges read and said since."""
+    lineages = (manifest.lineage(parse_physical(name)) for name in plan.rollback)
+    return any(max(plan.epoch, each.first - 1) + 1 < each.recorded_from() for each in lineages)
 
 
 def correction(
@@ -272,13 +290,17 @@ def correction(
     manifests = recovery_manifests(
         manifest, graph, code=code, changed=(vertex,), damaged=damaged, configurations=configurations
     )
-    return rollback(failed, manifests, to=to, rule=rule)
+    return rollback(failed, manifests, to=to, rule=rule, recorded_from=recorded_from(manifest))
 
 
 def cost(manifest: Manifest, plan: RecoveryPlan) -> Mapping[str, float]:
     """What carrying out the plan reads and takes, judged by what the same epochs read and took before."""
     state_bytes = replayed = seconds = 0.0
     epochs = 0
+    if is_from_log(manifest, plan):
+        cuts = manifest.cuts
+        start = cuts[plan.epoch].ends if plan.epoch in cuts else cuts[cuts.first].starts
+        replayed += sum(end - start[partition] for partition, end in cuts[cuts.last].ends.items())
     for name in plan.rollback:
         physical = parse_physical(name)
         lineage = manifest.lineage(physical)

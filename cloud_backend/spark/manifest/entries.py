@@ -65,6 +65,7 @@ class Cut:
     ends: Mapping[str, int]
     left: Mapping[str, int] = field(default_factory=dict)
     returned: tuple[str, ...] = ()
+    at_ms: int = 0  # when it was cut, by the driver's clock; 0 where nobody wrote it down
 
     def to_json(self) -> Json:
         return {"epoch": self.epoch, **self.bounds()}
@@ -72,13 +73,14 @@ class Cut:
     def bounds(self) -> Json:
         changes = {"left": dict(self.left), "returned": list(self.returned)}
         frontiers = {name: each for name, each in changes.items() if each}
-        return {"starts": dict(self.starts), "ends": dict(self.ends), "frontiers": frontiers}
+        at = {"at_ms": self.at_ms} if self.at_ms else {}
+        return {"starts": dict(self.starts), "ends": dict(self.ends), "frontiers": frontiers, **at}
 
     @staticmethod
     def from_json(value: Json) -> Cut:
         frontiers = value["frontiers"]
         left, returned = frontiers.get("left", {}), tuple(frontiers.get("returned", ()))
-        return Cut(value["epoch"], value["starts"], value["ends"], left, returned)
+        return Cut(value["epoch"], value["starts"], value["ends"], left, returned, value.get("at_ms", 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,22 +231,43 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Collect:
-    """What is older than this may be deleted: by vertex its records and its snapshots, and the log, as epochs."""
+    """What is older than this may be deleted: by vertex its records and its snapshots, and the log, as epochs. What
+    every vertex did in the epochs that are `points` stays."""
 
     kind: ClassVar[str] = "collect"
     records: Mapping[str, int] = field(default_factory=dict)
     snapshots: Mapping[str, int] = field(default_factory=dict)
     log: int = 0
     at: int = 0  # the last epoch that was cut then
+    points: tuple[int, ...] = ()
 
     def to_json(self) -> Json:
         return {
             "records": dict(self.records), "snapshots": dict(self.snapshots), "log": self.log, "at": self.at,
+            **({"points": list(self.points)} if self.points else {}),
         }  # fmt: skip
 
     @staticmethod
     def from_json(value: Json) -> Collect:
-        return Collect(value["records"], value["snapshots"], value["log"], value["at"])
+        points = tuple(value.get("points", ()))
+        return Collect(value["records"], value["snapshots"], value["log"], value["at"], points)
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """An epoch gets a name and is kept until the name is dropped, which an entry without an epoch does."""
+
+    kind: ClassVar[str] = "savepoint"
+    name: str
+    epoch: int | None
+    at_ms: int  # when the epoch was cut
+
+    def to_json(self) -> Json:
+        return {"name": self.name, "epoch": self.epoch, "at_ms": self.at_ms}
+
+    @staticmethod
+    def from_json(value: Json) -> Savepoint:
+        return Savepoint(value["name"], value["epoch"], value["at_ms"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,10 +304,13 @@ class Erasure:
         return Erasure(value["devices"], value["at"], ranges)
 
 
-Entry: TypeAlias = Term | PlanChange | Cut | Commit | Rollback | Undo | Division | Settled | Collect | Erasure
-_KINDS: dict[str, type[Entry]] = {
-    kind.kind: kind for kind in (Term, PlanChange, Cut, Commit, Rollback, Undo, Division, Settled, Collect, Erasure)
-}
+Entry: TypeAlias = (
+    Term | PlanChange | Cut | Commit | Rollback | Undo | Division | Settled | Collect | Savepoint | Erasure
+)
+_TYPES: tuple[type[Entry], ...] = (
+    Term, PlanChange, Cut, Commit, Rollback, Undo, Division, Settled, Collect, Savepoint, Erasure,
+)  # fmt: skip
+_KINDS: dict[str, type[Entry]] = {kind.kind: kind for kind in _TYPES}
 
 
 def entry_from_json(value: Json) -> Entry:

@@ -133,10 +133,6 @@ class Committed:
             late={int(node): rows for node, rows in value.get("late", {}).items()},
         )  # fmt: skip
 
-    def files(self) -> set[str]:
-        frontiers = {self.frontiers_file} if self.frontiers_file else set()
-        return {record.file for record in self.outputs.values()} | self.state_files() | frontiers
-
     def state_files(self) -> set[str]:
         return {name for part in self.state for name in part.chain}
 
@@ -157,6 +153,7 @@ class Lineage:
     commits: dict[int, Committed] = field(default_factory=dict)
     superseded: dict[int, list[Committed]] = field(default_factory=dict)  # until corrections were published
     former: dict[int, list[Committed]] = field(default_factory=dict)  # then, while a rollback may be taken back
+    anew_after: int | None = None  # it runs again from this epoch on, and what it said first is known to nobody
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -165,6 +162,7 @@ class Lineage:
             "commits": [committed.to_json() for committed in self.commits.values()],
             "superseded": [each.to_json() for earlier in self.superseded.values() for each in earlier],
             "former": [each.to_json() for earlier in self.former.values() for each in earlier],
+            **({} if self.anew_after is None else {"anew_after": self.anew_after}),
         }  # fmt: skip
 
     @staticmethod
@@ -174,7 +172,15 @@ class Lineage:
             value["first"], value["last"], value["position"], value["generation"],
             tuple(Range.parse(text) for text in value["parents"]),
             {each.epoch: each for each in commits}, _by_epoch(value["superseded"]), _by_epoch(value.get("former", ())),
+            value.get("anew_after"),
         )  # fmt: skip
+
+    def recorded_from(self) -> int:
+        """The first epoch from which on it still has every record up to where it is."""
+        epoch = self.position
+        while epoch in self.commits:
+            epoch -= 1
+        return epoch + 1
 
     def runs(self) -> list[Committed]:
         """Everything it did and still keeps, whether it counts or not."""

@@ -15,6 +15,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from cloud_backend.spark.manifest.cuts import Cuts
 from cloud_backend.spark.manifest.entries import (
     Collect,
     Commit,
@@ -27,6 +28,7 @@ from cloud_backend.spark.manifest.entries import (
     PlanChange,
     Position,
     Rollback,
+    Savepoint,
     Settled,
     Term,
     Undo,
@@ -59,9 +61,10 @@ class Manifest:
     term: int = 0
     owner: str = ""
     plan: int = 0
-    cuts: dict[int, Cut] = field(default_factory=dict)
+    cuts: Cuts = field(default_factory=Cuts)
     vertices: dict[str, dict[Range, Lineage]] = field(default_factory=dict)
     collected: Collect = field(default_factory=Collect)
+    savepoints: dict[str, Savepoint] = field(default_factory=dict)
     rollbacks: list[PastRollback] = field(default_factory=list)
     erased: dict[str, int] = field(default_factory=dict)  # devices whose data is gone, by when that was asked for
     left: dict[str, int] = field(default_factory=dict)  # devices that nobody waits for any more, and since when
@@ -73,7 +76,12 @@ class Manifest:
 
     @property
     def last_cut(self) -> int:
-        return max(self.cuts, default=0)
+        return self.cuts.last
+
+    def points(self) -> set[int]:
+        """The epochs before the newest ones that everything can return to."""
+        named = {each.epoch for each in self.savepoints.values() if each.epoch is not None}
+        return {*self.collected.points} | named
 
     def ranges_at(self, vertex: str, epoch: int) -> list[Range]:
         """The ranges that divide the vertex in this epoch, in order."""
@@ -143,7 +151,7 @@ class Manifest:
             case PlanChange():
                 self._change_plan(n, entry)
             case Cut():
-                self.cuts[entry.epoch] = entry
+                self.cuts.add(entry)
                 self.left |= entry.left
                 self.left = {name: at for name, at in self.left.items() if name not in entry.returned}
             case Commit():
@@ -158,6 +166,10 @@ class Manifest:
                 self._settle(self.vertices[vertex][range_])
             case Collect():
                 self._collect(entry)
+            case Savepoint():
+                self.savepoints.pop(entry.name, None)
+                if entry.epoch is not None:
+                    self.savepoints[entry.name] = entry
             case Erasure():
                 self._erase(entry)
         return entry
@@ -243,6 +255,9 @@ class Manifest:
                 position=entry.first - 1,
                 term=max(lineages[each].term for each in entry.old),
                 parents=tuple(each for each in entry.old if each.overlaps(range_)),
+                anew_after=min(
+                    (after for each in entry.old if (after := lineages[each].anew_after) is not None), default=None
+                ),
             )
 
     def _settle(self, lineage: Lineage) -> None:
@@ -250,18 +265,21 @@ class Manifest:
             for epoch, runs in lineage.superseded.items():
                 lineage.former.setdefault(epoch, []).extend(runs)
         lineage.superseded.clear()
+        lineage.anew_after = None
 
     def _collect(self, entry: Collect) -> None:
         self.collected = entry
-        for epoch in [epoch for epoch in self.cuts if epoch <= entry.log and epoch < self.last_cut]:
-            del self.cuts[epoch]
+        points = self.points()
+        self.cuts.forget_before(min((entry.log + 1, *points)))
+        self.cuts.pack(min(entry.snapshots.values(), default=0), points)
         for vertex, lineages in self.vertices.items():
             oldest = min(entry.records.get(vertex, 0), entry.snapshots.get(vertex, 0))
             for range_, lineage in list(lineages.items()):
-                if lineage.last is not None and lineage.last < oldest:
+                if lineage.last is not None and lineage.last < min((oldest, *points)):
                     del lineages[range_]
                     continue
-                for epoch in [each for each in lineage.commits if each < oldest and each < lineage.position]:
+                old = {each for each in lineage.commits if each < oldest and each < lineage.position}
+                for epoch in old - points:
                     del lineage.commits[epoch]
                 for several in (lineage.superseded, lineage.former):
                     for epoch in [each for each in several if each < oldest and each < lineage.position]:
@@ -278,7 +296,8 @@ class Manifest:
                 parts, outputs = entry.ranges[vertex, range_]
                 lineage.commits = {entry.at: replace(lineage.commits[entry.at], state=parts, outputs=outputs)}
                 lineage.superseded, lineage.former, lineage.parents = {}, {}, ()
-        self.cuts = {epoch: cut for epoch, cut in self.cuts.items() if epoch >= entry.at}
+        self.savepoints.clear()
+        self.cuts.forget_before(entry.at)
         self.rollbacks = [replace(each, before=None) for each in self.rollbacks]
         oldest = dict.fromkeys(self.vertices, entry.at)
         self.collected = Collect(oldest, oldest, entry.at - 1, entry.at)
@@ -292,6 +311,8 @@ class Manifest:
         to = max(to, lineage.first - 1)  # what came before is its parents' to undo
         if lineage.position <= to:
             return
+        if lineage.recorded_from() > to + 1:
+            lineage.anew_after = to if lineage.anew_after is None else min(to, lineage.anew_after)
         for epoch in [epoch for epoch in lineage.commits if epoch > to]:
             if keep_readable:
                 lineage.commits[epoch] = replace(lineage.commits[epoch], stale=True)
@@ -335,7 +356,7 @@ class Manifest:
     def to_json(self) -> Json:
         return {
             "n": self.n, "term": self.term, "owner": self.owner, "plan": self.plan,
-            "cuts": {str(epoch): cut.bounds() for epoch, cut in self.cuts.items()},
+            "cuts": self.cuts.to_json(),
             "collected": self.collected.to_json() if self.collected.at else {},
             "rollbacks": [each.to_json() for each in self.rollbacks[-100:]],
             "divisions": [{"n": n, **each.to_json()} for n, each in self.divisions[-100:]],
@@ -343,18 +364,26 @@ class Manifest:
                 [vertex, str(range_), epoch, [each.to_json() for each in left_out]]
                 for (vertex, range_, epoch), left_out in self.quarantined.items()
             ],
-            **{name: each for name in ("left", "erased", "erasing", "emptied") if (each := getattr(self, name))},
+            **{name: each for name, each in self._later_fields().items() if each},
             "vertices": {
                 vertex: {str(range_): lineage.to_json() for range_, lineage in lineages.items()}
                 for vertex, lineages in self.vertices.items()
             },
         }  # fmt: skip
 
+    def _later_fields(self) -> Json:
+        return {
+            "left": self.left, "erased": self.erased, "erasing": self.erasing, "emptied": self.emptied,
+            "packed_cuts": self.cuts.packed_to_json(),
+            "savepoints": [each.to_json() for each in self.savepoints.values()],
+        }  # fmt: skip
+
     @staticmethod
     def from_json(value: Json) -> Manifest:
         return Manifest(
             n=value["n"], term=value["term"], owner=value["owner"], plan=value["plan"],
-            cuts={int(epoch): Cut.from_json({"epoch": int(epoch), **cut}) for epoch, cut in value["cuts"].items()},
+            cuts=Cuts.from_json(value["cuts"], value.get("packed_cuts", ())),
+            savepoints={each["name"]: Savepoint.from_json(each) for each in value.get("savepoints", ())},
             collected=Collect.from_json(value["collected"]) if value["collected"] else Collect(),
             left=value.get("left", {}), erased=value.get("erased", {}), erasing=value.get("erasing", {}),
             emptied={vertex: Emptied(*each) for vertex, each in value.get("emptied", {}).items()},

@@ -13,9 +13,9 @@ from cloud_backend.results.rows import ResultRow
 from cloud_backend.results.store import Results
 from cloud_backend.spark.graph import JobGraph, Sink
 from cloud_backend.spark.manifest.entries import Commit, Entry, Json, Settled, Undo, entry_from_json
-from cloud_backend.spark.manifest.lineage import Physical
+from cloud_backend.spark.manifest.lineage import Lineage, Physical
 from cloud_backend.spark.manifest.manifest import Manifest, ManifestLog
-from cloud_backend.spark.publishing.sink_rows import corrections, read_sink, same_as_before
+from cloud_backend.spark.publishing.sink_rows import corrections, not_said_again, read_sink, same_as_before
 from cloud_backend.spark.slots import Range
 from cloud_backend.spark.storage.store import GONE, Store
 from shared.recovery.snapshots import Snapshots, SnapshotState
@@ -102,12 +102,25 @@ class Publication:
         """Ranges that have caught up with where they were before a rollback say what is left to correct."""
         for vertex in self._graph.order:
             sinks = self._graph.vertices[vertex].sinks
-            for range_, lineage in list(log.state.vertices[vertex].items()):
-                if not lineage.superseded or lineage.position < max((*lineage.superseded, *lineage.commits)):
-                    continue  # still running again
+            lineages = log.state.vertices[vertex]
+            anew = [each for each in lineages.values() if each.last is None and each.anew_after is not None]
+            # Where all of a vertex went back to a point, what it said since is known to the results alone, and not by
+            # range: what was not said again is taken back once every range has caught up.
+            whole = anew if len(anew) == len([each for each in lineages.values() if each.last is None]) else []
+            if whole and any(map(_is_behind, lineages.values())):
+                continue
+            for range_, lineage in list(lineages.items()):
+                if not (lineage.superseded or lineage.anew_after is not None) or _is_behind(lineage):
+                    continue
                 if any(sink.stable for sink in sinks) and not _stable(snapshots, vertex, lineage.position):
                     continue
-                rows = [row for sink in sinks for row in corrections(self._store, lineage, sink)]
+                rows = [
+                    row
+                    for sink in sinks
+                    for row in (
+                        not_said_again(self._results, whole, sink) if whole else corrections(self._store, lineage, sink)
+                    )
+                ]
                 if rows:
                     self._results.publish(lineage.position, rows, sessions=self._sessions)
                 if log.try_append(Settled(vertex, range_), term=term) is None:
@@ -124,6 +137,11 @@ class Publication:
     def _save(self) -> None:
         place = {"n": self._n, "held": self._held, "unsaid": sorted(self._unpublished)}
         self._store.put_note("published", place, durable=True)
+
+
+def _is_behind(lineage: Lineage) -> bool:
+    """Whether it is still running again what it ran before."""
+    return lineage.position < max((*lineage.superseded, *lineage.commits), default=0)
 
 
 def _runs_again(run: Run, manifest: Manifest) -> bool:

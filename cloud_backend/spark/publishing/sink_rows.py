@@ -10,10 +10,11 @@ again what was published changes nothing, so the driver may die anywhere in betw
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from cloud_backend.results.rows import Identity, ResultRow, last_sessions
+from cloud_backend.results.store import Results
 from cloud_backend.spark.graph import Sink
 from cloud_backend.spark.manifest.lineage import Committed, Lineage
 from cloud_backend.spark.slots import WHOLE
@@ -86,8 +87,9 @@ def read_sink(store: Store, committed: Committed, sink: Sink) -> list[ResultRow]
 
 def same_as_before(lineage: Lineage, committed: Committed, sink: str) -> bool:
     """True when this epoch was run before, and it and every earlier epoch of the second run said the same: nothing to
-    publish. After a difference all later epochs speak again, because a higher term outranks any epoch before."""
-    if committed.epoch not in lineage.superseded:
+    publish. After a difference all later epochs speak again, because a higher term outranks any epoch before; and so do
+    all of a range whose former run is not known as a whole."""
+    if committed.epoch not in lineage.superseded or lineage.anew_after is not None:
         return False
     return all(
         _digest(each, sink) == _digest(lineage.commits.get(epoch), sink)
@@ -135,6 +137,15 @@ def corrections(store: Store, lineage: Lineage, sink: Sink) -> list[ResultRow]:
         uncovered = [row for row in kept.values() if any(_within(row, gone) for gone in missing.values())]
         left |= {row.identity: replace(row, revision=revision) for row in uncovered if row.identity not in again}
     return list(left.values())
+
+
+def not_said_again(results: Results, lineages: Collection[Lineage], sink: Sink) -> list[ResultRow]:
+    """Retractions of what a sink said after the point that its whole vertex went back to, and has not said again."""
+    after = min(lineage.anew_after for lineage in lineages if lineage.anew_after is not None)
+    term = min(lineage.term for lineage in lineages)
+    revision = revision_of(max(each.term for each in lineages), max(each.position for each in lineages))
+    former = results.said(sink.name, after_epoch=after, before_revision=revision_of(term, 0))
+    return [replace(row, revision=revision, retract=True) for row in former]
 
 
 def _within(row: ResultRow, other: ResultRow) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cloud_backend.spark.control.schedule import correction, cost, parse_physical
+from cloud_backend.spark.control.schedule import correction, cost, is_from_log, parse_physical
 from cloud_backend.spark.graph import JobGraph, job_graph
 from cloud_backend.spark.manifest.entries import Rollback
 from cloud_backend.spark.manifest.manifest import Manifest, ManifestLog
@@ -32,13 +32,28 @@ class RolledBack:
 
     plan: RecoveryPlan
     cost: dict[str, float]
+    asked: int  # the epoch that was asked for; it goes back to the newest kept one up to it
+    from_log: bool = False  # beyond the records: what it needs is made again from the log
     entry: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
             "rollback": sorted(self.plan.rollback), "replay": dict(self.plan.replay), "epoch": self.plan.epoch,
-            "reasons": dict(self.plan.reasons), "cost": self.cost, "entry": self.entry,
+            "reasons": dict(self.plan.reasons), "cost": self.cost, "asked": self.asked, "from_log": self.from_log,
+            "in_words": self.in_words(), "entry": self.entry,
         }  # fmt: skip
+
+    def in_words(self) -> str:
+        """Where it goes back to, when that is not simply what was asked for."""
+        said = []
+        if self.plan.rollback and self.plan.epoch != self.asked:
+            said.append(
+                f"Epoch {self.asked} is not kept; the newest kept one before it is {self.plan.epoch}, and the epochs "
+                "from there on run again."
+            )
+        if self.from_log:
+            said.append("What it reads was collected and is made again from the log.")
+        return " ".join(said)
 
 
 def roll_back(
@@ -64,13 +79,16 @@ def roll_back(
         graph = job_graph(stored_plan(store, log.state.plan))
         _check(graph, vertex, to, log, fixed)
         answer = _intact(log, graph, vertex, to, ranges=ranges, rule=rule)
-        what = RolledBack(answer, dict(cost(log.state, answer)))
+        from_log = is_from_log(log.state, answer)
+        if from_log and ranges is not None:
+            _demand_all(answer, _intact(log, graph, vertex, to, ranges=None, rule=rule))
+        what = RolledBack(answer, dict(cost(log.state, answer)), to, from_log)
         if dry_run or not answer.rollback:
             return what
-        moved = [
+        moved = [  # who reads it follows when what it says differs, as far as it is known what it said
             physical
             for physical in map(parse_physical, sorted(answer.rollback))
-            if physical[0] == vertex or rule is not Rule.CHANGED
+            if physical[0] == vertex or from_log or rule is not Rule.CHANGED
         ]
         # A higher version than the one it corrects: the program's own file, read at the next start, is older then.
         corrected = None if fixed is None else replace(fixed, version=graph.plan.version + 1)
@@ -82,8 +100,17 @@ def roll_back(
         )  # fmt: skip
         number = log.try_append(entry, term=log.state.term)
         if number is not None:
-            return RolledBack(answer, what.cost, number)
+            return replace(what, entry=number)
     raise UsageError("the manifest changes too fast to append to it; try again", code="job-busy")
+
+
+def _demand_all(asked: RecoveryPlan, whole: RecoveryPlan) -> None:
+    if asked.rollback != whole.rollback:
+        raise UsageError(
+            f"what ranges read after epoch {asked.epoch} was collected, so only all of them can go back there; choose "
+            "a later epoch, or leave the ranges out",
+            code="rollback-ranges",
+        )
 
 
 def _intact(

@@ -75,7 +75,7 @@ def lose_a_range(
     gone = _kill(driver, failed, to)
     manifests = recovery_manifests(driver.manifest, driver.graph, damaged=gone)
     partial, full = (
-        RolledBack(plan, dict(cost(driver.manifest, plan)))
+        RolledBack(plan, dict(cost(driver.manifest, plan)), to)
         for plan in (rollback([physical_name((VERTEX, failed))], manifests, rule=rule)
                      for rule in (Rule.CHANGED, Rule.FULL))
     )  # fmt: skip

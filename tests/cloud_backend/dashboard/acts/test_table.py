@@ -94,6 +94,12 @@ def rolled_back(house: House) -> None:
     assert answer.status_code == 200, answer.text
 
 
+def saved(house: House) -> None:
+    ran(house)
+    answer = house.browser("operator").post("/v1/api/jobs/main/savepoints", json={"savepoint": "release-1"})
+    assert answer.status_code == 200, answer.text
+
+
 def added(house: House) -> None:
     house.access.people.put("ada", "viewer", house.now_us)
 
@@ -123,6 +129,14 @@ EXAMPLES: dict[Act[Any], Example] = {
     jobs.UNDO: Example(
         {"entry": 0, "dry_run": False}, lambda _: "main", rollback_form, before=rolled_back,
         refused_fields={"entry": 1, "dry_run": False}, refused_before=ran,
+    ),
+    jobs.CREATE_SAVEPOINT: Example(
+        {"savepoint": "release-1"}, lambda _: "main", before=ran, refused_fields={"savepoint": "7 o'clock"},
+        refused_before=ran,
+    ),
+    jobs.DROP_SAVEPOINT: Example(
+        {"savepoint": "release-1"}, lambda _: "main", before=saved, refused_fields={"savepoint": "release-2"},
+        refused_before=ran,
     ),
     results.EXPORT: Example({"format": "csv"}, lambda _: "my_trips", refused_subject="nothing"),
     people.PUT_PERSON: Example({"name": "ada", "role": "viewer"}, refused_fields={"name": "admin", "role": "viewer"}),
@@ -234,7 +248,7 @@ def test_what_an_act_refuses_is_refused_and_noted_alike(tmp_path, act):
 WRONG = {
     "name": "", "host": "h" * 300, "note": "n" * 600, "sampling_rate": 7, "role": "king", "password": "short",
     "url": "u" * 600, "threshold": -1, "vertex": "", "to": -1, "ranges": "everything", "entry": -1, "format": "docx",
-    "sql": "s" * 21_000, "link": "l" * 600,
+    "sql": "s" * 21_000, "link": "l" * 600, "savepoint": "",
 }  # fmt: skip
 WRONG_NAMES = {"rename": "", "delete_data": "n" * 100, "submit": "No Name", "put_person": "No Name", "make_link": "-"}
 LOOSE = {"dry_run", "enabled", "private", "plan"}  # a form cannot say these wrongly: a box is ticked or not

@@ -17,6 +17,7 @@ from cloud_backend.spark.control.jobs import JobDirectory, JobsRunner
 from cloud_backend.spark.control.log_needs import LogUse
 from cloud_backend.spark.manifest.manifest import Fenced, ManifestLog
 from cloud_backend.spark.rollback.roll_back import roll_back
+from cloud_backend.spark.rollback.savepoints import create_savepoint, savepoints
 from cloud_backend.spark.rollback.undo import undo
 from cloud_backend.spark.storage.store import Store
 from cloud_backend.spark.task import state
@@ -55,12 +56,15 @@ def test_nothing_of_a_deleted_device_is_left_anywhere(world: Walks, tmp_path: Pa
     driver = started(world)
     done = roll_back(world.store_dir, "long", 1, fixed=plan(factor=2.0))  # former runs to return to
     driver.drain()
+    create_savepoint(world.store_dir, "before")
     found = files_with(world.root, LATITUDE)
     assert {Path(name).suffix.removesuffix("-wal") for name in found} >= {".base", ".delta", ".record", ".sqlite"}
     assert any(name.startswith("log: ") for name in found)
     world.delete()
     driver.drain()
     assert driver.manifest.erased == {world.ids[0].hex(): ASKED_US}
+    assert savepoints(world.store_dir) == []
+    assert driver.manifest.points() == set()
     assert files_with(world.root, LATITUDE) == []
     others = len(world.results.latest("peak"))
     for _ in range(3):

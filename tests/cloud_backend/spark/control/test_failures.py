@@ -295,7 +295,9 @@ def test_an_arrival_merge_that_fails_takes_exactly_what_reads_it(tmp_path: Path)
 
 
 def _forgetful() -> JobSettings:
-    return JobSettings(epoch_s=0.0, balance=False, collect_every=2, chain_max=2, retention=Retention(keep=2, horizon=2))
+    return JobSettings(
+        epoch_s=0.0, balance=False, collect_every=2, chain_max=2, retention=Retention(keep=3, every_s=0.0, hours=0.0)
+    )
 
 
 def test_a_rollback_that_moves_nobody_parks_instead_of_coming_up_without_end(

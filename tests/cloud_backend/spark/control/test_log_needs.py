@@ -20,7 +20,7 @@ from tests.claims import Claim
 from tests.spark.worlds import World, cells_plan, trips_plan
 
 SETTINGS = JobSettings(
-    epoch_s=0.0, balance=False, collect_every=2, chain_max=2, retention=Retention(keep=2, horizon=2)
+    epoch_s=0.0, balance=False, collect_every=2, chain_max=2, retention=Retention(keep=3, every_s=0.0, hours=0.0)
 )  # fmt: skip
 
 

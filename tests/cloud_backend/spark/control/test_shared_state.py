@@ -23,7 +23,12 @@ from tests.cloud_backend.spark.control.deletions import COLUMNS, LATITUDE, Walks
 from tests.spark.worlds import SECOND
 
 SHORT = JobSettings(
-    epoch_s=0.0, balance=False, ranges=1, retention=Retention(keep=1, horizon=2), collect_every=2, chain_max=2
+    epoch_s=0.0,
+    balance=False,
+    ranges=1,
+    retention=Retention(keep=3, every_s=0.0, hours=0.0),
+    collect_every=2,
+    chain_max=2,
 )
 
 

@@ -97,7 +97,7 @@ def test_taken_back_after_everything_had_run_again_and_on(world: World) -> None:
 
 
 def test_beyond_the_horizon_it_runs_again_under_the_former_plan_or_says_why_not(tmp_path: Path) -> None:
-    retention = Retention(keep=2, horizon=3)
+    retention = Retention(keep=4, every_s=0.0, hours=0.0)
     settings = JobSettings(epoch_s=0.0, balance=False, collect_every=1, chain_max=1, retention=retention)
     world = World(tmp_path, cells_plan(), settings=settings)
     driver = world.started(6)
