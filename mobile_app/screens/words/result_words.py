@@ -124,8 +124,14 @@ def day(row: Row, now_us: int) -> str:
     if not is_report(row):
         return date(when(row)[0], now_us)
     days = (row["window_end_us"] - row["window_start_us"]) // DAY_US
-    last = date(row["window_end_us"] - DAY_US, now_us, UTC)  # days of windows are UTC's
-    return last if days == 1 else f"{days} days to {last[:1].lower() + last[1:] if last in NEAR else last}"
+    last = date(row["window_end_us"] - DAY_US, now_us, UTC) + _utc(row["window_end_us"])
+    return last if days == 1 else f"{days} days to {last[:1].lower() + last[1:] if last.startswith(NEAR) else last}"
+
+
+def _utc(time_us: int) -> str:
+    """Days of windows are UTC's: where the clock on the wall is another one, a report says so."""
+    offset = datetime.fromtimestamp(time_us / 1e6, UTC).astimezone().utcoffset()
+    return " (UTC)" if offset else ""
 
 
 NEAR = ("Today", "Yesterday")

@@ -27,13 +27,14 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
 from resurge.examples.trips import model
-from resurge.examples.trips.fixes import east_north
+from resurge.examples.trips.fixes import east_north, metres_between
 
 MODES = ("still", "walk", "bike", "bus", "car", "train")
 FEATURES = ("speed", "top_speed", "stops", "acceleration", "shake", "gait")
 MOVING = range(1, len(MODES))
 SECOND = 1_000_000
 GAP_S = 300.0  # as long at one place, or without a fix that is worth keeping, ends a trip
+UNRECORDED_M_MIN = 200.0  # less is a receiver that wanders
 HALT_M, NOTICE_S = 50.0, 120.0  # a place, and how far back one looks to see whether it was left
 NEAR_S, FAR_S = 60.0, 300.0  # how far back speed, and stops and top speed, look
 STRETCH_S = 5.0
@@ -197,6 +198,9 @@ class TransportMode:
     seconds of a short stop come with the next row that moves. After a stay of GAP_S rows stay "still" until that long
     has passed since the last one that moved, which was told before anyone could know of the stay: so the two trips
     are apart for whoever sees only their rows, and the first row that moves brings all since the place was left.
+
+    After GAP_S without a fix one may be elsewhere. How far that is from the last fix, as the crow flies, is in no trip:
+    the next row that moves says it, so that somebody can be told.
     """
 
     def __init__(self, densities: Densities | None = None) -> None:
@@ -205,6 +209,7 @@ class TransportMode:
         self.since = (0, 0.0)  # time and odometer up to which rows that moved have told
         self.arrived: int | None = None  # at the place where the phone is now
         self.apart = False  # whether what moves now is another trip
+        self.unrecorded_m = 0.0  # over gaps since the last row that moved
         self.back = Lookback()
         self.believer = Believer(densities)
         self._densities = densities
@@ -214,6 +219,8 @@ class TransportMode:
         last, self.last = self.last, (time, odometer, lat, lon)
         seconds = 0.0 if last is None else (time - last[0]) / SECOND
         if last is None or seconds >= GAP_S:
+            if last is not None and (away := metres_between(last[2], last[3], lat, lon)) >= UNRECORDED_M_MIN:
+                self.unrecorded_m += away
             self.back, self.believer = Lookback(), Believer(self._densities)
             self.since, self.arrived, self.apart = (time, odometer), time, True
             return
@@ -224,10 +231,13 @@ class TransportMode:
         self.back.add(time, seconds, *east_north(last[2], last[3], lat, lon), odometer=odometer, walked=walked)
         self.believer.observe(self.back.features(row["shake"], row["gait"]), seconds)
         metres, took = self._moved(time, odometer)
-        mode = MODES[0] if took is None else MODES[max(MOVING, key=self.believer.belief.__getitem__)]
+        mode, unrecorded_m = MODES[0], 0.0
+        if took is not None:
+            mode = MODES[max(MOVING, key=self.believer.belief.__getitem__)]
+            unrecorded_m, self.unrecorded_m = self.unrecorded_m, 0.0
         yield {
             "lat": lat, "lon": lon, "mode": mode, "metres": round(metres, 1),
-            "seconds": round(seconds if took is None else took, 1),
+            "seconds": round(seconds if took is None else took, 1), "unrecorded_m": round(unrecorded_m, 1),
         }  # fmt: skip
 
     def _moved(self, time: int, odometer: float) -> tuple[float, float | None]:
@@ -250,10 +260,11 @@ class TransportMode:
 
     def snapshot(self) -> bytes:
         state = [self.last, self.moved, self.since, self.arrived, self.apart, list(self.back.points)]
-        return json.dumps([*state, self.believer.belief]).encode()
+        return json.dumps([*state, self.believer.belief, self.unrecorded_m]).encode()
 
     def restore(self, state: bytes) -> None:
-        last, self.moved, since, self.arrived, self.apart, points, self.believer.belief = json.loads(state)
+        last, self.moved, since, self.arrived, self.apart, points, belief, self.unrecorded_m = json.loads(state)
+        self.believer.belief = belief
         self.since = (since[0], since[1])
         self.last = None if last is None else (last[0], last[1], last[2], last[3])
         self.back.points = deque((time, seconds, x, y, odometer) for time, seconds, x, y, odometer in points)

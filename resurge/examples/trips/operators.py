@@ -24,6 +24,7 @@ Columns = Mapping[str, np.ndarray]
 
 PLACE = {"lat": "float64", "lon": "float64"}
 SHAKING = {"shake": "float64", "gait": "float64"}
+MOVED = {**PLACE, "mode": "str", "metres": "float64", "seconds": "float64", "unrecorded_m": "float64"}
 ROWS = 64  # of a window: 6.4 s
 BINS = 20  # up to 3 Hz
 SLOW_BINS = 6  # below 0.8 Hz
@@ -35,7 +36,8 @@ track = rs.operator("track", takes={**PLACE, "accuracy": "float64"}, gives={**PL
 transport_mode = rs.operator(
     "transport_mode",
     takes={**PLACE, "odometer": "float64", **SHAKING},
-    gives={**PLACE, "mode": "str", "metres": "float64", "seconds": "float64"},
+    gives=MOVED,
+    version=2,
 )(TransportMode)
 
 neighbours = rs.operator(
@@ -64,14 +66,16 @@ def shaking(columns: Columns) -> dict[str, np.ndarray]:
 
 @rs.operator(
     "trip",
-    takes={**PLACE, "mode": "str", "metres": "float64", "seconds": "float64"},
+    takes=MOVED,
     gives={
         "mode": "str", "began_us": "int64", "ended_us": "int64",
         **PLACE, "from_lat": "float64", "from_lon": "float64", "km": "float64", "minutes": "float64",
         **{f"km_{mode}": "float64" for mode in MOVING}, "co2e_g": "float64", "vehicle_pm25_mg": "float64",
         "vehicle_pm10_mg": "float64", "near_sites_s": "float64", "near_sites_pm25_mg": "float64", "points": "int64",
+        "unrecorded_km": "float64",
     },
     over="window",
+    version=2,
 )  # fmt: skip
 def trip(columns: Columns) -> dict[str, object]:
     """One trip from its fixes: how far, how, what it cost, how much of that near schools and hospitals."""
@@ -100,4 +104,5 @@ def trip(columns: Columns) -> dict[str, object]:
         "near_sites_s": round(float(np.add.reduce(np.where(near_site, columns["seconds"], 0.0))), 1),
         "near_sites_pm25_mg": round(float(np.add.reduce(np.where(near_site, pm25, 0.0))), 3),
         "points": len(km),
+        "unrecorded_km": round(float(np.add.reduce(columns["unrecorded_m"])) / 1000.0, 2),
     }  # fmt: skip

@@ -18,7 +18,7 @@ from shared.stream.stream import Sink, Stream
 REST = 0.15  # m/s2: a phone that shakes less lies on a table
 PLACE_PER_DEGREE = 100  # places are cells of a hundredth of a degree
 TRIP_KM_MIN = 0.2  # less is a receiver that wanders, or a way to the letter box
-TOTALS = ("km", "co2e_g", "vehicle_pm25_mg", "vehicle_pm10_mg", "near_sites_s", "near_sites_pm25_mg")
+TOTALS = ("km", "co2e_g", "vehicle_pm25_mg", "vehicle_pm10_mg", "near_sites_s", "near_sites_pm25_mg", "unrecorded_km")
 
 
 def shaking() -> Stream:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from cloud_backend.results.rows import ResultRow
@@ -44,13 +44,21 @@ def _trips(trips: Sequence[ResultRow], *, whose: str) -> Iterator[str]:
     yield f"{'trips of ' + whose:<18} {'mode':<6} {'km':>7} {'minutes':>8} {'CO2e g':>8} {'min. near sites':>16}"
     for row in trips[:TRIPS_SHOWN]:
         value = row.values
-        began = datetime.fromtimestamp(int(value["began_us"]) / SECOND, UTC)
+        if value["unrecorded_km"]:
+            yield f"{'':<18} {value['unrecorded_km']:.1f} km between trips, not recorded"
+        began = local(int(value["began_us"]), float(value["from_lon"]))
         yield (
             f"{began:%a %d %b %H:%M}   {value['mode']!s:<6} {value['km']:>7.1f} {value['minutes']:>8.0f} "
             f"{value['co2e_g']:>8.0f} {float(value['near_sites_s']) / 60:>16.1f}"
         )
     if len(trips) > TRIPS_SHOWN:
         yield f"... and {len(trips) - TRIPS_SHOWN} more"
+    yield "days and times of trips: when and where each began, by the sun (a whole hour every 15 degrees); my_days: UTC"
+
+
+def local(time_us: int, lon: float) -> datetime:
+    """The time by the sun, in whole hours: a recording says where it was, and nothing of borders and summer time."""
+    return datetime.fromtimestamp(time_us / SECOND, timezone(timedelta(hours=round(lon / 15.0))))
 
 
 def of_move(found: Mapping[str, Any]) -> Iterator[str]:

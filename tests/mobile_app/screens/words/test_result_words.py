@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -25,8 +26,6 @@ def row(start: int, end: int, key=("me",), former=None, **values):
 
 @pytest.fixture(autouse=True)
 def _in_utc(monkeypatch):
-    import time
-
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     yield
@@ -113,3 +112,13 @@ def test_a_row_that_says_when_it_was_is_believed_before_its_window():
     assert words.times(late) == "23:51 \u2013 00:03"
     assert words.day(late, NOW) == "Yesterday"
     assert "began_us" not in words.measured([late])
+
+
+def test_a_report_about_days_says_that_they_are_utc_s_where_the_clock_is_another(monkeypatch):
+    report = {"window_start_us": at(15), "window_end_us": at(16), "values": {}, "key": []}
+    seven = report | {"window_start_us": at(9)}
+    for zone, suffix in (("UTC", ""), ("XYZ-5:30", " (UTC)")):
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        assert words.day(report, at(16, 9)) == f"Yesterday{suffix}"
+        assert words.day(seven, at(16, 9)) == f"7 days to yesterday{suffix}"

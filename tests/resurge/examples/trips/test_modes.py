@@ -150,6 +150,28 @@ def test_a_shorter_stop_belongs_to_the_trip_with_its_metres_and_seconds():
     assert sum(row["metres"] for row in rows) == pytest.approx(given[-1]["odometer"], abs=60)
 
 
+def test_kilometres_over_a_gap_are_in_no_trip_and_the_next_one_says_them():
+    """On foot, twenty minutes without a fix in which the phone came 4 km further, on foot."""
+    given = walk_stay_walk(0)
+    later = [
+        row | {"time": row["time"] + 1_200 * SECOND, "lat": row["lat"] + 4_000 / 111_195} if at >= 120 else row
+        for at, row in enumerate(given)
+    ]
+    machine, restored = TransportMode(), TransportMode()
+    rows = []
+    for row in later:
+        restored.restore(machine.snapshot())  # what is not said yet is part of the state
+        machine, restored = restored, TransportMode()
+        rows += [out | {"time": row["time"]} for out in machine.process("in", row) if out["mode"] != "still"]
+    said = [row["unrecorded_m"] for row in rows if row["unrecorded_m"]]
+    assert said == [pytest.approx(4_000, abs=20)]
+    assert sum(row["metres"] for row in rows) == pytest.approx(1_680, abs=60)
+    second = next(at for at in range(1, len(rows)) if rows[at]["time"] - rows[at - 1]["time"] >= 300 * SECOND)
+    columns = {name: np.array([row[name] for row in rows[second:]]) for name in rows[0]}
+    assert trip(columns | {"time": columns["time"].astype(np.int64)})["unrecorded_km"] == pytest.approx(4.0, abs=0.02)
+    assert all(row["unrecorded_m"] == 0.0 for row in moved(walk_stay_walk(1_800)))
+
+
 def test_legs_shorter_than_a_change_takes_join_their_longer_neighbour():
     modes = ["walk"] * 20 + ["ride"] * 3 + ["walk"] * 20
     assert smooth_modes(modes, [10.0] * 43) == ["walk"] * 43

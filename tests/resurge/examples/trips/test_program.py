@@ -34,7 +34,7 @@ def test_it_is_a_program_that_resurge_plan_explains():
     assert {node.operator.name for node in plan.nodes if node.operator.__class__.__name__ == "SyncBack"} == {
         "my_trips", "my_days", "my_weeks", "my_places",
     }  # fmt: skip
-    assert "transport_mode@1" in rs.explain(plan)
+    assert "transport_mode@2" in rs.explain(plan)
 
 
 @pytest.mark.covers("SO-14")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from cloud_backend.results.rows import ResultRow
-from resurge.examples.trips.summary import of_run
+from resurge.examples.trips.summary import local, of_run
 
 FOUND = {
     "people": 1, "trips": 1, "results": {"my_trips": 1, "my_days": 1}, "results_on_phones": 2, "produced": 10,
@@ -13,7 +17,10 @@ FOUND = {
 }  # fmt: skip
 TRIP = ResultRow(
     "my_trips", "ann", ("ann",), 0, 1, 0, False, True,
-    {"mode": "bus", "began_us": 0, "km": 4.25, "minutes": 12.0, "co2e_g": 568.7, "near_sites_s": 90.0},
+    {
+        "mode": "bus", "began_us": 0, "km": 4.25, "minutes": 12.0, "co2e_g": 568.7, "near_sites_s": 90.0,
+        "from_lon": 116.4, "unrecorded_km": 0.0,
+    },
 )  # fmt: skip
 
 
@@ -24,3 +31,21 @@ def test_a_run_tells_trips_the_account_and_whether_the_report_is_right():
     assert "of which 1 refused" in text
     assert "the same as without failures" in text
     assert "NOT that" in "\n".join(of_run(FOUND | {"failure_free_digest": "b" * 64}, []))
+
+
+@pytest.mark.parametrize(
+    ("lon", "day"), [(0.0, "Mon 15 Jan 23:50"), (8.6, "Tue 16 Jan 00:50"), (116.4, "Tue 16 Jan 07:50"),
+                     (-122.4, "Mon 15 Jan 15:50"), (-7.4, "Mon 15 Jan 23:50"), (179.9, "Tue 16 Jan 11:50")],
+)  # fmt: skip
+def test_a_trip_near_midnight_is_of_the_day_in_which_it_began_there(lon, day):
+    began_us = 1_705_362_600_000_000  # Monday 15 January 2024, 23:50 UTC
+    assert f"{local(began_us, lon):%a %d %b %H:%M}" == day
+    told = "\n".join(of_run(FOUND, [replace(TRIP, values=TRIP.values | {"began_us": began_us, "from_lon": lon})]))
+    assert day in told
+    assert "when and where each began, by the sun" in told
+
+
+def test_kilometres_that_are_in_no_trip_are_said():
+    told = "\n".join(of_run(FOUND, [replace(TRIP, values=TRIP.values | {"unrecorded_km": 4.0})]))
+    assert "4.0 km between trips, not recorded" in told
+    assert "not recorded" not in "\n".join(of_run(FOUND, [TRIP]))
