@@ -67,11 +67,11 @@ def _kept(manifest: Manifest, retention: Mapping[str, Any]) -> dict[str, Any]:
     can return to."""
     files = kept_files(manifest)
     cuts = manifest.cuts
-    every_from = max(manifest.collected.snapshots.values(), default=0)
+    every_from = max(manifest.collected.snapshots.values(), default=cuts.first)
     points = sorted(epoch for epoch in manifest.points() if epoch in cuts)
-    oldest = min([*points, every_from] if every_from else points, default=cuts.first)
+    oldest = min((*points, every_from))
     return {
-        "every_from": every_from or cuts.first, "oldest": oldest,
+        "every_from": every_from, "oldest": oldest,
         "oldest_us": cuts[oldest].at_ms * 1000 if oldest in cuts else 0,
         "points": [{"epoch": epoch, "at_us": cuts[epoch].at_ms * 1000} for epoch in points],
         "savepoints": [

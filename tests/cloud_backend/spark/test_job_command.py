@@ -49,6 +49,23 @@ def test_a_dry_run_shows_and_changes_nothing_and_the_real_one_does(world: World)
     assert len(said(world, "status")["rollbacks"]) == 1  # type: ignore[arg-type]
 
 
+def test_a_savepoint_is_made_listed_gone_back_to_and_dropped(world: World) -> None:
+    made = said(world, "savepoint", "create", "release-1")
+    assert (made["name"], made["epoch"]) == ("release-1", 3)
+    [listed] = said(world, "savepoint", "list")["savepoints"]  # type: ignore[misc]
+    assert (listed["name"], listed["epoch"]) == ("release-1", 3)  # type: ignore[index]
+    driver = world.driver()
+    world.append()
+    driver.drain()
+    assert said(world, "rollback", "cells", "--to", "release-1", "--dry-run")["epoch"] == 3
+    status = CliRunner().invoke(app, ["status", "--store", str(world.store_dir)], catch_exceptions=False).output
+    assert "rollback reaches back to epoch 1" in status
+    assert "1 savepoints" in status
+    assert "at most 24 h, 8.0 GB" in status
+    assert said(world, "savepoint", "drop", "release-1")["epoch"] == 3
+    assert said(world, "savepoint", "list")["savepoints"] == []
+
+
 def test_wrong_names_and_epochs_are_explained(world: World) -> None:
     with pytest.raises(UsageError, match=r"no vertex 'trips' \(have: mine, cells, everything\)"):
         said(world, "rollback", "trips", "--to", "1")

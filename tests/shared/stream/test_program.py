@@ -9,7 +9,7 @@ import pytest
 import resurge as rs
 from shared.errors import UsageError
 from shared.language import registry
-from shared.stream.program import load_program, read_program
+from shared.stream.program import load_program, read_program, rollback_settings
 
 OPERATORS = """
 import resurge as rs
@@ -132,3 +132,14 @@ def test_a_type_in_another_version_is_refused_by_name() -> None:
 
     with pytest.raises(UsageError, match="is here in version 2, the plan needs 1"):
         registry.operator_type("program_version", 1)
+
+
+def test_how_far_back_a_rollback_goes_is_a_setting_of_the_folder(tmp_path) -> None:
+    assert rollback_settings(tmp_path) == {}
+    (tmp_path / "resurge.toml").write_text("[rollback]\nhours = 6\ngigabytes = 0.5\n")
+    assert rollback_settings(tmp_path) == {"hours": 6.0, "gigabytes": 0.5}
+    for wrong in ("hours = -1", 'hours = "a day"', "hours = true", "days = 1"):
+        (tmp_path / "resurge.toml").write_text(f"[rollback]\n{wrong}\n")
+        with pytest.raises(UsageError) as caught:
+            rollback_settings(tmp_path)
+        assert caught.value.code == "settings-toml"
