@@ -51,7 +51,9 @@ MEMBERS: tuple[tuple[type, Mapping[str, str]], ...] = (
 
 def members_of(kind: type) -> list[str]:
     """The methods and properties that a program may use: not the places of a formula's own data."""
-    return [name for name in dir(kind) if not name.startswith("_") and not inspect.ismemberdescriptor(getattr(kind, name))]
+    return [
+        name for name in dir(kind) if not name.startswith("_") and not inspect.ismemberdescriptor(getattr(kind, name))
+    ]
 
 
 class Incomplete(Exception):
@@ -150,7 +152,9 @@ def _signature(found: Any) -> str:
             star = True
         if argument.kind is argument.VAR_POSITIONAL:
             star = True
-        mark = "*" if argument.kind is argument.VAR_POSITIONAL else "**" if argument.kind is argument.VAR_KEYWORD else ""
+        mark = (
+            "*" if argument.kind is argument.VAR_POSITIONAL else "**" if argument.kind is argument.VAR_KEYWORD else ""
+        )
         default = "" if argument.default is argument.empty else f"={argument.default!r}"
         shown.append(f"{mark}{argument.name}{default if len(default) < 30 else '=...'}")
     return f"({', '.join(shown)})"

@@ -9,6 +9,7 @@ import contextlib
 import io
 import linecache
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 import resurge as rs
 from mobile_app.headless import RunOptions, run
 from mobile_app.sensors.choose import parse_choices
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/tutorial.md", "docs/semantics.md", "docs/heart.md")
@@ -46,10 +48,12 @@ def test_the_readmes_program_keeps_the_fixes_of_a_gpx_without_accuracies(tmp_pat
     points = [POINT.format(47 + second / 1e5, second // 60, second % 60) for second in range(0, 3000, 5)]
     (tmp_path / "walk.gpx").write_text(GPX.format("".join(points)))
     (tmp_path / "program.py").write_text(examples("README.md")[0][1])
+    stop = threading.Event()
     account = run(
         RunOptions(
-            home=tmp_path / "home", plan=rs.load_program(tmp_path / "program.py"), speed=600.0, for_s=2.0,
-            sensors=parse_choices([f"gps=recording:{tmp_path}/walk.gpx"]),
+            home=tmp_path / "home", plan=rs.load_program(tmp_path / "program.py"), speed=600.0, for_s=PATIENCE_S,
+            sensors=parse_choices([f"gps=recording:{tmp_path}/walk.gpx"]), stop=stop,
+            on_view=lambda view: stop.set() if view["produced"] > 50 else None,
         )
     )  # fmt: skip
     assert account["produced"] > 0

@@ -155,4 +155,6 @@ def test_the_story_of_one_reading_is_how_a_reading_goes(tmp_path: Path, claim) -
     assert not late, f"in the story later than it happens: {late}\n" + "\n".join(carried)
     assert len(carried) <= FUNCTIONS_MAX, "\n".join(carried)
     assert crossings <= CHANGES_MAX, "\n".join(carried)
-    claim(f"{len(carried)} functions carry the reading through {crossings} changes of folder; {len(story)} are in the story")
+    claim(
+        f"{len(carried)} functions carry the reading through {crossings} changes of folder; {len(story)} are in the story"
+    )
