@@ -14,6 +14,10 @@ two tables of Sonora (an HTC phone on a 3G network), by this arithmetic:
         69.6 KB a minute 0.50, 13.1 KB a minute 0.45            ->  tail 13.7 s, uplink 22 KB/s
         Both are what others measured of 3G: tails of ten to fifteen seconds, uplinks of some hundred kbit/s.
 
+A phone that sleeps is not in the paper. Carroll and Heiser (An Analysis of Power Consumption in a Smartphone, USENIX
+ATC 2010) measured 68.6 mW of a suspended phone with its GSM radio registered; that is taken here. That a wake keeps the
+processor up for at least a second, and that a receiver that was off needs five seconds for a fix, are assumptions.
+
 A sensor that is read less often than every five seconds (the paper's rate) is taken to rest between readings, its draw
 falling in proportion. That is this model's own assumption; a GPS receiver needs longer to find its satellites again.
 """
@@ -38,6 +42,9 @@ class PhonePower:
     radio_w: float = 1.18
     tail_s: float = 13.65
     uplink_bytes_per_s: float = 22_270.0
+    asleep_w: float = 0.0686
+    wake_s: float = 1.0  # the processor is up for at least this long after each wake
+    fix_s: float = 5.0  # a positioning receiver is on for this long per fix, when fixes are further apart
     core_w: float = 0.5  # a busy core; not in the paper, an assumption
 
 
