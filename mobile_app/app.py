@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("KIVY_NO_ARGS", "1")  # the command line is ours
-os.environ.setdefault("KIVY_NO_CONSOLELOG", "1")
+if "ANDROID_ARGUMENT" not in os.environ:  # a phone's console is its log, and a traceback has no other way out
+    os.environ.setdefault("KIVY_NO_CONSOLELOG", "1")
 
 from kivy.app import App
 from kivy.clock import Clock
@@ -24,6 +25,7 @@ from kivy.metrics import Metrics, dp
 from kivy.uix.widget import Widget
 
 from mobile_app import platforms
+from mobile_app.home.crashes import watch_for_crashes
 from mobile_app.home.preferences import TEXT_SIZES, load_preferences
 from mobile_app.screens.page import Page, View
 from mobile_app.screens.pages import PAGES
@@ -70,7 +72,9 @@ class ResurgeApp(App):
         self._dress()
         root = self._compose()
         self.around.on_pairing_link(lambda link: Clock.schedule_once(lambda _dt: self._take_link(link), 0))
-        self.start_service()
+        self._take_link(self.around.pairing_link())
+        if self._link or self.around.wants_service():  # otherwise it starts when its person says so
+            self.start_service()
         Clock.schedule_interval(lambda _dt: self._poll(), VIEW_EVERY_S)
         Clock.schedule_interval(lambda _dt: self._poll_screen(), DRAW_EVERY_S)
         Clock.schedule_once(lambda _dt: self._poll(), 0)
@@ -82,7 +86,8 @@ class ResurgeApp(App):
 
     def on_resume(self) -> None:
         self._paused = False
-        self.restyle()  # the person may have changed the phone's colours or text size meanwhile
+        if self._look_wanted() != self._look_worn:  # the person may have changed the phone's colours meanwhile
+            self.restyle()  # else not: a sheet is open, or a text half typed, whenever Android has asked something
         self._take_link(self.around.pairing_link())
         self._poll()
 
@@ -93,12 +98,18 @@ class ResurgeApp(App):
         self.around.close()
 
     def _dress(self) -> None:
+        dark, text_size, insets = self._look_worn = self._look_wanted()
+        look.choose("dark" if dark else "light")
+        Metrics.fontscale = self._fontscale * TEXT_SIZES[text_size]
+        look.insets = insets
+        Window.clearcolor = look.colour("page")
+        self.around.show_bars(light_page=not dark)
+
+    def _look_wanted(self) -> tuple[bool, str, tuple[float, float, float, float]]:
+        """Whether it is dark, the text's size, and what the system's bars take."""
         chosen = self.preferences.appearance
         dark = self.around.dark_mode() if chosen == "system" else chosen == "dark"
-        look.choose("dark" if dark else "light")
-        Metrics.fontscale = self._fontscale * TEXT_SIZES[self.preferences.text_size]
-        look.insets = self.around.insets()
-        Window.clearcolor = look.colour("page")
+        return dark, self.preferences.text_size, self.around.insets()
 
     def _compose(self) -> Widget:
         if not self.preferences.welcomed:
@@ -110,7 +121,6 @@ class ResurgeApp(App):
         self.preferences.welcomed = True
         self.preferences.save(self.home)
         self.restyle()
-        self.around.ask_permissions()
         self._follow_link()
 
     def restyle(self) -> None:
@@ -131,6 +141,7 @@ class ResurgeApp(App):
         insets = self.around.insets()
         if insets != look.insets:
             look.insets = insets
+            self._look_worn = self._look_wanted()
             if self.shell is not None:
                 self.shell.rearrange()
 
@@ -144,13 +155,18 @@ class ResurgeApp(App):
             self.around.start_service()
         except ResurgeError as error:
             self._lost(error)
-            return
-        self._take_link(self.around.pairing_link())
+
+    def run_recorder(self) -> None:
+        """A person starts it: now is the time to ask whether its notification may be seen."""
+        self.around.ask_permission("notifications")
+        self.start_service()
 
     def _take_link(self, link: str) -> None:
         """A pairing link that opened the app, from the phone's own camera. It waits for the service, and for a new
         person to have read the first screens."""
         self._link = link or self._link
+        if link and self.gone is not None:
+            self.start_service()
         self._follow_link()
 
     def _follow_link(self) -> None:
@@ -262,5 +278,6 @@ def shape_window(around: platforms.Platform) -> None:
 def main() -> None:
     """The app of this phone or desktop."""
     around = platforms.platform()
+    watch_for_crashes(around.home, "app")
     shape_window(around)
     ResurgeApp(around.home, around).run()

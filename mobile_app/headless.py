@@ -30,6 +30,7 @@ from mobile_app.links.relay import Relay, RelayLink
 from mobile_app.node.computation import OperatorFailed
 from mobile_app.node.loop import Node
 from mobile_app.node.plans import Plans
+from mobile_app.node.rest import OnMains, Rest
 from mobile_app.node.surroundings import Surroundings
 from mobile_app.recordings.export import clear_old_exports
 from mobile_app.sensors.choose import Choice
@@ -58,6 +59,8 @@ class RunOptions:
     sensors: dict[str, Choice] = field(default_factory=dict)
     outages: str = ""
     speed: float = 1.0
+    rest: Rest = field(default_factory=OnMains)
+    end_unused: bool = False  # end when nothing is to be read or sent, and nobody looks
     plan: Plan | None = None
     on_output: Callable[[str, Batch], None] | None = None  # rows of the plan's local subscriptions
     on_view: Callable[[dict[str, Any]], None] | None = None  # the view state, whenever it is published
@@ -179,6 +182,7 @@ class _Running:
             lane="none" if gateway is None else "relay" if relay else "gateway",
             sensors=options.sensors,
             speed=options.speed,
+            rest=options.rest,
             plan=options.plan,
             on_event=self._report_failure,
             on_output=options.on_output,
@@ -195,10 +199,10 @@ class _Running:
             link.close()
             raise
         try:
-            node.turn(time.monotonic())
+            node.turn(options.rest.now())
             self._check_inputs(node)
             options.say(f"device {node.stores.device.hex()} incarnation {node.stores.spool.incarnation} running")
-            node.run(self._over)
+            node.run(lambda: self._over() or self._unused(node))
             if gateway is not None and not self.stop.is_set() and time.monotonic() >= self.end:
                 node.drain(DRAIN_S, self.stop.is_set)
             return node.close() | {"outages": interrupted.outages_begun(), "outages_felt": interrupted.outages_felt()}
@@ -227,6 +231,13 @@ class _Running:
     def _over(self) -> bool:
         asked = self.stop.is_set() or self.commands.reopen.is_set()
         return asked or (self.enrolled is not None and self.enrolled.is_set()) or time.monotonic() >= self.end
+
+    def _unused(self, node: Node) -> bool:
+        """Nothing reads, nothing may come from a gateway, and nobody has looked for a while: there is nothing to do."""
+        if not self.options.end_unused or not node.unused():
+            return False
+        self.stop.set()
+        return True
 
     def _wait_for_room(self, error: OSError) -> dict[str, Any]:
         """A full disk may have room again; after any other failure only a new process reads what it really holds."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Protocol
 
+from mobile_app.home.files import RESUME_FILE
 from mobile_app.host import ANDROID_APP, host
 from shared.errors import ResurgeError
 
@@ -27,17 +28,29 @@ class Platform(Protocol):
 
     def insets(self) -> tuple[float, float, float, float]: ...
 
+    def show_bars(self, *, light_page: bool) -> None:
+        """Make the system's own icons readable on a light or dark page."""
+        ...
+
+    def wants_service(self) -> bool:
+        """Whether its person left the recorder running, so that the app may start it without being asked."""
+        ...
+
     def start_service(self) -> None: ...
 
     def why_not_running(self) -> str:
         """What ended the service that was started, where that is known."""
         ...
 
-    def ask_permissions(self, sensors: Collection[str] = ()) -> None:
-        """Have the system ask its person for what these sensors need; without any, for what every one needs."""
+    def ask_permissions(self, sensors: Collection[str], then: Callable[[], None]) -> None:
+        """Have the system ask its person for what these sensors need to be read; `then` may run on any thread."""
         ...
 
-    def missing_permissions(self) -> list[dict[str, str]]:
+    def ask_permission(self, name: str) -> None:
+        """Have the system ask for one thing, by the name that `missing_permissions` gives it."""
+        ...
+
+    def missing_permissions(self, sensors: Collection[str]) -> list[dict[str, str]]:
         """What the system does not allow now: name, why, and how to allow it (`ask` or `settings`)."""
         ...
 
@@ -81,6 +94,9 @@ class DesktopPlatform:
     def insets(self) -> tuple[float, float, float, float]:
         return NOTHING
 
+    def show_bars(self, *, light_page: bool) -> None:
+        """A desktop draws its own."""
+
     def window_size(self) -> tuple[int, int]:
         """A phone's shape, and low enough for a small laptop's screen."""
         return 412, 700
@@ -108,10 +124,16 @@ class DesktopPlatform:
     def why_not_running(self) -> str:
         return self._why_not
 
-    def ask_permissions(self, sensors: Collection[str] = ()) -> None:
-        """Nothing guards a desktop's simulated sensors."""
+    def wants_service(self) -> bool:
+        return True
 
-    def missing_permissions(self) -> list[dict[str, str]]:
+    def ask_permissions(self, sensors: Collection[str], then: Callable[[], None]) -> None:  # noqa: ARG002
+        then()  # nothing guards a desktop's simulated sensors
+
+    def ask_permission(self, name: str) -> None:
+        """A desktop has none to give."""
+
+    def missing_permissions(self, sensors: Collection[str]) -> list[dict[str, str]]:  # noqa: ARG002
         return []
 
     def share(self, path: Path, mime: str) -> str:  # noqa: ARG002
@@ -150,17 +172,28 @@ class AndroidPlatform:
     def insets(self) -> tuple[float, float, float, float]:
         return self._screen.insets()
 
+    def show_bars(self, *, light_page: bool) -> None:
+        self._screen.show_bars(light_page=light_page)
+
     def start_service(self) -> None:
         self._screen.start_service(self.home)
 
     def why_not_running(self) -> str:
         return ""  # another process: its notification and, at its next start, the health page tell
 
-    def ask_permissions(self, sensors: Collection[str] = ()) -> None:
-        self._screen.ask_permissions(lambda _given: None, *([sensors] if sensors else []))
+    def wants_service(self) -> bool:
+        return (self.home.parent / RESUME_FILE).exists()
 
-    def missing_permissions(self) -> list[dict[str, str]]:
-        return self._screen.missing_permissions()
+    def ask_permissions(self, sensors: Collection[str], then: Callable[[], None]) -> None:
+        from mobile_app.android.permissions import WITH_CONSENT
+
+        self._screen.ask_permissions(then, sensors, WITH_CONSENT)
+
+    def ask_permission(self, name: str) -> None:
+        self._screen.ask_permissions(lambda: None, ("gps", "steps", "microphone"), (name,))
+
+    def missing_permissions(self, sensors: Collection[str]) -> list[dict[str, str]]:
+        return self._screen.missing_permissions(sensors)
 
     def share(self, path: Path, mime: str) -> str:
         self._screen.share(str(path), mime)

@@ -10,6 +10,9 @@ The order is Android's, not ours:
     microphone          only for its own sensor, and only while the app is on the screen
     battery exemption   no permission but a question, last: it makes sense only once there is something to run
 
+Each is asked where it is needed, not all at the start: notifications when a person starts the recorder, a sensor's own
+with its consent, positions in the background after a screen that says what for, the battery question from Health.
+
 Every step is asked once a visit. A no is respected: what it closes is named, the rest goes on. A permission that
 was refused for good cannot be asked for again; then the way leads through the settings.
 """
@@ -43,7 +46,7 @@ class PermissionStep:
 
 
 STEPS = (
-    PermissionStep("notifications", (NOTIFICATIONS,), "shows that a recording runs, and when it stops", from_api=33),
+    PermissionStep("notifications", (NOTIFICATIONS,), "shows that the recorder runs, and when it stops", from_api=33),
     PermissionStep("location", (FINE, COARSE), "positions on your recordings",
                    sensors=("gps", "cell", "wifi"), any_of=True),
     PermissionStep(
@@ -57,6 +60,10 @@ STEPS = (
 )  # fmt: skip
 
 
+NAMES = tuple(step.name for step in STEPS)
+WITH_CONSENT = ("location", "activity", "microphone")  # what a sensor needs to be read at all
+
+
 @dataclass(slots=True)
 class Asking:
     """One visit through the steps. `granted` is what the phone says now; answers are added as they come."""
@@ -64,6 +71,7 @@ class Asking:
     api_level: int
     sensors: Collection[str]
     granted: set[str]
+    names: Collection[str] = NAMES  # the steps that are asked in this visit
     asked: set[str] = field(default_factory=set)
     for_good: set[str] = field(default_factory=set)  # refused so that Android shows no dialog any more
 
@@ -81,7 +89,7 @@ class Asking:
     def next(self) -> PermissionStep | None:
         """The next question, or None when there is none left to ask."""
         for step in STEPS:
-            if not self.applies(step) or self.holds(step) or step.name in self.asked:
+            if step.name not in self.names or not self.applies(step) or self.holds(step) or step.name in self.asked:
                 continue
             before = next((other for other in STEPS if other.name == step.after), None)
             if before is not None and not self.holds(before):
@@ -100,10 +108,7 @@ class Asking:
     def closed(self) -> list[dict[str, str]]:
         """What is not allowed now: the step's name, what it would be good for, and how to allow it."""
         return [
-            {"name": step.name, "why": step.why, "how": "settings" if self._by_settings(step) else "ask"}
+            {"name": step.name, "why": step.why, "how": "settings" if step.name in self.for_good else "ask"}
             for step in STEPS
             if self.applies(step) and not self.holds(step)
         ]
-
-    def _by_settings(self, step: PermissionStep) -> bool:
-        return step.name in self.for_good or (step.permissions == (BACKGROUND,) and self.api_level >= 30)

@@ -12,12 +12,15 @@ PARTIAL_WAKE_LOCK = 1  # PowerManager.PARTIAL_WAKE_LOCK: the processor runs, the
 
 
 class WakeLock:
-    """Held by the service from start to end. Android releases it when the process dies."""
+    """Held from the start on, except while the loop sleeps. Android releases it when the process dies."""
 
     def __init__(self) -> None:
         manager = system_service("power", "android.os.PowerManager")
         self._lock: Any = manager.newWakeLock(PARTIAL_WAKE_LOCK, "resurge:recording")
         self._lock.setReferenceCounted(False)
+        self.acquire()
+
+    def acquire(self) -> None:
         self._lock.acquire()
 
     def release(self) -> None:

@@ -14,12 +14,8 @@ from mobile_app.android import permissions
 from mobile_app.android.context import api_level, context, granted
 from mobile_app.android.power import ask_for_exemption, exempt_from_saving
 
-SERVICE = "org.resurge.phone.ServiceNode"
-AUTHORITY = "org.resurge.phone.exports"
 DATA = "data"
 SHARED = "shared"
-MIMES = ("text/csv", "application/gpx+xml", "application/zip")
-ALL_SENSORS = ("gps", "steps")
 INSETS_API = 30
 LAUNCHED_FROM_HISTORY = 0x00100000  # Intent.FLAG_ACTIVITY_LAUNCHED_FROM_HISTORY
 
@@ -36,7 +32,7 @@ def dark_mode() -> bool:
 
 
 def insets() -> tuple[int, int, int, int]:
-    """(left, top, right, bottom) in pixels that bars and the camera's cutout take; apps draw under them."""
+    """(left, top, right, bottom) in pixels that bars and the camera's cutout take of what we draw on."""
     if api_level() < INSETS_API:
         return (0, 0, 0, 0)
     here = context().getWindow().getDecorView().getRootWindowInsets()
@@ -44,12 +40,30 @@ def insets() -> tuple[int, int, int, int]:
         return (0, 0, 0, 0)
     kinds = autoclass("android.view.WindowInsets$Type")
     space = here.getInsets(kinds.systemBars() | kinds.displayCutout())
-    return (int(space.left), int(space.top), int(space.right), int(space.bottom))
+    window = context().getWindow().getDecorView()
+    left, top, right, bottom = _activity().surfaceBounds()
+    # Before Android 15 the system keeps what we draw on clear of the bars itself; only what reaches under them counts.
+    return (
+        max(0, int(space.left) - left),
+        max(0, int(space.top) - top),
+        max(0, int(space.right) - (window.getWidth() - right)),
+        max(0, int(space.bottom) - (window.getHeight() - bottom)),
+    )
+
+
+def show_bars(*, light_page: bool) -> None:
+    """Icons in the system's bars that can be seen on what the app draws under them."""
+    _activity().showBars(light_page)
+
+
+def _activity() -> Any:
+    return cast("org.resurge.phone.MainActivity", context())
 
 
 def start_service(_home: Path | None = None) -> None:
     """Start the service, from the visible app; one that runs takes no notice."""
-    autoclass(SERVICE).start(context(), "", "Resurge", "Starting", "app")
+    here = context()
+    autoclass(f"{here.getPackageName()}.ServiceNode").start(here, "", "Resurge", "Starting", "app")
 
 
 def pairing_link() -> str:
@@ -88,7 +102,7 @@ def share(path: str, mime: str) -> None:
     intent_class, uri_class = autoclass("android.content.Intent"), autoclass("android.net.Uri")
     intent = intent_class(intent_class.ACTION_SEND)
     intent.setType(mime)
-    uri = uri_class.parse(f"content://{AUTHORITY}/{copy.name}")
+    uri = uri_class.parse(f"content://{context().getPackageName()}.exports/{copy.name}")
     intent.putExtra(intent_class.EXTRA_STREAM, cast("android.os.Parcelable", uri))
     intent.addFlags(intent_class.FLAG_GRANT_READ_URI_PERMISSION)
     title = cast("java.lang.CharSequence", autoclass("java.lang.String")("Share"))
@@ -111,31 +125,31 @@ def open_settings(what: str) -> None:
 # --- permissions -----------------------------------------------------------------------------------------------
 
 
-def asking(sensors: Collection[str] = ALL_SENSORS) -> permissions.Asking:
+def asking(sensors: Collection[str], names: Collection[str] = permissions.NAMES) -> permissions.Asking:
     """Where this phone stands now."""
     held = {name for step in permissions.STEPS for name in step.permissions if _holds(name)}
-    return permissions.Asking(api_level(), sensors, held)
+    return permissions.Asking(api_level(), sensors, held, names)
 
 
 def _holds(permission: str) -> bool:
     return exempt_from_saving() if permission == permissions.BATTERY_EXEMPTION else granted(permission)
 
 
-def missing_permissions(sensors: Collection[str] = ALL_SENSORS) -> list[dict[str, str]]:
+def missing_permissions(sensors: Collection[str]) -> list[dict[str, str]]:
     """What is not allowed now: name, why, and how to allow it (`ask` or `settings`)."""
     return asking(sensors).closed()
 
 
-def ask_permissions(then: Callable[[dict[str, bool]], None], sensors: Collection[str] = ALL_SENSORS) -> None:
-    """Ask for what these sensors need, in Android's order; then say which steps hold. `then` may run on any thread."""
+def ask_permissions(then: Callable[[], None], sensors: Collection[str], names: Collection[str]) -> None:
+    """Ask for those of these steps that the sensors need, in Android's order. `then` may run on any thread."""
     from android.permissions import request_permissions
 
-    state = asking(sensors)
+    state = asking(sensors, names)
 
     def go_on() -> None:
         step = state.next()
         if step is None:
-            then({step.name: state.holds(step) for step in permissions.STEPS if state.applies(step)})
+            then()
             return
         if step.permissions == (permissions.BATTERY_EXEMPTION,):
             ask_for_exemption()  # its answer is not told; the health page sees it
@@ -165,9 +179,3 @@ def vibrate(seconds: float = 0.05) -> None:
     from mobile_app.android.plyer_device import vibrate as shake
 
     shake(seconds)
-
-
-def show_status(title: str, text: str) -> None:
-    """From the service: what its notification says."""
-    service: Any = cast("org.resurge.phone.RecordingService", autoclass("org.kivy.android.PythonService").mService)
-    service.show(title, text)

@@ -16,6 +16,8 @@ from shared.errors import DamagedData, UsageError
 from shared.spool.disk import PosixDisk
 
 LOCK_FILE = "lock"
+# Beside a phone's home while the recorder runs, until its person stops it; also named in BootReceiver.java.
+RESUME_FILE = "resume-after-boot"
 
 
 def write_durably(path: Path, data: bytes) -> None:

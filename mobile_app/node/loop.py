@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,7 @@ from shared.sync.pacing import Pacing
 from shared.sync.sender import Sender
 from shared.sync.session import DeviceSession
 
-POLL_S = 30.0
+UNUSED_S = 60.0
 EXCHANGE_TIMEOUT_S = 30.0  # more than any link takes to give up
 
 
@@ -65,7 +64,8 @@ class Node:
         )
         self.decision = Decision()
         self.gateway = GatewayState(home, wall_time_us)
-        self.schedule = Schedule(around.speed)
+        self.rest = around.rest
+        self.schedule = Schedule(around.speed, self.rest.now)
         self.rates = Rates()
         plan = choose_plan(stores.plans, around.plan, self.gateway.refuse)
         self.sender = self._new_sender(plan)
@@ -74,6 +74,7 @@ class Node:
             stores, self.access, self.sender, first=plan, new_spooler=self._new_spooler,
             on_output=around.on_output, refuse=self.gateway.refuse, on_failure=self._failed,
         )  # fmt: skip
+        self._asked_at = self.rest.now()
         self._left = False
 
     def _new_sender(self, plan: Plan | None) -> Sender:
@@ -81,13 +82,18 @@ class Node:
         return Sender(
             stores.spool,
             DeviceSession(stores.keys, stores.device, stores.spool.incarnation),
-            pacing=Pacing(poll_s=max(1.0, POLL_S / self.around.speed), timeout_s=EXCHANGE_TIMEOUT_S),
+            pacing=Pacing(
+                poll_s=max(1.0, self.rest.poll_s / self.around.speed),
+                timeout_s=EXCHANGE_TIMEOUT_S,
+                backoff_s_max=self.rest.backoff_s_max,
+                sync_within_s=self.rest.sync_within_s,
+            ),
             rng=random.Random(),
             edges=stores.edges.all(),
             results_through=stores.results.through,
             plan_version=NO_PLAN if plan is None else plan.version,
             reaches=stores.contact.reaches,
-            now=time.monotonic(),
+            now=self.rest.now(),
         )
 
     def _new_spooler(self, computation: Computation) -> Spooler:
@@ -116,14 +122,37 @@ class Node:
 
     def run(self, stop: Callable[[], bool]) -> None:
         while not stop():
-            self.turn(time.monotonic())
-            pause = min(self.schedule.turn_s(), self.uplink.next_wake() - time.monotonic())
-            self.uplink.wait(max(0.0, pause))
+            now = self.rest.now()
+            if self.rest.asks(since_s=now - self._asked_at, watched=self.schedule.watched):
+                self._asked_at = now
+                self.sender.hurry(now)
+            self.turn(now)
+            periods_us = self.periods_us()
+            turn_s, asleep = self.schedule.turn_s(), False
+            if not self.schedule.watched and not self.uplink.outstanding:
+                turn_s = self.rest.turn_s(turn_s, periods_us, self.settings.loss_window_s)
+                turn_s = turn_s if self.around.gateway is not None else min(turn_s, UNUSED_S)
+                asleep = self.rest.may_sleep(periods_us)
+            if asleep:
+                self.runner.settle(now)
+            pause = min(turn_s, self.uplink.next_wake() - self.rest.now())
+            self.rest.wait(max(0.0, pause), self.uplink, asleep=asleep)
+
+    def unused(self) -> bool:
+        """No plan, no recording, no gateway that could send a plan, and nobody at a screen for a minute."""
+        needed = self.around.gateway is not None or self.runner.plan is not None
+        return not needed and self.stores.recordings.running is None and self.schedule.unwatched_s > UNUSED_S
+
+    def periods_us(self) -> dict[str, int]:
+        """{sensor: microseconds between readings} of everything that is read now."""
+        computation = self.runner.computation
+        planned = {} if computation is None or self.decision.pause else computation.rates()
+        return planned | self.access.capture.periods_us()
 
     def catch_up(self) -> None:
         """Read everything up to this moment, between two turns."""
         if not self.decision.pause:
-            self._read(time.monotonic())
+            self._read(self.rest.now())
 
     def _read(self, now: float) -> None:
         until_us = self.stores.clock.now_us()
@@ -200,11 +229,11 @@ class Node:
     def drain(self, seconds: float, stop: Callable[[], bool]) -> None:
         """Spool everything, then go on exchanging until nothing waits, at most this long."""
         self.runner.spool_everything()
-        self.sender.hurry(time.monotonic())
-        end = time.monotonic() + seconds
-        while self.stores.spool.statistics().batches and time.monotonic() < end and not stop():
-            self._exchange(time.monotonic())
-            self.uplink.wait(min(TURN_S_MIN, max(0.0, self.uplink.next_wake() - time.monotonic())))
+        self.sender.hurry(self.rest.now())
+        end = self.rest.now() + seconds
+        while self.stores.spool.statistics().batches and self.rest.now() < end and not stop():
+            self._exchange(self.rest.now())
+            self.uplink.wait(min(TURN_S_MIN, max(0.0, self.uplink.next_wake() - self.rest.now())))
 
     def close(self) -> dict[str, Any]:
         """Leave everything durable and return the account. Takes well under two seconds, whatever the link does."""

@@ -185,6 +185,15 @@ class PlanRunner:
             raise UsageError(f"{why}, so there is no stream {stream!r} to append to", code="append-stream")
         self.computation.append(stream, self._stores.clock.now_us(), row)
 
+    def settle(self, now: float) -> None:
+        """Before the processor may sleep: what was read is durable."""
+        if self.computation is None or self.spooler is None:
+            return
+        try:
+            self.spooler.settle(now, self._stores.clock.now_us())
+        except OperatorFailed as error:
+            self._fail(self.computation.plan, error)
+
     def spool_everything(self) -> None:
         if self.computation is None or self.spooler is None:
             return

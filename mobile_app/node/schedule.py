@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 
 # Each wake of the processor costs more than the readings it finds, so sensors are read in batches; a compressed run
 # has the same number of turns per hour of event time until it meets the lower bounds.
@@ -17,21 +17,27 @@ WATCHED_S = 5.0
 class Schedule:
     """Used by the loop, except `watch` and `watched`, which screens call from their own threads."""
 
-    def __init__(self, speed: float) -> None:
+    def __init__(self, speed: float, now: Callable[[], float]) -> None:
         self._speed = speed
+        self._now = now
         self._upkeep_at = 0.0
         self._publish_at = 0.0
-        self._watched_until = 0.0
+        self._watched_until = now()
+
+    @property
+    def unwatched_s(self) -> float:
+        """Since when nobody looks; the start counts as a look."""
+        return self._now() - self._watched_until
 
     @property
     def watched(self) -> bool:
-        return time.monotonic() < self._watched_until
+        return self._now() < self._watched_until
 
     def watch(self) -> None:
         """Somebody looks: turn and publish more often for a while."""
         if not self.watched:
             self.soon()
-        self._watched_until = time.monotonic() + WATCHED_S
+        self._watched_until = self._now() + WATCHED_S
 
     def soon(self) -> None:
         """There is news: look after the device and publish at the next turn."""

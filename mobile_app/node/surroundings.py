@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mobile_app.home.clock import EventClock
 from mobile_app.home.files import HomeLock
 from mobile_app.links.link import Link
+from mobile_app.node.rest import OnMains, Rest
 from mobile_app.sensors.choose import Choice
 from mobile_app.sensors.source import Source
 from mobile_app.settings import Gateway, Settings
@@ -27,6 +28,7 @@ class Surroundings:
     sensors: dict[str, Choice]
     lane: str = "gateway"  # which kind of link it is: gateway, relay, none
     speed: float = 1.0
+    rest: Rest = field(default_factory=OnMains)  # what the loop does between two turns
     plan: Plan | None = None  # from a program file; a newer one from the gateway replaces it
     on_event: Callable[[object], None] = lambda _event: None  # disconnection and the like, for the program
     on_output: Callable[[str, Batch], None] | None = None  # rows of local subscriptions

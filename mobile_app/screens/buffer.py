@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from mobile_app.home.crashes import crashes
 from mobile_app.screens.health import health_cards
 from mobile_app.screens.ledger import ledger_cards
-from mobile_app.screens.page import Page, View
+from mobile_app.screens.page import Page, View, allowed
 from mobile_app.screens.unsent_readings import WaitingCards
 from mobile_app.screens.widgets.controls import Choices
 from mobile_app.screens.widgets.text import Column, replace
@@ -63,10 +64,11 @@ class BufferPage(Page):
                 self._drawn = key
                 replace(self._content, *ledger_cards(view, self._ledger))
         else:
-            denied = [one["name"] for one in self.app.around.missing_permissions()]
+            denied = [one["name"] for one in self.app.around.missing_permissions(allowed(view))]
             key = (
                 "health",
                 denied,
+                crashes(self.app.home),
                 [(entry["code"], entry["what"], entry["since"]) for entry in view.get("health", [])],
             )
             if key != self._drawn:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kivy.uix.widget import Widget
 
-from mobile_app.screens.page import Empty, View, sentence
+from mobile_app.home.crashes import crashes, forget_crashes
+from mobile_app.screens.disclosure import BACKGROUND, BackgroundLocation
+from mobile_app.screens.page import Empty, View, allowed, sentence
 from mobile_app.screens.widgets.controls import PushButton
 from mobile_app.screens.widgets.icons import Icon
 from mobile_app.screens.widgets.surfaces import Card, Notice
@@ -27,8 +30,9 @@ SETTINGS = {"killed": "battery", "sensor-permission": "permissions"}
 
 def health_cards(view: View, app: ResurgeApp) -> list[Widget]:
     """What the service says is wrong, and what the system does not allow the app."""
-    entries, denied = view.get("health", []), app.around.missing_permissions()
-    if not denied and all(entry["code"] == "not-paired" for entry in entries):
+    entries, denied = view.get("health", []), app.around.missing_permissions(allowed(view))
+    crashed = crashes(app.home)
+    if not denied and not crashed and all(entry["code"] == "not-paired" for entry in entries):
         return [
             Empty(
                 "check", "Nothing is in its way",
@@ -36,18 +40,50 @@ def health_cards(view: View, app: ResurgeApp) -> list[Widget]:
                 "the reason is written here, also when the app was closed.",
             )
         ]  # fmt: skip
-    serious = len(denied) + sum(entry["code"] not in HARMLESS for entry in entries)
+    serious = bool(crashed) + len(denied) + sum(entry["code"] not in HARMLESS for entry in entries)
     if serious:
         title = f"{wording.plural(serious, 'thing')} to look at"
         head = Notice("bad", title, "Each says what happened and what helps.")
     else:
         head = Notice("info", "It runs; this is in its way", "Nothing is lost by it.")
-    return [head, *(_denied(one, app) for one in denied), *(_card(view, entry, app) for entry in entries)]
+    report = [_report(crashed, app)] if crashed else []
+    return [head, *report, *(_denied(one, app) for one in denied), *(_card(view, entry, app) for entry in entries)]
+
+
+def _report(crashed: list[Path], app: ResurgeApp) -> Card:
+    """What a defect of ours left: its last line, and the way to send all of it."""
+    newest = crashed[0].read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    title = "The recorder crashed" if crashed[0].stem.endswith("service") else "The app crashed"
+    words = Column(Text(title, bold=True), Text(newest[-1] if newest else "", size="label", mono=True), gap=4)
+
+    def forget() -> None:
+        forget_crashes(app.home)
+        app.go("buffer")
+
+    return Card(
+        Row(Icon("alert", side=24, colour="bad"), words, gap=14),
+        Text(
+            "What was recorded is safe. The report names places in the code; its last line may hold a value that was "
+            "read.",
+            colour="soft",
+        ),
+        Wrap(
+            PushButton("Send the report", lambda: app.share(crashed[0], "text/plain"), kind="tonal", fit=True),
+            PushButton("Dismiss", forget, kind="outlined", fit=True),
+        ),
+    )
 
 
 def _denied(permission: dict[str, str], app: ResurgeApp) -> Card:
     """A permission that is missing, and the way to give it."""
-    ask, settings = app.around.ask_permissions, lambda: app.open_settings("permissions")
+    settings = lambda: app.open_settings("permissions")  # noqa: E731
+
+    def ask() -> None:
+        if permission["name"] == BACKGROUND:
+            app.open_sheet(BackgroundLocation(app))
+        else:
+            app.around.ask_permission(permission["name"])
+
     act = (
         PushButton("Allow", ask)
         if permission["how"] == "ask"

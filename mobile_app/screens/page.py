@@ -100,9 +100,9 @@ class Page(BoxLayout):
         if self._gone is None:
             self._gone = Empty(
                 "alert", "The recorder is not running",
-                "Nothing is being recorded. What was recorded is safe on this phone and is sent when the recorder "
-                "runs again.",
-                PushButton("Start the recorder", self.app.start_service, icon="record", fit=True), colour="bad",
+                "No sensor is read. It runs when you start it, until you stop it. What was recorded is safe on this "
+                "phone, and is sent when it runs again.",
+                PushButton("Start the recorder", self.app.run_recorder, icon="record", fit=True), colour="bad",
             )  # fmt: skip
             text = error.code if isinstance(error, ServiceGone) else f"{error.message} [{error.code}]"
             text = sentence(self.app.around.why_not_running()) or text
@@ -172,6 +172,11 @@ def sentence(text: str) -> str:
     first = text.split(" ", 1)[0]
     raised = text if any(sign in first for sign in ".:/") else text[:1].upper() + text[1:]  # names stay as they are
     return raised if not text or text.endswith((".", "!", "?")) else f"{raised}."
+
+
+def allowed(view: View) -> list[str]:
+    """The sensors that a person said yes to."""
+    return sorted(sensor for sensor, yes in view.get("consents", {}).items() if yes)
 
 
 def age(view: View, time_us: int | None) -> str:

@@ -11,7 +11,7 @@ from kivy.uix.anchorlayout import AnchorLayout
 from kivy.uix.behaviors import ButtonBehavior
 from kivy.uix.widget import Widget
 
-from mobile_app.screens.page import Page, View, apart, section, sentence
+from mobile_app.screens.page import Page, View, allowed, apart, section, sentence
 from mobile_app.screens.recording_sheet import RecordingSheet
 from mobile_app.screens.widgets.appearance import look
 from mobile_app.screens.widgets.controls import Field, IconButton, Pressed, PushButton
@@ -88,7 +88,7 @@ class RecordPage(Page):
 
     def show(self, view: View) -> None:
         recording = view.get("recording")
-        filled = (_allowed(view), _where_it_stays(view)) if recording is None else recording["id"]
+        filled = (allowed(view), _where_it_stays(view)) if recording is None else recording["id"]
         if self._filled != filled:
             self._filled = filled
             self._button.show(recording is not None)
@@ -112,12 +112,12 @@ class RecordPage(Page):
                 Space(4), button, _chips(recording["sensors"]),
             )  # fmt: skip
             return
-        allowed = _allowed(view)
+        may_be_read = allowed(view)
         stays = Text(_where_it_stays(view), colour="soft", align="center")
         replace(self._hero, button, stays, Space(2), self._field)
-        if allowed:
+        if may_be_read:
             self._hero.add_widget(Text("Will be recorded", size="caption", colour="faint", align="center"))
-            self._hero.add_widget(_chips(allowed))
+            self._hero.add_widget(_chips(may_be_read))
         else:
             self._hero.add_widget(
                 Notice("info", "No sensor may be recorded yet", "Choose in Setup which ones this app may read.")
@@ -227,11 +227,6 @@ def _where_it_stays(view: View) -> str:
     if plan is None:
         return "A recording stays on this phone. The gateway has sent no plan, so nothing goes there."
     return f"A recording stays on this phone. What goes to the gateway is what the plan “{plan['name']}” reads."
-
-
-def _allowed(view: View) -> list[str]:
-    """What a recording may read."""
-    return sorted(sensor for sensor, yes in view.get("consents", {}).items() if yes)
 
 
 def _chips(sensors: list[str]) -> Widget:

@@ -6,10 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kivy.clock import Clock
 from kivy.core.clipboard import Clipboard
 from kivy.uix.widget import Widget
 
 from mobile_app.home.preferences import APPEARANCES, TEXT_SIZES
+from mobile_app.screens.disclosure import offer_background
 from mobile_app.screens.page import Page, View, fact, section
 from mobile_app.screens.recording_sheet import MIMES
 from mobile_app.screens.widgets.controls import Choices, PushButton, SwitchRow
@@ -20,11 +22,15 @@ from mobile_app.screens.widgets.text import Column, Row, Space, Text, replace
 from mobile_app.screens.words import wording
 
 LANES = (
-    ("wifi_only", "Only over Wi-Fi", "Mobile data is never used; readings wait on this phone."),
-    ("metered", "Metered networks too", "Send also where the network says that data costs money."),
-    ("roaming", "While roaming too", "Send also in foreign networks."),
-    ("adaptive", "Spare the battery", "Read less often when the phone lies still, is indoors or runs low."),
-)
+    ("wifi_only", "Only over Wi-Fi",
+     "Mobile data is never used; readings wait on this phone. Costs the least battery."),
+    ("metered", "Metered networks too",
+     "Send also where data costs money. Each time keeps the mobile radio on for some ten seconds."),
+    ("roaming", "While roaming too", "Send also in foreign networks, at their price."),
+    ("adaptive", "Spare the battery",
+     "Read less often when the phone lies still, is indoors or runs low. Positions cost most, then sensors above 25 "
+     "Hz, which keep the processor awake."),
+)  # fmt: skip
 FLOORS = {"0": "Never", "0.05": "5 %", "0.15": "15 %", "0.3": "30 %"}
 ROOMS = {"250": "250 MB", "1000": "1 GB", "4000": "4 GB"}
 
@@ -181,7 +187,11 @@ class SetupPage(Page):
     def _consent(self, sensor: str, allow: bool) -> None:
         self.app.do("consent", sensor=sensor, allow=allow)
         if allow:
-            self.app.around.ask_permissions([sensor])
+            self.app.around.ask_permissions([sensor], lambda: Clock.schedule_once(lambda _dt: self._allowed(sensor), 0))
+
+    def _allowed(self, sensor: str) -> None:
+        if sensor == "gps":
+            offer_background(self.app)
 
     # --- when it sends, how long it goes on ---------------------------------------------------------------------------
 
@@ -236,9 +246,20 @@ class SetupPage(Page):
     def _fill_data(self) -> None:
         replace(
             self._data,
-            section("Your data", "Recordings are exported one by one from Record. These are about everything here."),
+            section("Recorder and data", "Recordings are exported one by one from Record; these are about all of it."),
+            PushButton("Stop the recorder", self._ask_stop, kind="outlined", icon="stop"),
             PushButton("Save diagnostics", self._diagnose, kind="outlined", icon="share"),
             PushButton("Delete my data", self._ask_delete, kind="danger", icon="trash"),
+        )  # fmt: skip
+
+    def _ask_stop(self) -> None:
+        self.app.open_sheet(
+            Question(
+                "Stop the recorder?",
+                "No sensor is read and nothing is sent until you start it again, also after a restart of the phone. "
+                "What it holds is kept.",
+                "Stop", lambda: self.app.do("stop"), danger=True,
+            )
         )  # fmt: skip
 
     def _diagnose(self) -> None:

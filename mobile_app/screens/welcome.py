@@ -29,8 +29,8 @@ STEPS = (
      (("buffer", "See how much waits, and for how long it fits"), ("list", "Whatever must be given up is written down"),
       ("return", "Results come back to this phone"))),
     ("setup", "You decide what is read",
-     "Each sensor needs your yes, and you can take it back at any time. Android asks too: allow location and "
-     "notifications so that recording goes on with the screen off.",
+     "Each sensor needs your yes, and you can take it back at any time. Android asks too, when you allow a sensor that "
+     "it guards. Nothing is read before, and nothing runs until you start it.",
      (("check", "Consent for each sensor"), ("battery", "Stops at the battery level you choose"),
       ("trash", "Delete my data, in one place"))),
 )  # fmt: skip

@@ -47,6 +47,7 @@ class Arrivals:
         self._queue: deque[tuple[int, Row]] = deque(maxlen=QUEUE_MAX)
         self._next: tuple[int, Row] | None = None  # taken from the queue, but not yet before until_us
         self._count = 0
+        self._lost = 0
         self._taken = 0
         self._frontier_us = from_us
         self._read_until_us = from_us
@@ -58,7 +59,7 @@ class Arrivals:
     @property
     def count(self) -> int:
         """How many readings ever came."""
-        return self._count
+        return self._count - self._lost
 
     @property
     def overrun(self) -> int:
@@ -69,9 +70,18 @@ class Arrivals:
         self._queue.append((boot_us, row))
         self._count += 1
 
+    def lose(self, count: int) -> None:
+        """Count readings that were lost before they got here."""
+        self._count += count
+        self._lost += count
+
     def extend(self, readings: Iterable[tuple[int, Row]]) -> None:
         for boot_us, row in readings:
             self.append(boot_us, row)
+
+    def hold_back(self, held_back_us: int) -> None:
+        """The sensor's own queue may keep readings this long from now on."""
+        self._held_back_us = held_back_us
 
     def sample_every(self, period_us: int) -> None:
         self._every_us = period_us

@@ -35,7 +35,7 @@ def linux_battery(supplies: Path = SUPPLIES) -> Battery | None:
 
 
 def android_battery() -> Battery | None:
-    from mobile_app.sensors.android.plyer_values import battery
+    from mobile_app.sensors.android.battery import battery
 
     level, charging = battery()
     return Battery(level, charging)

@@ -48,6 +48,9 @@ class Capture:
     def opened(self) -> bool:
         return bool(self._open)
 
+    def periods_us(self) -> dict[str, int]:
+        return {sensor: every for sensor, (every, _) in self._open.items()}
+
     def looked_at(self, now: float) -> dict[str, int]:
         with self._lock:
             self._looks = {sensor: until for sensor, until in self._looks.items() if until > now}

@@ -1,4 +1,4 @@
-"""A value that can be asked for at any moment: battery, network, and what plyer keeps of the slow sensors.
+"""A value that can be asked for at any moment: battery, network, and the last of sensors that speak when they change.
 
 It is asked for when its period has passed and stamped with that moment. Periods in which the node did not come are
 not made up: what was not asked is not known.

@@ -1,9 +1,12 @@
 """The foreground service: the node in a process of its own, so that closing or crashing the app costs no reading.
 
-RecordingService (Java) has put the process into the foreground before this runs. Here the processor is kept awake,
-the node runs until a person stops it, and the notification tells what it does. A file says "go on after a restart"
-from the start until a person's stop: BootReceiver looks for it. A kill leaves it there, and is safe (section 6 of the
-design: the spool is crash-safe).
+RecordingService (Java) has put the process into the foreground before this runs. Here the node runs until a person
+stops it, the processor sleeps when it may (mobile_app/node/rest.py), and the notification tells what it does. A file
+says "go on after a restart" from the start until a person's stop: BootReceiver looks for it. A kill leaves it there,
+and is safe (section 6 of the design: the spool is crash-safe).
+
+Whatever ends the node ends the service: a sticky service that came back by itself would meet the same defect again, and
+again, and its notification would vanish each time. What ended it is said in a notification that stays, and in Health.
 """
 
 from __future__ import annotations
@@ -12,53 +15,93 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mobile_app.android.notice import SHOW_EVERY_S, notice
 from mobile_app.headless import RunOptions, run
+from mobile_app.home.crashes import note_crash, watch_for_crashes
+from mobile_app.home.files import RESUME_FILE
+from mobile_app.node.rest import OnBattery, Rest
+from mobile_app.service.connection import ServiceClient
 from shared.errors import ResurgeError
 
 DATA = "data"
-RESUME_FILE = "resume-after-boot"  # also named in BootReceiver.java
+POSITIONS_FILE = "reads-positions"  # also named in RecordingService.java
 
 Show = Callable[[str, str], None]  # title and text of the notification
 
 
 class LiveNotice:
-    """Shows what the node's view says, when it says something new, a few seconds apart."""
+    """Shows what the node's view says, when it says something new, a few seconds apart.
 
-    def __init__(self, show: Show, *, clock: Callable[[], float] = time.monotonic) -> None:
+    Beside the service's files lies a mark while positions may be read: Java then takes the foreground type `location`,
+    and otherwise does not claim to need it.
+    """
+
+    def __init__(self, show: Show, mark: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._show = show
+        self._mark = mark
         self._clock = clock
         self._text: tuple[str, str] | None = None
         self._next = 0.0
 
     def __call__(self, view: Mapping[str, Any]) -> None:
         now, text = self._clock(), notice(view)
-        if text != self._text and now >= self._next:
+        positions = view.get("consents", {}).get("gps") is True
+        changed = positions != self._mark.exists()
+        if changed:
+            self._mark.touch() if positions else self._mark.unlink()
+        if changed or (text != self._text and now >= self._next):
             self._text, self._next = text, now + SHOW_EVERY_S
             self._show(*text)
 
 
-def serve(files: Path, show: Show, *, stop: threading.Event | None = None, say: Callable[[str], None] = print) -> None:
-    """Run the node of this app's files until it is told to end. What ends it otherwise stands in the notification."""
+def serve(
+    files: Path, show: Show, *, stop: threading.Event | None = None, say: Callable[[str], None] = print,
+    rest: Rest | None = None,
+) -> None:  # fmt: skip
+    """Run the node of this app's files until it is told to end, or has nothing to do."""
     resume = files / RESUME_FILE
     resume.touch()
-    try:
-        run(RunOptions(home=files / DATA, stop=stop, signals=False, say=say, on_view=LiveNotice(show)))
-    except ResurgeError as error:
-        show("Recording stopped", str(error))
-        raise
+    live = LiveNotice(show, files / POSITIONS_FILE)
+    options = RunOptions(home=files / DATA, stop=stop, signals=False, say=say, on_view=live, end_unused=True)
+    run(options if rest is None else replace(options, rest=rest))
     resume.unlink(missing_ok=True)
 
 
-def main() -> None:
-    from mobile_app.android.power import WakeLock
-    from mobile_app.android.screen import show_status
-
-    awake = WakeLock()
+def ask_to_stop(home: Path, stop: threading.Event) -> None:
+    """End the node as the app's own button does: over the socket, which also wakes a loop that sleeps."""
+    stop.set()
     try:
-        serve(Path(os.environ["ANDROID_PRIVATE"]), show_status)
+        client = ServiceClient.open(home)
+        client.do("stop")
+        client.close()
+    except ResurgeError:
+        pass  # it has not begun to listen, and sees `stop` when it does
+
+
+def main() -> None:
+    from mobile_app.android import recording_service
+    from mobile_app.android.rest import PhoneSleep
+
+    files = Path(os.environ["ANDROID_PRIVATE"])
+    home, stop = files / DATA, threading.Event()
+    watch_for_crashes(home, "service")
+    asking = threading.Thread(target=ask_to_stop, args=(home, stop), name="stop")
+    recording_service.on_stop_asked(asking.start)
+    phone = PhoneSleep()
+    try:
+        serve(files, recording_service.show_status, stop=stop, rest=OnBattery(phone))
+    except ResurgeError as error:
+        recording_service.end_with("Recording stopped", f"{error}. Open the app to start it again.")
+    except Exception as error:
+        note_crash(home, "service", error)
+        recording_service.end_with(
+            "Recording stopped by a defect", f"{type(error).__name__}: {error}. Open the app: Health has the report."
+        )
+    else:
+        recording_service.end()
     finally:
-        awake.release()
+        phone.close()

@@ -19,26 +19,29 @@ from shared.errors import UsageError
 SCRIPT = "resurge-node"
 LOG_BYTES_MAX = 1_000_000
 START_AGAIN_S = 10
+PATIENCE_S = 40  # a call of Termux:API that hangs must not keep the node from starting
 
 TEMPLATE = """#!{sh}
 # Written by `resurge node install-service`; run by Termux:Boot when the phone has started. Remove it with
 # `resurge node install-service --remove`, or start it by hand with `sh {path} &`.
-termux-wake-lock
+timeout {patience} termux-wake-lock
 log={log}
 mkdir -p "$(dirname "$log")"
 if [ -f "$log" ] && [ "$(wc -c < "$log")" -gt {log_bytes} ]; then
   tail -c 100000 "$log" > "$log.new" && mv "$log.new" "$log"
 fi
 if command -v termux-notification > /dev/null; then
-  termux-notification --id resurge --ongoing --alert-once --priority low -t Resurge \\
+  timeout {patience} termux-notification --id resurge --ongoing --alert-once --priority low -t Resurge \\
     -c 'A node records here. In Termux: resurge node watch' < /dev/null
 fi
 while ! {command} >> "$log" 2>&1; do
   echo "ended by itself; again in {again} s" >> "$log"
   sleep {again}
 done
-if command -v termux-notification-remove > /dev/null; then termux-notification-remove resurge < /dev/null; fi
-termux-wake-unlock
+if command -v termux-notification-remove > /dev/null; then
+  timeout {patience} termux-notification-remove resurge < /dev/null
+fi
+timeout {patience} termux-wake-unlock
 """
 
 
@@ -56,7 +59,7 @@ def boot_script(home: Path, options: Sequence[str], environment: Mapping[str, st
     command = shlex.join(["resurge", "node", "run", "--home", str(home), *options])
     text = TEMPLATE.format(
         sh=f"{prefix}/bin/sh", path=path, log=shlex.quote(str(home / "service.log")), log_bytes=LOG_BYTES_MAX,
-        command=command, again=START_AGAIN_S,
+        command=command, again=START_AGAIN_S, patience=PATIENCE_S,
     )  # fmt: skip
     return BootScript(path, text)
 

@@ -108,6 +108,11 @@ class Spooler:
         if everything or changed or now_us - self._saved_at_us >= self._quiet_window_us:
             self._keep_window(now, spooled_us)
 
+    def settle(self, now: float, spooled_us: int) -> None:
+        """Before a long rest: leave nothing that only memory has."""
+        if self._changed_at_us is not None and self._refused is None:
+            self._keep_window(now, spooled_us)
+
     def _keep_window(self, now: float, spooled_us: int) -> None:
         large = [name for name, batcher in self.batchers.items() if batcher.bytes >= REPEATED_BYTES_MAX]
         for name in large:

@@ -19,9 +19,13 @@ COMPONENTS = """
       <action android:name="android.intent.action.MY_PACKAGE_REPLACED" />
     </intent-filter>
   </receiver>
+  <receiver
+      android:name="org.resurge.phone.Wakes"
+      android:exported="false"
+      android:process=":service_Node" />
   <provider
       android:name="org.resurge.phone.ExportProvider"
-      android:authorities="org.resurge.phone.exports"
+      android:authorities="{package}.exports"
       android:exported="false"
       android:grantUriPermissions="true" />
 </components>
@@ -29,15 +33,19 @@ COMPONENTS = """
 
 
 def with_components(manifest: str) -> str:
-    """The manifest with our receiver and provider in its application; applying it twice changes nothing."""
+    """The manifest with our receiver and provider in its application, and the way back of Android 13 and later switched
+    on: MainActivity registers for it. Applying it twice changes nothing."""
     ElementTree.register_namespace("android", ANDROID)
     root = ElementTree.fromstring(manifest)  # noqa: S314 - our own build just wrote it
     application = root.find("application")
     if application is None:
         raise ValueError("python-for-android's manifest has no <application>; its template changed")
     name = f"{{{ANDROID}}}name"
+    application.set(f"{{{ANDROID}}}enableOnBackInvokedCallback", "true")
     there = {element.get(name) for element in application}
-    for component in ElementTree.fromstring(COMPONENTS.strip()):  # noqa: S314 - our own text
+    package = next(str(element.get(name)) for element in application.findall("service")).rpartition(".")[0]
+    components = COMPONENTS.strip().replace("{package}", package)
+    for component in ElementTree.fromstring(components):  # noqa: S314 - our own text
         if component.get(name) not in there:
             application.append(component)
     ElementTree.indent(root)

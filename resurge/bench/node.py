@@ -6,6 +6,10 @@ it, in the same run: a bare CSV logger that writes the same readings, a hundred 
 and one JSON object per reading posted with `requests` over one kept connection, of which a sample is timed and scaled,
 because the whole hour would take ten minutes. The readings are made beforehand. CPU is this process's, all its threads;
 both servers are processes of their own.
+
+Beside it, what an hour costs a phone's battery, counted from the node's own loop under a clock of our own (_wakes.py):
+wakes, seconds awake, radio, positioning; before (the processor held awake, a turn a second, a question every 30 s) and
+as it is. The milliwatts are modelled (resurge/energy_model.py).
 """
 
 from __future__ import annotations
@@ -34,13 +38,21 @@ from mobile_app.sensors.source import NothingHeld, Samples, SensorMissing, Sourc
 from mobile_app.sensors.synthetic import Synthetic
 from mobile_app.settings import Settings, load_gateway
 from resurge.bench._rounds import at_most, versions
+from resurge.bench._wakes import an_hour
 from resurge.bench.gateway import _scratch, _server
 from resurge.bench.sender import _link
+from shared.language.durations import microseconds
 from shared.plan.graph import Plan
 
 MICROSECONDS = 1_000_000
 SENSORS = {"accelerometer": 10_000, "gyroscope": 10_000, "gps": MICROSECONDS}  # microseconds between readings
 POSTS = 2000
+SCENARIOS = {
+    "idle paired": ("", ""),
+    "gps once a minute": ("gps", "60s"),
+    "gps 1 Hz": ("gps", "1s"),
+    "accelerometer 100 Hz": ("accelerometer", "10ms"),
+}
 PROGRAM = """
 import resurge as rs
 for name, every in (("accelerometer", "10ms"), ("gyroscope", "10ms"), ("gps", "1s")):
@@ -74,6 +86,7 @@ def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="resurge-bench-", dir=_scratch())))
         port, json_port = _server(stack, "gateway", work), _json_server(stack)
         plan = _plan(work)
+        hours = _hours(work, port)
         for turn in range(rounds + 1):
             mine = _run_node(work, work / f"phone-{turn}", port, plan, readings, seconds, origin_us)
             log = _log_csv(work / f"csv-{turn}", readings, seconds, origin_us)
@@ -92,14 +105,44 @@ def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
         at_most("CPU offline and draining, ours / JSON per reading", ratio("cpu_s", posted, "cpu_s"), 0.3),
         at_most("bytes sent, ours / JSON per reading", ratio("sent_bytes", posted, "bytes"), 0.2),
         at_most("bytes written and sent, ours / JSON per reading", ratio("bytes", posted, "bytes"), 0.2),
+        at_most("wakes in an hour, paired and idle", hours["idle paired"]["now"]["wakes"], 6),
+        at_most("radio wakes in an hour, paired and idle", hours["idle paired"]["now"]["radio_wakes"], 2),
+        at_most("wakes in an hour, a position a minute", hours["gps once a minute"]["now"]["wakes"], 70),
     ]
     figures = {
-        "ours": _medians(ours, hour), "csv": _medians(logged, hour), "json": _medians(posted, hour),
+        "battery": hours, "ours": _medians(ours, hour), "csv": _medians(logged, hour), "json": _medians(posted, hour),
     }  # fmt: skip
     return {
         "bench": "node", "per": "hour of 2 x 100 Hz and GPS", "checks": checks, "figures": figures, "rounds": rounds,
         "json_posts_timed": POSTS // 10 if quick else POSTS, "versions": versions("numpy", "requests", "cryptography"),
     }  # fmt: skip
+
+
+def _hours(work: Path, port: int) -> dict[str, dict[str, dict[str, float]]]:
+    """{scenario: {before, now: figures of an hour}}."""
+    from shared.stream.program import load_program
+
+    answer: dict[str, dict[str, dict[str, float]]] = {}
+    for number, (scenario, (sensor, every)) in enumerate(SCENARIOS.items()):
+        plan, periods_us = None, {}
+        if sensor:
+            program = work / f"scenario-{number}.py"
+            edge = "sync('out', batch=1_000_000, within='15m')"
+            program.write_text(f"import resurge as rs\nrs.sensor({sensor!r}, every={every!r}).{edge}\n")
+            plan, periods_us = load_program(program), {sensor: microseconds(every)}
+        answer[scenario] = {}
+        for name, sparing in (("before", False), ("now", True)):
+            home = work / f"scenario-{number}-{name}"
+            enrol(home, str(_link(port, work / "gateway")))
+            gateway = load_gateway(home)
+            if gateway is None:
+                raise RuntimeError("the bench's phone is not enrolled")
+            spent = an_hour(
+                home, gateway, GatewayLink(gateway.url, pin=gateway.pin), plan=plan, periods_us=periods_us,
+                origin_us=time.time_ns() // 1000 - 2 * 3600 * MICROSECONDS, sparing=sparing,
+            )  # fmt: skip
+            answer[scenario][name] = spent.figures()
+    return answer
 
 
 def _medians(measured: list[dict[str, float]], hour: float) -> dict[str, float]:

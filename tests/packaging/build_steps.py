@@ -1,6 +1,6 @@
 """The steps of an APK build that need no SDK, done by buildozer's and python-for-android's own code.
 
-    python -m tests.packaging.build_steps FOLDER
+    python -m tests.packaging.build_steps FOLDER [debug|release]
 
 In FOLDER: `app` (the files buildozer would put into the APK) and `dist` (python-for-android's distribution with the
 rendered manifest, the generated service and our hook applied). The last line is JSON: what buildozer would have asked
@@ -30,7 +30,7 @@ class Asked(BaseException):
     """Raised in place of running python-for-android; not an Exception, because buildozer passes over those."""
 
 
-def buildozer_commands(folder: Path) -> tuple[Path, list[str]]:
+def buildozer_commands(folder: Path, mode: str) -> tuple[Path, list[str]]:
     """The folder of application files, and the command line of `p4a apk`."""
     os.environ["BUILDOZER_LOG_LEVEL"] = "0"
     os.chdir(ROOT)
@@ -57,7 +57,7 @@ def buildozer_commands(folder: Path) -> tuple[Path, list[str]]:
         Path(name).mkdir(parents=True, exist_ok=True)
     tool._copy_application_sources()
     target = Target(tool)
-    target.build_mode, target.artifact_format = "debug", "apk"
+    target.build_mode, target.artifact_format = mode, "apk"
     with contextlib.suppress(Asked):
         target.build_package()
     return Path(tool.app_dir), asked[0]
@@ -111,19 +111,19 @@ def packaging_arguments(command: list[str]) -> list[str]:
     return kept
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, mode: str = "debug") -> None:
     said = io.StringIO()
     try:
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            app, dist, command = build_steps(folder)
+            app, dist, command = build_steps(folder, mode)
     except BaseException:  # argparse ends the process, and its reason is among what was said
         print(said.getvalue(), file=sys.stderr)
         raise
     print(json.dumps({"app": str(app), "dist": str(dist), "command": command}))
 
 
-def build_steps(folder: Path) -> tuple[Path, Path, list[str]]:
-    app, command = buildozer_commands(folder)
+def build_steps(folder: Path, mode: str) -> tuple[Path, Path, list[str]]:
+    app, command = buildozer_commands(folder, mode)
     dist = make_distribution(folder, api=36)
     os.chdir(dist)
     os.environ["ANDROID_API"] = "36"
@@ -135,4 +135,4 @@ def build_steps(folder: Path) -> tuple[Path, Path, list[str]]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve())
+    main(Path(sys.argv[1]).resolve(), *sys.argv[2:])

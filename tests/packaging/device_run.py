@@ -147,8 +147,9 @@ def works_without_zeromq(_folder: Path) -> str:
 
 def the_service_serves(folder: Path) -> str:
     """The Android service's own loop, with its notification and its mark for the next boot."""
+    from mobile_app.home.files import RESUME_FILE
     from mobile_app.service.connection import ServiceClient, ServiceGone
-    from mobile_app.service.foreground import RESUME_FILE, serve
+    from mobile_app.service.foreground import serve
 
     files, shown, stop = folder / "files", [], threading.Event()
     files.mkdir()

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.packaging import java, manifest, pythons, requirements, spec
+from tests.packaging.build_steps import load
 
 BUILT = java.BUILT
 
@@ -68,8 +69,11 @@ def wheels() -> str:
 
 def rendered_manifest() -> str:
     with tempfile.TemporaryDirectory() as folder:
-        built = manifest.build(Path(folder))
+        built = manifest.build(Path(folder) / "app", environment=_commit(0))
         _fail_with(manifest.check(built.manifest.read_text()) + manifest.drawn(built))
+        later = manifest.build(Path(folder) / "later", environment=_commit(1))
+        if manifest.private_version(later) == manifest.private_version(built):
+            raise Failed("a later commit gives the same private_version: phones would go on running the old Python")
         files = sorted(path.relative_to(built.app).as_posix() for path in built.app.rglob("*") if path.is_file())
         strangers = [name for name in files if name.split("/")[0] not in (
             "main.py", "service.py", "mobile_app", "shared", "LICENSE", "sitecustomize.py")]  # fmt: skip
@@ -81,6 +85,12 @@ def rendered_manifest() -> str:
             raise Failed(f"aapt2 refuses the manifest: {refused}")
         newer = ", ".join(manifest.NEWER_THAN_29)
         return f"{said} and compiles with aapt2 against API 29 ({newer!r} is newer and was checked by rule)"
+
+
+def _commit(seconds: int) -> dict[str, str]:
+    """What a commit made so many seconds after another tells a build."""
+    version = load("build_version", java.ROOT / "packaging" / "android" / "build_version.py")
+    return dict(version.numbers(1_790_000_000 + seconds))
 
 
 def _compiler() -> str | None:

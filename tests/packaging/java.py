@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OURS = ROOT / "packaging" / "android" / "java"
 STUBS = Path(__file__).with_name("android_stubs.txt")
 BUILT = ROOT / ".resurge" / "apk-gate"
+P4A_CLASSES = ("PythonService", "PythonUtil")
 SERVICE_CLASS = "org.resurge.phone.RecordingService"
 
 
@@ -46,7 +47,7 @@ def sources() -> dict[str, str]:
     return {
         **stub_files(),
         **ours,
-        "org/kivy/android/PythonService.java": (service / "PythonService.java").read_text(),
+        **{f"org/kivy/android/{name}.java": (service / f"{name}.java").read_text() for name in P4A_CLASSES},
         "org/resurge/phone/ServiceNode.java": generated_service(),
     }
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -15,7 +16,8 @@ from tests.packaging.java import ROOT
 
 ANDROID = "{http://schemas.android.com/apk/res/android}"
 FRAMEWORK = Path("/usr/share/android-framework-res/framework-res.apk")  # Debian's, of API 29
-NEWER_THAN_29 = {"location|health": "location"}  # values that API 29's framework does not know yet
+# What API 29's framework does not know yet.
+NEWER_THAN_29 = {"location|health": "location", 'android:enableOnBackInvokedCallback="true"': ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +31,10 @@ class Built:
     command: list[str]
 
 
-def build(folder: Path) -> Built:
+def build(folder: Path, mode: str = "debug", environment: Mapping[str, str] | None = None) -> Built:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.packaging.build_steps", str(folder)],
-        cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+        [sys.executable, "-m", "tests.packaging.build_steps", str(folder), mode],
+        cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)} | dict(environment or {}), capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
         raise RuntimeError(done.stderr[-3000:] or done.stdout[-3000:])
@@ -40,6 +42,17 @@ def build(folder: Path) -> Built:
     main = Path(answer["dist"]) / "src" / "main"
     service = main / "java" / "org" / "resurge" / "phone" / "ServiceNode.java"
     return Built(Path(answer["app"]), main / "AndroidManifest.xml", main / "res", service, answer["command"])
+
+
+def private_version(built: Built) -> str:
+    """The key by which a phone decides whether the app's Python has to be unpacked again."""
+    strings = ElementTree.parse(built.resources / "values" / "strings.xml").getroot()
+    return next(entry.text or "" for entry in strings if entry.get("name") == "private_version")
+
+
+def numeric_version(built: Built) -> int:
+    root = ElementTree.fromstring(built.manifest.read_text())
+    return int(root.get(ANDROID + "versionCode", "0"))
 
 
 def check(manifest: str) -> list[str]:
@@ -57,6 +70,10 @@ def check(manifest: str) -> list[str]:
     expect(sdk, "minSdkVersion", "24")
     expect(sdk, "targetSdkVersion", "36")
     expect(application, "allowBackup", "false")
+    expect(application, "enableOnBackInvokedCallback", "true")
+    activities = [element.get(ANDROID + "name") for element in application.findall("activity")]
+    if activities != ["org.resurge.phone.MainActivity"]:
+        wrong.append(f"the activities are {activities}")
     services = {element.get(ANDROID + "name"): element for element in application.findall("service")}
     if set(services) != {"org.resurge.phone.ServiceNode"}:
         return [*wrong, f"the services are {sorted(map(str, services))}"]
@@ -72,12 +89,15 @@ def check(manifest: str) -> list[str]:
         ):
             wrong.append(f"{element.get(ANDROID + 'name')} has a filter but does not say whether it is exported")
     components = {(element.tag, element.get(ANDROID + "name")): element for element in application}
-    for kind, name in (("receiver", "BootReceiver"), ("provider", "ExportProvider")):
+    for kind, name in (("receiver", "BootReceiver"), ("receiver", "Wakes"), ("provider", "ExportProvider")):
         component = components.get((kind, f"org.resurge.phone.{name}"))
         if component is None:
             wrong.append(f"the hook did not add the {kind} {name}")
         else:
             expect(component, "exported", "false")
+    wakes = components.get(("receiver", "org.resurge.phone.Wakes"))
+    if wakes is not None:
+        expect(wakes, "process", ":service_Node")  # it wakes the loop, which is there
     held = {element.get(ANDROID + "name") for element in root.findall("uses-permission")}
     for kind in ("LOCATION", "HEALTH"):
         if f"android.permission.FOREGROUND_SERVICE_{kind}" not in held:

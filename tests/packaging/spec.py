@@ -24,6 +24,7 @@ FIXED = {
     "p4a.branch": P4A_TAG,
     "p4a.hook": "packaging/android/hook.py",
     "p4a.local_recipes": "packaging/android/recipes",
+    "android.entrypoint": "org.resurge.phone.MainActivity",
     "android.service_class_name": "org.resurge.phone.RecordingService",
 }
 NEEDED_PERMISSIONS = {
@@ -108,6 +109,8 @@ def _check_services(parser: Any) -> list[str]:
     wrong = [] if name == "Node" else ["the service must be Node: BootReceiver.java starts ServiceNode"]
     if not (ROOT / entry).is_file():
         wrong.append(f"the service's entry {entry!r} is not there")
+    if f"{name}:" not in parser.get("app", "android.logcat_filters"):
+        wrong.append(f"android.logcat_filters hides {name}: what the service's Python says is logged under its name")
     kinds = next((option.partition("=")[2] for option in options if option.startswith("foregroundServiceType=")), "")
     if not {"foreground", "sticky"} <= set(options):
         wrong.append("the service must be foreground and sticky")

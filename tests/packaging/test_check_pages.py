@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import struct
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -24,12 +26,35 @@ def library(*alignments: int) -> bytes:
     return bytes(header) + b"".join(segments) + struct.pack("<IIQQQQQQ", 2, 0, 0, 0, 0, 0, 0, 8)
 
 
+def bundle(*libraries: tuple[str, bytes]) -> bytes:
+    """Python's packages, as python-for-android packs them."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz", format=tarfile.USTAR_FORMAT) as archive:
+        for name, body in (("_python_bundle/stdlib.zip", b"PK"), *libraries):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(body)
+            archive.addfile(entry, io.BytesIO(body))
+    return packed.getvalue()
+
+
+NUMPY = "_python_bundle/site-packages/numpy/_core/_multiarray_umath.cpython-314-aarch64-linux-android.so"
+
+
 @pytest.mark.parametrize(
     ("files", "failed"),
     [
         ({"lib/arm64-v8a/liba.so": library(0x4000, 0x10000)}, 0),
         ({"lib/arm64-v8a/liba.so": library(0x4000), "lib/arm64-v8a/libb.so": library(0x4000, 0x1000)}, 1),
-        ({"lib/arm64-v8a/libpybundle.so": b"a tar file, not a library"}, 1),  # nothing looked at shows nothing
+        ({"lib/arm64-v8a/libpybundle.so": bundle()}, 1),  # nothing looked at shows nothing
+        ({"lib/arm64-v8a/libpybundle.so": b"damaged"}, 1),
+        ({"lib/arm64-v8a/libpybundle.so": bundle((NUMPY, library(0x4000)))}, 0),
+        (
+            {
+                "lib/arm64-v8a/liba.so": library(0x4000),
+                "lib/arm64-v8a/libpybundle.so": bundle((NUMPY, library(0x1000))),
+            },
+            1,
+        ),
     ],
 )
 def test_an_apk_fails_when_a_library_has_small_pages(tmp_path: Path, files, failed, capsys):

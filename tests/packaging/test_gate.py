@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.packaging import gate, manifest, pythons, requirements, spec
+from tests.packaging.build_steps import load
+from tests.packaging.java import ROOT
 from tests.skips import skip_download
+
+build_version = load("build_version", ROOT / "packaging" / "android" / "build_version.py")
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +39,7 @@ def test_the_spec_keeps_every_rule():
         ("p4a.commit = ", "p4a.commit = master #", "p4a.commit must be a full commit"),
         ("packaging/android/java", "packaging/java", "which is not there"),
         ("art/foreground.png", "art/icon.png", "icon.png is (512, 512), it must be (432, 432)"),
+        (" Node:D", "", "android.logcat_filters hides Node"),
         ("presplash.filename", "presplash.nothing", "presplash.filename names None"),
     ],
 )
@@ -71,6 +79,8 @@ def test_the_rendered_manifest_keeps_every_rule_and_compiles_where_a_compiler_is
         ('allowBackup="false"', 'allowBackup="true"', "allowBackup is 'true'"),
         ("org.resurge.phone.BootReceiver", "org.other.BootReceiver", "did not add the receiver BootReceiver"),
         ("location|health", "dataSync", "foregroundServiceType is 'dataSync'"),
+        ('enableOnBackInvokedCallback="true"', 'enableOnBackInvokedCallback="false"', "enableOnBackInvokedCallback is"),
+        ("org.resurge.phone.MainActivity", "org.kivy.android.PythonActivity", "the activities are"),
         ('scheme="resurge"', 'scheme="http"', "resurge://"),
         ('targetSdkVersion="36"', 'targetSdkVersion="33"', "targetSdkVersion is '33'"),
         ("FOREGROUND_SERVICE_HEALTH", "FOREGROUND_SERVICE_CAMERA", "needs FOREGROUND_SERVICE_HEALTH"),
@@ -82,10 +92,46 @@ def test_a_manifest_that_breaks_a_rule_is_refused(built, changed, to, said):
     assert any(said in wrong for wrong in manifest.check(text.replace(changed, to)))
 
 
-def test_the_hook_changes_a_manifest_once(built):
-    from tests.packaging.build_steps import load
-    from tests.packaging.java import ROOT
+def test_two_commits_make_two_versions_and_one_makes_one(tmp_path: Path):
+    """Else an update keeps running the old Python: it is unpacked only when this key differs."""
+    for time_s in (1_790_000_000, 1_790_000_059):
+        moment = {"GIT_COMMITTER_DATE": f"{time_s} +0000", "GIT_AUTHOR_DATE": f"{time_s} +0000"}
+        for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "a change"]):
+            named = ["-c", "user.name=a", "-c", "user.email=a@b"]
+            subprocess.run(["git", "-C", str(tmp_path), *named, *command], env=os.environ | moment, check=True)
+    commits = [build_version.environment(commit, tmp_path) for commit in ("HEAD", "HEAD", "HEAD~1")]
+    first, again, older = (
+        manifest.build(tmp_path / str(number), environment=commit) for number, commit in enumerate(commits)
+    )
+    assert manifest.private_version(first) == manifest.private_version(again)
+    assert manifest.private_version(first) != manifest.private_version(older)
+    assert manifest.numeric_version(first) == int(commits[0]["SOURCE_DATE_EPOCH"]) // 60
+    assert 1_024_100 < manifest.numeric_version(older) <= manifest.numeric_version(first) < 2_100_000_000
 
+
+def test_the_workflow_takes_version_and_key_from_outside_the_build():
+    """A version of its own and a key that stays: an update replaces the app and keeps its files."""
+    steps = yaml.safe_load((ROOT / ".github" / "workflows" / "apk.yml").read_text())["jobs"]["build"]["steps"]
+    assert not any("SOURCE_DATE_EPOCH" in step.get("env", {}) for step in steps)
+    runs = [step.get("run", "") for step in steps]
+    version = next(number for number, run in enumerate(runs) if "build_version.py" in run)
+    builds = {run.split()[-1]: number for number, run in enumerate(runs) if run.startswith("buildozer")}
+    assert version < min(builds.values())
+    signed = steps[builds["release"]]
+    assert set(signed["env"]) | {"P4A_RELEASE_KEYSTORE"} == {
+        f"P4A_RELEASE_{name}" for name in ("KEYSTORE", "KEYSTORE_PASSWD", "KEYALIAS", "KEYALIAS_PASSWD")
+    }
+    assert all("secrets." in value for value in signed["env"].values())
+    assert steps[builds["debug"]]["if"] == "env.P4A_RELEASE_KEYSTORE == ''"
+
+
+def test_buildozer_signs_a_release_with_the_key_it_is_given(tmp_path: Path):
+    key = {f"P4A_RELEASE_{name}": "given" for name in ("KEYSTORE", "KEYSTORE_PASSWD", "KEYALIAS", "KEYALIAS_PASSWD")}
+    assert "--sign" in manifest.build(tmp_path / "signed", "release", key).command
+    assert "--sign" not in manifest.build(tmp_path / "debug").command
+
+
+def test_the_hook_changes_a_manifest_once(built):
     hook = load("hook", ROOT / "packaging" / "android" / "hook.py")
     text = built.manifest.read_text()
     assert hook.with_components(text) == text

@@ -60,12 +60,16 @@ class Bench:
         self.denied: list[dict[str, str]] = []
         self.opened: list[str] = []
         self.why_not = ""
+        self.left_running = True
 
     def dark_mode(self) -> bool:
         return self.dark
 
     def insets(self) -> tuple[float, float, float, float]:
         return self.inset
+
+    def show_bars(self, *, light_page: bool) -> None:
+        self.light_page = light_page
 
     def window_size(self) -> None:
         return None
@@ -76,10 +80,17 @@ class Bench:
     def why_not_running(self) -> str:
         return self.why_not
 
-    def ask_permissions(self, sensors: Collection[str] = ()) -> None:
-        self.asked_for.append(tuple(sensors))
+    def wants_service(self) -> bool:
+        return self.left_running
 
-    def missing_permissions(self) -> list[dict[str, str]]:
+    def ask_permissions(self, sensors: Collection[str], then: Callable[[], None]) -> None:
+        self.asked_for.append(tuple(sensors))
+        then()
+
+    def ask_permission(self, name: str) -> None:
+        self.asked_for.append((name,))
+
+    def missing_permissions(self, sensors: Collection[str]) -> list[dict[str, str]]:
         return self.denied
 
     def on_pairing_link(self, then: Callable[[str], None]) -> None:

@@ -71,6 +71,7 @@ SCREENS = (
     Shot("health-error", "buffer", "trouble", ("3 things to look at", "What to do"),
          (("tap", "Health"),)),
     Shot("health-empty", "buffer", "ride", ("Nothing is in its way",), (("tap", "Health"),)),
+    Shot("health-crash", "buffer", "crashed", ("The recorder crashed", "Send the report"), (("tap", "Health"),)),
     Shot("results-data", "results", "ride", ("Distance in km", "latest", "30 results, 3 of them incomplete (lighter)"),
          waits_for="Shake"),
     Shot("results-trace", "results", "ride", ("The way",), (("tap", "Trace"),), waits_for="Shake"),
@@ -89,6 +90,10 @@ SCREENS = (
          waits_for="magnetometer"),
     Shot("setup-policies", "setup", "ride", ("Only over Wi-Fi", "Stop reading below this battery level"),
          (("scroll", "Room for recordings"),), waits_for="magnetometer"),
+    Shot("setup-data-acts", "setup", "ride", ("Stop the recorder", "Save diagnostics", "Delete my data"),
+         (("scroll", "Delete my data"),), waits_for="magnetometer"),
+    Shot("background", "buffer", "asks", ("Positions while the app is closed", "Not now", "Continue"),
+         (("tap", "Health"), ("tap", "Allow"))),
     Shot("setup-empty", "setup", "empty", ("Pair with a gateway", "Scan the QR code", "Sensors"), waits_for="magnetometer"),
     Shot("setup-offline", "setup", "offline", ("Offline; everything is kept here until it answers",),
          waits_for="magnetometer"),
@@ -131,13 +136,14 @@ def states() -> dict[str, Callable[[], dict[str, Any]]]:
     return {
         "ride": world.ride, "offline": world.offline, "empty": world.empty, "trouble": world.trouble,
         "trips": lambda: world.ride() | {"recording": None, "plan": {"name": "trips", "version": 1}},
-        "quiet": lambda: world.ride() | {"recording": None}, "welcome": world.empty, "gone": world.ride,
+        "crashed": world.ride, "asks": world.ride, "quiet": lambda: world.ride() | {"recording": None}, "welcome": world.empty, "gone": world.ride,
         "pairing": lambda: world.empty() | {"pairing": {"confirmation": "482913", "gateway": "gateway.example.org"}},
     }  # fmt: skip
 
 
 def take(shot: Shot, scheme: str) -> dict[str, Any]:
     """Open the app in this state, look, and return what was readable; the picture is written."""
+    from mobile_app.home.crashes import note_crash
     from mobile_app.home.preferences import Preferences
     from tests.user_interface import phone_world
     from tests.user_interface.opening import open_app
@@ -150,7 +156,12 @@ def take(shot: Shot, scheme: str) -> dict[str, Any]:
         insets = (0, 24 * float(DENSITY), 0, 16 * float(DENSITY))
         came_back = phone_world.trips_results if shot.state == "trips" else phone_world.results
         full = shot.state not in ("empty", "pairing")
-        with open_app(home, view, insets=insets, full=full, came_back=came_back) as hand:
+        denied = [{"name": "background location", "why": "positions while the screen is off", "how": "ask"}]
+        if shot.state == "crashed":
+            note_crash(home, "service", ValueError("could not convert string to float: 'north'"))
+        with open_app(
+            home, view, insets=insets, full=full, came_back=came_back, denied=denied if shot.state == "asks" else None
+        ) as hand:
             if shot.state == "gone":
                 hand.until(lambda: hand.app.gone is not None, "the service is missed")
             elif shot.state != "welcome":

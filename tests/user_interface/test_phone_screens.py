@@ -121,12 +121,15 @@ def test_the_buffer_says_what_was_given_up_and_why_it_stopped(home):
 
 
 def test_a_missing_permission_is_a_reason_with_a_button(home):
-    denied = [{"name": "location in the background", "why": "without it gps stops with the screen", "how": "ask"}]
+    denied = [{"name": "background location", "why": "without it gps stops with the screen", "how": "ask"}]
     with open_app(home, world.ride(), denied=denied, at="buffer") as hand:
         hand.tap("Health")
-        hand.until_text("Not allowed: location in the background")
+        hand.until_text("Not allowed: background location")
         hand.tap("Allow")
-        assert hand.bench.asked_for == [()]
+        hand.until_text("even when the app is closed or not in use")
+        assert hand.bench.asked_for == [], "first it is said what for"
+        hand.tap("Continue")
+        assert hand.bench.asked_for == [("background location",)]
 
 
 def test_results_are_a_chart_a_trace_and_a_list(home):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mobile_app.home.crashes import crashes, note_crash
 from mobile_app.home.preferences import Preferences
 from mobile_app.platforms import DesktopPlatform
 from tests.user_interface import phone_world as world
@@ -20,7 +21,8 @@ def hand(tmp_path):
 
     Preferences(welcomed=True, appearance="light").save(tmp_path)
     view = world.ride() | {"recording": None}
-    with world.serving(tmp_path, world.Recorded(view, full=True)), phone.Hand(phone.Bench(tmp_path)) as hand:
+    recorded = world.Recorded(view, full=True)
+    with world.serving(tmp_path, recorded), phone.Hand(phone.Bench(tmp_path), recorded) as hand:
         hand.until(lambda: hand.app.view is not None, "a view")
         yield hand
 
@@ -74,3 +76,91 @@ def test_beside_connected_nobody_says_that_there_is_no_server(hand):
     hand.until_text("Connected")
     hand.until_text("What goes to the gateway is what the plan")
     assert not hand.says("no server")
+
+
+def test_coming_back_keeps_an_open_sheet_and_what_was_typed(hand):
+    """Every dialog of Android, a permission's too, pauses the app and resumes it."""
+    hand.app.shell.go("setup")
+    hand.tap("Rename this device")
+    hand.type("Name", "Bicycle")
+    hand.app.on_pause()
+    hand.app.on_resume()
+    hand.settle(0.2)
+    assert hand.says("Name of this device")
+    hand.tap("Rename")
+    hand.until(lambda: ("policy", {"name": "Bicycle"}) in hand.service.told, "the name")
+
+
+def test_coming_back_to_another_look_dresses_the_app_anew(hand):
+    from mobile_app.screens.widgets.appearance import look
+
+    hand.app.preferences.appearance = "system"
+    before = hand.app.root
+    hand.bench.dark = True
+    hand.app.on_resume()
+    hand.settle(0.2)
+    assert hand.app.root is not before
+    assert look.palette.name == "dark"
+    assert hand.bench.light_page is False, "the system's own icons must be seen on it"
+    again = hand.app.root
+    hand.app.on_resume()
+    assert hand.app.root is again
+
+
+def test_the_recorder_is_stopped_from_setup_after_a_question(hand):
+    hand.app.shell.go("setup")
+    hand.tap("Stop the recorder")
+    hand.until_text("No sensor is read and nothing is sent")
+    assert ("stop", {}) not in hand.service.told
+    hand.tap("Stop")
+    hand.until(lambda: ("stop", {}) in hand.service.told, "the stop")
+
+
+def test_health_shows_a_crash_and_the_way_to_send_it(hand, tmp_path):
+    note_crash(tmp_path, "service", ValueError("a defect of ours"))
+    hand.app.shell.go("buffer")
+    hand.tap("Health")
+    hand.until_text("The recorder crashed")
+    assert hand.says("ValueError: a defect of ours")
+    hand.tap("Send the report")
+    assert hand.bench.shared == crashes(tmp_path)
+    hand.tap("Dismiss")
+    hand.until(lambda: not hand.says("The recorder crashed"), "the card to go")
+    assert crashes(tmp_path) == []
+
+
+def test_a_yes_to_positions_asks_for_them_and_says_what_the_background_is_for(hand):
+    hand.bench.denied = [{"name": "background location", "why": "", "how": "ask"}]
+    hand.app.view["consents"].pop("gps", None)
+    hand.app.shell.go("setup")
+    setup = hand.app.shell.current
+    setup._consent("gps", True)
+    hand.until_text("even when the app is closed or not in use")
+    assert hand.bench.asked_for == [("gps",)]
+    hand.tap("Not now")
+    assert hand.bench.asked_for == [("gps",)], "a no is respected"
+    setup._consent("light", True)
+    hand.settle(0.3)
+    assert not hand.says("even when the app is closed")
+
+
+def test_nothing_runs_until_its_person_starts_it(tmp_path):
+    from tests.user_interface import phone
+
+    bench = phone.Bench(tmp_path)
+    bench.left_running = False
+    with phone.Hand(bench) as hand:
+        for button in ("Next", "Next", "Start"):
+            hand.tap(button)
+        hand.until_text("The recorder is not running")
+        assert (bench.started, bench.asked_for) == (0, [])
+        hand.tap("Start the recorder")
+        assert bench.started == 1
+        assert bench.asked_for == [("notifications",)]
+
+
+def test_a_recorder_that_was_left_running_is_started_with_the_app(tmp_path):
+    from tests.user_interface import phone
+
+    with phone.Hand(phone.Bench(tmp_path)) as hand:
+        assert hand.bench.started == 1

@@ -9,6 +9,8 @@ no call is killed before `PATIENCE_S`. Whoever wants an answer finds the newest 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import threading
 import time
@@ -61,16 +63,27 @@ def call(command: tuple[str, ...], *, patience_s: float = PATIENCE_S) -> Any:
     """Run one call to its end and return its answer. Raises TermuxRefused."""
     try:
         with _one_at_a_time:
-            done = subprocess.run(
-                command, capture_output=True, timeout=patience_s, stdin=subprocess.DEVNULL, check=False
-            )
+            out, wrong = _run(command, patience_s)
     except FileNotFoundError as error:
         raise TermuxRefused(
             f"{command[0]} is not installed; `pkg install termux-api`, and the Termux:API app"
         ) from error
     except (OSError, subprocess.TimeoutExpired) as error:
         raise TermuxRefused(f"{command[0]} did not answer within {patience_s:.0f} s: {error}") from error
-    return parse_answer(done.stdout.decode(errors="replace") or done.stderr.decode(errors="replace"))
+    return parse_answer(out.decode(errors="replace") or wrong.decode(errors="replace"))
+
+
+def _run(command: tuple[str, ...], patience_s: float) -> tuple[bytes, bytes]:
+    """What it wrote. One that hangs is ended with all it started: the commands are scripts that wait for a child."""
+    child = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        return child.communicate(timeout=patience_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+        raise
 
 
 class Calls:

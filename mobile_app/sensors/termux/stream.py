@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import threading
@@ -29,6 +30,7 @@ OBJECT_BYTES_MAX = 64 * 1024  # far more than fifty sensors take; beyond it the 
 PERIOD_MS_MIN = 66  # the app refreshes at about 15 Hz; asking more often only repeats
 RESTART_AFTER_S = (1.0, 5.0, 30.0, 60.0)
 CLEAN_UP_WITHIN_S = 10.0
+SILENT_S = 30.0  # the first readout takes some seconds; a readout follows every period
 CLOSE_WITHIN_S = 5.0
 COMMAND = "termux-sensor"
 
@@ -121,7 +123,7 @@ class SensorStream:
                     self._thread = None
                     return
                 self._start(names, period_ms)
-            failures = 0 if self._follow() else failures + 1
+            failures = 0 if self._follow(SILENT_S + 2 * period_ms / 1000) else failures + 1
             with self._changed:
                 if self._wanted != wanted:
                     failures = 0
@@ -142,13 +144,21 @@ class SensorStream:
         except OSError as error:
             self._child, self.trouble = None, f"{COMMAND} cannot be started: {error}"
 
-    def _follow(self) -> bool:
-        """Hand over everything the child says until it ends; whether it said anything."""
+    def _follow(self, silent_s: float) -> bool:
+        """Hand over everything the child says until it ends; whether it said anything. One that hangs is ended: it
+        writes once a period as long as it lives."""
         child, objects, delivered = self._child, JsonObjects(), False
         if child is None or child.stdout is None:
             return False
         with child.stdout:
-            while piece := os.read(child.stdout.fileno(), 65536):
+            while True:
+                if not select.select([child.stdout], [], [], silent_s)[0]:
+                    self.trouble = f"{COMMAND} has said nothing for {silent_s:.0f} s; it is started again"
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(child.pid, signal.SIGKILL)
+                    break
+                if not (piece := os.read(child.stdout.fileno(), 65536)):
+                    break
                 boot_us = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
                 for value in objects.feed(piece.decode(errors="replace")):
                     delivered |= self._take(value, boot_us)

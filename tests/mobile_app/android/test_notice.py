@@ -35,10 +35,10 @@ def test_numbers_and_durations_are_short():
     assert [duration(s) for s in (5, 600, 7_300, 400_000)] == ["1 min", "10 min", "2 h", "5 days"]
 
 
-def test_it_is_shown_when_it_changed_and_not_all_the_time():
+def test_it_is_shown_when_it_changed_and_not_all_the_time(tmp_path):
     shown: list[tuple[str, str]] = []
     now = [0.0]
-    live = LiveNotice(lambda *text: shown.append(text), clock=lambda: now[0])
+    live = LiveNotice(lambda *text: shown.append(text), tmp_path / "mark", clock=lambda: now[0])
     for second, readings in ((0, 1), (1, 2), (4, 3), (6, 4), (20, 4)):
         now[0] = float(second)
         live(VIEW | {"sensors": {"gps": readings}})

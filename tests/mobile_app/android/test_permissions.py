@@ -13,6 +13,7 @@ from mobile_app.android.permissions import (
     MICROPHONE,
     NOTIFICATIONS,
     STEPS,
+    WITH_CONSENT,
     Asking,
 )  # fmt: skip
 
@@ -90,3 +91,13 @@ def test_a_permission_taken_away_later_shows_in_the_next_visit():
     after = Asking(36, ("steps",), {NOTIFICATIONS, BATTERY_EXEMPTION})
     assert [entry["name"] for entry in after.closed()] == ["activity"]
     assert after.next() is not None
+
+
+def test_a_visit_asks_only_for_what_it_is_about():
+    state = Asking(36, ALL, set(), WITH_CONSENT)
+    asked = []
+    while (step := state.next()) is not None:
+        asked.append(step.name)
+        state.answer(step, dict.fromkeys(step.permissions, True))
+    assert asked == ["location", "activity", "microphone"]
+    assert {entry["name"] for entry in state.closed()} == {"notifications", "background location", "battery exemption"}

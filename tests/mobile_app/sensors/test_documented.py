@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from mobile_app.sensors import battery, network
-from mobile_app.sensors.android.plyer_values import POSITION, VALUES
 from mobile_app.sensors.termux.sources import SENSORS as IN_TERMUX
 from shared.stream.sources import SENSORS
 
@@ -31,7 +30,3 @@ def test_every_adapter_gives_the_columns_of_the_schema():
     given = dict(IN_TERMUX) | {"battery": battery.COLUMNS, "network": network.COLUMNS}
     for sensor, columns in given.items():
         assert set(columns) == set(SENSORS[sensor].names), sensor
-    assert set(POSITION) == set(SENSORS["gps"].names)
-    assert {sensor: (entry[2],) for sensor, entry in VALUES.items()} == {
-        sensor: SENSORS[sensor].names for sensor in VALUES
-    }

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from mobile_app.home.files import RESUME_FILE
 from mobile_app.service import foreground as service
 from mobile_app.service.connection import ServiceClient, ServiceGone
-from mobile_app.service.foreground import RESUME_FILE, serve
+from mobile_app.service.foreground import ask_to_stop, serve
 from shared.errors import ResurgeError
 from tests.patience import PATIENCE_S, wait_until
 
@@ -31,14 +32,31 @@ def test_a_stop_by_the_person_is_remembered_over_a_restart_of_the_phone(tmp_path
     assert shown[0][0] == "Waiting for something to record"
 
 
-def test_what_ends_the_service_otherwise_stands_in_the_notification(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_failure_leaves_the_mark_for_the_next_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def broken(_options: object) -> None:
         raise ResurgeError("the spool cannot be read", code="spool-damaged")
 
     monkeypatch.setattr(service, "run", broken)
-    shown: list[tuple[str, str]] = []
     with pytest.raises(ResurgeError):
-        serve(tmp_path, lambda *text: shown.append(text))
-    assert shown[0][0] == "Recording stopped"
-    assert "the spool cannot be read" in shown[0][1]
+        serve(tmp_path, lambda *_text: None)
     assert (tmp_path / RESUME_FILE).exists(), "a kill or a failure is no stop by the person"
+
+
+def test_a_stop_from_the_notification_reaches_a_node_that_sleeps_or_has_not_begun(tmp_path: Path):
+    stop = threading.Event()
+    ask_to_stop(tmp_path / "data", stop)  # nobody listens yet
+    assert stop.is_set()
+    serve(tmp_path, lambda *_text: None, stop=stop, say=lambda _: None)
+    assert not (tmp_path / RESUME_FILE).exists()
+
+
+def test_the_mark_for_the_foreground_type_follows_the_consent(tmp_path: Path):
+    mark, shown = tmp_path / "reads-positions", []
+    live = service.LiveNotice(lambda *text: shown.append(text), mark, clock=lambda: 1.0)
+    live({"consents": {"gps": None}})
+    assert not mark.exists()
+    live({"consents": {"gps": True}})
+    assert mark.exists()
+    assert len(shown) == 2, "shown again at once: the type changes with the notification"
+    live({"consents": {"gps": False}})
+    assert not mark.exists()

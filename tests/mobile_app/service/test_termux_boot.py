@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from mobile_app.service import termux_boot
 from mobile_app.service.termux_boot import boot_script, install, remove
 from resurge.cli.node import app
 from shared.errors import UsageError
@@ -63,3 +64,19 @@ def test_the_script_takes_the_wake_lock_shows_itself_and_starts_a_node_again(tmp
         "termux-wake-unlock",
     ]  # fmt: skip
     assert "ended by itself" in (tmp_path / "home" / "service.log").read_text()
+
+
+def test_a_command_of_termux_that_hangs_does_not_keep_the_node_from_starting(tmp_path, monkeypatch):
+    monkeypatch.setattr(termux_boot, "PATIENCE_S", 0.2)
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name in ("termux-wake-lock", "termux-wake-unlock", "termux-notification", "termux-notification-remove"):
+        (commands / name).write_text("#!/bin/sh\nsleep 600 & wait\n")
+    (commands / "resurge").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    for command in commands.iterdir():
+        command.chmod(0o755)
+    environment = {**termux(tmp_path), "PATH": f"{commands}:{os.environ['PATH']}"}
+    script = boot_script(tmp_path / "home", [], environment)
+    install(script, environment)
+    subprocess.run(["sh", str(script.path)], env=environment, check=False, timeout=PATIENCE_S)
+    assert (tmp_path / "ran").exists()

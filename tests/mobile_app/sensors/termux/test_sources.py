@@ -18,7 +18,7 @@ from mobile_app.sensors.source import SensorMissing, Source
 from mobile_app.sensors.termux import sources as termux
 from mobile_app.sensors.termux import stream as termux_stream
 from mobile_app.sensors.termux.answers import battery, cell, position, wifi
-from mobile_app.sensors.termux.calls import Calls, Errand, TermuxRefused, parse_answer
+from mobile_app.sensors.termux.calls import Calls, Errand, TermuxRefused, call, parse_answer
 from mobile_app.sensors.termux.stream import JsonObjects
 from tests.mobile_app.sensors.termux.commands import FakeTermux
 from tests.patience import wait_until
@@ -254,3 +254,25 @@ def test_refused_positions_are_said_and_the_other_sensors_go_on(phone, sources):
     gps._once.due = 0.0
     wait_until(lambda: "ACCESS_FINE_LOCATION" in gps.trouble, "the trouble")
     assert gather(battery_level, 1).level == [0.83]
+
+
+def test_a_stream_that_hangs_is_ended_and_started_again(phone, sources, monkeypatch):
+    monkeypatch.setattr(termux_stream, "SILENT_S", 0.2)
+    phone.set("mode-termux-sensor", "mute")
+    source = sources("accelerometer")
+    wait_until(lambda: "has said nothing" in source.trouble, "the trouble")
+    phone.set("mode-termux-sensor", "ok")
+    monkeypatch.setattr(termux_stream, "SILENT_S", 30.0)
+    assert gather(source, 1).x
+    assert source.trouble == ""
+
+
+def test_a_call_that_hangs_ends_with_everything_it_started(tmp_path, monkeypatch):
+    """The commands are scripts that wait for a child of theirs; left over, it counts for the phantom process killer."""
+    script = tmp_path / "termux-battery-status"
+    script.write_text(f"#!/bin/sh\nsleep 600 & echo $! > {tmp_path}/child; wait\n")
+    script.chmod(0o755)
+    with pytest.raises(TermuxRefused, match="did not answer within"):
+        call((str(script),), patience_s=0.5)
+    child = int((tmp_path / "child").read_text())
+    wait_until(lambda: not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text(), "its end")

@@ -1,6 +1,6 @@
 """Every `termux-*` command of the tests: one script under many names, speaking Termux:API's real formats.
 
-What it does is told by files in $FAKE_TERMUX: `mode-COMMAND` (ok, denied, error, empty, noise, hang), `seconds`
+What it does is told by files in $FAKE_TERMUX: `mode-COMMAND` (ok, denied, error, empty, noise, hang; mute: a stream that hangs), `seconds`
 (how long each call takes), `calls.log` (what was called). The device-wide single sensor stream is a file that the
 newest `termux-sensor` writes its process id to: the older one falls silent, as on a phone.
 """
@@ -94,7 +94,7 @@ def main() -> None:
         stream(arguments)
         return
     time.sleep(float(setting("seconds", "0")))
-    if mode == "hang":
+    if mode == "hang" or (mode == "mute" and "-s" in arguments):
         signal.pause()
     if mode == "denied":
         say(DENIED)

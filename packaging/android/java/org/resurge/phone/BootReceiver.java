@@ -12,7 +12,7 @@ import java.io.File;
  * a file while it runs and removes it when a person stops it.
  */
 public final class BootReceiver extends BroadcastReceiver {
-    /** Also named in mobile_app/service/foreground.py. */
+    /** Also named in mobile_app/home/files.py. */
     static final String RESUME_FILE = "resume-after-boot";
 
     @Override
@@ -24,16 +24,16 @@ public final class BootReceiver extends BroadcastReceiver {
         if (!new File(context.getFilesDir(), RESUME_FILE).exists()) {
             return;
         }
-        Intent service =
-                ServiceNode.getDefaultIntent(context, "", "Resurge", "Recording again after a restart", "boot");
+        Intent service = ServiceIntent.of(context, "Resurge", "Recording again after a restart", "boot");
         try {
             if (Build.VERSION.SDK_INT >= 26) {
                 context.startForegroundService(service);
             } else {
                 context.startService(service);
             }
-        } catch (RuntimeException refused) { // the app's health page tells: the node's last word is in its home
+        } catch (RuntimeException refused) {
             Log.e("resurge", "not started after boot: " + refused);
+            Notices.stopped(context, "Not recording", "Android did not let it go on by itself. Open the app to go on.");
         }
     }
 }

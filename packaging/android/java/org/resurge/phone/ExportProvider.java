@@ -57,7 +57,11 @@ public final class ExportProvider extends ContentProvider {
     @Override
     public String getType(Uri uri) {
         String name = String.valueOf(uri.getLastPathSegment());
-        return name.endsWith(".csv") ? "text/csv" : name.endsWith(".gpx") ? "application/gpx+xml" : "application/zip";
+        return name.endsWith(".csv")
+                ? "text/csv"
+                : name.endsWith(".gpx")
+                        ? "application/gpx+xml"
+                        : name.endsWith(".txt") ? "text/plain" : "application/zip";
     }
 
     @Override

@@ -8,7 +8,7 @@ import java.nio.ByteOrder;
 
 /**
  * Takes a sensor's events without calling Python for each: a callback into Python costs most of a millisecond, a
- * phone delivers up to 400 a second per sensor. The node drains it four times a second. When it is full the oldest
+ * phone delivers up to 400 a second per sensor. The node drains it at each of its turns. When it is full the oldest
  * are overwritten and counted.
  */
 public final class SensorRing implements SensorEventListener {
@@ -57,6 +57,7 @@ public final class SensorRing implements SensorEventListener {
         return out.array();
     }
 
+    /** Events that were overwritten since the ring was made. */
     public synchronized long overrun() {
         return overrun;
     }
