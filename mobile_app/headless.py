@@ -262,7 +262,7 @@ class DiskFailed(ResurgeError):
     """After a failed sync only a new process reads what the disk really holds, so the node ends."""
 
 
-class Enrolling(threading.Thread):
+class EnrolmentThread(threading.Thread):
     """Tries to enrol until it is done, beside the recording: a slow gateway must cost neither readings nor the end."""
 
     def __init__(self, options: RunOptions, stop: threading.Event) -> None:
@@ -294,12 +294,12 @@ class Enrolling(threading.Thread):
             raise self._error
 
 
-def _enrol_if_asked(options: RunOptions, stop: threading.Event, end: float) -> Enrolling | None:
+def _enrol_if_asked(options: RunOptions, stop: threading.Event, end: float) -> EnrolmentThread | None:
     """Begin to enrol. With a plan at hand nobody waits for it: record first."""
     if not options.link or enrolled_with(options.home, options.link):
         return None
     load_keys(options.home)  # made here once, before two threads look for it
-    enrolling = Enrolling(options, stop)
+    enrolling = EnrolmentThread(options, stop)
     enrolling.start()
     can_record = options.plan is not None or Plans(options.home).load() is not None
     while not can_record and not stop.is_set() and time.monotonic() < end and not enrolling.finished.wait(0.05):

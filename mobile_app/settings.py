@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from mobile_app.condition.presence import Area
+from mobile_app.condition.region_membership import Area
 from mobile_app.home.files import read_json, write_durably
 from shared.errors import DamagedData, UsageError
 

@@ -34,7 +34,7 @@ class Turns:
     asked = Buckets(QUESTIONS)  # by person
 
 
-async def aside(work: Callable[..., Answer], *arguments: Any, **named: Any) -> Answer:
+async def in_thread(work: Callable[..., Answer], *arguments: Any, **named: Any) -> Answer:
     """Do what reads disks in a thread of the dashboard's; exchanges must not wait for it."""
     return await _run(_pages, work, *arguments, **named)
 

@@ -20,7 +20,7 @@ from cloud_backend.coordinator.roster import Deletion
 from cloud_backend.coordinator.webhooks import deliver
 from cloud_backend.dashboard.deletion import forget_derived
 from cloud_backend.dashboard.sources import Sources
-from cloud_backend.dashboard.threads import aside
+from cloud_backend.dashboard.threads import in_thread
 from cloud_backend.dashboard.views.alerts import conditions
 from cloud_backend.log.erasure import ErasureCounts, erase, prepare
 from shared.errors import PeerError
@@ -58,7 +58,7 @@ class Upkeep:
         self._sources.close()
 
     async def beat(self) -> None:
-        await aside(self.watch)
+        await in_thread(self.watch)
         await self.delete()
 
     def watch(self) -> None:
@@ -72,7 +72,7 @@ class Upkeep:
     async def send_messages(self) -> None:
         """Send what is due, to several receivers at once; one that does not answer costs its time limit, and is tried
         again later."""
-        due = await aside(self._sources.alerts.due, self._sources.clock_us())
+        due = await in_thread(self._sources.alerts.due, self._sources.clock_us())
         by_receiver: dict[int, list[Message]] = {}
         for message in due:
             by_receiver.setdefault(message.webhook.number, []).append(message)
@@ -86,7 +86,7 @@ class Upkeep:
         change = self._sources.results.change()
         for deletion in self._sources.roster.deletions():
             after = self._forgotten.get(deletion.device, 0)
-            await aside(forget_derived, self._sources, deletion, after=after)
+            await in_thread(forget_derived, self._sources, deletion, after=after)
             self._forgotten[deletion.device] = change
             if deletion.done_us is None:
                 await self._erase(deletion)

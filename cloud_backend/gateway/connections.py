@@ -110,7 +110,7 @@ class Connections:
         leaving.drop()
 
 
-def limited_as(address: str) -> str:
+def address_group(address: str) -> str:
     """What is counted as one address: of IPv6 the network that one customer gets."""
     if ":" not in address:
         return address

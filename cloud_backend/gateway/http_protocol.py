@@ -20,7 +20,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from cloud_backend.gateway.appender import Unavailable
-from cloud_backend.gateway.connections import Connections, limited_as
+from cloud_backend.gateway.connections import Connections, address_group
 from cloud_backend.gateway.exchange_bodies import Body
 from cloud_backend.gateway.http_problems import Problem
 from cloud_backend.gateway.ingest import BODY_SECONDS_MAX, MEDIA_TYPE, PATH, Answer, Ingest
@@ -70,7 +70,7 @@ class ExchangeProtocol(HttpToolsProtocol):
         self._proxies: frozenset[str] = gateway.settings.proxies
         self._peer = ""
         self._address = ""  # the peer's, or the one that a proxy of ours names
-        self._counted_as = ""
+        self._address_group = ""
         self._unfinished = False  # a request has begun and is not all here
         self._in_head = False  # what comes now are headers or trailers
         self._head_bytes = 0  # of pieces that were nothing but head; what came with the start or the end is bounded
@@ -81,15 +81,15 @@ class ExchangeProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._peer = self._address = self.client[0] if self.client else ""
-        self._counted_as = limited_as(self._address)
+        self._address_group = address_group(self._address)
         self.timeout_keep_alive_task = self.loop.call_later(FIRST_REQUEST_SECONDS_MAX, self.timeout_keep_alive_handler)
         if self._peer in self._proxies:
             self._open.trusted(self)
         else:
-            self._open.opened(self, self._counted_as)
+            self._open.opened(self, self._address_group)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._open.closed(self, self._counted_as)
+        self._open.closed(self, self._address_group)
         self._finish_receiving()
         self._end_cycles()
         self.resume_writing()
@@ -220,7 +220,7 @@ class ExchangeProtocol(HttpToolsProtocol):
         elif outcome.refused is not None or not cycle.keep_alive or outcome.introduced:
             self._write(cycle, self._ingest.answer(outcome, self._address))
         else:
-            self._open.used(self, self._counted_as)
+            self._open.used(self, self._address_group)
             cycle.response_complete = True
             if not self.transport.is_closing():
                 self._respond(_ok(len(outcome.body)) + outcome.body, close=False)

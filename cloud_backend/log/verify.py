@@ -22,8 +22,8 @@ from cloud_backend.log.format import (
 )
 from cloud_backend.log.heads import SignedHead
 from cloud_backend.log.index import Index
-from cloud_backend.log.provenance import IsSigned, SignedRuns
 from cloud_backend.log.segments import Prefix, ReadAhead, bases, index_at, sound_prefix
+from cloud_backend.log.signed_runs import IsSigned, SignedRuns
 from cloud_backend.log.trimmed_index import read_trimmed_index
 from shared.errors import DamagedData
 from shared.identity import EdgeKey

@@ -27,7 +27,7 @@ from cloud_backend.spark.slots import Range
 from cloud_backend.spark.storage.store import Store
 from shared.errors import UsageError
 from shared.plan.late_account import late_account
-from shared.recovery.snapshots import Snapshots
+from shared.recovery.snapshot_states import Snapshots
 
 
 def job_facts(store_dir: Path | str, *, epochs: int = 20, clock: Callable[[], float] = time.time) -> dict[str, Any]:

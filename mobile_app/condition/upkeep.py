@@ -22,7 +22,7 @@ from mobile_app.condition.policy import (
     why_not_exchange,
     why_not_sample,
 )
-from mobile_app.condition.presence import Presence, Rebuild
+from mobile_app.condition.region_membership import Rebuild, RegionMembership
 from mobile_app.sensors.readings import Readings
 from mobile_app.sensors.source import Samples, SensorMissing, Source
 from mobile_app.settings import Settings, area_of
@@ -88,7 +88,7 @@ class Upkeep:
         self._condition = DeviceCondition()
         self._seen = -SEEN_EVERY_S
         self._floor_since: tuple[float, int] | None = None  # when, and the exchanges answered by then
-        self._presence: Presence | None = None
+        self._presence: RegionMembership | None = None
 
     def look(self, now: float, now_us: int, settings: Settings, facts: Facts) -> Decision:
         self._watch(now, now_us)
@@ -117,7 +117,7 @@ class Upkeep:
             return "", False
         presence = self._presence
         if presence is None:
-            presence = self._presence = Presence(area, dwell_s=settings.dwell_s)
+            presence = self._presence = RegionMembership(area, dwell_s=settings.dwell_s)
         acts = presence.wake(now)
         lat, lon, accuracy = (self._readings.latest("gps", name, 1) for name in ("lat", "lon", "accuracy"))
         if len(lat) and np.isfinite(lat[0]) and np.isfinite(lon[0]):

@@ -13,7 +13,7 @@ from mobile_app.screens.page import Empty, Page, View, sentence
 from mobile_app.screens.widgets.diagram import COLUMN_WIDTH, Diagram
 from mobile_app.screens.widgets.surfaces import Card, Notice
 from mobile_app.screens.widgets.text import Column, Text, replace
-from mobile_app.screens.words import wording
+from mobile_app.screens.words import number_text
 
 
 def _sideways(diagram: Diagram) -> Widget:
@@ -64,7 +64,7 @@ class FlowPage(Page):
             return
         here = sum(operator["side"] == "device" for operator in plan["operators"])
         there = len(plan["operators"]) - here
-        text = f"Version {plan['version']}: {wording.plural(here, 'operator')} on this phone, {there} in the cloud"
+        text = f"Version {plan['version']}: {number_text.plural(here, 'operator')} on this phone, {there} in the cloud"
         self._diagram = Diagram(plan)
         replace(
             self._content,
@@ -96,13 +96,13 @@ def notes(view: View, plan: dict[str, Any]) -> dict[int, str]:
             if sensor in view.get("missing_sensors", {}):
                 found[operator["id"]] = "missing"
             elif state is not None:
-                readings = wording.plural(state["readings"], "reading")
-                found[operator["id"]] = f"{wording.rate(state['rate_hz'])}, {readings}"
+                readings = number_text.plural(state["readings"], "reading")
+                found[operator["id"]] = f"{number_text.rate(state['rate_hz'])}, {readings}"
         elif operator["id"] in edges:
             edge = edges[operator["id"]]
             count = view.get("edges", {}).get(edge["name"])
             found[operator["id"]] = edge["promise"]
             if count is not None:
-                delivered, waiting = wording.count(count["delivered"]), wording.count(count["spooled"])
+                delivered, waiting = number_text.count(count["delivered"]), number_text.count(count["spooled"])
                 found[operator["id"]] += f": {delivered} delivered, {waiting} waiting"
     return found

@@ -14,7 +14,7 @@ from mobile_app.screens.widgets.controls import PushButton
 from mobile_app.screens.widgets.icons import Icon
 from mobile_app.screens.widgets.surfaces import Card, Notice
 from mobile_app.screens.widgets.text import Column, Row, Text, Wrap
-from mobile_app.screens.words import wording
+from mobile_app.screens.words import number_text
 
 if TYPE_CHECKING:
     from mobile_app.app import ResurgeApp
@@ -42,7 +42,7 @@ def health_cards(view: View, app: ResurgeApp) -> list[Widget]:
         ]  # fmt: skip
     serious = bool(crashed) + len(denied) + sum(entry["code"] not in HARMLESS for entry in entries)
     if serious:
-        title = f"{wording.plural(serious, 'thing')} to look at"
+        title = f"{number_text.plural(serious, 'thing')} to look at"
         head = Notice("bad", title, "Each says what happened and what helps.")
     else:
         head = Notice("info", "It runs; this is in its way", "Nothing is lost by it.")
@@ -98,9 +98,9 @@ def _card(view: View, entry: dict[str, Any], app: ResurgeApp) -> Card:
     colour = "soft" if harmless else "warn" if entry["over"] else "bad"
     seconds = max(0.0, (view["time_us"] - entry["since"]) / 1e6)
     when = (
-        f"{wording.moment(entry['since'])}, {wording.ago(seconds)}"
+        f"{number_text.moment(entry['since'])}, {number_text.ago(seconds)}"
         if entry["over"]
-        else f"for {wording.duration(seconds)}"
+        else f"for {number_text.duration(seconds)}"
     )
     what = Column(Text(sentence(entry["what"]), bold=True), Text(when, size="label", colour="soft"), gap=2)
     remedy = Column(

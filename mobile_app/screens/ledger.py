@@ -9,7 +9,7 @@ from kivy.uix.widget import Widget
 from mobile_app.screens.page import Empty, View, fact, section
 from mobile_app.screens.widgets.surfaces import Card, Divider
 from mobile_app.screens.widgets.text import Column, Row, Space, Text
-from mobile_app.screens.words import wording
+from mobile_app.screens.words import number_text
 
 REASONS = {
     "evicted": "evicted: the spool was full",
@@ -29,10 +29,13 @@ def ledger_cards(view: View, entries: list[dict[str, Any]]) -> list[Widget]:
                 "written here, and told to the gateway: no loss is silent.",
             )
         ]  # fmt: skip
-    share = f"of {wording.plural(produced, 'reading')} ({lost / max(1, produced):.1%})"
+    share = f"of {number_text.plural(produced, 'reading')} ({lost / max(1, produced):.1%})"
     total = Card(
-        section("Given up"), Text(wording.count(lost), size="display", bold=True), Text(share, colour="soft"),
-        *(fact(REASONS.get(reason, reason), wording.count(count)) for reason, count in view["spool"]["ledger"].items()),
+        section("Given up"), Text(number_text.count(lost), size="display", bold=True), Text(share, colour="soft"),
+        *(
+            fact(REASONS.get(reason, reason), number_text.count(count))
+            for reason, count in view["spool"]["ledger"].items()
+        ),
     )  # fmt: skip
     ranges = Card(section("Which ones"), Space(2), gap=0)
     for index, entry in enumerate(entries):
@@ -43,8 +46,8 @@ def ledger_cards(view: View, entries: list[dict[str, Any]]) -> list[Widget]:
 
 
 def _range_row(entry: dict[str, Any]) -> Widget:
-    readings = wording.plural(entry["hi"] - entry["lo"], "reading")
-    numbers = f"no. {wording.count(entry['lo'])} – {wording.count(entry['hi'] - 1)}"
+    readings = number_text.plural(entry["hi"] - entry["lo"], "reading")
+    numbers = f"no. {number_text.count(entry['lo'])} – {number_text.count(entry['hi'] - 1)}"
     return Column(
         Row(Text(entry["edge"], bold=True, one_line=True), Text(readings, size="label", fit=True)),
         Text(f"{numbers}  ·  {entry['reason']}", size="label", colour="soft"), gap=2, padding=(0, 10, 0, 10),

@@ -13,7 +13,7 @@ from mobile_app.screens.widgets.icons import Icon, sensor_icon
 from mobile_app.screens.widgets.plots import LinePlot
 from mobile_app.screens.widgets.surfaces import Card, Notice, Swatch
 from mobile_app.screens.widgets.text import Column, Row, Text, Wrap, replace
-from mobile_app.screens.words import wording
+from mobile_app.screens.words import number_text
 from mobile_app.service.connection import ServiceClient
 
 SPAN_S = 30.0
@@ -80,17 +80,19 @@ class SensorCard(Card):
 
     def _show_rate(self, samples: dict[str, Any]) -> None:
         actual, asked = samples.get("rate_hz"), samples.get("asked_hz")
-        text = wording.rate(actual)
+        text = number_text.rate(actual)
         if asked:
             text += (
-                f" of {wording.rate(asked)}" if actual is None or actual >= 0.95 else f", asked {wording.rate(asked)}"
+                f" of {number_text.rate(asked)}"
+                if actual is None or actual >= 0.95
+                else f", asked {number_text.rate(asked)}"
             )
         self._rate.text = text
         self._rate.recolour("warn" if actual is not None and asked and actual < SLOW_SHARE * asked else "soft")
         gaps = samples.get("gaps", 0)
         if gaps:
             self._gaps.text = (
-                f"{wording.plural(gaps, 'gap')}, silent for {wording.duration(samples.get('gap_s', 0))} in all"
+                f"{number_text.plural(gaps, 'gap')}, silent for {number_text.duration(samples.get('gap_s', 0))} in all"
             )
         else:
             self._gaps.text = "no gaps since the start" if samples.get("readings") else "no reading yet"
@@ -114,7 +116,7 @@ class SensorCard(Card):
             replace(self._plot_place, *([self._plot] if self._plot else []))
         for name in names:
             value = columns[name][-1]
-            shown = wording.number(value) if isinstance(value, float) else str(value)
+            shown = number_text.number(value) if isinstance(value, float) else str(value)
             if name in ("lat", "lon") and isinstance(value, float):
                 shown = f"{value:.5f}°"
             self._numbers[name].text = shown
@@ -133,7 +135,7 @@ class SensorCard(Card):
         times = (self._times[start:] - end_us) / 1e6
         series = [self._columns[name][start:] for name in self._drawn()]
         if len(times):
-            below = [(0.0, f"{wording.duration(span_s)} ago"), (1.0, "now")]
+            below = [(0.0, f"{number_text.duration(span_s)} ago"), (1.0, "now")]
             self._plot.show(times, series, (-span_s, 0.0), below, gap=3 / asked if asked else float("inf"))
 
 

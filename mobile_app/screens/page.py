@@ -18,7 +18,7 @@ from mobile_app.screens.widgets.icons import Icon
 from mobile_app.screens.widgets.surfaces import Card, Chip, Swatch, paint
 from mobile_app.screens.widgets.text import Column, Row, Space, Text, replace
 from mobile_app.screens.widgets.theme import GAP
-from mobile_app.screens.words import wording
+from mobile_app.screens.words import number_text
 from mobile_app.service.connection import ServiceGone
 from shared.errors import ResurgeError
 
@@ -181,4 +181,4 @@ def allowed(view: View) -> list[str]:
 
 def age(view: View, time_us: int | None) -> str:
     """How long ago on the node's own clock."""
-    return wording.ago(None if time_us is None else max(0.0, (view["time_us"] - time_us) / 1e6))
+    return number_text.ago(None if time_us is None else max(0.0, (view["time_us"] - time_us) / 1e6))

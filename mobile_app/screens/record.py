@@ -18,7 +18,7 @@ from mobile_app.screens.widgets.controls import Field, IconButton, Pressed, Push
 from mobile_app.screens.widgets.icons import Icon, sensor_icon
 from mobile_app.screens.widgets.surfaces import Card, Chip, Divider, Notice
 from mobile_app.screens.widgets.text import Column, Row, Space, Text, Wrap, replace
-from mobile_app.screens.words import wording
+from mobile_app.screens.words import number_text
 
 STOPS = {"storage-full", "storage-low", "disk-failed", "battery-floor", "killed", "crashed"}  # what ends a recording
 QUICK_LABELS = ("start", "turn", "stop", "event")
@@ -94,9 +94,9 @@ class RecordPage(Page):
             self._button.show(recording is not None)
             self._fill_hero(view)
         if recording is not None:
-            self._clock.text = wording.stopwatch((view["time_us"] - recording["started_us"]) / 1e6)
+            self._clock.text = number_text.stopwatch((view["time_us"] - recording["started_us"]) / 1e6)
             readings = sum(recording["readings"].values())
-            self._counts.text = f"{wording.plural(readings, 'reading')}  ·  {wording.size(recording['bytes'])}"
+            self._counts.text = f"{number_text.plural(readings, 'reading')}  ·  {number_text.size(recording['bytes'])}"
         self._show_markers(recording)
         self._show_notices(view)
 
@@ -151,7 +151,7 @@ class RecordPage(Page):
         )
         self._markers.add_widget(quick)
         for marker in recording["markers"][-4:][::-1]:
-            after = wording.stopwatch((marker["time_us"] - recording["started_us"]) / 1e6)
+            after = number_text.stopwatch((marker["time_us"] - recording["started_us"]) / 1e6)
             self._markers.add_widget(
                 Row(Icon("flag", side=16, colour="accent"), Text(marker["label"], one_line=True),
                     Text(after, size="label", colour="soft", mono=True, fit=True), gap=10, height_min=28)
@@ -185,11 +185,11 @@ class RecordPage(Page):
 
     def _recording_row(self, one: dict[str, Any]) -> Widget:
         seconds = max(0.0, ((one["ended_us"] or one["started_us"]) - one["started_us"]) / 1e6)
-        facts = [wording.moment(one["started_us"]), wording.duration(seconds)]
-        readings = wording.plural(sum(one["readings"].values()), "reading")
-        more = [readings, wording.size(one["bytes"])]
+        facts = [number_text.moment(one["started_us"]), number_text.duration(seconds)]
+        readings = number_text.plural(sum(one["readings"].values()), "reading")
+        more = [readings, number_text.size(one["bytes"])]
         if one["markers"]:
-            more.insert(1, wording.plural(len(one["markers"]), "marker"))
+            more.insert(1, number_text.plural(len(one["markers"]), "marker"))
         words = Column(
             Text(one["name"], bold=True, one_line=True), Text("  ·  ".join(facts), size="label", colour="soft"),
             Text("  ·  ".join(more), size="label", colour="soft"), gap=2,
@@ -211,7 +211,7 @@ class RecordPage(Page):
             self._field.text = ""
 
     def _stopped(self, summary: dict[str, Any]) -> None:
-        readings = wording.plural(sum(summary["readings"].values()), "reading")
+        readings = number_text.plural(sum(summary["readings"].values()), "reading")
         self.app.say(f"Kept “{summary['name']}”: {readings}")
 
     def _add_marker(self, label: str = "") -> None:

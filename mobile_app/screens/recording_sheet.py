@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mobile_app.screens.widgets.controls import PushButton
 from mobile_app.screens.widgets.sheets import Entry, Question, Sheet, buttons
 from mobile_app.screens.widgets.text import Text
-from mobile_app.screens.words import wording
+from mobile_app.screens.words import number_text
 
 if TYPE_CHECKING:
     from mobile_app.app import ResurgeApp
@@ -21,7 +21,7 @@ class RecordingSheet(Sheet):
     def __init__(self, app: ResurgeApp, recording: dict[str, Any]) -> None:
         self._desk, self._recording = app, recording
         counts = ", ".join(
-            f"{wording.count(count)} {sensor}" for sensor, count in sorted(recording["readings"].items())
+            f"{number_text.count(count)} {sensor}" for sensor, count in sorted(recording["readings"].items())
         )
         super().__init__(
             recording["name"], counts or "No reading was kept.",

@@ -18,8 +18,8 @@ from mobile_app.screens.widgets.icons import WORDS, Icon
 from mobile_app.screens.widgets.sheets import Sheet
 from mobile_app.screens.widgets.surfaces import Card, Chip, Divider, Figure, Notice, figures, paint
 from mobile_app.screens.widgets.text import Column, Row, Space, Text, Wrap
+from mobile_app.screens.words import number_text
 from mobile_app.screens.words import result_words as words
-from mobile_app.screens.words import wording
 from mobile_app.screens.words.quantities import COUNTS, quantity
 
 ROWS_MAX = 30
@@ -48,7 +48,7 @@ def listed(rows: Sequence[Result], now_us: int, show: Open) -> list[Widget]:
             card.add_widget(tell(row))
         parts.append(card)
     if len(rows) > ROWS_MAX:
-        parts.append(Text(f"and {wording.count(len(rows) - ROWS_MAX)} older", size="label", colour="faint"))
+        parts.append(Text(f"and {number_text.count(len(rows) - ROWS_MAX)} older", size="label", colour="faint"))
     return parts
 
 
@@ -131,7 +131,7 @@ def _details(row: Result, rows: Sequence[Result], now_us: int) -> Sheet:
         often = "" if row["corrections"] == 1 else f", for the {_th(row['corrections'])} time"
         before = words.former(row, list(words.measured([row, {"values": row.get("former") or {}}])))
         text = f"Before that it said {before}." if before else ""
-        parts.append(Notice("info", f"Corrected {wording.moment(row['corrected_us'])}{often}", text))
+        parts.append(Notice("info", f"Corrected {number_text.moment(row['corrected_us'])}{often}", text))
     if not row["complete"]:
         parts.append(Notice("warn", "Incomplete", "Something that belongs to it had not come in when it was made."))
     return Sheet(name or when, when if name else "", *parts)

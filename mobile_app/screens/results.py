@@ -15,7 +15,7 @@ from mobile_app.screens.widgets.controls import Choices, PushButton
 from mobile_app.screens.widgets.plots import BarPlot, TracePlot
 from mobile_app.screens.widgets.surfaces import Card, Figure, figures
 from mobile_app.screens.widgets.text import Column, Text, Wrap, replace
-from mobile_app.screens.words import result_words, wording
+from mobile_app.screens.words import number_text, result_words
 from mobile_app.screens.words.quantities import quantity
 
 BARS_MAX = 40
@@ -66,7 +66,7 @@ class ResultsPage(Page):
     def _draw(self) -> None:
         sinks = sorted({row["sink"] for row in self._rows.values()})
         view = self.app.view or {}
-        today = wording.moment(self._now_us()).partition(",")[0]  # tomorrow it is called yesterday
+        today = number_text.moment(self._now_us()).partition(",")[0]  # tomorrow it is called yesterday
         state = (tuple(sinks), self._sink, self._column, self._shape, self._through, view.get("gateway"), today)
         if state == self._drawn:
             return
@@ -95,7 +95,7 @@ class ResultsPage(Page):
         self._offered = offered
         parts: list[Widget] = []
         if len(sinks) > 1:
-            parts.append(Choices({sink: wording.words(sink) for sink in sinks}, self._sink, self._choose_sink))
+            parts.append(Choices({sink: number_text.words(sink) for sink in sinks}, self._sink, self._choose_sink))
         if rows:
             parts.append(Choices(shapes, self._drawing, self._choose_shape))
         replace(self._choices, *parts)
@@ -146,7 +146,7 @@ class ResultsPage(Page):
 
     def _summary(self, rows: list[dict[str, Any]]) -> str:
         partial = sum(not row["complete"] for row in rows)
-        text = wording.plural(len(rows), "result")
+        text = number_text.plural(len(rows), "result")
         return f"{text}, {partial} of them incomplete (lighter)" if partial else text
 
     def _trace(self, rows: list[dict[str, Any]]) -> list[Widget]:
@@ -156,7 +156,7 @@ class ResultsPage(Page):
         longitude = np.array([row["values"]["lon"] for row in positions], float)
         plot.show(latitude, longitude)
         ends = f"{self._when(positions[0])} to {self._when(positions[-1])}"
-        note = f"{wording.plural(len(positions), 'place')}, {ends}. North is up; the ring is where it began."
+        note = f"{number_text.plural(len(positions), 'place')}, {ends}. North is up; the ring is where it began."
         return [Card(section("The way", note), plot)]
 
     def _list(self, rows: list[dict[str, Any]]) -> list[Widget]:
@@ -168,7 +168,7 @@ class ResultsPage(Page):
     def _when(self, row: dict[str, Any]) -> str:
         """Below a plot there is little room."""
         end_us = row["window_end_us"]
-        return wording.day(end_us - 1) if result_words.is_report(row) else wording.clock_time(end_us)
+        return number_text.day(end_us - 1) if result_words.is_report(row) else number_text.clock_time(end_us)
 
     def _choose_sink(self, sink: str) -> None:
         self._sink = sink

@@ -19,7 +19,7 @@ from mobile_app.screens.widgets.icons import Icon, sensor_icon
 from mobile_app.screens.widgets.sheets import Entry, Question, Sheet, buttons
 from mobile_app.screens.widgets.surfaces import Card, Divider, Notice
 from mobile_app.screens.widgets.text import Column, Row, Space, Text, replace
-from mobile_app.screens.words import wording
+from mobile_app.screens.words import number_text
 
 LANES = (
     ("wifi_only", "Only over Wi-Fi",
@@ -281,7 +281,7 @@ class SetupPage(Page):
         delivered = sum((cloud.get("delivered") or {}).values())
         text = "Nothing of yours is left on this phone."
         if delivered:
-            readings = wording.plural(delivered, "reading")
+            readings = number_text.plural(delivered, "reading")
             text += f" The gateway {cloud.get('gateway', '')} holds {readings}. {answer.get('remedy', '')}"
         self.app.open_sheet(Sheet("Deleted", text, PushButton("Close", self.app.close_sheet, kind="tonal")))
 

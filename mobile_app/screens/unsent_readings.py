@@ -5,7 +5,7 @@ from __future__ import annotations
 from mobile_app.screens.page import View, age, apart, fact, section, sentence
 from mobile_app.screens.widgets.surfaces import Card, Divider, Figure, Meter, Notice
 from mobile_app.screens.widgets.text import Column, Row, Text, replace
-from mobile_app.screens.words import wording
+from mobile_app.screens.words import number_text
 
 WAITS = {
     "waiting-wifi": "Waits for Wi-Fi", "waiting-unmetered": "Waits for a free network", "no-network": "No network",
@@ -38,15 +38,15 @@ class WaitingCards(Column):
 
     def show(self, view: View) -> None:
         spool = view["spool"]
-        self._waiting.text = wording.count(view["spooled"])
+        self._waiting.text = number_text.count(view["spooled"])
         self._text.text = waiting_text(view)
         used, room = spool["used_bytes"], max(1, spool["capacity_bytes"])
         self._meter.show(("spooled", used / room))
-        batches = wording.plural(spool["batches"], "batch", "batches")
-        self._room.text = f"{wording.size(used)} of {wording.size(room)}, {batches}"
-        self._oldest.value.text = wording.duration(spool["oldest_s"])
+        batches = number_text.plural(spool["batches"], "batch", "batches")
+        self._room.text = f"{number_text.size(used)} of {number_text.size(room)}, {batches}"
+        self._oldest.value.text = number_text.duration(spool["oldest_s"])
         full_in_s = spool.get("full_in_s")
-        self._lasts.value.text = "full now" if full_in_s == 0 else wording.duration(full_in_s)
+        self._lasts.value.text = "full now" if full_in_s == 0 else number_text.duration(full_in_s)
         self._show_account(view)
         self._show_first(view)
         self._show_receipt(view)
@@ -56,8 +56,8 @@ class WaitingCards(Column):
         produced = max(1, view["produced"])
         self._account_meter.show(*((key, view[key] / produced) for _, key in ACCOUNT))
         replace(
-            self._account, *(fact(name, wording.count(view[key]), swatch=key) for name, key in ACCOUNT), Divider(),
-            fact("Produced", wording.count(view["produced"])),
+            self._account, *(fact(name, number_text.count(view[key]), swatch=key) for name, key in ACCOUNT), Divider(),
+            fact("Produced", number_text.count(view["produced"])),
         )  # fmt: skip
 
     def _show_first(self, view: View) -> None:
@@ -67,7 +67,7 @@ class WaitingCards(Column):
             return
         rows = [
             Row(Text(str(place), size="label", colour="faint", fit=True), Text(edge, one_line=True),
-                Text(wording.size(edges.get(edge, {}).get("bytes", 0)), size="label", colour="soft", fit=True),
+                Text(number_text.size(edges.get(edge, {}).get("bytes", 0)), size="label", colour="soft", fit=True),
                 gap=12, height_min=28)
             for place, edge in enumerate(order, start=1)
         ]  # fmt: skip
@@ -80,8 +80,9 @@ class WaitingCards(Column):
             return
         replace(
             self._receipt, fact("Came", age(view, view.get("last_receipt_us"))),
-            fact("Exchanges", wording.count(view["exchanges"])), fact("Failed", wording.count(view["failures"])),
-            fact("Sent", wording.size(view["bytes_sent"])), fact("Lane", str(view.get("lane", "none"))),
+            fact("Exchanges", number_text.count(view["exchanges"])),
+            fact("Failed", number_text.count(view["failures"])),
+            fact("Sent", number_text.size(view["bytes_sent"])), fact("Lane", str(view.get("lane", "none"))),
         )  # fmt: skip
 
     def _show_notice(self, view: View) -> None:
@@ -94,7 +95,7 @@ class WaitingCards(Column):
         self._noticed = state
         notices = []
         if damaged:
-            places = wording.plural(damaged, "place")
+            places = number_text.plural(damaged, "place")
             notices.append(Notice("bad", "The disk has damaged the spool", f"{places} did not read back as written."))
         if code or offline:
             why = sentence(view["why_not"]) if view.get("why_not") else ""

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from mobile_app.sensors.file_formats import load
-from mobile_app.sensors.source import NothingHeld, Samples, SensorMissing
+from mobile_app.sensors.source import Samples, SensorMissing, SoftwareSource
 from shared.errors import UsageError
 
 
-class Recording(NothingHeld):
+class Recording(SoftwareSource):
     def __init__(self, path: Path, *, every_us: int, origin_us: int, from_us: int | None = None) -> None:
         try:
             samples = load(path)

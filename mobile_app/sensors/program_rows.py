@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mobile_app.sensors.source import NothingHeld, Samples
+from mobile_app.sensors.source import Samples, SoftwareSource
 from shared.errors import UsageError
 from shared.language.schema import Schema, dtype
 
 WAITING_ROWS_MAX = 100_000  # a program that appends faster than the node reads must hear of it
 
 
-class ProgramRows(NothingHeld):
+class ProgramRows(SoftwareSource):
     """Rows get the event time at which they were appended, and never go back in time."""
 
     def __init__(self, name: str, schema: Schema) -> None:

@@ -63,7 +63,7 @@ class Source(Protocol):
         ...
 
 
-class NothingHeld:
+class SoftwareSource:
     """The part of a source that is never in trouble and holds no hardware: computed, recorded or appended."""
 
     trouble = ""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mobile_app.sensors.itinerary import METRES_PER_DEGREE, MICROSECONDS, MODES, STILL, Itinerary, Leg
-from mobile_app.sensors.source import NothingHeld, Samples, SensorMissing
+from mobile_app.sensors.source import Samples, SensorMissing, SoftwareSource
 
 READ_SAMPLES_MAX = 20_000  # a node that slept catches up in steps, with bounded memory
 GRAVITY = 9.81
@@ -19,7 +19,7 @@ GRAVITY = 9.81
 Compute = Callable[[Itinerary, int, np.ndarray], dict[str, np.ndarray]]
 
 
-class Synthetic(NothingHeld):
+class Synthetic(SoftwareSource):
     """One computed sensor, from origin_us (where the made-up day begins) on; the first read starts at from_us."""
 
     def __init__(self, sensor: str, *, seed: int, every_us: int, origin_us: int, from_us: int | None = None) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from mobile_app.sensors.source import NothingHeld, Samples
+from mobile_app.sensors.source import Samples, SoftwareSource
 
 READ_TICKS_MAX = 20_000
 
 
-class Timer(NothingHeld):
+class Timer(SoftwareSource):
     def __init__(self, *, every_us: int, from_us: int) -> None:
         self._every_us = every_us
         self._next = -(-from_us // every_us)

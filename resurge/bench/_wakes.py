@@ -18,7 +18,7 @@ from mobile_app.links.link import Link
 from mobile_app.node.loop import Node
 from mobile_app.node.rest import WAKING, OnBattery, OnMains, Waiting
 from mobile_app.node.surroundings import Surroundings
-from mobile_app.sensors.source import NothingHeld, Samples, SensorMissing, Source
+from mobile_app.sensors.source import Samples, SensorMissing, SoftwareSource, Source
 from mobile_app.settings import Gateway, Settings
 from resurge.energy_model import PhonePower
 from shared.plan.graph import Plan
@@ -29,7 +29,7 @@ EXCHANGE_S = 0.3  # how long the processor is up for an exchange, by this clock
 ANSWER_WITHIN_S = 30.0  # by a real clock, for the link's thread
 
 
-class Steady(NothingHeld):
+class Steady(SoftwareSource):
     """A reading every so often, whatever is asked."""
 
     def __init__(self, sensor: str, every_us: int, from_us: int) -> None:

@@ -34,7 +34,7 @@ from mobile_app.links.link import LinkDown
 from mobile_app.node.loop import Node
 from mobile_app.node.schedule import TURN_S
 from mobile_app.node.surroundings import Surroundings
-from mobile_app.sensors.source import NothingHeld, Samples, SensorMissing, Source
+from mobile_app.sensors.source import Samples, SensorMissing, SoftwareSource, Source
 from mobile_app.sensors.synthetic import Synthetic
 from mobile_app.settings import Settings, load_gateway
 from resurge.bench._rounds import at_most, versions
@@ -160,7 +160,7 @@ class _SwitchedLink(GatewayLink):
         return super().exchange(body)
 
 
-class _Made(NothingHeld):
+class _Made(SoftwareSource):
     """Readings made beforehand, handed out by time."""
 
     def __init__(self, samples: Samples) -> None:

@@ -12,7 +12,7 @@ import typer
 from resurge.cli.gateway_api import DEFAULT_HOME, AsJson, Home
 
 if TYPE_CHECKING:
-    from cloud_backend.log.provenance import IsSigned
+    from cloud_backend.log.signed_runs import IsSigned
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
 

@@ -65,8 +65,8 @@ def up(
     """Start gateway, Spark, a relay and simulated phones; print the dashboard's address; account for every reading."""
     from rich.console import Console
 
+    from resurge.up.home import HERE, alone, is_stage, make_stage, stage_again
     from resurge.up.run import Interrupted, Options, play
-    from resurge.up.stage import HERE, alone, is_stage, make_stage, stage_again
     from resurge.up.terminal import Terminal, report
     from shared.stream.program import read_program, rollback_settings
 

@@ -25,10 +25,10 @@ from mobile_app.node.results import Results as PhoneResults
 from mobile_app.spool.opening import spool_cipher
 from resurge.up.account import count, open_spool
 from resurge.up.expected_results import Expected, expected_digest, programs_run
+from resurge.up.home import UpHome
 from resurge.up.outcome import Outcome
 from resurge.up.processes import Fleet, Keeper, Process, wait_until
 from resurge.up.scenario import RESTART_AFTER_S, Kill, PhoneStory, kills, phone_stories
-from resurge.up.stage import Stage
 from resurge.up.terminal import Terminal
 from shared.plan.graph import Plan
 
@@ -49,7 +49,7 @@ class Interrupted(Exception):
     """Somebody asked us to end: Ctrl-C or SIGTERM."""
 
 
-def play(stage: Stage, plan: Plan, options: Options, terminal: Terminal) -> Outcome:
+def play(stage: UpHome, plan: Plan, options: Options, terminal: Terminal) -> Outcome:
     """Run it all and return what came out. Every process it started has ended when this returns or raises."""
     with Fleet() as fleet, _interruptible():
         show = _Show(stage, options, terminal, fleet)
@@ -61,7 +61,7 @@ def play(stage: Stage, plan: Plan, options: Options, terminal: Terminal) -> Outc
 
 
 class _Show:
-    def __init__(self, stage: Stage, options: Options, terminal: Terminal, fleet: Fleet) -> None:
+    def __init__(self, stage: UpHome, options: Options, terminal: Terminal, fleet: Fleet) -> None:
         self.stage = stage
         self.options = options
         self.terminal = terminal
@@ -194,7 +194,7 @@ class _Show:
         return None if self.options.length_s is None else self.options.length_s - self._elapsed()
 
 
-def outcome(stage: Stage, plan: Plan, show: _Show) -> Outcome:
+def outcome(stage: UpHome, plan: Plan, show: _Show) -> Outcome:
     """Count, with nothing running any more."""
     homes = stage.phone_homes()
     spools = [open_spool(home / "spool", spool_cipher(home)) for home in homes]
@@ -222,7 +222,7 @@ def outcome(stage: Stage, plan: Plan, show: _Show) -> Outcome:
     )
 
 
-def expected_of(stage: Stage, plan: Plan) -> Expected:
+def expected_of(stage: UpHome, plan: Plan) -> Expected:
     """What the log's own readings give; nothing once somebody deleted some, the beginning was trimmed, or another
     program ran before."""
     roster = Roster(stage.gateway_home / "roster.sqlite")

@@ -14,8 +14,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from resurge.up.home import UpHome
 from resurge.up.outcome import Outcome
-from resurge.up.stage import Stage
 
 LINE_EVERY_S = 1.0
 LINE_EVERY_S_UNWATCHED = 10.0
@@ -36,7 +36,7 @@ class Terminal:
         """Something worth a line of its own happened."""
         self._write(f"[dim]{self._clock()}[/dim]  [bold]{line}[/bold]")
 
-    def tick(self, stage: Stage, remaining_s: float | None) -> None:
+    def tick(self, stage: UpHome, remaining_s: float | None) -> None:
         """Another moment of the run has passed."""
         watched = self._console.is_terminal
         now = time.monotonic()
@@ -62,7 +62,7 @@ class Terminal:
         return f"{minutes:02d}:{seconds:02d}"
 
 
-def phones_say(stage: Stage) -> list[dict[str, Any]]:
+def phones_say(stage: UpHome) -> list[dict[str, Any]]:
     """Each phone's own view of itself, at most a second old; the gateway hears of it only when there is a network."""
     views: list[dict[str, Any]] = []
     for path in sorted(stage.home.glob("phones/*/status.json")):

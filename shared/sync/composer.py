@@ -13,8 +13,8 @@ from shared.spool.entry import DataEntry, Entry, Tombstone
 from shared.spool.evict import Evict
 from shared.spool.ring import Spool
 from shared.sync.events import Refused
-from shared.sync.provenance import SignedRun
 from shared.sync.session import DeviceSession
+from shared.sync.signed_runs import SignedRun
 from shared.wire.frame import Frame, Parts, encode, encode_parts
 from shared.wire.messages import Data, Declare, Frontier, LostRange
 from shared.wire.status import DeviceStatus

@@ -49,8 +49,8 @@ from shared.sync.events import (
 )
 from shared.sync.pacing import Conditions, Pacing, stretch
 from shared.sync.persist import Persist, StoreContact, StoreEdge, StorePlan, StoreResults, SyncSpool
-from shared.sync.provenance import SignedRun
 from shared.sync.session import DeviceSession
+from shared.sync.signed_runs import SignedRun
 from shared.sync.step import Step
 from shared.wire.envelope import is_envelope
 from shared.wire.frame import Frame, FrameType, Parts, decode_all, decode_one, encode

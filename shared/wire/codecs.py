@@ -11,8 +11,8 @@ from shared.language.schema import Schema
 from shared.wire import columns
 from shared.wire.columns import CODEC_COLUMNS, Cache
 from shared.wire.messages import Data
-from shared.wire.plain_rows import PLAIN_BYTES_MAX, ROWS_MAX, read_rows, write_rows
 from shared.wire.planes import damaged
+from shared.wire.uncompressed_rows import PLAIN_BYTES_MAX, ROWS_MAX, read_rows, write_rows
 
 CODEC_NONE = 0
 CODEC_DEFLATE = 2

@@ -20,7 +20,7 @@ from shared.spool.memory import MemoryDisk
 from shared.spool.ring import Spool
 from shared.wire import codecs
 from shared.wire.columns import decode, encode
-from shared.wire.plain_rows import write_rows
+from shared.wire.uncompressed_rows import write_rows
 from tests.shared.spool.story import DEVICE
 
 # The same life in the same format: first with a tombstone for each batch given up, then with one that grew over them,

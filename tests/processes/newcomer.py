@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from resurge.up.stage import free_port
+from resurge.up.home import free_port
 from tests.docs.pages import ROOT, Block, blocks
 from tests.patience import PATIENCE_S, SPARK_PATIENCE_S
 

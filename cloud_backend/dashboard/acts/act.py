@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict
 
 from cloud_backend.coordinator.people import NAME, Person
 from cloud_backend.dashboard.sources import Sources
-from cloud_backend.dashboard.threads import aside, in_turn
+from cloud_backend.dashboard.threads import in_thread, in_turn
 from shared.errors import BrokenInvariant, ResurgeError
 
 POSITION_MAX = (1 << 53) - 1  # beyond it a browser's numbers have no such integer
@@ -109,7 +109,7 @@ async def carry_out(act: Act[F], sources: Sources, person: Person, subject: str,
     """Perform an act in a thread: a question in its turn, everything else beside the others."""
     if act.is_question:
         return await in_turn(person.name, perform, act, sources, person, subject, fields)
-    return await aside(perform, act, sources, person, subject, fields)
+    return await in_thread(perform, act, sources, person, subject, fields)
 
 
 def perform(act: Act[F], sources: Sources, person: Person, subject: str, fields: F) -> Any:

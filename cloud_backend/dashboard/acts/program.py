@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from cloud_backend.coordinator import programs
+from cloud_backend.coordinator import deployment
 from cloud_backend.coordinator.queries import compile_plan
 from cloud_backend.dashboard.acts.act import Act, Attempt, Fields
 from cloud_backend.dashboard.views.program import current, parked_vertices, running_plan
@@ -23,10 +23,10 @@ def deploy(attempt: Attempt[Deploy]) -> dict[str, Any]:
     sources, fields = attempt.sources, attempt.fields
     taken = {sink for query in sources.queries.all() for sink in query.sinks}
     plan = compile_plan(json.dumps(fields.plan).encode())
-    made = programs.prepare(plan, current(sources), running_plan(sources), taken, parked_vertices(sources))
+    made = deployment.prepare(plan, current(sources), running_plan(sources), taken, parked_vertices(sources))
     if not fields.dry_run and sources.plan is not None:
         attempt.note(f"version {made.plan.version}", subject=plan.name)
-        programs.deploy(sources.plan, made)
+        deployment.deploy(sources.plan, made)
     return made.to_json() | {"dry_run": fields.dry_run}
 
 

@@ -22,7 +22,7 @@ from cloud_backend.dashboard.api.parameters import (
     Viewer,
 )
 from cloud_backend.dashboard.sources import Sources
-from cloud_backend.dashboard.threads import aside
+from cloud_backend.dashboard.threads import in_thread
 from cloud_backend.dashboard.views import alerts, audit, devices, jobs, ledger, program, queries, results, streams
 
 BATCHES_MAX = 100
@@ -37,15 +37,15 @@ def _devices(sources: Sources) -> APIRouter:
 
     @router.get("", summary="Every device ever enrolled")
     async def list_devices(person: Viewer) -> dict[str, Any]:
-        return {"devices": await aside(devices.devices, sources, exact=person.sees_places)}
+        return {"devices": await in_thread(devices.devices, sources, exact=person.sees_places)}
 
     @router.get("/{device}", summary="One device: edges, settings, trail")
     async def one_device(device: DeviceHex, person: Viewer) -> dict[str, Any]:
-        return await aside(devices.device, sources, device, exact=person.sees_places)
+        return await in_thread(devices.device, sources, device, exact=person.sees_places)
 
     @router.get("/{device}/trail", summary="Where it was: time, latitude, longitude")
     async def trail(device: DeviceHex, person: Viewer) -> dict[str, Any]:
-        return {"trail": await aside(devices.trail, sources, device, exact=person.sees_places)}
+        return {"trail": await in_thread(devices.trail, sources, device, exact=person.sees_places)}
 
     return router
 
@@ -55,19 +55,19 @@ def _streams(sources: Sources) -> APIRouter:
 
     @router.get("/streams", summary="Every edge: rate, lag, elements, ledgered")
     async def list_streams(_: Viewer) -> dict[str, Any]:
-        return {"streams": [each.to_json() for each in await aside(streams.streams, sources)]}
+        return {"streams": [each.to_json() for each in await in_thread(streams.streams, sources)]}
 
     @router.get("/streams/{edge}", summary="One edge: schema, devices, completeness by hour, ledger")
     async def one_stream(
         edge: EdgeHex, _: Viewer, hours: Annotated[int, Query(ge=1, le=48, description="how far back")] = 24
     ) -> dict[str, Any]:
-        return await aside(streams.stream, sources, edge, hours=hours)
+        return await in_thread(streams.stream, sources, edge, hours=hours)
 
     @router.get("/streams/{edge}/batches", summary="Its newest batches, decoded")
     async def batches(
         edge: EdgeHex, person: Viewer, device: MaybeDevice = "", before: Before = None, limit: Limit = 20
     ) -> dict[str, Any]:
-        return await aside(
+        return await in_thread(
             streams.batches, sources, edge, exact=person.sees_places, device=device, before=before,
             limit=min(limit, BATCHES_MAX),
         )  # fmt: skip
@@ -76,7 +76,7 @@ def _streams(sources: Sources) -> APIRouter:
     async def list_ledger(
         _: Viewer, device: MaybeDevice = "", edge: MaybeEdge = "", limit: Limit = 100
     ) -> dict[str, Any]:
-        return await aside(ledger.ledger, sources, device=device, edge_hex=edge, limit=limit)
+        return await in_thread(ledger.ledger, sources, device=device, edge_hex=edge, limit=limit)
 
     return router
 
@@ -87,15 +87,15 @@ def _computed(sources: Sources) -> APIRouter:
 
     @router.get("/program", summary="What phones and Spark run, and who has which version", tags=["program"])
     async def the_program(_: Viewer) -> dict[str, Any]:
-        return await aside(program.program, sources)
+        return await in_thread(program.program, sources)
 
     @router.get("/queries", summary="Every query and what its job does", tags=["queries"])
     async def list_queries(_: Viewer) -> dict[str, Any]:
-        return {"queries": await aside(queries.queries, sources)}
+        return {"queries": await in_thread(queries.queries, sources)}
 
     @router.get("/jobs", summary="Every job: the program's and the queries'", tags=["jobs"])
     async def list_jobs(_: Viewer) -> dict[str, Any]:
-        return {"jobs": await aside(jobs.jobs, sources)}
+        return {"jobs": await in_thread(jobs.jobs, sources)}
 
     @router.get(
         "/jobs/{name}", summary="Vertices x ranges, epochs, snapshots, exceptions, divisions, rollbacks", tags=["jobs"]
@@ -103,19 +103,19 @@ def _computed(sources: Sources) -> APIRouter:
     async def one_job(
         name: NameInPath, _: Viewer, epochs: Annotated[int, Query(ge=1, le=200, description="how many back")] = 20
     ) -> dict[str, Any]:
-        return await aside(jobs.job, sources, name, epochs=epochs)
+        return await in_thread(jobs.job, sources, name, epochs=epochs)
 
     @router.get("/jobs/{name}/plan", summary="Its plan, explained and drawn", tags=["jobs"])
     async def plan(name: NameInPath, _: Viewer) -> dict[str, Any]:
-        return await aside(jobs.plan_svg, sources, name)
+        return await in_thread(jobs.plan_svg, sources, name)
 
     @router.get("/results", summary="Every sink and how many rows it has", tags=["results"])
     async def list_sinks(_: Viewer) -> dict[str, Any]:
-        return {"sinks": await aside(results.sinks, sources)}
+        return {"sinks": await in_thread(results.sinks, sources)}
 
     @router.get("/results/{sink}", summary="A sink's rows, newest windows first", tags=["results"])
     async def rows(sink: NameInPath, person: Viewer, before_us: Before = None, limit: Limit = 100) -> dict[str, Any]:
-        return await aside(results.rows, sources, sink, exact=person.sees_places, before_us=before_us, limit=limit)
+        return await in_thread(results.rows, sources, sink, exact=person.sees_places, before_us=before_us, limit=limit)
 
     return router
 
@@ -129,26 +129,26 @@ def _people(sources: Sources) -> APIRouter:
 
     @router.get("/accounts", summary="Everybody who may sign in", tags=["people"])
     async def list_people(_: Admin) -> dict[str, Any]:
-        return {"accounts": [asdict(each) for each in await aside(sources.access.people.all)]}
+        return {"accounts": [asdict(each) for each in await in_thread(sources.access.people.all)]}
 
     @router.get("/audit", summary="Who did what, newest first", tags=["audit"])
     async def lines(_: Operator, limit: Limit = 100, before: Before = None) -> dict[str, Any]:
-        return await aside(audit.lines, sources, limit=limit, before=before)
+        return await in_thread(audit.lines, sources, limit=limit, before=before)
 
     @router.get("/audit/verify", summary="Whether every line of the audit log is as it was written", tags=["audit"])
     async def verify(_: Operator, number: Number = 0, hash: HashHex = "") -> dict[str, Any]:
-        return await aside(audit.verify, sources, number=number, hash_hex=hash)
+        return await in_thread(audit.verify, sources, number=number, hash_hex=hash)
 
     @router.get("/audit/head", summary="The newest line by number and hash, signed; keep it elsewhere", tags=["audit"])
     async def head(_: Operator) -> dict[str, Any]:
-        return await aside(audit.head, sources)
+        return await in_thread(audit.head, sources)
 
     @router.get("/alerts", summary="Open alerts first, then those that ended; and the rules", tags=["alerts"])
     async def list_alerts(_: Viewer, limit: Limit = 100) -> dict[str, Any]:
-        return await aside(alerts.alerts, sources, limit=limit)
+        return await in_thread(alerts.alerts, sources, limit=limit)
 
     @router.get("/webhooks", summary="The webhooks, and messages that wait or were given up", tags=["alerts"])
     async def list_webhooks(_: Admin) -> dict[str, Any]:
-        return await aside(alerts.webhooks, sources, exact=True)
+        return await in_thread(alerts.webhooks, sources, exact=True)
 
     return router

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup
 
-from cloud_backend.dashboard.drawing.quantities import percent
+from cloud_backend.dashboard.drawing.number_text import percent
 from cloud_backend.dashboard.history.completeness import Cell, Row
 
 CELL, GAP, NAME, TOP = 22, 2, 130, 20

@@ -11,9 +11,9 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from cloud_backend.dashboard.drawing import quantities
+from cloud_backend.dashboard.drawing import number_text
 from cloud_backend.dashboard.sign_in.access import Person, csrf_token
-from cloud_backend.dashboard.sign_in.headers import SECURITY_HEADERS
+from cloud_backend.dashboard.sign_in.security_headers import SECURITY_HEADERS
 
 STATIC = Path(__file__).parents[1] / "static"
 
@@ -33,7 +33,7 @@ def environment() -> Environment:
         loader=PackageLoader("cloud_backend.dashboard"), autoescape=select_autoescape(), undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    pages.filters.update(quantities.FILTERS)
+    pages.filters.update(number_text.FILTERS)
     pages.globals["static"] = static_address
     pages.globals["version"] = _version()
     return pages

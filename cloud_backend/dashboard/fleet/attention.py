@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cloud_backend.coordinator.alerts import Alert
-from cloud_backend.dashboard.drawing.quantities import duration, plural, size
+from cloud_backend.dashboard.drawing.number_text import duration, plural, size
 from cloud_backend.dashboard.fleet.devices import Device
 
 BATTERY_LOW = 0.15

@@ -35,7 +35,7 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class ActPage:
     """How a page asks for an act and answers it, where that is not the usual way."""
 
     values: Callable[[Form], Mapping[str, Any]] = lambda form: form
@@ -43,16 +43,16 @@ class Manner:
     refused: Callable[[Visit, Problem], Response] | None = None
 
 
-def acting_router(sources: Sources, manners: Mapping[Act[Any], Manner]) -> APIRouter:
+def acting_router(sources: Sources, manners: Mapping[Act[Any], ActPage]) -> APIRouter:
     router = APIRouter(include_in_schema=False)
     for act in ACTS:
         method, _, path = act.page.partition(" ")
-        endpoint = _endpoint(act, sources, manners.get(act, Manner()))
+        endpoint = _endpoint(act, sources, manners.get(act, ActPage()))
         router.add_api_route(path, endpoint, methods=[method], response_class=Response)
     return router
 
 
-def _endpoint(act: Act[Any], sources: Sources, manner: Manner) -> Callable[..., Awaitable[Response]]:
+def _endpoint(act: Act[Any], sources: Sources, manner: ActPage) -> Callable[..., Awaitable[Response]]:
     async def endpoint(request: Request, person: Person, form: Form) -> Response:
         given = dict(request.path_params)
         subject = str(given.pop(act.subject_name, ""))
@@ -94,7 +94,7 @@ def _check_subject(act: Act[Any], subject: str) -> None:
         raise Problem("request-invalid", detail, status=422) from None
 
 
-def _refused(visit: Visit, manner: Manner, problem: Problem) -> Response:
+def _refused(visit: Visit, manner: ActPage, problem: Problem) -> Response:
     if manner.refused is not None:
         return manner.refused(visit, problem)
     return Refused(visit.request, problem).response()

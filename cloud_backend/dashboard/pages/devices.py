@@ -11,7 +11,7 @@ from cloud_backend.coordinator.people import Person
 from cloud_backend.dashboard.acts import devices as acts
 from cloud_backend.dashboard.acts.act import Act
 from cloud_backend.dashboard.fleet.devices import Device
-from cloud_backend.dashboard.pages.acting import Manner, Visit
+from cloud_backend.dashboard.pages.acting import ActPage, Visit
 from cloud_backend.dashboard.pages.answers import (
     Operator,
     Viewer,
@@ -23,7 +23,7 @@ from cloud_backend.dashboard.pages.answers import (
 )
 from cloud_backend.dashboard.privacy.places import trail_shown
 from cloud_backend.dashboard.sources import Sources
-from cloud_backend.dashboard.threads import aside
+from cloud_backend.dashboard.threads import in_thread
 from cloud_backend.dashboard.views.devices import find_device
 from cloud_backend.gateway.http_problems import Problem
 from shared.identity import DeviceId
@@ -47,12 +47,12 @@ def devices_router(sources: Sources) -> APIRouter:
 
     @router.get("/devices", response_class=HTMLResponse)
     async def devices_page(request: Request, person: Viewer) -> HTMLResponse:
-        view = await aside(_listing, sources, request)
+        view = await in_thread(_listing, sources, request)
         return answer(request, "devices.html", person, "Devices", part="devices_table.html", **view)
 
     @router.get("/devices/map.json")
     async def devices_map(person: Viewer) -> dict[str, Any]:
-        return await aside(_places, sources, person)
+        return await in_thread(_places, sources, person)
 
     @router.get("/devices/pair", response_class=HTMLResponse)
     async def pair_page(request: Request, person: Operator) -> HTMLResponse:
@@ -61,25 +61,25 @@ def devices_router(sources: Sources) -> APIRouter:
     @router.get("/devices/{device}", response_class=HTMLResponse)
     async def device_page(device: str, request: Request, person: Viewer) -> HTMLResponse:
         with refusing(request):
-            view = await aside(_one, sources, device)
+            view = await in_thread(_one, sources, device)
         return answer(request, "device.html", person, "Devices", part="device_facts.html", **view)
 
     @router.get("/devices/{device}/map.json")
     async def device_map(device: str, request: Request, person: Viewer) -> dict[str, Any]:
         with refusing(request):
-            found = await aside(find_device, sources, device)
+            found = await in_thread(find_device, sources, device)
         return {"type": "FeatureCollection", "features": _features(sources, found, person, trail=True)}
 
     @router.get("/devices/{device}/arrivals.json")
     async def device_arrivals(device: str, request: Request, person: Viewer) -> dict[str, Any]:  # noqa: ARG001
         with refusing(request):
-            return await aside(_arrivals, sources, device)
+            return await in_thread(_arrivals, sources, device)
 
     return router
 
 
-def device_manners() -> dict[Act[Any], Manner]:
-    return {acts.PAIR: Manner(done=_paired, refused=_not_paired), acts.PAIRING: Manner(done=_pairing)}
+def device_manners() -> dict[Act[Any], ActPage]:
+    return {acts.PAIR: ActPage(done=_paired, refused=_not_paired), acts.PAIRING: ActPage(done=_pairing)}
 
 
 def _paired(visit: Visit, made: dict[str, Any]) -> Response:

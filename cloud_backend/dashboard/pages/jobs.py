@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from cloud_backend.dashboard.acts import jobs as acts
 from cloud_backend.dashboard.acts.act import Act, Fields, perform
 from cloud_backend.dashboard.drawing.plan_graph import RollbackSet, anchor, plan_graph
-from cloud_backend.dashboard.pages.acting import Manner, Visit
+from cloud_backend.dashboard.pages.acting import ActPage, Visit
 from cloud_backend.dashboard.pages.answers import (
     NOTHING,
     Operator,
@@ -24,7 +24,7 @@ from cloud_backend.dashboard.pages.answers import (
 from cloud_backend.dashboard.refusals import invalid
 from cloud_backend.dashboard.sign_in.access import Person, asks_for_part
 from cloud_backend.dashboard.sources import Sources
-from cloud_backend.dashboard.threads import aside
+from cloud_backend.dashboard.threads import in_thread
 from cloud_backend.dashboard.views import jobs as view
 from cloud_backend.dashboard.views.queries import program_sinks
 from cloud_backend.spark.manifest.plans import stored_plan
@@ -38,7 +38,7 @@ def jobs_router(sources: Sources) -> APIRouter:
 
     @router.get("/jobs", response_class=HTMLResponse)
     async def jobs_page(request: Request, person: Viewer) -> HTMLResponse:
-        found = await aside(_listing, sources)
+        found = await in_thread(_listing, sources)
         return answer(
             request, "jobs.html", person, "Jobs", part="jobs_table.html", jobs=found, now_us=sources.clock_us()
         )
@@ -46,7 +46,7 @@ def jobs_router(sources: Sources) -> APIRouter:
     @router.get("/jobs/{name}", response_class=HTMLResponse)
     async def job_page(name: str, request: Request, person: Viewer) -> HTMLResponse:
         with refusing(request):
-            found = await aside(_one, sources, name)
+            found = await in_thread(_one, sources, name)
         has_run = bool(found["facts"].get("vertices"))
         if has_run and asks_for_part(request) and request.query_params.get("waits"):
             return HTMLResponse("", headers={"HX-Refresh": "true"})  # the page that waited has everything to show now
@@ -59,7 +59,7 @@ def jobs_router(sources: Sources) -> APIRouter:
         vertex, to, ranges = given.get("vertex", ""), given.get("to", ""), " ".join(given.getlist("range"))
         form = {"vertex": vertex, "to": to, "ranges": ranges}
         found = await _dry(sources, acts.ROLLBACK, request, person, name=name, form=form)
-        drawn = await aside(_rollback, sources, name, found)
+        drawn = await in_thread(_rollback, sources, name, found)
         return answer(
             request, "rollback.html", person, "Jobs", name=name, vertex=vertex, to=to, ranges=ranges, undo=found,
             **drawn,
@@ -73,8 +73,8 @@ def jobs_router(sources: Sources) -> APIRouter:
     return router
 
 
-def job_manners() -> dict[Act[Any], Manner]:
-    return {acts.ROLLBACK: Manner(done=_rolled_back)}
+def job_act_pages() -> dict[Act[Any], ActPage]:
+    return {acts.ROLLBACK: ActPage(done=_rolled_back)}
 
 
 def _rolled_back(visit: Visit, done: dict[str, Any]) -> Response:
@@ -90,7 +90,7 @@ async def _dry(
             fields: Fields = act.fields.of_form(form | {"dry_run": "yes"})
         except ValidationError as error:
             raise Refused(request, invalid(error, act.fields)) from None
-        found: dict[str, Any] = await aside(perform, act, sources, person, name, fields)
+        found: dict[str, Any] = await in_thread(perform, act, sources, person, name, fields)
         return found
 
 

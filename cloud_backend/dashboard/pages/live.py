@@ -16,9 +16,9 @@ from fastapi.responses import StreamingResponse
 
 from cloud_backend.coordinator.people import Person
 from cloud_backend.dashboard.sign_in.access import access_of, may_still_look, require
-from cloud_backend.dashboard.sign_in.headers import SECURITY_HEADERS
+from cloud_backend.dashboard.sign_in.security_headers import SECURITY_HEADERS
 from cloud_backend.dashboard.sources import Sources
-from cloud_backend.dashboard.threads import aside
+from cloud_backend.dashboard.threads import in_thread
 
 EVERY_S = 1.0
 DEVICES_EVERY_S = 2  # contact is a matter of time as well: a silence shows although nothing came
@@ -40,10 +40,10 @@ async def events(sources: Sources, request: Request, person: Person) -> AsyncIte
     with access_of(request).streams.opened(person):
         yield "retry: 1500\n\n"
         while not await request.is_disconnected():
-            if not await aside(may_still_look, request):
+            if not await in_thread(may_still_look, request):
                 yield "event: bye\ndata: {}\n\n"
                 return
-            data = json.dumps(await aside(versions, sources), separators=(",", ":"))
+            data = json.dumps(await in_thread(versions, sources), separators=(",", ":"))
             yield f"event: state\ndata: {data}\n\n"
             await asyncio.sleep(EVERY_S)
 

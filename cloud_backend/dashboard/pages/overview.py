@@ -18,8 +18,8 @@ from cloud_backend.dashboard.drawing.templating import STATIC, page
 from cloud_backend.dashboard.fleet.attention import Issue
 from cloud_backend.dashboard.fleet.overview import FleetOverview
 from cloud_backend.dashboard.sign_in.access import Person, access_of, anybody, may_still_look, require
-from cloud_backend.dashboard.sign_in.headers import SECURITY_HEADERS
-from cloud_backend.dashboard.threads import aside
+from cloud_backend.dashboard.sign_in.security_headers import SECURITY_HEADERS
+from cloud_backend.dashboard.threads import in_thread
 from cloud_backend.gateway.http_problems import Problem, declare
 
 MEDIA_TYPES = {
@@ -40,13 +40,13 @@ def dashboard_router(feed: FleetOverview, *, issues: Callable[[], Sequence[Issue
     @router.get("/", response_class=HTMLResponse, include_in_schema=False)
     async def overview_page(request: Request, person: Viewer) -> HTMLResponse:
         # Charts and results come with the stream; the page itself has the words and the account.
-        view = await aside(feed.overview, after_second=POSITION_MAX, after_change=POSITION_MAX)
-        found = await aside(issues) if issues else None
+        view = await in_thread(feed.overview, after_second=POSITION_MAX, after_change=POSITION_MAX)
+        found = await in_thread(issues) if issues else None
         return page(request, "overview.html", person=person, view=view, issues=found)
 
     @router.get("/attention", response_class=HTMLResponse, include_in_schema=False)
     async def issues_fragment(request: Request, person: Viewer) -> HTMLResponse:
-        found = await aside(issues) if issues else []
+        found = await in_thread(issues) if issues else []
         return page(request, "issues.html", person=person, issues=found)
 
     @router.get(
@@ -54,7 +54,7 @@ def dashboard_router(feed: FleetOverview, *, issues: Callable[[], Sequence[Issue
     )  # fmt: skip
     async def overview(person: Viewer, after_second: Position = 0, after_change: Position = 0) -> dict[str, Any]:
         """Phones, the account, arrivals after a second and results after a change number."""
-        return await aside(
+        return await in_thread(
             feed.overview, after_second=after_second, after_change=after_change, exact=person.sees_places
         )
 
@@ -64,7 +64,7 @@ def dashboard_router(feed: FleetOverview, *, issues: Callable[[], Sequence[Issue
     async def overview_stream(request: Request, person: Viewer) -> StreamingResponse:
         after_second, after_change = _resume_point(request.headers.get("last-event-id", ""))
         if not after_change:
-            after_change = await aside(feed.recent_change)
+            after_change = await in_thread(feed.recent_change)
         access_of(request).streams.check_room(person)
         events = _events(feed, request, person, (after_second, after_change))
         return StreamingResponse(events, media_type="text/event-stream", headers=SECURITY_HEADERS)
@@ -86,8 +86,8 @@ async def _events(feed: FleetOverview, request: Request, person: Person, after: 
     after_second, after_change = after
     with access_of(request).streams.opened(person):
         yield "retry: 1500\n\n"
-        while not await request.is_disconnected() and await aside(may_still_look, request):
-            view = await aside(
+        while not await request.is_disconnected() and await in_thread(may_still_look, request):
+            view = await in_thread(
                 feed.overview, after_second=after_second, after_change=after_change, exact=person.sees_places
             )
             after_second, after_change = view["arrivals"]["until"], view["change"]

@@ -9,10 +9,10 @@ from fastapi.responses import HTMLResponse
 
 from cloud_backend.dashboard.acts import people as acts
 from cloud_backend.dashboard.acts.act import Act
-from cloud_backend.dashboard.pages.acting import Manner, Visit
+from cloud_backend.dashboard.pages.acting import ActPage, Visit
 from cloud_backend.dashboard.pages.answers import Admin, answer
 from cloud_backend.dashboard.sources import Sources
-from cloud_backend.dashboard.threads import aside
+from cloud_backend.dashboard.threads import in_thread
 
 
 def people_router(sources: Sources) -> APIRouter:
@@ -20,14 +20,14 @@ def people_router(sources: Sources) -> APIRouter:
 
     @router.get("/people", response_class=HTMLResponse)
     async def people_page(request: Request, person: Admin) -> HTMLResponse:
-        people = await aside(sources.access.people.all)
+        people = await in_thread(sources.access.people.all)
         return answer(request, "people.html", person, "You", people=people, link="", now_us=sources.clock_us())
 
     return router
 
 
-def people_manners() -> dict[Act[Any], Manner]:
-    return {acts.MAKE_LINK: Manner(done=_link_made)}
+def people_manners() -> dict[Act[Any], ActPage]:
+    return {acts.MAKE_LINK: ActPage(done=_link_made)}
 
 
 def _link_made(visit: Visit, made: dict[str, Any]) -> Response:

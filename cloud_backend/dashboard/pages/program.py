@@ -11,10 +11,10 @@ from fastapi.responses import HTMLResponse
 
 from cloud_backend.dashboard.acts import program as acts
 from cloud_backend.dashboard.acts.act import Act
-from cloud_backend.dashboard.pages.acting import Form, Manner, Visit
+from cloud_backend.dashboard.pages.acting import ActPage, Form, Visit
 from cloud_backend.dashboard.pages.answers import Viewer, answer, back, refusing
 from cloud_backend.dashboard.sources import Sources
-from cloud_backend.dashboard.threads import aside
+from cloud_backend.dashboard.threads import in_thread
 from cloud_backend.dashboard.views import program as view
 from cloud_backend.gateway.http_problems import Problem
 from shared.errors import UsageError
@@ -28,14 +28,14 @@ def program_router(sources: Sources) -> APIRouter:
     @router.get("/program", response_class=HTMLResponse)
     async def program_page(request: Request, person: Viewer) -> HTMLResponse:
         with refusing(request):
-            found = await aside(view.program, sources)
+            found = await in_thread(view.program, sources)
         return answer(request, "program.html", person, "Jobs", program=found)
 
     return router
 
 
-def program_manners() -> dict[Act[Any], Manner]:
-    return {acts.DEPLOY: Manner(_asked, done=_deployed, refused=_refused)}
+def program_manners() -> dict[Act[Any], ActPage]:
+    return {acts.DEPLOY: ActPage(_asked, done=_deployed, refused=_refused)}
 
 
 def _asked(form: Form) -> Mapping[str, Any]:

@@ -13,10 +13,10 @@ from fastapi.responses import HTMLResponse
 from cloud_backend.coordinator.people import Person
 from cloud_backend.dashboard.acts import queries as acts
 from cloud_backend.dashboard.acts.act import Act
-from cloud_backend.dashboard.pages.acting import Form, Manner, Visit
+from cloud_backend.dashboard.pages.acting import ActPage, Form, Visit
 from cloud_backend.dashboard.pages.answers import Operator, Viewer, answer, back
 from cloud_backend.dashboard.sources import Sources
-from cloud_backend.dashboard.threads import aside
+from cloud_backend.dashboard.threads import in_thread
 from cloud_backend.dashboard.views import queries as view
 from cloud_backend.dashboard.views.streams import schemas
 from cloud_backend.gateway.http_problems import Problem
@@ -30,20 +30,20 @@ def queries_router(sources: Sources) -> APIRouter:
 
     @router.get("/queries", response_class=HTMLResponse)
     async def queries_fragment(request: Request, person: Viewer) -> HTMLResponse:
-        found = await aside(view.queries, sources)
+        found = await in_thread(view.queries, sources)
         return answer(request, "queries.html", person, "Streams", queries=found, now_us=sources.clock_us())
 
     @router.get("/queries/new", response_class=HTMLResponse)
     async def new_query(request: Request, person: Operator) -> HTMLResponse:
-        return await aside(_form, request, person, sources, {})
+        return await in_thread(_form, request, person, sources, {})
 
     return router
 
 
-def query_manners() -> dict[Act[Any], Manner]:
+def query_manners() -> dict[Act[Any], ActPage]:
     return {
-        acts.EXPLAIN: Manner(_question, done=_explained, refused=_not_explained),
-        acts.SUBMIT: Manner(_question, done=_submitted, refused=_not_submitted),
+        acts.EXPLAIN: ActPage(_question, done=_explained, refused=_not_explained),
+        acts.SUBMIT: ActPage(_question, done=_submitted, refused=_not_submitted),
     }
 
 

@@ -10,10 +10,10 @@ from fastapi.responses import HTMLResponse
 from cloud_backend.coordinator.people import Person
 from cloud_backend.dashboard.acts import results as acts
 from cloud_backend.dashboard.acts.act import Act
-from cloud_backend.dashboard.pages.acting import Manner, Visit
+from cloud_backend.dashboard.pages.acting import ActPage, Visit
 from cloud_backend.dashboard.pages.answers import Viewer, answer, refusing, whole_number
 from cloud_backend.dashboard.sources import Sources
-from cloud_backend.dashboard.threads import aside
+from cloud_backend.dashboard.threads import in_thread
 from cloud_backend.dashboard.views import exports
 from cloud_backend.dashboard.views import results as view
 from shared.errors import UsageError
@@ -30,7 +30,7 @@ def results_router(sources: Sources) -> APIRouter:
 
     @router.get("/results", response_class=HTMLResponse)
     async def results_page(request: Request, person: Viewer) -> HTMLResponse:
-        sinks = await aside(view.sinks, sources)
+        sinks = await in_thread(view.sinks, sources)
         return answer(
             request,
             "results.html",
@@ -45,24 +45,24 @@ def results_router(sources: Sources) -> APIRouter:
     async def sink_page(sink: str, request: Request, person: Viewer) -> HTMLResponse:
         before = whole_number(request.query_params.get("before"), highest=TIME_MAX) or None
         with refusing(request):
-            found = await aside(_one, sources, sink, before, person)
+            found = await in_thread(_one, sources, sink, before, person)
         return answer(request, "sink.html", person, "Results", part="sink_rows.html", **found)
 
     @router.get("/results/{sink}/series.json")
     async def series(sink: str, request: Request, person: Viewer) -> dict[str, Any]:
         with refusing(request):
-            return await aside(_series, sources, sink, person)
+            return await in_thread(_series, sources, sink, person)
 
     @router.get("/results/{sink}/map.json")
     async def places(sink: str, request: Request, person: Viewer) -> dict[str, Any]:
         with refusing(request):
-            return await aside(_places, sources, sink, person)
+            return await in_thread(_places, sources, sink, person)
 
     return router
 
 
-def result_manners() -> dict[Act[Any], Manner]:
-    return {acts.EXPORT: Manner(done=_exported)}
+def result_manners() -> dict[Act[Any], ActPage]:
+    return {acts.EXPORT: ActPage(done=_exported)}
 
 
 def _exported(_: Visit, file: exports.File) -> Response:

@@ -10,7 +10,7 @@ from cloud_backend.dashboard.fleet.phones import Contact
 from cloud_backend.dashboard.pages.acting import acting_router
 from cloud_backend.dashboard.pages.audit import alert_manners, audit_router
 from cloud_backend.dashboard.pages.devices import device_manners, devices_router
-from cloud_backend.dashboard.pages.jobs import job_manners, jobs_router
+from cloud_backend.dashboard.pages.jobs import job_act_pages, jobs_router
 from cloud_backend.dashboard.pages.live import live_router
 from cloud_backend.dashboard.pages.overview import dashboard_router
 from cloud_backend.dashboard.pages.people import people_manners, people_router
@@ -33,7 +33,7 @@ def pages_router(sources: Sources) -> APIRouter:
     router.include_router(dashboard_router(_overview(sources), issues=lambda: _issues(sources)))
     for part in ROUTERS:
         router.include_router(part(sources))
-    manners = device_manners() | query_manners() | job_manners() | result_manners() | people_manners()
+    manners = device_manners() | query_manners() | job_act_pages() | result_manners() | people_manners()
     manners |= alert_manners() | program_manners()
     router.include_router(acting_router(sources, manners))
     return router

@@ -24,7 +24,7 @@ from cloud_backend.dashboard.sign_in.access import (
     require,
 )
 from cloud_backend.dashboard.sign_in.guesses import Guesses
-from cloud_backend.dashboard.threads import aside
+from cloud_backend.dashboard.threads import in_thread
 from cloud_backend.gateway.http_problems import Problem
 from shared.errors import UsageError
 
@@ -46,7 +46,7 @@ def signin_router() -> APIRouter:
     async def sign_in(request: Request, fields: Fields) -> Response:
         access = access_of(request)
         name, password = fields.get("name", "").strip().lower(), fields.get("password", "")
-        is_known = NAME.fullmatch(name) is not None and await aside(access.knows_browser, request, name)
+        is_known = NAME.fullmatch(name) is not None and await in_thread(access.knows_browser, request, name)
         who = ("browser", name) if is_known else ("address", request.client.host if request.client else "")
         try:
             person = await guesses.check(
@@ -61,13 +61,13 @@ def signin_router() -> APIRouter:
             await audit(request, NOBODY, "sign-in-refused", known)
             return _again(request, "This name and password do not fit together.", 401)
         response = RedirectResponse("/", status_code=303)
-        await aside(access.remember_browser, request, response, name)
+        await in_thread(access.remember_browser, request, response, name)
         return await _admitted(request, person, "signed-in", response)
 
     @router.get("/signin/once/{secret}", response_class=HTMLResponse, dependencies=[Depends(anybody)])
     async def sign_in_once(secret: str, request: Request) -> Response:
         access = access_of(request)
-        person = await aside(access.people.use_link, secret[:200], access.clock_us())
+        person = await in_thread(access.people.use_link, secret[:200], access.clock_us())
         if person is None:
             return _again(
                 request, "This link was used or is too old. Sign in, or make a new one: resurge person link", 403
@@ -79,7 +79,7 @@ def signin_router() -> APIRouter:
     @router.post("/signout")
     async def sign_out(request: Request, person: Anyone) -> Response:
         response = RedirectResponse("/signin", status_code=303)
-        await aside(access_of(request).sign_out, request, response)
+        await in_thread(access_of(request).sign_out, request, response)
         await audit(request, person, "signed-out")
         return response
 
@@ -108,7 +108,7 @@ def signin_router() -> APIRouter:
                 await audit(request, person, "password-change-refused")
                 return _password_page(request, person, "The current password is not right.", status=403)
         try:
-            await aside(people.set_password, person.name, fields.get("password", ""))
+            await in_thread(people.set_password, person.name, fields.get("password", ""))
         except UsageError as error:
             return _password_page(request, person, f"{error.message[:1].upper()}{error.message[1:]}.", status=422)
         return await _admitted(request, person, "password-changed", back("/account", "password-changed"))
@@ -118,7 +118,7 @@ def signin_router() -> APIRouter:
 
 async def _admitted(request: Request, person: Person, action: str, response: Response) -> Response:
     await audit(request, person, action)
-    await aside(access_of(request).sign_in, request, response, person)
+    await in_thread(access_of(request).sign_in, request, response, person)
     return response
 
 

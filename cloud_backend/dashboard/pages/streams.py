@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse
 from cloud_backend.dashboard.drawing.heat_map import heat_map, strip
 from cloud_backend.dashboard.pages.answers import Viewer, answer, refusing, whole_number
 from cloud_backend.dashboard.sources import Sources
-from cloud_backend.dashboard.threads import aside
+from cloud_backend.dashboard.threads import in_thread
 from cloud_backend.dashboard.views import queries
 from cloud_backend.dashboard.views import streams as view
 
@@ -24,20 +24,20 @@ def streams_router(sources: Sources) -> APIRouter:
 
     @router.get("/streams", response_class=HTMLResponse)
     async def streams_page(request: Request, person: Viewer) -> HTMLResponse:
-        found = await aside(_listing, sources)
+        found = await in_thread(_listing, sources)
         return answer(request, "streams.html", person, "Streams", part="streams_table.html", **found)
 
     @router.get("/streams/{stream}", response_class=HTMLResponse)
     async def stream_page(stream: str, request: Request, person: Viewer) -> HTMLResponse:
         with refusing(request):
-            found = await aside(_one, sources, stream)
+            found = await in_thread(_one, sources, stream)
         return answer(request, "stream.html", person, "Streams", part="stream_now.html", **found)
 
     @router.get("/streams/{stream}/batches/{offset}", response_class=HTMLResponse)
     async def batch_fragment(stream: str, offset: str, request: Request, person: Viewer) -> HTMLResponse:
         place = whole_number(offset, highest=OFFSET_MAX)
         with refusing(request):
-            found = await aside(view.batch, sources, stream, place, exact=person.sees_places)
+            found = await in_thread(view.batch, sources, stream, place, exact=person.sees_places)
         return answer(request, "batch.html", person, "Streams", name=stream, batch=found, rows_shown=ROWS_SHOWN)
 
     return router

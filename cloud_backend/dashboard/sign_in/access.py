@@ -34,9 +34,9 @@ from cloud_backend.coordinator import audit as audit_module
 from cloud_backend.coordinator import people as people_module
 from cloud_backend.coordinator.audit import AuditLog, Sign
 from cloud_backend.coordinator.people import ROLES, People, Person
-from cloud_backend.dashboard.sign_in.headers import SecurityHeaders
 from cloud_backend.dashboard.sign_in.live_streams import LiveStreams
-from cloud_backend.dashboard.threads import aside
+from cloud_backend.dashboard.sign_in.security_headers import SecurityHeaders
+from cloud_backend.dashboard.threads import in_thread
 from cloud_backend.gateway.http_problems import Problem
 
 __all__ = ["Access", "Person", "anybody", "audit", "csrf_token", "form_fields", "install", "require"]
@@ -177,7 +177,7 @@ def require(role: str, word: str = "") -> Dependency:
         access.check_place(request)
         found = access.bearer(request)
         if found is None:
-            found = await aside(access.session, request)
+            found = await in_thread(access.session, request)
             if found is None:
                 raise SignInNeeded(request)
             if request.method not in SAFE_METHODS:
@@ -221,7 +221,7 @@ def install(app: FastAPI, access: Access) -> None:
 
 async def audit(request: Request, person: Person, action: str, subject: str = "", detail: str = "") -> None:
     """Note who did what, durably, without holding up the loop."""
-    await aside(access_of(request).audit, person, action, subject, detail)
+    await in_thread(access_of(request).audit, person, action, subject, detail)
 
 
 def _subject(request: Request) -> str:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Hashable
 
 from cloud_backend.coordinator.people import Person
-from cloud_backend.dashboard.threads import aside
+from cloud_backend.dashboard.threads import in_thread
 from cloud_backend.gateway.http_problems import Problem
 from cloud_backend.gateway.rate_limits import Buckets, Rate
 
@@ -45,7 +45,7 @@ class Guesses:
         self._waiting += not is_known
         try:
             async with self._turns[is_known]:
-                found = await aside(look)
+                found = await in_thread(look)
         finally:
             self._waiting -= not is_known
         if found is not None:

@@ -11,7 +11,7 @@ from cloud_backend.spark.manifest.manifest import Manifest, ManifestLog
 from cloud_backend.spark.storage.file_names import driver_term
 from cloud_backend.spark.storage.store import Store
 from shared.recovery.retention import Point, Retention, first_of_every, thinned, trims, within_bytes
-from shared.recovery.snapshots import Snapshots
+from shared.recovery.snapshot_states import Snapshots
 
 BASES_MIN = 2
 HISTORY_ENTRIES_MAX = 10_000  # manifest entries kept for reading back; opening needs only those after a summary

@@ -18,7 +18,7 @@ from cloud_backend.spark.manifest.manifest import Manifest, ManifestLog
 from cloud_backend.spark.publishing.sink_rows import corrections, not_said_again, read_sink, same_as_before
 from cloud_backend.spark.slots import Range
 from cloud_backend.spark.storage.store import GONE, Store
-from shared.recovery.snapshots import Snapshots, SnapshotState
+from shared.recovery.snapshot_states import Snapshots, SnapshotState
 
 Run = tuple[str, str, int]  # vertex, range, epoch
 

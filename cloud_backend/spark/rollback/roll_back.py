@@ -160,10 +160,10 @@ def _check(graph: JobGraph, vertex: str, to: int, log: ManifestLog, fixed: Plan 
                 "the corrected plan has other vertices than the running one; submit it as a new plan instead",
                 code="job-other-shape",
             )
-    demand_not_given_out(log.state, graph, [name for name in graph.order if vertex in graph.upstream(name)], to)
+    check_no_stable_results(log.state, graph, [name for name in graph.order if vertex in graph.upstream(name)], to)
 
 
-def demand_not_given_out(manifest: Manifest, graph: JobGraph, vertices: Collection[str], to: int) -> None:
+def check_no_stable_results(manifest: Manifest, graph: JobGraph, vertices: Collection[str], to: int) -> None:
     """Raise when one of these vertices has given out stable results after an epoch: phones may have used them."""
     for name in vertices:
         held = [sink.name for sink in graph.vertices[name].sinks if sink.stable]

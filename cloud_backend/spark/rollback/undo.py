@@ -27,7 +27,7 @@ from cloud_backend.spark.manifest.entries import PastRollback, Position, Undo
 from cloud_backend.spark.manifest.lineage import Lineage, Physical
 from cloud_backend.spark.manifest.manifest import Manifest, ManifestLog
 from cloud_backend.spark.manifest.plans import stored_plan
-from cloud_backend.spark.rollback.roll_back import OTHER_WRITERS_MAX, demand_not_given_out, roll_back
+from cloud_backend.spark.rollback.roll_back import OTHER_WRITERS_MAX, check_no_stable_results, roll_back
 from cloud_backend.spark.slots import Range
 from cloud_backend.spark.storage.store import Store
 from shared.errors import UsageError
@@ -64,7 +64,7 @@ def undo(store_dir: Path | str, entry: int, *, dry_run: bool = False) -> Undone:
             return _run_again(store, log.state, past, dry_run=dry_run)
         back = _went_on(log.state, graph, past, {each.physical for each in restore})
         for vertex, to in [*((each.vertex, each.epoch) for each in restore), *((each[0], each[2]) for each in back)]:
-            demand_not_given_out(log.state, graph, [vertex], to)
+            check_no_stable_results(log.state, graph, [vertex], to)
         what = Undone(
             entry, "pointers", tuple(physical_name(each.physical) for each in restore),
             tuple(physical_name((vertex, range_)) for vertex, range_, _ in back),

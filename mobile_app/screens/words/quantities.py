@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from mobile_app.screens.words import wording
+from mobile_app.screens.words import number_text
 
 # unit -> (kind, how many of the kind's own one is). Kinds that people count in several units are told in the fitting.
 UNITS: dict[str, tuple[str, float]] = {
@@ -68,14 +68,14 @@ class Quantity:
                 return f"{_digits(amount * KILO, whole_from=10)} mg"
             return f"{_digits(amount, whole_from=10)} g"
         if self.kind == "time":
-            return wording.duration(amount if abs(amount) < MINUTE_S else MINUTE_S * round(amount / MINUTE_S))
+            return number_text.duration(amount if abs(amount) < MINUTE_S else MINUTE_S * round(amount / MINUTE_S))
         if self.kind == "size":
-            return wording.size(amount)
+            return number_text.size(amount)
         if self.kind:
             return f"{_digits(amount)} {self.kind}"
         if isinstance(value, int):
-            return wording.count(value)
-        text = wording.number(value)
+            return number_text.count(value)
+        text = number_text.number(value)
         return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
     def text(self, value: object) -> str:

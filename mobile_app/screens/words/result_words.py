@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from mobile_app.screens.words import wording
+from mobile_app.screens.words import number_text
 from mobile_app.screens.words.quantities import PLAIN, Quantity, quantity
 
 Row = dict[str, Any]
@@ -77,7 +77,9 @@ def facts(row: Row, without: Sequence[str] = ()) -> list[tuple[str, str]]:
         if column not in without and not _is_all(column, values)
     ]
     parts += [
-        (wording.words(column), "yes" if value else "no") for column, value in values.items() if isinstance(value, bool)
+        (number_text.words(column), "yes" if value else "no")
+        for column, value in values.items()
+        if isinstance(value, bool)
     ]
     return parts + _places(values)
 
@@ -96,7 +98,7 @@ def _places(values: dict[str, Any]) -> list[tuple[str, str]]:
             lon = values.get(f"{stem}lon")
             if is_number(lat) and is_number(lon):
                 here = "To" if "from_lat" in values else "Place"
-                parts.append((wording.words(stem) or here, f"{lat:.4f}°, {lon:.4f}°"))
+                parts.append((number_text.words(stem) or here, f"{lat:.4f}°, {lon:.4f}°"))
     return parts
 
 
@@ -110,7 +112,7 @@ def name(row: Row, rows: Sequence[Row]) -> str:
     for place, part in enumerate(row["key"]):
         if any(len(key) > place and key[place] != part for key in others):
             texts.append(str(part))
-    return " · ".join(wording.words(part) for part in texts)
+    return " · ".join(number_text.words(part) for part in texts)
 
 
 def is_report(row: Row) -> bool:
@@ -153,8 +155,8 @@ def times(row: Row) -> str:
     if lasted and BEGAN not in row["values"]:
         end = min(end, start + round(row["values"][lasted] * quantity(lasted).factor * 1e6))
     seconds = not lasted and 0 < end - start < SHORT_US and bool(start % MINUTE_US or end % MINUTE_US)
-    begin = wording.clock_time(start, seconds=seconds)
-    return begin if end <= start else f"{begin} \u2013 {wording.clock_time(end, seconds=seconds)}"
+    begin = number_text.clock_time(start, seconds=seconds)
+    return begin if end <= start else f"{begin} \u2013 {number_text.clock_time(end, seconds=seconds)}"
 
 
 # --- corrections ----------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from resurge.examples.trips.impact import (
 from resurge.examples.trips.legs import tidy_modes
 from resurge.examples.trips.modes import TransportMode
 from resurge.examples.trips.neighbours import Neighbours
-from resurge.examples.trips.sites import near
+from resurge.examples.trips.sensitive_sites import near
 
 Columns = Mapping[str, np.ndarray]
 

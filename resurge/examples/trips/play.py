@@ -27,9 +27,9 @@ from resurge.examples.trips.outages import DEFAULT, Outage, outages_of
 from resurge.examples.trips.people import DAY, SECOND, Person
 from resurge.examples.trips.phone import READY, STORY
 from resurge.up.account import Account, count, open_spool
+from resurge.up.home import UpHome, make_stage
 from resurge.up.own_modules import list_modules
 from resurge.up.processes import Fleet, Process, python, wait_until
-from resurge.up.stage import Stage, make_stage
 from shared.errors import UsageError
 
 LEAD_S = 1.0  # from the moment every phone is ready to the moment event time begins to pass
@@ -132,7 +132,7 @@ def play(
 
 
 class _Run:
-    def __init__(self, stage: Stage, fleet: Fleet, say: Callable[[str], None], *, recorded: bool) -> None:
+    def __init__(self, stage: UpHome, fleet: Fleet, say: Callable[[str], None], *, recorded: bool) -> None:
         self.stage, self.fleet, self.say, self.recorded = stage, fleet, say, recorded
         self.gateway, self.spark = stage.gateway(), stage.spark()
         self.phones: list[Process] = []

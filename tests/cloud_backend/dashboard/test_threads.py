@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from cloud_backend.dashboard.threads import QUESTIONS, QUESTIONS_MAX, Turns, aside, in_turn
+from cloud_backend.dashboard.threads import QUESTIONS, QUESTIONS_MAX, Turns, in_thread, in_turn
 from cloud_backend.gateway.__main__ import SWITCH_INTERVAL_S, main
 from cloud_backend.gateway.http_problems import Problem
 from cloud_backend.gateway.rate_limits import Buckets
@@ -23,7 +23,7 @@ def test_a_revocation_reaches_open_sessions_while_every_thread_of_the_dashboard_
     revoked = dashboard.phones[0]
 
     async def story() -> None:
-        taken = [asyncio.ensure_future(aside(release.wait)) for _ in range(64)]
+        taken = [asyncio.ensure_future(in_thread(release.wait)) for _ in range(64)]
         await asyncio.sleep(0)
         dashboard.gateway.roster.revoke(revoked, dashboard.now_us)
         try:
@@ -54,7 +54,7 @@ def test_questions_run_one_at_a_time_and_few_may_wait():
         await asyncio.sleep(0)
         with pytest.raises(Problem, match="too many questions"):
             await in_turn("ada", question)
-        assert await aside(lambda: "a page") == "a page"
+        assert await in_thread(lambda: "a page") == "a page"
         release.set()
         await asyncio.gather(*waiting)
         await in_turn("ada", lambda: None)

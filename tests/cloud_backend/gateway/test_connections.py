@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cloud_backend.gateway.connections import FILES_KEPT, FILES_WANTED, Connections, limited_as
+from cloud_backend.gateway.connections import FILES_KEPT, FILES_WANTED, Connections, address_group
 
 
 class Connection:
@@ -112,4 +112,4 @@ def test_a_connection_is_forgotten_when_it_ends_in_whatever_order_things_happen(
     ],
 )
 def test_a_network_of_ipv6_counts_as_one_address(address, counted):
-    assert limited_as(address) == counted
+    assert address_group(address) == counted

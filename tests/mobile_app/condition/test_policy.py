@@ -17,7 +17,7 @@ from mobile_app.condition.policy import (
 )
 from mobile_app.condition.upkeep import Facts, Upkeep
 from mobile_app.sensors.readings import Readings
-from mobile_app.sensors.source import NothingHeld, Samples, SensorMissing
+from mobile_app.sensors.source import Samples, SensorMissing, SoftwareSource
 from mobile_app.settings import Settings, change_policies, load_settings, policies
 from shared.errors import UsageError
 
@@ -80,7 +80,7 @@ def test_a_policy_that_cannot_be_is_refused_and_nothing_changes(tmp_path, change
 SETTINGS = Settings()
 
 
-class Fixed(NothingHeld):
+class Fixed(SoftwareSource):
     """A sensor that always reads the same."""
 
     def __init__(self, **columns: object) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from mobile_app.node.view_state import facts_of
 from mobile_app.sensors import choose
-from mobile_app.sensors.source import NothingHeld, Samples, SensorMissing
+from mobile_app.sensors.source import Samples, SensorMissing, SoftwareSource
 from mobile_app.settings import Settings
 from shared.identity import edge_id
 from shared.wire.status import DeviceStatus
@@ -66,7 +66,7 @@ def test_consent_is_kept_over_a_restart(bench, tmp_path):  # noqa: F811
     assert bench.delivered("raw") == 0
 
 
-class Taken(NothingHeld):
+class Taken(SoftwareSource):
     """A sensor whose permission comes and goes."""
 
     allowed = True
@@ -121,7 +121,7 @@ def test_at_the_battery_floor_reading_stops_and_the_gateway_is_told(bench, tmp_p
     real = choose.open_source
     level = {"level": 0.9}
 
-    class Battery(NothingHeld):
+    class Battery(SoftwareSource):
         def read(self, until_us: int) -> Samples:
             columns = {"level": np.array([level["level"]]), "charging": np.array([False])}
             return Samples(np.array([until_us]), columns, until_us)
@@ -151,7 +151,7 @@ def test_uploads_wait_for_wifi_while_readings_go_on(bench, tmp_path, monkeypatch
     kind = {"kind": "cellular"}
     real = choose.open_source
 
-    class Network(NothingHeld):
+    class Network(SoftwareSource):
         def read(self, until_us: int) -> Samples:
             return Samples(np.array([until_us]), {"lane": np.array([kind["kind"]])}, until_us)
 

@@ -79,8 +79,8 @@ def test_people_are_reached_by_the_word_they_had_before(monkeypatch, capsys):
 
 def test_jobs_are_looked_for_beside_the_gateway():
     from resurge.cli.job import DEFAULT_STORE
-    from resurge.up.stage import Stage
+    from resurge.up.home import UpHome
 
-    stage = Stage(DEFAULT_HOME.parent, 1, 2)
+    stage = UpHome(DEFAULT_HOME.parent, 1, 2)
     assert (stage.gateway_home, stage.spark_store) == (DEFAULT_HOME, DEFAULT_STORE)
     assert Path(".resurge") == DEFAULT_HOME.parent

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from resurge.up.account import Account
+from resurge.up.home import UpHome
 from resurge.up.outcome import Outcome
-from resurge.up.stage import Stage
 from resurge.up.terminal import phones_say, report, status_line
 
 GOOD = Outcome(
@@ -53,7 +53,7 @@ def test_the_status_line_adds_up_what_the_phones_say():
 
 
 def test_a_phone_whose_status_is_being_replaced_is_left_out_for_a_moment(tmp_path):
-    stage = Stage(tmp_path, 1, 2)
+    stage = UpHome(tmp_path, 1, 2)
     for name, text in (("a", '{"connected": true}'), ("b", "{")):
         stage.phone_home(name).mkdir(parents=True)
         (stage.phone_home(name) / "status.json").write_text(text)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from resurge.up.home import make_stage, stage_again
 from resurge.up.scenario import phone_stories
-from resurge.up.stage import make_stage, stage_again
 from shared.errors import UsageError
 from shared.language.registry import _types
 from shared.stream.program import listed_operators, read_program

@@ -6,9 +6,9 @@ from shared.spool.entry import Tombstone
 from shared.sync import events
 from shared.sync.exchange import StatusReceived
 from shared.sync.pacing import Conditions, Pacing
-from shared.sync.provenance import BATCHES_PER_SIGNATURE
 from shared.sync.receiver import Reply
 from shared.sync.sender import EdgePolicy
+from shared.sync.signed_runs import BATCHES_PER_SIGNATURE
 from shared.wire.envelope import MAC_BYTES
 from shared.wire.frame import Frame, FrameType, decode_all, encode
 from shared.wire.messages import Chain, Hint, PlanMessage, Refusal, bare_refusal, chain_digest

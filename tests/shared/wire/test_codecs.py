@@ -17,7 +17,7 @@ from shared.language.codecs import codec_names, register_codec
 from shared.language.schema import KINDS, Schema, dtype
 from shared.wire.codecs import CODEC_DEFLATE, CODEC_NONE, CODEC_REGISTERED, decode, encode
 from shared.wire.columns import CODEC_COLUMNS
-from shared.wire.plain_rows import PLAIN_BYTES_MAX, write_rows
+from shared.wire.uncompressed_rows import PLAIN_BYTES_MAX, write_rows
 
 NUMBERS = {"auto": CODEC_COLUMNS, "columns": CODEC_COLUMNS, "deflate": CODEC_DEFLATE, "none": CODEC_NONE, "turned": 3}
 

@@ -10,7 +10,7 @@ import pytest
 
 from resurge.examples.trips import impact
 from resurge.examples.trips.neighbours import Neighbours, public_count
-from resurge.examples.trips.sites import NEAR_M, _site, near
+from resurge.examples.trips.sensitive_sites import NEAR_M, _site, near
 
 
 def visit(device: str, metres: int = 10) -> dict:

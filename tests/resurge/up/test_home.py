@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import resurge as rs
-from resurge.up.stage import make_stage, stage_again
+from resurge.up.home import make_stage, stage_again
 from shared.plan.graph import Plan
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import BrokenInvariant
-from shared.recovery.snapshots import Snapshots, SnapshotState
+from shared.recovery.snapshot_states import Snapshots, SnapshotState
 
 GRAPH = {"a": (), "b": (), "n": ("a", "b"), "i": ("n",), "v": ("i",)}
 

@@ -1,4 +1,4 @@
-"""The stage `resurge up` plays on: one home directory, and the commands that run on it.
+"""The home of one `resurge up`: its directory, and the commands that run on it.
 
 home/plan.bin          the program, compiled
 home/gateway/          keys, roster, log
@@ -41,7 +41,7 @@ HERE = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class UpHome:
     """Where everything of one run lies, and how its processes are started."""
 
     home: Path
@@ -240,7 +240,7 @@ def make_stage(
     host: str = HERE,
     modules: Sequence[str] = (),
     rollback: Mapping[str, float] | None = None,
-) -> Stage:
+) -> UpHome:
     """A stage on an empty or new directory."""
     if home.exists() and (not home.is_dir() or any(home.iterdir())):
         raise UsageError(
@@ -248,7 +248,7 @@ def make_stage(
             code="up-home",
         )
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    stage = Stage(home, port or free_port(), free_port(), speed, log_json, host, tuple(modules), rollback or {})
+    stage = UpHome(home, port or free_port(), free_port(), speed, log_json, host, tuple(modules), rollback or {})
     stage.plan.write_bytes(encode_plan(plan))
     keep_modules(home, modules)
     _keep(stage)
@@ -273,14 +273,14 @@ def stage_again(
     host: str,
     modules: Sequence[str] = (),
     rollback: Mapping[str, float] | None = None,
-) -> tuple[Stage, Plan]:
+) -> tuple[UpHome, Plan]:
     """The stage of an earlier run and the program that it plays. What is not given is as it was; `plan` must be it.
     `modules` are copied again; those that only the earlier run had stay."""
     kept = json.loads((home / KEPT).read_bytes())
     keep_modules(home, modules)
     earlier = [name for name in kept.get("modules", []) if name not in modules]
     import_kept(home, earlier)
-    stage = Stage(
+    stage = UpHome(
         home,
         port or kept["port"],
         kept["relay_port"],
@@ -301,7 +301,7 @@ def stage_again(
     return stage, playing
 
 
-def _keep(stage: Stage) -> None:
+def _keep(stage: UpHome) -> None:
     value = {
         "port": stage.port, "relay_port": stage.relay_port, "speed": stage.speed, "host": stage.host,
         "modules": list(stage.modules), "rollback": dict(stage.rollback),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import resurge as rs
-from cloud_backend.coordinator.programs import deploy, prepare
+from cloud_backend.coordinator.deployment import deploy, prepare
 from resurge import col
 from shared.errors import UsageError
 from shared.plan.encoding import decode_plan

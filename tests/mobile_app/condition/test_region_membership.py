@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from mobile_app.condition.presence import Area, Departed, Presence, Rebuild, Register
+from mobile_app.condition.region_membership import Area, Departed, Rebuild, RegionMembership, Register
 
 AREA = Area(47.37, 8.54, 300.0)
 IN = (47.3701, 8.5401)
 OUT = (47.38, 8.54)  # 1.1 km north
 
 
-def stayed() -> Presence:
-    presence = Presence(AREA, dwell_s=60.0, attempts_max=3, rebuild_every_s=5.0)
+def stayed() -> RegionMembership:
+    presence = RegionMembership(AREA, dwell_s=60.0, attempts_max=3, rebuild_every_s=5.0)
     presence.position(0.0, *IN)
     assert presence.wake(60.0) == [Register()]
     return presence
@@ -21,7 +21,7 @@ def stayed() -> Presence:
 @pytest.mark.covers("MS-5")
 def test_a_device_registers_only_when_it_has_stayed():
     """in 0 s, out 50 s, in 55 s: it passed by. It registers at 115 s."""
-    presence = Presence(AREA, dwell_s=60.0)
+    presence = RegionMembership(AREA, dwell_s=60.0)
     assert presence.position(0.0, *IN) == []
     assert presence.next_wake() == 60.0
     assert presence.position(50.0, *OUT) == []
@@ -36,7 +36,7 @@ def test_a_fix_whose_uncertainty_crosses_the_border_decides_nothing():
     presence = stayed()
     assert presence.position(70.0, *OUT, 2000.0) == []
     assert presence.registered
-    late = Presence(AREA, dwell_s=0.0)
+    late = RegionMembership(AREA, dwell_s=0.0)
     assert late.position(0.0, *IN, 500.0) == []
     assert not late.inside
 
@@ -74,4 +74,4 @@ def test_a_lost_link_outside_is_a_departure_and_before_registration_it_is_nothin
     presence = stayed()
     presence._inside_since = None  # positions stopped, the last one was outside by less than its uncertainty
     assert presence.link_lost(100.0) == [Departed("left")]
-    assert Presence(AREA, dwell_s=60.0).link_lost(0.0) == []
+    assert RegionMembership(AREA, dwell_s=60.0).link_lost(0.0) == []

@@ -10,7 +10,7 @@ from cloud_backend.log.erasure import ErasureCounts, erase, prepare
 from cloud_backend.log.format import Record
 from cloud_backend.log.log import Log
 from cloud_backend.log.verify import Verification, verify
-from shared.sync.provenance import BATCHES_PER_SIGNATURE
+from shared.sync.signed_runs import BATCHES_PER_SIGNATURE
 from shared.wire.frame import FrameType, decode_one, encode
 from tests.cloud_backend.log.crash_images import RecordingDisk
 from tests.shared.sync.builders import Node, pair

@@ -1,6 +1,6 @@
 """Signed runs: which batches of the log their devices have signed, computed anew from the records.
 
-A device chains the digests of batches it has receipts for and signs the end of each run (`shared/sync/provenance.py`);
+A device chains the digests of batches it has receipts for and signs the end of each run (`shared/sync/signed_runs.py`);
 the CHAIN frame comes to the log after the batches it speaks of. The gateway checked its signature when it came. Here
 the digest under it is computed again from what the log holds now: if both hold, the device itself vouches for these
 batches, and the gateway could not have made them up.
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from cloud_backend.log.index import NUMBERED
 from shared.identity import DeviceId, EdgeKey
-from shared.sync.provenance import EMPTY
+from shared.sync.signed_runs import EMPTY
 from shared.wire.frame import (
     HEADER_BYTES,
     Frame,

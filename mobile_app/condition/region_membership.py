@@ -50,7 +50,7 @@ class Departed:
 Act = Register | Rebuild | Departed
 
 
-class Presence:
+class RegionMembership:
     """One device and one area. Seconds are of any steady clock."""
 
     def __init__(self, area: Area, *, dwell_s: float, attempts_max: int = 3, rebuild_every_s: float = 5.0) -> None:
