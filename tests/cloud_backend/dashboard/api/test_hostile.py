@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 from fastapi.routing import APIRoute
 
+from cloud_backend.dashboard.threads import Turns
+from cloud_backend.gateway.rate_limits import Buckets, Rate
 from tests.cloud_backend.dashboard.house import EDGE_HEX, House, every_route
 
 MARK = "zqxj"  # in every text sent, and in nothing of ours
@@ -142,7 +144,8 @@ def test_a_field_of_a_form_can_hold_anything(house, admin, text):
             check(answer, f"POST {route.path}")
 
 
-def test_sql_that_bites_is_refused_in_our_words(house, admin):
+def test_sql_that_bites_is_refused_in_our_words(house, admin, monkeypatch):
+    monkeypatch.setattr(Turns, "asked", Buckets(Rate(per_s=100, burst=100)))  # the words count here, not how many
     for sql in (
         f"SELECT {MARK} FROM gps", f"SELECT lat FROM {MARK}", "SELECT " + "(" * 3000 + "1", "SELECT lat FROM gps; DROP",
         "SELECT lat FROM gps WHERE " + " AND ".join(["lat > 1"] * 2000), "WITH x AS (SELECT 1) SELECT * FROM x",
