@@ -150,9 +150,11 @@ class SensorStream:
         child, objects, delivered = self._child, JsonObjects(), False
         if child is None or child.stdout is None:
             return False
+        ready = select.poll()  # not select.select, which refuses descriptors above 1023
+        ready.register(child.stdout, select.POLLIN)
         with child.stdout:
             while True:
-                if not select.select([child.stdout], [], [], silent_s)[0]:
+                if not ready.poll(silent_s * 1000):
                     self.trouble = f"{COMMAND} has said nothing for {silent_s:.0f} s; it is started again"
                     with contextlib.suppress(ProcessLookupError):
                         os.killpg(child.pid, signal.SIGKILL)

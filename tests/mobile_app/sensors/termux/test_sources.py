@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+import resource
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -265,6 +267,17 @@ def test_a_stream_that_hangs_is_ended_and_started_again(phone, sources, monkeypa
     monkeypatch.setattr(termux_stream, "SILENT_S", 30.0)
     assert gather(source, 1).x
     assert source.trouble == ""
+
+
+def test_a_stream_is_followed_also_where_many_files_are_open(phone, sources):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))
+    phone.set("mode-termux-sensor", "ok")
+    with contextlib.ExitStack() as files:
+        while files.enter_context(Path(os.devnull).open()).fileno() < 1100:
+            pass
+        assert gather(sources("accelerometer"), 1).x
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_call_that_hangs_ends_with_everything_it_started(tmp_path, monkeypatch):
