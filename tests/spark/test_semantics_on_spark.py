@@ -47,23 +47,24 @@ def test_spark_prints_what_the_semantics_say(
             continue
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(_without_operators(code, tmp_path), f"{PAGE}:{line}", "exec"), names)
+            exec(compile(_without_operators(code, f"{MODULE}_{line}", tmp_path), f"{PAGE}:{line}", "exec"), names)
         if expected is not None:
             assert printed.getvalue() == expected, f"{PAGE}:{line}"
             compared += 1
-    sys.modules.pop(MODULE)
+    for module in [name for name in sys.modules if name.startswith(MODULE)]:
+        sys.modules.pop(module)
     assert compared >= 10
 
 
-def _without_operators(code: str, directory: Path) -> str:
-    """The code as it is; operators go to a module of their own, where executors can import them."""
-    if "@rs.operator" not in code:
+def _without_operators(code: str, module: str, directory: Path) -> str:
+    """The code as it is; operators and functions go to a module of their own, where executors can import them."""
+    if "@rs.operator" not in code and "@rs.function" not in code:
         return code
     parts = ast.parse(code).body
-    operators = [part for part in parts if isinstance(part, ast.FunctionDef | ast.ClassDef)]
-    (directory / f"{MODULE}.py").write_text("\n".join(["import resurge as rs", *map(ast.unparse, operators)]))
-    import_module(MODULE)
-    return "\n".join(ast.unparse(part) for part in parts if part not in operators)
+    own = [part for part in parts if isinstance(part, ast.FunctionDef | ast.ClassDef)]
+    (directory / f"{module}.py").write_text("\n".join(["import resurge as rs", *map(ast.unparse, own)]))
+    importing = [f"from {module} import {part.name}" for part in own]
+    return "\n".join([*importing, *(ast.unparse(part) for part in parts if part not in own)])
 
 
 def test_an_operator_of_the_program_itself_is_refused_before_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
