@@ -50,6 +50,7 @@ def run_example(
     people: People = 3,
     hours: Hours = 3.0,
     at_least: AtLeast = 5,
+    zone: Annotated[str, typer.Option(help="Whose days the report is about, like Europe/Zurich.")] = "UTC",
     home: Annotated[Path | None, typer.Option(help="An empty directory for everything (default: temporary).")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Of gateway and dashboard; 0: a free one.")] = 0,
     as_json: Json = False,
@@ -67,7 +68,7 @@ def run_example(
     failed = True
     try:
         outcome = play(
-            directory, everyone, length_s=length_s, schedule=schedule, at_least=at_least, port=port,
+            directory, everyone, length_s=length_s, schedule=schedule, at_least=at_least, zone=zone, port=port,
             recorded=recording is not None,
             say=lambda line: print(line, file=sys.stderr, flush=True),
         )  # fmt: skip

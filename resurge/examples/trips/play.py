@@ -99,13 +99,14 @@ def play(
     schedule: str = DEFAULT,
     recorded: bool = True,
     at_least: int = 5,
+    zone: str = "UTC",
     port: int = 0,
     say: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
     """Play everyone's recordings within about this many seconds. Every process has ended when this returns.
     Unless they are `recorded`, phones decide themselves when to read the GPS."""
     began = time.monotonic()
-    plan = report.trips_plan(recorded=recorded, at_least=at_least)
+    plan = report.trips_plan(recorded=recorded, at_least=at_least, zone=zone)
     say(f"{len(people)} people; what their report must be, without phones, network or Spark")
     wanted = report.failure_free(plan, people)
     trips = [row for row in wanted if row.sink == "my_trips"]
@@ -114,7 +115,8 @@ def play(
         for person in people
     }
     base_us = min(person.start_us for person in people)
-    end_us = -(-max(person.end_us for person in people) // DAY) * DAY + AFTER_MIDNIGHT_US
+    midnights = [row.window_end_us for row in wanted if row.sink == "my_days"]
+    end_us = max(-(-max(person.end_us for person in people) // DAY) * DAY, *midnights, 0) + AFTER_MIDNIGHT_US
     speed = max(1.0, (end_us - base_us) / SECOND / length_s)
     if speed > 10_000:
         raise UsageError(

@@ -42,8 +42,9 @@ def sampled(shakes: Stream) -> Stream:
     return awake.where(~col.low | (col.n % 4 == 0)).read("gps")
 
 
-def my_trips(*, recorded: bool = False, at_least: int = 5) -> list[Stream | Sink]:
-    """The whole program. Recordings were sampled when they were made, so they are played as they are."""
+def my_trips(*, recorded: bool = False, at_least: int = 5, zone: str = "UTC") -> list[Stream | Sink]:
+    """The whole program; days are those of `zone`. Recordings were sampled when they were made, so they are played as
+    they are."""
     shakes = shaking()
     gps = rs.sensor("gps", every="1s") if recorded else sampled(shakes)
 
@@ -55,8 +56,9 @@ def my_trips(*, recorded: bool = False, at_least: int = 5) -> list[Stream | Sink
 
     # --- in the cloud: trips, the unit of the report, then days and weeks ---------------------------------------------
     trips = here.where(col.mode != "still").session(gap="5m").apply("trip").where(col.km >= TRIP_KM_MIN)
-    days = trips.tumbling("1d").aggregate(trips=rs.count(), **{name: rs.sum(name) for name in TOTALS})
-    weeks = days.sliding("7d").aggregate(
+    days = trips.tumbling("1d", zone=zone).aggregate(trips=rs.count(), **{name: rs.sum(name) for name in TOTALS})
+    # Seven days end within seven times 24 hours less four: the day on which clocks go forward is an hour shorter.
+    weeks = days.sliding("164h").aggregate(
         days=rs.count(), trips=rs.sum("trips"), **{name: rs.sum(name) for name in TOTALS}
     )
 

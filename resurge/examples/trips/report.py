@@ -23,8 +23,8 @@ from shared.plan.operators import Timer
 from shared.plan.placement import device_fragment
 
 
-def trips_plan(*, recorded: bool, at_least: int = 5, version: int = 1) -> Plan:
-    return rs.plan_of(*my_trips(recorded=recorded, at_least=at_least), name="trips", version=version)
+def trips_plan(*, recorded: bool, at_least: int = 5, zone: str = "UTC", version: int = 1) -> Plan:
+    return rs.plan_of(*my_trips(recorded=recorded, at_least=at_least, zone=zone), name="trips", version=version)
 
 
 def failure_free(plan: Plan, people: Sequence[Person]) -> list[ResultRow]:

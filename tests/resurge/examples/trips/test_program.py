@@ -116,6 +116,17 @@ def test_a_phone_reads_the_gps_by_need_and_tells_what_the_program_means():
     assert sum(metres for _, _, metres in made["often"]) / 1000 == pytest.approx(day.values["km"], rel=0.05)
 
 
+def test_a_day_is_one_of_the_zone_that_was_asked_for():
+    [person] = made_up_people(1, 3.0)
+    [utc] = [row for row in failure_free(trips_plan(recorded=True), [person]) if row.sink == "my_days"]
+    plan = trips_plan(recorded=True, zone="Asia/Kolkata")
+    rows = failure_free(plan, [person])
+    local = [row for row in rows if row.sink == "my_days"]
+    assert {row.window_start_us % DAY for row in local} == {DAY - 5 * 3600 * SECOND - 1800 * SECOND}
+    assert sum(row.values["km"] for row in local) == pytest.approx(utc.values["km"])
+    assert {row.values["days"] for row in rows if row.sink == "my_weeks"} == set(range(1, len(local) + 1))
+
+
 def test_several_phones_that_read_by_need_each_read_their_own_gps():
     everyone = made_up_people(2, 1.0, battery=True)
     plan = trips_plan(recorded=False)
