@@ -30,6 +30,7 @@ PRODUCT = ["tests/processes/test_up.py", "tests/processes/test_up_processes.py",
 JOBS = ["tests/cloud_backend/spark", "tests/conformance"]
 CRASHES = ["tests/cloud_backend/log/test_crashes.py", "tests/shared/spool/test_crash_images.py"]
 LABS = ["tests/resurge/lab", "tests/resurge/examples/trips/test_modes.py"]
+WHOLE = ["tests/packaging", "tests/docs/test_story.py", "tests/cloud_backend/dashboard/api/test_contract.py"]
 PHONE = [f"tests/user_interface/test_phone_{part}.py" for part in ("screens", "service", "starts")]
 NODES = ["tests/processes/test_node.py", "tests/processes/test_node_failures.py"]
 SIDE_BY_SIDE = {"processes", "ui"}
@@ -57,7 +58,7 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
                 "--ignore=tests/simulation",
                 "--ignore=tests/spark",
                 "--ignore=tests/processes",
-                *(f"--ignore={path}" for path in (*JOBS, *CRASHES, *LABS, *TERMUX)),
+                *(f"--ignore={path}" for path in (*JOBS, *CRASHES, *LABS, *WHOLE, *TERMUX)),
             ]
         ],
     ),
@@ -65,7 +66,7 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
         120,
         [
             [PYTHON, "-m", "tests.simulation.run", "--seeds", "500", "--json"],
-            [*PYTEST, "-n", "2", "-m", "not soak", "tests/simulation", *CRASHES, *LABS],
+            [*PYTEST, "-n", "2", "-m", "not soak", "tests/simulation", *CRASHES, *LABS, *WHOLE],
         ],
     ),
     "spark": (240, [[*PYTEST, "-m", "not soak", "tests/spark"], [*PYTEST, "-n", "2", "-m", UNIT, *JOBS]]),

@@ -64,7 +64,7 @@ def ride() -> dict[str, Any]:
         "last_receipt_us": NOW_US - 12 * SECOND, "goes_first": ["motion", "trips"],
         "policies": {"wifi_only": False, "metered": True, "roaming": False, "battery_floor": 0.15, "adaptive": True,
                      "recordings_mb": 1000, "free_mb": 200, "name": "My phone", "record": ["accelerometer", "gps", "barometer"]},
-        "battery": {"level": 0.71, "charging": False}, "lane": "cellular", "region": "", "paused": "", "pairing": None, "moving": True, "indoors": False, "held": "", "health": [],
+        "battery": {"level": 0.71, "charging": False}, "lane": "cellular", "region": "", "paused": "", "pairing": None, "moving": True, "indoors": False, "held": "", "late": [], "health": [],
     }  # fmt: skip
 
 
