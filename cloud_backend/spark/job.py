@@ -88,6 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             gone=roster.gone,
             deleted=roster.deleted,
         )
+    signal.signal(signal.SIGINT, stop)  # again: a Spark session sets one of its own, which ends in a traceback
     _say({"ready": True, "owner": manager.owner, "term": manager.term, "epoch": manager.manifest.last_cut})
     others: list[threading.Thread] = []
     if options.jobs:

@@ -80,6 +80,19 @@ def test_three_kills_of_the_driver_change_nothing(tmp_path: Path, claim: Claim) 
     claim(f"3 kills, {rows} rows compared, digest {digest[:12]}")
 
 
+def test_ctrl_c_finishes_the_round_and_stops(tmp_path: Path) -> None:
+    world = World(tmp_path, cells_plan())
+    world.append()
+    with job(world, "--drain") as process:
+        ready(process)
+        await_epoch(world, 1)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: everything that the job started gets it, too
+        assert process.wait(SPARK_PATIENCE_S) == 0
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["stopped"]
+    world.check(least_rows=10)
+
+
 @pytest.mark.covers("SO-32", "T12")
 def test_a_standby_takes_over_and_the_old_driver_is_fenced(tmp_path: Path) -> None:
     world = World(tmp_path, cells_plan())
