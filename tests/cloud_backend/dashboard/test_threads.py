@@ -18,9 +18,11 @@ class Ended(Exception):
     """A gateway that was only to begin."""
 
 
-def test_a_revocation_reaches_open_sessions_while_every_thread_of_the_dashboard_is_taken(dashboard):
+def test_a_revocation_reaches_open_sessions_while_every_thread_of_the_dashboard_is_taken(dashboard, monkeypatch):
     release = threading.Event()
     revoked = dashboard.phones[0]
+    reached: list[bytes] = []
+    monkeypatch.setattr(type(dashboard.gateway.sessions), "revoke", lambda _, device: reached.append(device))
 
     async def story() -> None:
         taken = [asyncio.ensure_future(in_thread(release.wait)) for _ in range(64)]
@@ -34,6 +36,7 @@ def test_a_revocation_reaches_open_sessions_while_every_thread_of_the_dashboard_
             await asyncio.gather(*taken)
 
     asyncio.run(story())
+    assert reached == [revoked]
 
 
 def test_questions_run_one_at_a_time_and_few_may_wait():
