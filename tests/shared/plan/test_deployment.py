@@ -1,0 +1,162 @@
+"""What a node is told to run: exact, bounded, and checked against its plans before anything of it is believed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import resurge as rs
+from resurge import col
+from shared.errors import PeerError, UsageError
+from shared.identity import device_id
+from shared.plan.deployment import (
+    DEPLOYMENT_BYTES_MAX,
+    Deployment,
+    HostedQuery,
+    Peer,
+    Placement,
+    check_deployment,
+    decode_deployment,
+    encode_deployment,
+    query_origin,
+    signed_deployment,
+)
+
+
+def peer(number: int, **changed: Any) -> Peer:
+    key = bytes([number]) * 32
+    made = Peer(device_id(key).hex(), f"node {number}", key, "a" * 40, (f"tcp://127.0.0.1:{9000 + number}",))
+    return replace(made, **changed)
+
+
+PHONE, HUB, BACKUP = peer(1), peer(2), peer(3)
+
+
+def deployment() -> Deployment:
+    hot = rs.stream("x", {"v": "float64"}).where(col.v > 1.5).subscribe("hot")
+    query = HostedQuery(
+        "hot", 2, rs.plan_of(hot), "ecoc", 500, (PHONE.node,), (Placement("hot", (HUB.node,), (BACKUP.node,), 4),)
+    )
+    return Deployment(HUB.node, 7, 3, (PHONE, HUB, BACKUP), (query,))
+
+
+def test_a_deployment_round_trips_exactly() -> None:
+    made = deployment()
+    encoded = encode_deployment(made)
+    again = decode_deployment(encoded)
+    assert encode_deployment(again) == encoded
+    assert replace(again, queries=()) == replace(made, queries=())
+    assert replace(again.queries[0], plan=made.queries[0].plan) == made.queries[0]
+
+
+def test_the_signature_covers_all_of_it_and_nothing_else_has_its_prefix() -> None:
+    encoded = encode_deployment(deployment())
+    other = encode_deployment(replace(deployment(), node=BACKUP.node))
+    assert signed_deployment(encoded) != signed_deployment(other)
+    assert signed_deployment(encoded).startswith(b"resurge-deployment-1{")
+
+
+def test_the_origin_of_a_query_is_its_own_and_no_devices() -> None:
+    origins = {query_origin(name) for name in ("a", "b", "ñ")}
+    assert len(origins) == 3
+    assert {len(origin) for origin in origins} == {16}
+    assert query_origin("a") != device_id(b"a")
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda d: replace(d, peers=(*d.peers, replace(HUB, name="again"))), "deployment-peer"),
+        (lambda d: replace(d, peers=(*d.peers, peer(4, node="0" * 32))), "deployment-peer"),
+        (lambda d: replace(d, peers=(*d.peers, replace(peer(0), node=device_id(bytes(32)).hex()))), "deployment-peer"),
+        (lambda d: replace(d, node=peer(9).node), "deployment-peer"),
+        (lambda d: replace(d, queries=(*d.queries, d.queries[0])), "deployment-query"),
+        (lambda d: query(d, sources=(peer(9).node,)), "deployment-host"),
+        (lambda d: query(d, sources=(PHONE.node, PHONE.node)), "deployment-host"),
+        (lambda d: placed(d, hosts=()), "deployment-host"),
+        (lambda d: placed(d, hosts=(peer(9).node,)), "deployment-host"),
+        (lambda d: placed(d, keepers=(peer(9).node,)), "deployment-host"),
+        (lambda d: replace(d, peers=(PHONE, replace(HUB, capacity=0), BACKUP)), "deployment-capacity"),
+    ],
+)
+def test_what_contradicts_itself_is_refused_by_name(change: Callable[[Deployment], Deployment], code: str) -> None:
+    changed = change(deployment())
+    with pytest.raises(UsageError) as caught:
+        check_deployment(changed)
+    assert caught.value.code == code
+    with pytest.raises(UsageError) as caught:
+        decode_deployment(encode_deployment(changed))
+    assert caught.value.code == code
+
+
+def query(made: Deployment, **changed: Any) -> Deployment:
+    return replace(made, queries=(replace(made.queries[0], **changed), *made.queries[1:]))
+
+
+def placed(made: Deployment, **changed: Any) -> Deployment:
+    return query(made, placements=(replace(made.queries[0].placements[0], **changed),))
+
+
+def damaged(change: Callable[[dict[str, Any]], object]) -> bytes:
+    document = json.loads(encode_deployment(deployment()))
+    change(document)
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda d: d.update(format=2), "deployment-format"),
+        (lambda d: d.update(format=True), "deployment-format"),
+        (lambda d: d.pop("format"), "deployment-json"),
+        (lambda d: d.pop("lease"), "deployment-json"),
+        (lambda d: d.update(extra=1), "deployment-json"),
+        (lambda d: d.update(version=0), "deployment-json"),
+        (lambda d: d.update(version=True), "deployment-json"),
+        (lambda d: d.update(lease=2**32), "deployment-json"),
+        (lambda d: d.update(node="HUB"), "deployment-json"),
+        (lambda d: d.update(peers=[{}] * 1_001), "deployment-json"),
+        (lambda d: d["peers"][0].update(public_key="00"), "deployment-json"),
+        (lambda d: d["peers"][0].update(curve_key="'" * 40), "deployment-json"),
+        (lambda d: d["peers"][0].update(addresses=["ipc:///tmp/x"]), "deployment-json"),
+        (lambda d: d["peers"][0].update(addresses=["tcp://host:70000"]), "deployment-json"),
+        (lambda d: d["peers"][0].update(name="a\nb"), "deployment-json"),
+        (lambda d: d["peers"][0].update(name="\ud800"), "deployment-json"),
+        (lambda d: d["peers"][0].update(capacity=-1), "deployment-json"),
+        (lambda d: d["queries"][0].update(plan="{}\ud800"), "deployment-json"),
+        (lambda d: d["queries"][0].update(placements=[{"vertex": "v"}]), "deployment-json"),
+        (lambda d: d["queries"][0].update(every=-1), "deployment-json"),
+    ],
+)
+def test_bytes_that_were_tampered_with_are_refused_by_name(
+    change: Callable[[dict[str, Any]], object], code: str
+) -> None:
+    with pytest.raises(PeerError) as caught:
+        decode_deployment(damaged(change))
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b"3", b'{"format":1}', b" " * (DEPLOYMENT_BYTES_MAX + 1)]
+)
+def test_bytes_that_are_no_deployment_are_refused(data: bytes) -> None:
+    with pytest.raises(PeerError):
+        decode_deployment(data)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_random_damage_never_raises_anything_but_our_errors(data: st.DataObject) -> None:
+    encoded = bytearray(encode_deployment(deployment()))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(encoded) - 1))
+        encoded[at] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(PeerError, UsageError):
+        decode_deployment(bytes(encoded))
