@@ -164,3 +164,31 @@ def test_every_package_is_listed_for_installation() -> None:
         ".".join(path.parent.relative_to(ROOT).parts) for package in PACKAGES for path in (ROOT / package).rglob("*.py")
     }
     assert listed == present, f"pyproject lists {listed - present} in vain and misses {present - listed}"
+
+
+def test_only_their_package_names_a_recovery_strategy() -> None:
+    """Everybody else asks a strategy or reads its row, so that a new one is a row and nothing more."""
+    from shared.recovery.strategies import STRATEGIES
+
+    plain = {"none", "ring", "local", "token", "partial", "full"}  # also everyday words
+    names = set(STRATEGIES) - plain
+    assert {"extended-ecoc", "uncoordinated", "rep-2"} <= names
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno} names {node.value}"
+        for package in PACKAGES
+        for path in sources(package)
+        if not path.relative_to(ROOT)
+        .as_posix()
+        .startswith(("shared/recovery/strategies/", "resurge/lab/", "resurge/bench/"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in names
+    ]
+    found += [
+        f"{path.relative_to(ROOT)}:{node.lineno} asks for {ast.unparse(node)}"
+        for package in PACKAGES
+        for path in sources(package)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("STRATEGIES")
+        if isinstance(node.slice, ast.Constant)
+    ]
+    assert not found, "\n".join(found)
