@@ -1,6 +1,6 @@
 """Run a program over columns in memory: no network, no clock, the same meaning as in production.
 
-Device and cloud parts run as one. It is how programs are tested and how the engines are proved equal.
+Device, region and cloud parts run as one. It is how programs are tested and how the engines are proved equal.
 """
 
 from __future__ import annotations
@@ -119,14 +119,14 @@ def plan_of(program: Stream | Sink | Plan) -> Plan:
 
 
 def whole_fragment(plan: Plan) -> Fragment:
-    """Device and cloud as one fragment: sources in, results out, sync edges passed through."""
+    """Device, region and cloud as one fragment: sources in, results out, edges between them passed through."""
     sources = [node for node in plan.nodes if isinstance(node.operator, op.Source)]
     inputs = []
     for node in sources:
         entry = fragment_input(node)
         inputs.append(Input(entry.name, entry.node, node.schema, entry.type))
     computing = tuple(node for node in plan.nodes if not isinstance(node.operator, (op.Source, *op.SINKS)))
-    outputs = [output for output in fragment_outputs(plan, plan.nodes) if output.kind != "sync"]
+    outputs = [output for output in fragment_outputs(plan, plan.nodes) if output.kind not in ("sync", "gather")]
     return Fragment(plan.name, "cloud", tuple(inputs), computing, tuple(outputs))
 
 

@@ -19,7 +19,7 @@ from shared.language.expressions import TIME, columns_of
 from shared.language.values import column_of
 from shared.plan import operators as op
 from shared.plan.fragments import Fragment
-from shared.plan.placement import ON_CLOUD, device_fragment, sides
+from shared.plan.placement import ON_CLOUD, near_fragment, sides
 from shared.stream.declarations import plan_of
 from shared.stream.drafts import Callback
 from shared.stream.stream import Sink, Stream
@@ -45,7 +45,7 @@ class Live:
             if isinstance(sink, Sink) and isinstance(sink.draft.operator, op.Subscribe) and sink.callback is not None
         }
         self._sensors = dict(sensors or {})
-        fragment = device_fragment(plan)
+        fragment = near_fragment(plan)
         self._pipeline = Pipeline(fragment, device=device)
         self._schemas = {entry.name: entry.schema for entry in fragment.inputs}
         self._next = dict.fromkeys(self._schemas, 0)

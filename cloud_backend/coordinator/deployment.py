@@ -16,6 +16,7 @@ from shared.errors import UsageError
 from shared.plan.changes import ANEW, GONE, KEPT, NEW, PlanChanges, changes
 from shared.plan.encoding import encode_plan
 from shared.plan.graph import Plan
+from shared.plan.placement import check_unhosted
 from shared.spool.disk import PosixDisk
 
 
@@ -46,6 +47,7 @@ def prepare(
 ) -> Deployment:
     """What putting `plan` in the place of `current` means. `running`: what the job runs, where it is known: a rollback
     may have corrected it. `taken`: sinks of queries. `parked`: vertices that wait, and how many epochs behind."""
+    check_unhosted(plan)
     both = [each for each in sinks_of(plan) if each in taken]
     if both:
         raise UsageError(

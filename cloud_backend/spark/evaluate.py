@@ -94,7 +94,7 @@ def all_on_cloud(plan: Plan) -> Plan:
 
     for node in plan.nodes:
         inputs = tuple(stands_for[number] for number in node.inputs)
-        if isinstance(node.operator, op.Sync):
+        if isinstance(node.operator, op.Sync | op.Gather):
             stands_for[node.id] = inputs[0]
         elif isinstance(node.operator, op.SyncBack):
             add(node, op.Subscribe(node.operator.name), inputs)

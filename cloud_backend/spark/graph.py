@@ -27,6 +27,7 @@ from shared.plan.operators import (
     Where,
     WindowAggregate,
 )
+from shared.plan.placement import check_unhosted
 from shared.plan.stream_type import with_device
 from shared.plan.vertices import vertices
 from shared.recovery.run_order import topological
@@ -102,6 +103,7 @@ class JobGraph:
 
 def job_graph(plan: Plan, *, given: bool = False) -> JobGraph:
     """The graph of a plan. `given`: sync edges are not read from a log, their ingest vertices' records are there."""
+    check_unhosted(plan)
     parts = {part.name: part for part in vertices(plan)}
     wire = {edge.name: edge.schema for edge in plan.edges}
     schemas: dict[str, Schema] = {name: with_device(schema) for name, schema in wire.items()}

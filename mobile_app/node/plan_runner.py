@@ -22,7 +22,7 @@ from shared.identity import edge_id
 from shared.language.registry import references
 from shared.plan.encoding import decode_plan, encode_plan
 from shared.plan.graph import Plan
-from shared.plan.placement import ON_DEVICE
+from shared.plan.placement import ON_DEVICE, check_unhosted
 from shared.plan.wellformed import check_activation
 from shared.spool.ring import SpoolFull
 from shared.sync.sender import Sender
@@ -216,6 +216,8 @@ class PlanRunner:
 def choose_plan(plans: Plans, own: Plan | None, refuse: Refuse) -> Plan | None:
     """The stored plan, or the program's own unless the stored one is newer."""
     kept = plans.load()
+    if own is not None:
+        check_unhosted(own)
     if own is not None and (kept is None or own.version >= kept[0]):
         plans.store(own.version, encode_plan(own))
         return own
@@ -226,6 +228,7 @@ def decode(encoded: bytes, refuse: Refuse) -> Plan | None:
     try:
         plan = decode_plan(encoded)
         check_activation(plan, {ON_DEVICE: references()})
+        check_unhosted(plan)
     except UsageError as error:  # of a newer version, say: what runs goes on
         refuse(str(error))
         return None

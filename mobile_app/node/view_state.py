@@ -23,7 +23,7 @@ from shared.plan.contracts import Contract
 from shared.plan.graph import Plan
 from shared.plan.late_account import late_words
 from shared.plan.operators import Sync
-from shared.plan.placement import ON_DEVICE, sides
+from shared.plan.placement import sides
 from shared.spool.evict import Evict
 from shared.spool.statistics import EdgeStatistics, SpoolStatistics
 from shared.wire.status import SECONDS_MAX, SENSORS_MAX, WORD_CHARACTERS, DeviceStatus, clean_text
@@ -227,7 +227,7 @@ def plan_view(plan: Plan) -> dict[str, Any]:
         "version": plan.version,
         "operators": [
             {"id": node.id, "inputs": list(node.inputs), "kind": node.operator.kind,
-             "text": node.operator.describe(), "side": "device" if side_of[node.id] == ON_DEVICE else "cloud"}
+             "text": node.operator.describe(), "side": side_of[node.id]}
             for node in plan.nodes
         ],
         "edges": [

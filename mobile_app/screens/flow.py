@@ -63,8 +63,11 @@ class FlowPage(Page):
             replace(self._content, self._nothing(view))
             return
         here = sum(operator["side"] == "device" for operator in plan["operators"])
-        there = len(plan["operators"]) - here
-        text = f"Version {plan['version']}: {number_text.plural(here, 'operator')} on this phone, {there} in the cloud"
+        near = sum(operator["side"] == "region" for operator in plan["operators"])
+        there = len(plan["operators"]) - here - near
+        nearby = f"{near} on nodes nearby, " if near else ""
+        mine = number_text.plural(here, "operator")
+        text = f"Version {plan['version']}: {mine} on this phone, {nearby}{there} in the cloud"
         self._diagram = Diagram(plan)
         replace(
             self._content,

@@ -35,6 +35,7 @@ from shared.errors import UsageError
 from shared.plan.changes import same_program
 from shared.plan.encoding import decode_plan, encode_plan
 from shared.plan.graph import Plan
+from shared.plan.placement import check_unhosted
 
 LINK_LIFETIME_US = 10 * 60 * 1_000_000
 HERE = "127.0.0.1"
@@ -242,6 +243,7 @@ def make_stage(
     rollback: Mapping[str, float] | None = None,
 ) -> UpHome:
     """A stage on an empty or new directory."""
+    check_unhosted(plan)
     if home.exists() and (not home.is_dir() or any(home.iterdir())):
         raise UsageError(
             f"{str(home)!r} is not empty, and no home of `resurge up` either: choose another --home, or remove it",

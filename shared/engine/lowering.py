@@ -100,13 +100,12 @@ def _changes_nothing(fragment: Fragment, node: Node, types: Mapping[int, StreamT
     """A key that has the device and all of the key before only parts rows further; a sync's edge is the driver's
     business."""
     if isinstance(node.operator, op.KeyBy):
-        apart = set(types[node.inputs[0]].key) <= set(node.operator.columns)
-        return op.DEVICE in node.operator.columns and (apart or node.operator.merge != "ordered")
+        return node.operator.only_parts(types[node.inputs[0]].key)
     if isinstance(
         node.operator, op.Select
     ):  # fewer columns, none computed, only handed out: outputs take theirs by name
         return node.operator.only_drops and not any(node.id in other.inputs for other in fragment.nodes)
-    return isinstance(node.operator, op.Sync | op.SyncBack)
+    return isinstance(node.operator, op.Sync | op.Gather | op.SyncBack)
 
 
 def _only_stateless_reads(fragment: Fragment, number: int) -> bool:

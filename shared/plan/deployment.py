@@ -12,14 +12,16 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from shared.errors import PeerError, UsageError
 from shared.identity import DEVICE_ID_BYTES, DeviceId, device_id, is_small_order
+from shared.plan.cuts import region_vertices
 from shared.plan.encoding import PLAN_BYTES_MAX, decode_plan, encode_plan
 from shared.plan.graph import Plan
+from shared.plan.wellformed import operator_references
 
 FORMAT = 1
 DEPLOYMENT_BYTES_MAX = 4 * PLAN_BYTES_MAX
@@ -132,9 +134,10 @@ def encode_deployment(deployment: Deployment) -> bytes:
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def decode_deployment(data: bytes) -> Deployment:
+def decode_deployment(data: bytes, *, arrival_rows: Collection[str] = ()) -> Deployment:
     """The deployment in these bytes, checked. PeerError where they are no deployment, UsageError where it makes no
-    sense: a plan that is not well formed, a vertex that it does not have, a host that nobody knows."""
+    sense: a plan that is not well formed, a vertex that it does not have, a host that nobody knows. `arrival_rows` as
+    in `check_deployment`."""
     if len(data) > DEPLOYMENT_BYTES_MAX:
         raise PeerError(
             f"a deployment has at most {DEPLOYMENT_BYTES_MAX} bytes, not {len(data)}", code="deployment-size"
@@ -161,7 +164,7 @@ def decode_deployment(data: bytes) -> Deployment:
                 _each(peers, PEERS_MAX, "peers", _peer),
                 _each(queries, QUERIES_MAX, "queries", _query),
             )
-            check_deployment(deployment)
+            check_deployment(deployment, arrival_rows=arrival_rows)
             return deployment
     raise _malformed("format, node, version, lease, peers and queries")
 
@@ -259,14 +262,19 @@ def _malformed(expected: str) -> PeerError:
 # --- Checks ---------------------------------------------------------------------------------------------------------
 
 
-def check_deployment(deployment: Deployment) -> None:
-    """UsageError where peers, queries or placements contradict each other or the plans."""
+def check_deployment(deployment: Deployment, *, arrival_rows: Collection[str] = ()) -> None:
+    """UsageError where peers, queries or placements contradict each other or the plans.
+
+    `arrival_rows` are the rows under which a merge by arrival may stand in the region: those that roll back all that
+    has read it. Under the others a reader's permanent snapshot would hold what a replay does not give again.
+    """
     peers = _known_peers(deployment)
     for name, count in Counter(query.name for query in deployment.queries).items():
         if count > 1:
             raise UsageError(f"two queries are called {name!r}; each needs its own name", code="deployment-query")
     for query in deployment.queries:
         _check_query(query, peers)
+        _check_vertices(query, peers, arrival_rows)
     hosting = Counter(host for query in deployment.queries for placed in query.placements for host in placed.hosts)
     for node, count in hosting.items():
         if count > peers[node].capacity:
@@ -302,6 +310,40 @@ def _check_query(query: HostedQuery, peers: dict[str, Peer]) -> None:
             raise UsageError(f"{where} has no host; name at least one", code="deployment-host")
         _check_known(placed.hosts, peers, f"{where} runs on")
         _check_known(placed.keepers, peers, f"{where} is kept by")
+
+
+def _check_vertices(query: HostedQuery, peers: dict[str, Peer], arrival_rows: Collection[str]) -> None:
+    placed = {each.vertex: each for each in query.placements}
+    if len(placed) < len(query.placements):
+        (twice, _), *_ = Counter(each.vertex for each in query.placements).most_common(1)
+        raise UsageError(
+            f"vertex {twice!r} of query {query.name!r} is placed twice; name all its hosts in one placement",
+            code="deployment-vertex",
+        )
+    known = {vertex.name: vertex for vertex in region_vertices(query.plan)}
+    for name in (*placed, *known):
+        if name not in known or name not in placed:
+            what = "is not in its plan" if name not in known else "has no placement"
+            raise UsageError(
+                f"vertex {name!r} of query {query.name!r} {what} (the plan has: {', '.join(known)})",
+                code="deployment-vertex",
+            )
+    for name, vertex in known.items():
+        if vertex.merge == "arrival" and query.row not in arrival_rows:
+            raise UsageError(
+                f"vertex {name!r} of query {query.name!r} merges by arrival, which {query.row!r} cannot replay; write "
+                "merge='logged'",
+                code="deployment-arrival",
+            )
+        needed = {reference for node in vertex.operators for reference in operator_references(node)}
+        for host in placed[name].hosts:
+            lacking = sorted(needed - set(peers[host].operators))
+            if lacking:
+                raise UsageError(
+                    f"{peers[host].name!r} lacks the operator type {lacking[0]}, which vertex {name!r} needs; install "
+                    "its package there, or place the vertex elsewhere",
+                    code="deployment-operator",
+                )
 
 
 def _check_known(nodes: Iterable[str], peers: dict[str, Peer], where: str) -> None:

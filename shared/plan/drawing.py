@@ -1,4 +1,4 @@
-"""A plan as an SVG picture: devices on the left, the cloud on the right, the cut between them.
+"""A plan as an SVG picture: devices on the left, the region, the cloud on the right, and the cuts between them.
 
 Boxes are operators, frames are vertices, arrows are edges; a dashed arrow is a feedback, or asks for a reading.
 Hand-made SVG: no library on the phone draws graphs. `shared.plan.layout` says where everything stands.
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from html import escape
 
 from shared.plan import operators as op
+from shared.plan.cuts import region_vertices
 from shared.plan.graph import Node, Plan
 from shared.plan.layout import Arrow, Cell, Layout, layout
 from shared.plan.placement import sides
@@ -19,7 +20,7 @@ BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y, MARGIN = 250, 46, 46, 44, 40
 TEXT_MAX = 33
 
 STYLE = """
-.box { fill: #ffffff; stroke: #31576b; rx: 6 } .cloud .box { stroke: #7a5195 }
+.box { fill: #ffffff; stroke: #31576b; rx: 6 } .cloud .box { stroke: #7a5195 } .region .box { stroke: #2f7d4f }
 .frame { fill: #f3eef7; stroke: #c9b8d8; rx: 10 } .cut { stroke: #d45b4b; stroke-width: 2; stroke-dasharray: 8 5 }
 .edge { stroke: #56707d; fill: none; marker-end: url(#tip) } .back { stroke-dasharray: 4 4 }
 text { font: 13px system-ui, sans-serif; fill: #1d2b33 } .small { font-size: 11px; fill: #56707d }
@@ -100,7 +101,7 @@ def _feedbacks(plan: Plan, places: dict[int, _Place], bottom: int) -> list[str]:
 
 def _frames(plan: Plan, places: dict[int, _Place]) -> list[str]:
     frames = []
-    for vertex in vertices(plan):
+    for vertex in (*region_vertices(plan), *vertices(plan)):
         inside = [places[node.id] for node in vertex.operators]
         if not inside:
             continue
@@ -116,10 +117,11 @@ def _frames(plan: Plan, places: dict[int, _Place]) -> list[str]:
 
 
 def _cut(found: Layout, height: int) -> list[str]:
-    if found.first_cloud is None:
-        return []
-    x = _place((found.first_cloud, 0)).x - GAP_X // 2
-    return [
-        f'<path class="cut" d="M{x} 8 V{height - 8}"/>',
-        f'<text class="small" x="{x - 58}" y="20">device</text><text class="small" x="{x + 12}" y="20">cloud</text>',
-    ]
+    parts = []
+    for column, left, right in found.cuts:
+        x = _place((column, 0)).x - GAP_X // 2
+        parts.append(f'<path class="cut" d="M{x} 8 V{height - 8}"/>')
+        parts += [
+            f'<text class="small" x="{at}" y="20">{side}</text>' for at, side in ((x - 58, left), (x + 12, right))
+        ]
+    return parts

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from shared.language.durations import duration_text
 from shared.plan import operators as op
+from shared.plan.cuts import back_edges, is_stateless, region_vertices
 from shared.plan.fragments import Vertex
-from shared.plan.graph import Node, Plan
-from shared.plan.placement import ON_CLOUD, ON_DEVICE, sides
+from shared.plan.graph import Node, Plan, SyncEdge
+from shared.plan.placement import ON_CLOUD, ON_DEVICE, ON_REGION, sides
 from shared.plan.vertices import rekeys, vertices
 
 
@@ -14,11 +15,13 @@ def explain(plan: Plan, notes: tuple[str, ...] = ()) -> str:
     """Several lines for a person: what runs where, in which pieces, and why; `notes` are what `rewrite` changed."""
     worked = sides(plan)
     lines = [f"plan {plan.name!r}, version {plan.version}, {len(plan.nodes)} operators", ""]
-    for side, title in ((ON_DEVICE, "on each device"), (ON_CLOUD, "on the cloud")):
+    titles = {ON_DEVICE: "on each device", ON_REGION: "in the region", ON_CLOUD: "on the cloud"}
+    for side, title in titles.items():
         nodes = [node for node in plan.nodes if worked[node.id] == side]
         if nodes:
             lines += [f"{title}:", *(f"  {_node_line(node)}" for node in nodes), ""]
-    lines += _cut_lines(plan)
+    lines += _cut_lines(plan, worked)
+    lines += _region_lines(plan)
     lines += _vertex_lines(plan)
     if notes:
         lines += ["", "rewritten:", *(f"  {note}" for note in notes)]
@@ -38,15 +41,14 @@ def _place(node: Node) -> str:
     return f"{node.line.file}:{node.line.line}"
 
 
-def _cut_lines(plan: Plan) -> list[str]:
+def _cut_lines(plan: Plan, worked: dict[int, str]) -> list[str]:
     lines = ["cut:"]
+    for edge in plan.gathers:
+        lines.append(f"  device -> region  {_edge_words(edge)}: where the region is full, the device waits")
+    side_of = {node.operator.name: worked[node.id] for node in plan.nodes if isinstance(node.operator, op.Sync)}
     for edge in plan.edges:
-        columns = ", ".join(f"{column.name} {column.kind}" for column in edge.schema)
-        promise = "lossless" if edge.contract.lossless else f"keeps at least {edge.contract.kept_min:.0%}"
-        delay = "" if edge.contract.delay_us_max is None else f" within {duration_text(edge.contract.delay_us_max)}"
-        lines.append(
-            f"  device -> cloud  {edge.name} ({columns}); {promise}{delay}: spooled until receipt, evict {edge.evict}"
-        )
+        words = f"{_edge_words(edge)}: spooled until receipt, evict {edge.evict}"
+        lines.append(f"  {side_of[edge.name]} -> cloud  {words}")
     for node in plan.sinks:
         if isinstance(node.operator, op.SyncBack):
             why = (
@@ -54,6 +56,30 @@ def _cut_lines(plan: Plan) -> list[str]:
             )
             lines.append(f"  cloud -> device  {node.operator.name}; {why}")
     return [*lines, ""] if len(lines) > 1 else ["cut: none, everything runs on the device", ""]
+
+
+def _edge_words(edge: SyncEdge) -> str:
+    columns = ", ".join(f"{column.name} {column.kind}" for column in edge.schema)
+    promise = "lossless" if edge.contract.lossless else f"keeps at least {edge.contract.kept_min:.0%}"
+    delay = "" if edge.contract.delay_us_max is None else f" within {duration_text(edge.contract.delay_us_max)}"
+    return f"{edge.name} ({columns}); {promise}{delay}"
+
+
+def _region_lines(plan: Plan) -> list[str]:
+    found = region_vertices(plan)
+    if not found:
+        return []
+    cycle = back_edges(found)
+    lines = ["vertices in the region, placed one by one:"]
+    for vertex in found:
+        numbers = ", ".join(str(node.id) for node in vertex.operators) or "none"
+        kept = "keeps no state" if is_stateless(vertex) else f"keeps state by ({', '.join(vertex.key)})"
+        lines.append(f"  {vertex.name!r}: operators {numbers}; {kept}, merges {vertex.merge}")
+        lines.append(f"      reads {', '.join(vertex.inputs)}; gives {', '.join(vertex.outputs) or 'nothing'}")
+        again = [name for name in vertex.inputs if name in cycle]
+        if again:
+            lines.append(f"      on a cycle: {', '.join(again)}")
+    return [*lines, ""]
 
 
 def _vertex_lines(plan: Plan) -> list[str]:

@@ -25,13 +25,13 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Rows that node `node` puts out leave under `name`. `kind`: sync, sync_back, subscribe, feed, request, or edge
-    (to another vertex)."""
+    """Rows that node `node` puts out leave under `name`. `kind`: gather, sync, sync_back, subscribe, feed, request, or
+    edge (to another vertex)."""
 
     name: str
     node: int
     kind: str
-    schema: Schema  # as handed out: a sync's lacks `device`
+    schema: Schema  # as handed out: a device's sync or gather lacks `device`
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Fragment:
     """`nodes` are in topological order and read each other or the inputs' nodes, by id."""
 
     name: str
-    side: str  # device | cloud
+    side: str  # device | region | cloud
     inputs: tuple[Input, ...]
     nodes: tuple[Node, ...]
     outputs: tuple[Output, ...]
@@ -50,7 +50,8 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class Vertex:
-    """A fragment of the cloud side without re-keying inside: what Spark runs per epoch and hash range of `key`."""
+    """A piece of a side that is placed, recorded and recovered by itself. On the cloud: a fragment without re-keying
+    inside, what Spark runs per epoch and hash range of `key`. In the region: what one node hosts."""
 
     fragment: Fragment
     key: tuple[str, ...]
@@ -64,7 +65,7 @@ class Vertex:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Names of sync edges, of other vertices' output edges, or "feedback NAME"."""
+        """Names of sync or gather edges, of other vertices' output edges, or "feedback NAME"."""
         return tuple(entry.name for entry in self.fragment.inputs)
 
     @property

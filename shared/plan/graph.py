@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from shared.errors import UsageError
 from shared.language.schema import Schema
 from shared.plan.contracts import Contract
-from shared.plan.operators import Appended, Operator, Sensor, Subscribe, Sync, SyncBack
+from shared.plan.operators import Appended, Feed, Feedback, Gather, Operator, Sensor, Subscribe, Sync, SyncBack
 from shared.plan.stream_type import StreamType, without_device
+
+GATHER_BYTES = 65_536  # at which a batch of a gather edge closes
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class SyncEdge:
-    """A numbered edge from device to cloud, as device, wire and gateway need to know it."""
+    """A numbered edge to the region or the cloud, as device, wire and gateway need to know it."""
 
     name: str
-    schema: Schema  # on the wire: without `device`
+    schema: Schema  # on the wire: without `device`, unless rows of several devices have met
     batch_rows: int
     batch_bytes: int
     within_us: int
@@ -93,12 +95,27 @@ class Plan:
     def appended(self) -> tuple[Appended, ...]:
         return tuple(node.operator for node in self.nodes if isinstance(node.operator, Appended))
 
+    def met(self, number: int) -> bool:
+        """Whether rows of several devices may have met before this node: there is a gather on a way to it."""
+        seen = {number}
+        waiting = [number]
+        while waiting:
+            node = self._by_id[waiting.pop()]
+            if isinstance(node.operator, Gather):
+                return True
+            before = [*node.inputs]
+            if isinstance(node.operator, Feedback):
+                before += [each.id for each in self.nodes if each.operator == Feed(node.operator.name)]
+            waiting += [source for source in before if source not in seen]
+            seen.update(before)
+        return False
+
     @property
     def edges(self) -> tuple[SyncEdge, ...]:
         return tuple(
             SyncEdge(
                 name=node.operator.name,
-                schema=without_device(node.schema),
+                schema=self._sent_schema(node.inputs[0]),
                 batch_rows=node.operator.batch_rows,
                 batch_bytes=node.operator.batch_bytes,
                 within_us=node.operator.within_us,
@@ -110,6 +127,30 @@ class Plan:
             )
             for node in self.nodes
             if isinstance(node.operator, Sync)
+        )
+
+    def _sent_schema(self, number: int) -> Schema:
+        schema = self._by_id[number].schema
+        return schema if self.met(number) else without_device(schema)
+
+    @property
+    def gathers(self) -> tuple[SyncEdge, ...]:
+        """The edges from device to region. Nodes there keep up or make the device wait: nothing is given up."""
+        return tuple(
+            SyncEdge(
+                name=node.operator.name,
+                schema=without_device(node.schema),
+                batch_rows=node.operator.batch_rows,
+                batch_bytes=GATHER_BYTES,
+                within_us=node.operator.within_us,
+                codec="auto",
+                evict="block",
+                priority=0,
+                deadline_us=None,
+                contract=node.operator.contract,
+            )
+            for node in self.nodes
+            if isinstance(node.operator, Gather)
         )
 
     @property

@@ -1,8 +1,8 @@
 """Where the operators of a plan stand in a picture, so that no arrow runs under a box.
 
-Columns go by depth: everything on the device before the cut, then the cloud, then what came back to the device. Each
-operator stands as far right as its readers allow. A vertex has rows of its own. An arrow across several columns gets a
-free row in each of those between, its *waypoints*.
+Columns go by depth: everything on the device before the cut, then the region, then the cloud, then what came back to
+the device. Each operator stands as far right as its readers allow. A vertex has rows of its own. An arrow across
+several columns gets a free row in each of those between, its *waypoints*.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from shared.plan import operators as op
+from shared.plan.cuts import region_vertices
 from shared.plan.graph import Plan
-from shared.plan.placement import ON_CLOUD, sides
+from shared.plan.placement import ON_CLOUD, ON_DEVICE, ON_REGION, sides
 from shared.plan.vertices import vertices
 
 Cell = tuple[int, int]  # column, row
@@ -32,7 +33,7 @@ class Arrow:
 class Layout:
     cells: dict[int, Cell]  # node -> where it stands
     arrows: tuple[Arrow, ...]
-    first_cloud: int | None  # the column right of the cut
+    cuts: tuple[tuple[int, str, str], ...]  # the column right of each cut, the sides left and right of it
     rows: int
 
 
@@ -51,7 +52,7 @@ class _Layout:
         for number, sources in self.reads.items():
             for source in sources:
                 self.readers[source].append(number)
-        self.first_cloud: int | None = None
+        self.cuts: list[tuple[int, str, str]] = []
         self.columns = self._columns()
         self.taken: set[Cell] = set()
         self.cells: dict[int, Cell] = {}
@@ -62,25 +63,25 @@ class _Layout:
         arrows = tuple(
             self._arrow(source, number) for number in self.order for source in dict.fromkeys(self.reads[number])
         )
-        return Layout(self.cells, arrows, self.first_cloud, 1 + max((row for _, row in self.taken), default=0))
+        return Layout(self.cells, arrows, tuple(self.cuts), 1 + max((row for _, row in self.taken), default=0))
 
     def _columns(self) -> dict[int, int]:
         returned = self._returned()
-        before_cut = {n for n in self.order if self.sides[n] != ON_CLOUD and n not in returned}
+        zone = {number: ON_CLOUD if number in returned else self.sides[number] for number in self.order}
         columns: dict[int, int] = {}
-        last = -1
-        for in_cloud in (False, True):  # the device first: the cloud's columns begin after all of its own
-            for number in self.order:
-                if (number in before_cut) != in_cloud:
-                    least = last + 1 if in_cloud else 0
-                    columns[number] = max((columns[source] + 1 for source in self.reads[number]), default=least)
-                    columns[number] = max(columns[number], least)
-            if not in_cloud:
-                last = max(columns.values(), default=-1)
+        last = {}  # of each zone
+        before: str | None = None
+        for side in (ON_DEVICE, ON_REGION, ON_CLOUD):  # a side's columns begin after all of those before it
+            least = 1 + max(columns.values(), default=-1)
+            for number in (number for number in self.order if zone[number] == side):
+                columns[number] = max(least, *(columns[source] + 1 for source in self.reads[number]), 0)
+            last[side] = max(columns.values(), default=-1)
+            if last[side] >= least:
+                self.cuts += [(least, before, side)] if before is not None else []
+                before = side
         for number in reversed(self.order):
             right = min((columns[reader] for reader in self.readers[number]), default=columns[number] + 1) - 1
-            columns[number] = min(right, last) if number in before_cut else right
-        self.first_cloud = last + 1 if len(before_cut) < len(self.order) else None
+            columns[number] = right if zone[number] == ON_CLOUD else min(right, last[zone[number]])
         return columns
 
     def _returned(self) -> set[int]:
@@ -90,13 +91,13 @@ class _Layout:
             for source in self.reads[number]:
                 if source in found or isinstance(self.plan.node(source).operator, op.SyncBack):
                     found.add(number)
-        return {number for number in found if self.sides[number] != ON_CLOUD}
+        return {number for number in found if self.sides[number] == ON_DEVICE}
 
     def _bands(self) -> list[list[int]]:
         """Operators that share rows: each vertex with its sinks; then everything else, which is the device's."""
         bands: list[list[int]] = []
         banded: set[int] = set()
-        for vertex in vertices(self.plan):
+        for vertex in (*region_vertices(self.plan), *vertices(self.plan)):
             inside = {node.id for node in vertex.operators}
             ends = {reader for number in inside for reader in self.readers[number] if not self.readers[reader]}
             bands.append([number for number in self.order if number in inside | ends and number not in banded])

@@ -1,7 +1,9 @@
-"""The cut: which operators run on the device and which on the cloud.
+"""The cut: which operators run on the device, which in the region and which on the cloud.
 
-The program says it with `.sync()` and `.sync_back()`; everything else follows. A sync's work (numbering, spooling) is
-the device's and its output the cloud's; a sync_back's work is the cloud's and its output the device's.
+The program says it with `.gather()`, `.sync()` and `.sync_back()`; everything else follows. A gather's work (numbering,
+spooling) is the device's and its output the region's: nodes near the devices, where rows of several devices meet. A
+sync's work is the device's or the region's and its output the cloud's; a sync_back's work is the cloud's and its output
+the device's.
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ from shared.plan.fragments import Fragment, Input, Output
 from shared.plan.graph import Node, Plan, at_line
 from shared.plan.stream_type import without_device
 
-ON_DEVICE, ON_CLOUD = "device", "cloud"
+ON_DEVICE, ON_REGION, ON_CLOUD = "device", "region", "cloud"
+_WORDS = {ON_DEVICE: "the device", ON_REGION: "the region", ON_CLOUD: "the cloud"}
 
 
 def sides(plan: Plan) -> dict[int, str]:
-    """Where each node's work is done, by node id. UsageError where a node reads from both sides."""
+    """Where each node's work is done, by node id. UsageError where a node reads from two sides."""
     worked: dict[int, str] = {}
     feedback_side: dict[str, str] = {}
     # A feedback's side is that of its feed, which may come after it: start from the device and settle.
@@ -42,12 +45,12 @@ def _side(plan: Plan, node: Node, worked: dict[int, str], feedback_side: dict[st
     certain = [number for number in node.inputs if not isinstance(plan.node(number).operator, op.Feedback)]
     found = {output_side(plan.node(number), worked) for number in (certain or node.inputs)}
     if len(found) > 1:
+        words = " and one of ".join(text for side, text in _WORDS.items() if side in found)
+        verbs = ".sync() or .sync_back()" if ON_CLOUD in found else ".gather()"
         _refuse(
-            node,
-            f"{node.operator.kind} reads a stream of the device and one of the cloud; bring both to one side with "
-            ".sync() or .sync_back()",
+            node, f"{node.operator.kind} reads a stream of {words}; bring both to one side with {verbs}",
             "placement-mixed",
-        )
+        )  # fmt: skip
     return found.pop()
 
 
@@ -55,6 +58,8 @@ def output_side(node: Node, worked: dict[int, str]) -> str:
     """Where a node's output is."""
     if isinstance(node.operator, op.Sync):
         return ON_CLOUD
+    if isinstance(node.operator, op.Gather):
+        return ON_REGION
     if isinstance(node.operator, op.SyncBack):
         return ON_DEVICE
     return worked[node.id]
@@ -68,22 +73,39 @@ def check_placement(plan: Plan) -> None:
         match node.operator:
             case op.Sync(name) if side == ON_CLOUD:
                 _refuse(node, f"sync {name!r} reads a stream that is on the cloud already", "placement-sync")
-            case op.SyncBack(name) if side == ON_DEVICE:
-                _refuse(node, f"sync_back {name!r} reads a stream that is still on the device", "placement-sync")
+            case op.Gather(name) if side != ON_DEVICE:
+                message = f"gather {name!r} reads a stream of {_WORDS[side]}; a device's rows are gathered, once"
+                _refuse(node, message, "placement-gather")
+            case op.SyncBack(name) if side != ON_CLOUD:
+                message = f"sync_back {name!r} reads a stream that is still on {_WORDS[side]}; write .sync() before it"
+                _refuse(node, message, "placement-sync")
             case op.SyncBack(name, "latest") if plan.consumers(node.id):
                 message = (
                     f"results {name!r} feed operators on the device, so they must not be taken back: use "
                     'commit="stable" (a rollback never crosses onto a phone)'
                 )
                 _refuse(node, message, "placement-stable")
-            case op.Request(name) if side == ON_CLOUD:
+            case op.Request(name) if side != ON_DEVICE:
                 _refuse(node, f"sensor {name!r} can be read on the device only", "placement-sensor")
             case op.KeyBy(columns) if side == ON_DEVICE and op.DEVICE not in columns:
                 message = (
                     f"key_by({', '.join(map(repr, columns))}) on the device sees the rows of one device only; include "
-                    "'device' in the key, or put it after .sync()"
+                    "'device' in the key, or put it after .gather() or .sync()"
                 )
                 _refuse(node, message, "placement-key")
+
+
+def check_unhosted(plan: Plan) -> None:
+    """UsageError where a plan needs nodes that host a region. For whoever starts a plan and knows of none: it would
+    run, and its rows would wait on the devices for ever."""
+    for node in plan.nodes:
+        if isinstance(node.operator, op.Gather):
+            _refuse(
+                node,
+                f"gather {node.operator.name!r} sends rows to a region, and no node here hosts one; write .sync() "
+                "instead to compute on the cloud, or deploy the plan to nodes that host it",
+                "placement-region",
+            )
 
 
 def _refuse(node: Node, message: str, code: str) -> None:
@@ -95,31 +117,50 @@ def device_fragment(plan: Plan) -> Fragment:
     return _fragment(plan, ON_DEVICE)
 
 
+def region_fragment(plan: Plan) -> Fragment:
+    """What the region runs, in one piece: from gather edges to sync edges and subscriptions. `region_vertices` cuts it
+    for its nodes."""
+    return _fragment(plan, ON_REGION)
+
+
+def near_fragment(plan: Plan) -> Fragment:
+    """What one device and its region run, in one piece, as if the device were its own region: gathers pass rows on."""
+    return _fragment(plan, ON_DEVICE, ON_REGION)
+
+
 def cloud_fragment(plan: Plan) -> Fragment:
     """What the cloud runs, in one piece: from sync edges to sync_backs. `vertices` cuts it for Spark."""
     return _fragment(plan, ON_CLOUD)
 
 
-def _fragment(plan: Plan, side: str) -> Fragment:
+def _fragment(plan: Plan, *together: str) -> Fragment:
+    """The work of these sides; an edge from one of them to another is passed through."""
     worked = sides(plan)
     inputs: list[Input] = []
     computing: list[Node] = []
+    ends: list[Node] = []
     for node in plan.nodes:
-        is_source = isinstance(node.operator, (op.Source, op.Sync, op.SyncBack))
-        if is_source and output_side(node, worked) == side and plan.consumers(node.id):
-            inputs.append(fragment_input(node))
-        elif not is_source and worked[node.id] == side and not isinstance(node.operator, op.SINKS):
+        crosses = isinstance(node.operator, op.Sync | op.Gather | op.SyncBack)
+        here, there = worked[node.id] in together, output_side(node, worked) in together
+        if crosses and here and there:
             computing.append(node)
-    ends = [node for node in plan.nodes if worked[node.id] == side]
-    return Fragment(side, side, tuple(inputs), tuple(computing), tuple(fragment_outputs(plan, ends)))
+        elif (crosses or isinstance(node.operator, op.Source)) and there and plan.consumers(node.id):
+            inputs.append(fragment_input(node))
+        elif here and isinstance(node.operator, op.End):
+            ends.append(node)
+        elif here and not isinstance(node.operator, op.Source):
+            computing.append(node)
+    outputs = tuple(fragment_outputs(plan, ends))
+    return Fragment(together[0], together[0], tuple(inputs), tuple(computing), outputs)
 
 
 def fragment_input(node: Node) -> Input:
-    """A source, a sync edge (on the cloud) or a sync_back's results (on the device) as a fragment's input."""
+    """A source, a gather edge (in the region), a sync edge (on the cloud) or a sync_back's results (on the device) as a
+    fragment's input."""
     operator = node.operator
     if isinstance(operator, op.Source):
         return Input(operator.input_name, node.id, operator.pushed_schema, node.type)
-    if isinstance(operator, op.Sync | op.SyncBack):
+    if isinstance(operator, op.Sync | op.Gather | op.SyncBack):
         return Input(operator.name, node.id, node.schema, node.type)
     raise TypeError(f"{operator.kind} is no input")
 
@@ -130,12 +171,8 @@ def fragment_outputs(plan: Plan, ends: Iterable[Node]) -> list[Output]:
     for node in ends:
         if isinstance(node.operator, op.End):
             schema = plan.node(node.inputs[0]).schema
-            outputs.append(
-                Output(
-                    node.operator.output_name,
-                    node.inputs[0],
-                    node.operator.kind,
-                    without_device(schema) if isinstance(node.operator, op.Sync) else schema,
-                )
-            )
+            # A device's frames say whose rows they are; where devices have met, only the column does.
+            if isinstance(node.operator, op.Gather | op.Sync) and not plan.met(node.inputs[0]):
+                schema = without_device(schema)
+            outputs.append(Output(node.operator.output_name, node.inputs[0], node.operator.kind, schema))
     return outputs

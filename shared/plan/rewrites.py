@@ -5,11 +5,11 @@ Applied until nothing changes, in this order, each only where the answer cannot 
 1. *Shared work*: two operators with the same definition and inputs become one (SO-18).
 2. *Filters early*: a `where` moves before a `select` that only passes its columns on, into every branch of a union,
    before a key_by, and before keyed state when it reads key columns only (keys do not influence each other). It moves
-   only past operators that nothing else reads, and never across `.sync()`: the cut is the program's to choose.
+   only past operators that nothing else reads, and never across `.sync()` or `.gather()`: the cut is the program's.
 3. *Fusion*: neighbouring `where`s become one condition and neighbouring `select`s one projection, unless that would
    compute something twice. No expression raises, so evaluating conditions together is safe.
 4. *Columns early*: a `select` drops what nobody reads; before rows travel to another key a `select` leaves only what is
-   read there. Not before a sync edge, whose columns must not depend on what the cloud happens to read today.
+   read there. Not before a sync or gather edge, whose columns must not depend on what its reader happens to read today.
 
 `tests/properties/test_rewrites_keep_meaning.py` runs random programs with and without.
 """
@@ -214,7 +214,7 @@ class _Sketch:
         below = step.inputs[0]
         source, key = types[below], types[number].key
         kept = [name for name in source.schema.names if name in wanted or name in source.key or name in key]
-        passing = isinstance(self.steps[below].operator, (op.Source, op.Sync, op.SyncBack, op.Select))
+        passing = isinstance(self.steps[below].operator, (op.Source, op.Sync, op.Gather, op.SyncBack, op.Select))
         if passing or set(source.key) == set(key) or len(kept) == len(source.schema.names):
             return False
         narrow = op.Select(tuple((name, Column(name)) for name in kept))

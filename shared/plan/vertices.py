@@ -7,31 +7,37 @@ recorded edges between vertices, so vertices form a graph without cycles (feedba
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from shared.plan import operators as op
 from shared.plan.fragments import Fragment, Input, Output, Vertex
 from shared.plan.graph import Node, Plan
 from shared.plan.placement import ON_CLOUD, fragment_input, fragment_outputs, sides
 
+Grouping: TypeAlias = Callable[[Plan, list[Node]], list[list[Node]]]  # computing nodes, as they stand together
+
 
 def vertices(plan: Plan) -> tuple[Vertex, ...]:
     """The cloud side's vertices, producers before consumers. Empty where nothing runs on the cloud."""
+    return cut_side(plan, ON_CLOUD, _groups, "by key")
+
+
+def cut_side(plan: Plan, side: str, grouping: Grouping, naming: str) -> tuple[Vertex, ...]:
+    """The vertices of one side, a group of its operators each, in the grouping's order. Without a sink to be called
+    after, a vertex's name goes "by key" or "by operator"."""
     worked = sides(plan)
-    cloud = [node for node in plan.nodes if worked[node.id] == ON_CLOUD]
-    computing = [node for node in cloud if not isinstance(node.operator, (*op.SINKS, op.Source, op.SyncBack))]
-    levels = _levels(plan, computing)
-    groups = _groups(plan, computing, levels)
-    ends = [node for node in cloud if isinstance(node.operator, (*op.SINKS, op.SyncBack))]
-    # A sync edge or feedback that goes straight to a sink still needs a vertex to carry it there.
-    direct = [end for end in ends if end.inputs[0] not in levels]
+    here = [node for node in plan.nodes if worked[node.id] == side]
+    computing = [node for node in here if not isinstance(node.operator, op.Source | op.End)]
+    ends = [node for node in here if isinstance(node.operator, op.End) and not isinstance(node.operator, op.Gather)]
     names = _Names()
-    named = [(names.choose(plan, group, ends), group) for group in groups]
+    named = [(names.choose(plan, group, ends, naming), group) for group in grouping(plan, computing)]
     owner = {node.id: name for name, group in named for node in group}
-    built = [_vertex(plan, name, group, owner, ends) for name, group in named]
-    for end in direct:
-        if isinstance(end.operator, op.SyncBack | op.Subscribe | op.Feed):
-            built.append(_carrier(plan, names.unique(end.operator.output_name), end))
+    built = [_vertex(plan, side, group, owner, ends) for _, group in named]
+    # An edge or feedback that goes straight to a sink still needs a vertex to carry it there.
+    for end in ends:
+        if end.inputs[0] not in owner and isinstance(end.operator, op.Sync | op.SyncBack | op.Subscribe | op.Feed):
+            built.append(_carrier(plan, side, names.unique(end.operator.output_name), end))
     return tuple(built)
 
 
@@ -48,8 +54,9 @@ def _levels(plan: Plan, computing: list[Node]) -> dict[int, int]:
     return levels
 
 
-def _groups(plan: Plan, computing: list[Node], levels: dict[int, int]) -> list[list[Node]]:
+def _groups(plan: Plan, computing: list[Node]) -> list[list[Node]]:
     """Nodes of one level that are connected without re-keying, as lists in order of id; lower levels first."""
+    levels = _levels(plan, computing)
     leader = {node.id: node.id for node in computing}
 
     def find(number: int) -> int:
@@ -77,8 +84,9 @@ def _groups(plan: Plan, computing: list[Node], levels: dict[int, int]) -> list[l
     return sorted(groups.values(), key=lambda group: (levels[group[0].id], group[0].id))
 
 
-def _vertex(plan: Plan, name: str, group: list[Node], owner: dict[int, str], ends: list[Node]) -> Vertex:
+def _vertex(plan: Plan, side: str, group: list[Node], owner: dict[int, str], ends: list[Node]) -> Vertex:
     members = {node.id for node in group}
+    name = owner[group[0].id]
     inputs: dict[int, Input] = {}
     for node in group:
         for number in node.inputs:
@@ -90,14 +98,14 @@ def _vertex(plan: Plan, name: str, group: list[Node], owner: dict[int, str], end
         for node in group
         if any(reader.id in owner and reader.id not in members for reader in plan.consumers(node.id))
     ]
-    fragment = Fragment(name, ON_CLOUD, tuple(inputs.values()), tuple(group), tuple(outputs))
+    fragment = Fragment(name, side, tuple(inputs.values()), tuple(group), tuple(outputs))
     return Vertex(fragment, _key(plan, group), _deterministic(group), _merge(group), _idle_after_us(group))
 
 
-def _carrier(plan: Plan, name: str, end: Node) -> Vertex:
+def _carrier(plan: Plan, side: str, name: str, end: Node) -> Vertex:
     source = plan.node(end.inputs[0])
     outputs = tuple(fragment_outputs(plan, [end]))
-    fragment = Fragment(name, ON_CLOUD, (fragment_input(source),), (), outputs)
+    fragment = Fragment(name, side, (fragment_input(source),), (), outputs)
     return Vertex(fragment, source.type.key, deterministic=True, merge="ordered")
 
 
@@ -132,17 +140,28 @@ def _idle_after_us(group: Iterable[Node]) -> int | None:
     return min((length for length in given if length is not None), default=None)
 
 
+def _operator_name(group: list[Node]) -> str:
+    """What the group does, in a word: a user's operator type by its name, else its last operator that keeps state."""
+    for node in reversed(group):
+        if isinstance(node.operator, op.Apply):
+            return node.operator.operator.replace("/", " ")
+    heads = [node for node in group if not isinstance(node.operator, op.Where | op.Select | op.KeyBy | op.Port)]
+    return (heads or group)[-1].operator.kind.replace("_", " ")
+
+
 class _Names:
-    """A vertex is called like its first sink, else by its key; names are unique within a plan."""
+    """A vertex is called like its first sink, else by its key or its operator; names are unique within a side."""
 
     def __init__(self) -> None:
         self.taken: set[str] = set()
 
-    def choose(self, plan: Plan, group: list[Node], ends: list[Node]) -> str:
+    def choose(self, plan: Plan, group: list[Node], ends: list[Node], naming: str) -> str:
         members = {node.id for node in group}
         for end in ends:
-            if end.inputs[0] in members and isinstance(end.operator, op.SyncBack | op.Subscribe):
+            if end.inputs[0] in members and isinstance(end.operator, op.Sync | op.SyncBack | op.Subscribe):
                 return self.unique(end.operator.name)
+        if naming == "by operator":
+            return self.unique(_operator_name(group))
         return self.unique("by " + (" ".join(_key(plan, group)) or "nothing"))
 
     def unique(self, name: str) -> str:

@@ -57,9 +57,9 @@ def check_plan(plan: Plan, *, foreign_operators: bool = False) -> Plan:
 
 
 def check_activation(plan: Plan, operators: Mapping[str, Collection[str]]) -> None:
-    """UsageError unless each given side ("device", "cloud") has its vertices' operator types ("name@version").
+    """UsageError unless each given side (device, region, cloud) has its vertices' operator types ("name@version").
 
-    A node checks its own side before it takes a plan; whoever deploys knows both.
+    A node checks its own side before it takes a plan; whoever deploys knows all.
     """
     where = sides(plan)
     for node in plan.nodes:
@@ -228,8 +228,8 @@ def _stream_names(operator: op.Operator) -> tuple[tuple[str, str], ...]:
     match operator:
         case op.Sensor() | op.Timer() | op.Appended() | op.Feedback():
             return (("source", operator.input_name),)
-        case op.Sync(name):
-            return (("sync edge", name),)
+        case op.Sync(name) | op.Gather(name):
+            return (("edge", name),)
         case op.SyncBack(name) | op.Subscribe(name):
             return (("sink", name),)
         case op.Request(sensor):

@@ -263,13 +263,27 @@ class Stream(Windowing):
         priority: int = 0,
         deadline: str | None = None,
     ) -> Stream:
-        """The phone ends here. Without a name the edge is called like the first source of this stream."""
+        """The phone, or the region, ends here. Without a name the edge is called like the stream's first source."""
         deadline_us = None if deadline is None else microseconds(deadline)
         edge = name or _first_source_name(self.draft)
         operator = op.Sync(
             edge, batch, batch_bytes, microseconds(within), codec, contract, evict, priority, deadline_us
         )
         return Stream(draft(operator, self.draft))
+
+    @located
+    def gather(
+        self,
+        name: str | None = None,
+        *,
+        batch: int = 60,
+        within: str = "1s",
+        contract: Contract = LOSSLESS,
+    ) -> Stream:
+        """Rows of several devices meet here, on nodes near them: `ecg.gather("ecg").key_by().tumbling("1m")`. What
+        follows runs in the region, until `.sync()` or `.subscribe(...)`. Without a name as with `sync`."""
+        edge = name or _first_source_name(self.draft)
+        return Stream(draft(op.Gather(edge, batch, microseconds(within), contract), self.draft))
 
     def sync_back(self, name: str, *, commit: str = "latest") -> Stream:
         """Each row goes to the device it names. The stream returned is that device's, for further operators."""

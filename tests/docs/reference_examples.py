@@ -117,6 +117,7 @@ STREAM = {
     "map": "x.map(rounded_up, step=2)",
     "apply": 'x.apply("reference_twice", factor=3.0)',
     "port": 'x.apply("reference_sides").port("odd")',
+    "gather": 'x.gather("near").key_by().tumbling("1m").aggregate(n=rs.count())',
     "sync": 'x.sync("x", batch=60, within="1m").select("n")',
     "sync_back": 'cloud.tumbling("1m").aggregate(n=rs.count()).sync_back("per_minute", commit="stable")',
     "subscribe": 'x.select("v").subscribe("readings")',

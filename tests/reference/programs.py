@@ -59,6 +59,8 @@ class Writer:
         self.lines: list[str] = []
         self.inputs: dict[str, dict[str, list[Any]]] = {}
         self.verbs: set[str] = set()
+        # Rows of several devices meet on the cloud or in a region: the same table.
+        self.crossing = "gather" if seed % 4 == 3 else "sync"
         self.huge = self.draw.random() < 0.05
         self.days = self.draw.random() < 0.08  # rows over weeks, for windows of local days
         self.count = 0
@@ -115,7 +117,7 @@ class Writer:
         made = self.line("stream", f"rs.stream({name!r}, {COLUMNS!r})", kinds, table, cloud=False)
         if not cloud:
             return made
-        return self.line("sync", f"{made.name}.sync({name!r})", kinds, table, cloud=True)
+        return self.line(self.crossing, f"{made.name}.{self.crossing}({name!r})", kinds, table, cloud=True)
 
     def rows(self) -> list[Row]:
         count = 0 if self.draw.random() < 0.04 else int(self.draw.integers(1, 60))

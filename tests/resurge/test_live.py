@@ -140,3 +140,15 @@ def test_rows_are_not_dropped_early_where_somebody_reads_them_or_waits_for_time(
     kept = stream.where(col.x > 0.5)
     assert not rs.Live(stream.subscribe(print, name="all"), kept.subscribe(print, name="some"))._drops
     assert not rs.Live(kept.tumbling("1s").mean("x").subscribe(print, name="means"))._drops
+
+
+def test_a_live_program_is_its_own_region() -> None:
+    seen, high = Seen(), Seen()
+    x = rs.stream("x", {"v": "float64"})
+    room = x.gather("x").key_by().tumbling("1s").aggregate(v=rs.mean("v"), device=rs.last("device"))
+    live = rs.Live(room.subscribe(seen, name="room"), room.where(col.v > 2).subscribe(high, name="high"), device="ann")
+    live.append(x, time=[0, 1, 1 * S], v=[1.0, 2.0, 5.0])
+    live.close()
+    assert [row["v"] for row in seen.rows] == [[1.5], [5.0]]
+    assert [row["device"] for row in seen.rows] == [["ann"], ["ann"]]
+    assert [row["v"] for row in high.rows] == [[5.0]]

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from shared.plan import operators as op
 from shared.plan.graph import Plan
-from shared.plan.placement import ON_DEVICE, sides
+from shared.plan.placement import ON_CLOUD, ON_REGION, sides
 
 WIDTH, GAP, SIDE, LINE = 250, 24, 12, 17
 SQUARE = 14
@@ -66,7 +66,7 @@ def plan_graph(plan: Plan, vertices: Sequence[Mapping[str, Any]], rolled: Rollba
 
 
 def _phones(plan: Plan) -> list[Box]:
-    """One box per sync edge: everything the device does before it."""
+    """One box per sync edge: everything that the device, and the region, does before it."""
     worked = sides(plan)
     found = []
     for node in plan.nodes:
@@ -75,12 +75,13 @@ def _phones(plan: Plan) -> list[Box]:
         chain, waiting = [], [node.id]
         while waiting:
             number = waiting.pop()
-            if number in chain or worked[number] != ON_DEVICE:
+            if number in chain or worked[number] == ON_CLOUD:
                 continue
             chain.append(number)
             waiting += plan.node(number).inputs
         lines = [_short(plan.node(number).operator.describe()) for number in sorted(chain)]
-        found.append(Box(f"edge {node.operator.name}", "phone", "On each device", lines[-LINES_MAX:], []))
+        title = "In the region" if worked[node.id] == ON_REGION else "On each device"
+        found.append(Box(f"edge {node.operator.name}", "phone", title, lines[-LINES_MAX:], []))
     return found
 
 

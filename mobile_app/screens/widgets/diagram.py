@@ -23,7 +23,9 @@ KIND_ICONS = {
 }  # fmt: skip
 UNBREAKABLE = re.compile(r"(?<=\d) (?=[a-zµ%])|(?<=[<>=]) (?=\S)")  # a number stays on one line with its unit or sign
 COLUMN_WIDTH = 168  # no box is narrower; more columns scroll sideways
-SIDES = {"device": ("phone", "On this phone"), "cloud": ("cloud", "In the cloud")}
+SIDES = {
+    "device": ("phone", "On this phone"), "region": ("box", "On nodes nearby"), "cloud": ("cloud", "In the cloud"),
+}  # fmt: skip
 
 
 class Operator(Row):
@@ -33,7 +35,7 @@ class Operator(Row):
         self.id = operator["id"]
         kind, text = operator["kind"], operator["text"]
         icon = sensor_icon(text.split(" ")[1]) if kind == "sensor" and " " in text else KIND_ICONS.get(kind, "box")
-        bold = kind in ("sensor", "sync", "sync_back")
+        bold = kind in ("sensor", "gather", "sync", "sync_back")
         self._words = Column(Text(UNBREAKABLE.sub("\u00a0", text), size="label", bold=bold), gap=1)
         self._note: Text | None = None
         here = operator["side"] == "device"

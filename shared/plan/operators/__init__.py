@@ -4,7 +4,8 @@ Every stream has a *key*, the columns whose values keep rows apart: windows, sta
 each key by itself. A stream that comes from a device is keyed by `device` from the start, on the phone and after
 `sync`, so moving `sync` moves work and changes no meaning; `KeyBy` chooses another key. Key columns are always part of
 a stream's schema. On the device `device` is one constant column that the engine adds where something reads it; it never
-travels, the cloud adds it from the frame's source.
+travels, the cloud adds it from the frame's source. Behind a `Gather` rows of several devices have met: from there on it
+travels like any other column.
 
 A stream also has `time`, the event time in microseconds. Where an operator says nothing else it keeps its rows' times,
 numbers and order, and its frontier is the least of its inputs'.
@@ -20,7 +21,7 @@ A new operator is a class here with its rules (shared.plan.operators.operator), 
 
 from __future__ import annotations
 
-from shared.plan.operators.ends import COMMITS, End, Feed, Request, Subscribe, Sync, SyncBack
+from shared.plan.operators.ends import COMMITS, End, Feed, Gather, Request, Subscribe, Sync, SyncBack
 from shared.plan.operators.operator import MERGES, Operator, Origins
 from shared.plan.operators.pairs import Combine, FollowedBy, Join, Latest, Zip
 from shared.plan.operators.rows import KeyBy, Select, Union, Where
@@ -35,15 +36,15 @@ _TYPES: tuple[type[Operator], ...] = (
     Where, Select, KeyBy, Union,
     Zip, Combine, Join, Latest,
     WindowAggregate, Late, Apply, Port, State, Significant, Distinct, FollowedBy,
-    Sync, SyncBack, Subscribe, Feed, Request,
+    Sync, Gather, SyncBack, Subscribe, Feed, Request,
 )  # fmt: skip
 OPERATORS: dict[str, type[Operator]] = {each.kind: each for each in _TYPES}
 
-SINKS = (Subscribe, Feed, Request)  # nothing follows these; Sync and SyncBack may be followed
+SINKS = (Subscribe, Feed, Request)  # nothing follows these; Sync, Gather and SyncBack may be followed
 
 __all__ = [
     "COMMITS", "COMPLETE", "DEVICE", "MERGES", "OPERATORS", "SINKS", "TICK", "WINDOW_END", "WINDOW_START",
-    "Appended", "Apply", "Combine", "Distinct", "End", "Feed", "Feedback", "FollowedBy", "Join", "KeyBy", "Late",
-    "Latest", "Operator", "Origins", "Port", "Request", "Select", "Sensor", "Significant", "Source", "State",
+    "Appended", "Apply", "Combine", "Distinct", "End", "Feed", "Feedback", "FollowedBy", "Gather", "Join", "KeyBy",
+    "Late", "Latest", "Operator", "Origins", "Port", "Request", "Select", "Sensor", "Significant", "Source", "State",
     "StateColumn", "Subscribe", "Sync", "SyncBack", "Timer", "Union", "Where", "WindowAggregate", "Zip",
 ]  # fmt: skip

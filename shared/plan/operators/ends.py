@@ -10,7 +10,7 @@ from shared.language.codecs import codec_names
 from shared.language.durations import duration_text
 from shared.plan.contracts import LOSSLESS, Contract, check_contract
 from shared.plan.operators.operator import KeepsColumns, Types, check_name
-from shared.plan.stream_type import DEVICE, StreamType, with_device
+from shared.plan.stream_type import DEVICE, StreamType
 
 COMMITS = ("latest", "stable")
 EVICTIONS = ("query", "oldest", "priority", "block")
@@ -28,7 +28,8 @@ class End(KeepsColumns):
 
 @dataclass(frozen=True, slots=True)
 class Sync(End):
-    """The phone ends here: rows are numbered, spooled, and arrive on the cloud exactly once, `device` added.
+    """The phone, or the region, ends here: rows are numbered, spooled, and arrive on the cloud exactly once. A phone's
+    rows travel without `device`; the cloud adds it from their frames.
 
     A batch closes at `batch_rows`, `batch_bytes` or `within_us`, whichever is first, and is packed with `codec`.
     `evict` says what a full spool gives up for this edge's rows: `query` what the device's own policy says, `oldest`
@@ -66,10 +67,43 @@ class Sync(End):
                 raise UsageError(
                     f"sync {self.name!r}: {option} {given!r} is not one of {', '.join(known)}", code="sync-batch"
                 )
-        return StreamType(with_device(inputs[0].schema), inputs[0].key)
+        return inputs[0]
 
     def describe(self) -> str:
         return f"sync {self.name}: batches of {self.batch_rows} rows or {duration_text(self.within_us)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Gather(End):
+    """The device's part ends here: rows are numbered and sent to the nodes of the region, where those of several
+    devices meet. There `device` is a column like others; a key without it merges devices.
+
+    A batch closes at `batch_rows` or `within_us`, whichever is first. `contract` is what the region's sinks promise of
+    these rows.
+    """
+
+    kind: ClassVar[str] = "gather"
+
+    name: str
+    batch_rows: int = 60
+    within_us: int = 1_000_000
+    contract: Contract = LOSSLESS
+
+    @property
+    def output_name(self) -> str:
+        return self.name
+
+    def output_type(self, inputs: Types) -> StreamType:
+        check_name(self.name)
+        check_contract(self.contract)
+        if not 0 < self.batch_rows <= 1_000_000 or self.within_us <= 0:
+            raise UsageError(
+                f"gather {self.name!r}: batch is 1 to 1000000 rows, within more than zero", code="gather-batch"
+            )
+        return inputs[0]
+
+    def describe(self) -> str:
+        return f"gather {self.name}: batches of {self.batch_rows} rows or {duration_text(self.within_us)}"
 
 
 @dataclass(frozen=True, slots=True)

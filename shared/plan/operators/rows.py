@@ -111,6 +111,10 @@ class KeyBy(KeepsColumns):
             raise UsageError("idle_after must be more than zero", code="duration")
         return StreamType(inputs[0].schema, self.columns)
 
+    def only_parts(self, before: tuple[str, ...]) -> bool:
+        """Whether rows of one key stay as they came: those of one device, kept apart as before or further."""
+        return DEVICE in self.columns and (set(before) <= set(self.columns) or self.merge != "ordered")
+
     def reads(self, wanted: Collection[str], source: StreamType, port: int) -> set[str]:
         return {*wanted, *source.key, *self.columns, DEVICE}
 

@@ -71,3 +71,9 @@ def test_a_deployed_file_holds_the_plan_with_its_version(tmp_path):
     made = prepare(program("5m"), program(), None, ())
     deploy(tmp_path / "plan.bin", made)
     assert decode_plan((tmp_path / "plan.bin").read_bytes()).version == 2
+
+
+def test_a_program_with_a_region_is_refused_while_no_node_hosts_one():
+    region = rs.plan_of(rs.sensor("gps", every="5s").gather("gps").sync("up"), name="walks")
+    with pytest.raises(UsageError, match=r"no node here hosts one.*\[placement-region\]"):
+        prepare(region, program(), None, ())

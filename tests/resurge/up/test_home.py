@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import resurge as rs
 from resurge.up.home import make_stage, stage_again
+from shared.errors import UsageError
 from shared.plan.graph import Plan
 
 
@@ -31,3 +34,11 @@ def test_without_a_word_about_it_spark_decides(tmp_path: Path) -> None:
 def _again(home: Path, rollback: dict[str, float]) -> list[str]:
     stage, _ = stage_again(home, None, port=0, speed=None, log_json=False, host="", rollback=rollback)
     return stage.spark().command
+
+
+def test_a_plan_with_a_region_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    region = rs.plan_of(rs.sensor("gps", every="1s").gather("gps").sync("up"))
+    with pytest.raises(UsageError) as caught:
+        make_stage(tmp_path, region, port=1, speed=1.0)
+    assert caught.value.code == "placement-region"
+    assert not list(tmp_path.iterdir())

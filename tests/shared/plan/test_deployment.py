@@ -36,14 +36,26 @@ def peer(number: int, **changed: Any) -> Peer:
     return replace(made, **changed)
 
 
-PHONE, HUB, BACKUP = peer(1), peer(2), peer(3)
+@rs.operator("deployment_half", takes={"v": "float64"}, gives={"v": "float64"})
+def half(columns):
+    return {"v": columns["v"] / 2}
+
+
+HALF = "deployment_half@1"
+PHONE, HUB, BACKUP = peer(1), peer(2, operators=(HALF,), capacity=2), peer(3)
+
+
+def hot(merge: str = "ordered") -> rs.Plan:
+    near = rs.stream("x", {"v": "float64"}).gather("near").apply("deployment_half").where(col.v > 1.5)
+    return rs.plan_of(near.key_by(merge=merge).tumbling("1m").aggregate(n=rs.count()).subscribe("hot"))
 
 
 def deployment() -> Deployment:
-    hot = rs.stream("x", {"v": "float64"}).where(col.v > 1.5).subscribe("hot")
-    query = HostedQuery(
-        "hot", 2, rs.plan_of(hot), "ecoc", 500, (PHONE.node,), (Placement("hot", (HUB.node,), (BACKUP.node,), 4),)
+    placed = (
+        Placement("deployment_half", (HUB.node,), (), 4),
+        Placement("hot", (HUB.node,), (BACKUP.node,), 4),
     )
+    query = HostedQuery("hot", 2, hot(), "ecoc", 500, (PHONE.node,), placed)
     return Deployment(HUB.node, 7, 3, (PHONE, HUB, BACKUP), (query,))
 
 
@@ -83,7 +95,13 @@ def test_the_origin_of_a_query_is_its_own_and_no_devices() -> None:
         (lambda d: placed(d, hosts=()), "deployment-host"),
         (lambda d: placed(d, hosts=(peer(9).node,)), "deployment-host"),
         (lambda d: placed(d, keepers=(peer(9).node,)), "deployment-host"),
-        (lambda d: replace(d, peers=(PHONE, replace(HUB, capacity=0), BACKUP)), "deployment-capacity"),
+        (lambda d: replace(d, peers=(PHONE, replace(HUB, capacity=1), BACKUP)), "deployment-capacity"),
+        (lambda d: replace(d, peers=(PHONE, replace(HUB, operators=()), BACKUP)), "deployment-operator"),
+        (lambda d: placed(d, hosts=(BACKUP.node,)), "deployment-operator"),
+        (lambda d: placed(d, vertex="half"), "deployment-vertex"),
+        (lambda d: query(d, placements=d.queries[0].placements[:1]), "deployment-vertex"),
+        (lambda d: query(d, placements=(*d.queries[0].placements, d.queries[0].placements[0])), "deployment-vertex"),
+        (lambda d: query(d, plan=hot("arrival")), "deployment-arrival"),
     ],
 )
 def test_what_contradicts_itself_is_refused_by_name(change: Callable[[Deployment], Deployment], code: str) -> None:
@@ -96,12 +114,20 @@ def test_what_contradicts_itself_is_refused_by_name(change: Callable[[Deployment
     assert caught.value.code == code
 
 
+def test_a_merge_by_arrival_is_taken_under_a_row_that_rolls_back_its_readers() -> None:
+    arriving = query(deployment(), plan=hot("arrival"), row="token")
+    check_deployment(arriving, arrival_rows=("token",))
+    decode_deployment(encode_deployment(arriving), arrival_rows=("token",))
+    check_deployment(query(deployment(), plan=hot("logged")))
+
+
 def query(made: Deployment, **changed: Any) -> Deployment:
     return replace(made, queries=(replace(made.queries[0], **changed), *made.queries[1:]))
 
 
 def placed(made: Deployment, **changed: Any) -> Deployment:
-    return query(made, placements=(replace(made.queries[0].placements[0], **changed),))
+    first, *others = made.queries[0].placements
+    return query(made, placements=(replace(first, **changed), *others))
 
 
 def damaged(change: Callable[[dict[str, Any]], object]) -> bytes:

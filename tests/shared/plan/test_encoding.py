@@ -60,9 +60,12 @@ def every_operator() -> tuple[rs.Stream, ...]:
         .aggregate(q=rs.quantile("lat", 0.5), top=rs.top_k("lat", 2), low=rs.min("device", where=col.lat > 1))
     )
     late = up.tumbling("1m", lateness="5m").late()
+    near = gps.gather("near", batch=30, within="2s", contract=rs.lossless(delay="5s"))
+    crowd = near.key_by().tumbling("1m").aggregate(n=rs.count()).sync("crowd")
     return (
         fed,
         late.sync_back("late"),
+        crowd,
         read.sync("air").session("5m").aggregate(n=rs.count()).sync_back("air"),
         trips.sync_back("trips", commit="stable"),
     )

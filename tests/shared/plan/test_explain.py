@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -137,6 +138,85 @@ def test_no_arrow_of_the_picture_runs_under_a_box() -> None:
             found.cells[arrow.target][0],
         ]
         assert columns == list(range(columns[0], columns[0] + len(columns)))
+    ((first_cloud, *between),) = found.cuts
+    assert between == ["device", "cloud"]
     cloud = {number for number, side in sides(plan).items() if side == "cloud"}
-    assert all((found.cells[number][0] >= found.first_cloud) == (number in cloud) for number in found.cells)
+    assert all((found.cells[number][0] >= first_cloud) == (number in cloud) for number in found.cells)
     ET.fromstring(svg(plan))
+
+
+REGION = """plan 'program', version 1, 11 operators
+
+on each device:
+    0  appended x   [FILE]
+    1  gather x: batches of 60 rows or 1s  <- 0   [FILE]
+
+in the region:
+    2  key by cell (ordered)  <- 1   [FILE]
+    3  tumbling 1m: v=mean(v)  <- 2   [FILE]
+    4  where v > 1.5  <- 3   [FILE]
+    5  subscribe hot  <- 4   [FILE]
+    6  sliding 3 rows: v=max(v)  <- 3   [FILE]
+    7  where v > 0.0  <- 6   [FILE]
+    8  sync peaks: batches of 60 rows or 1m  <- 7   [FILE]
+
+on the cloud:
+    9  tumbling 1h: n=count()  <- 8   [FILE]
+   10  subscribe counts  <- 9   [FILE]
+
+cut:
+  device -> region  x (v float64, cell int64); lossless within 5s: where the region is full, the device waits
+  region -> cloud  peaks (cell int64, window_start int64, window_end int64, v float64, complete bool); lossless: spooled \
+until receipt, evict query
+
+vertices in the region, placed one by one:
+  'hot': operators 2, 3, 4; keeps state by (cell), merges ordered
+      reads x; gives hot, hot/3
+  'peaks': operators 6, 7; keeps state by (cell), merges ordered
+      reads hot/3; gives peaks
+
+vertices on the cloud:
+  'counts' by (cell): operators 9
+      reads peaks; gives counts
+      reads its edge as it comes
+
+recovery on the cloud, by partial rollback from recorded outputs:
+  'counts' fails alone: it is deterministic, so its replay gives the same rows
+"""
+
+
+def three_sides() -> rs.Plan:
+    x = rs.stream("x", {"v": "float64", "cell": "int64"}).gather("x", contract=rs.lossless(delay="5s"))
+    cells = x.key_by("cell").tumbling("1m").aggregate(v=rs.mean("v"))
+    hot = cells.where(col.v > 1.5).subscribe("hot")
+    peaks = cells.sliding(count=3).aggregate(v=rs.max("v")).where(col.v > 0.0).sync("peaks")
+    return rs.plan_of(hot, peaks.tumbling("1h").aggregate(n=rs.count()).subscribe("counts"))
+
+
+def test_the_region_is_explained_between_device_and_cloud() -> None:
+    text = re.sub(r"\[test_explain.py:\d+\]", "[FILE]", explain(three_sides()))
+    assert text == REGION
+
+
+def test_a_cycle_in_the_region_is_told() -> None:
+    loop = rs.feedback("loop", {"v": "float64"})
+    both = rs.stream("x", {"v": "float64"}).gather("x").union(loop, merge="logged")
+    high = both.state({"v_last": 0.0}, keep=True, v_last=col.v).select("v").where(col.v > 90)
+    high.feed(loop)
+    text = explain(rs.plan_of(high.subscribe("high")))
+    assert "merges logged" in text
+    assert "on a cycle: feedback loop" in text
+
+
+def test_three_sides_are_drawn_from_left_to_right() -> None:
+    plan = three_sides()
+    found = layout(plan)
+    assert [cut[1:] for cut in found.cuts] == [("device", "region"), ("region", "cloud")]
+    bounds = [0, *(column for column, _, _ in found.cuts), 1_000]
+    for number, side in sides(plan).items():
+        at = ("device", "region", "cloud").index(side)
+        assert bounds[at] <= found.cells[number][0] < bounds[at + 1]
+    drawn = svg(plan)
+    ET.fromstring(drawn)
+    assert drawn.count('class="cut"') == 2
+    assert "vertex hot by cell" in drawn

@@ -7,7 +7,7 @@ import pytest
 import resurge as rs
 from resurge import col
 from shared.errors import UsageError
-from shared.plan.placement import cloud_fragment, device_fragment
+from shared.plan.placement import check_unhosted, cloud_fragment, device_fragment, region_fragment
 from shared.plan.vertices import vertices
 
 
@@ -71,6 +71,15 @@ def test_results_that_feed_the_device_must_be_stable() -> None:
         (lambda: gps().sync_back("early"), "placement-sync"),
         (lambda: gps().union(gps().sync("up")), "placement-mixed"),
         (lambda: gps().sync("up").read("barometer"), "placement-sensor"),
+        (lambda: gps().gather("near").gather("twice"), "placement-gather"),
+        (lambda: gps().sync("up").gather("back"), "placement-gather"),
+        (lambda: gps().union(gps().gather("near")), "placement-mixed"),
+        (lambda: gps().gather("near").union(gps().sync("up")), "placement-mixed"),
+        (lambda: gps().gather("near").sync("up").sync("twice"), "placement-sync"),
+        (lambda: gps().gather("near").sync_back("early"), "placement-sync"),
+        (lambda: gps().gather("near").read("barometer"), "placement-sensor"),
+        (lambda: gps().gather("up").union(gps().gather("up")), "activation-stream"),
+        (lambda: gps().gather("up").key_by("device").sync("up"), "activation-stream"),
         (lambda: rs.sensor("cell", every="5s").key_by("tower").tumbling("1m").aggregate(n=rs.count()), "placement-key"),
     ],
 )
@@ -134,3 +143,50 @@ def test_merge_mode_and_determinism_of_a_vertex_are_those_of_its_weakest_operato
     assert vertex.merge == "arrival"
     assert vertex.idle_after_us == 600_000_000
     assert vertex.deterministic
+
+
+def test_gather_puts_a_region_between_device_and_cloud() -> None:
+    near = gps().where(col.accuracy < 50).gather("near")
+    mean = near.key_by().tumbling("1m").aggregate(v=rs.mean("speed"))
+    plan = rs.plan_of(mean.subscribe("mean"), near.where(col.speed > 9).sync("fast").sync_back("mine"))
+    device, region, cloud = device_fragment(plan), region_fragment(plan), cloud_fragment(plan)
+    assert names(device.nodes) == ["where"]
+    assert [(output.name, output.kind, "device" in output.schema) for output in device.outputs] == [
+        ("near", "gather", False)
+    ]
+    assert [(entry.name, "device" in entry.schema) for entry in region.inputs] == [("near", True)]
+    assert names(region.nodes) == ["key_by", "window", "where"]
+    # Behind a gather the frame no longer says whose row it is: `device` travels.
+    assert [(output.name, output.kind, "device" in output.schema) for output in region.outputs] == [
+        ("mean", "subscribe", False),
+        ("fast", "sync", True),
+    ]
+    assert "device" in plan.edges[0].schema
+    assert [entry.name for entry in cloud.inputs] == ["fast"]
+    assert [edge.name for edge in plan.gathers] == ["near"]
+    assert plan.gathers[0].schema == device.outputs[0].schema
+
+
+def test_a_region_that_nobody_hosts_is_refused_with_its_line() -> None:
+    plan = rs.plan_of(gps().gather("near").subscribe("all"))
+    with pytest.raises(UsageError, match=r"'near'.*test_placement.py:\d+") as caught:
+        check_unhosted(plan)
+    assert caught.value.code == "placement-region"
+    check_unhosted(rs.plan_of(gps().sync("up").subscribe("all")))
+
+
+def test_a_cycle_in_the_region_has_the_regions_side() -> None:
+    loop = rs.feedback("loop", {"v": "float64"})
+    both = rs.stream("x", {"v": "float64"}).gather("x").union(loop, merge="logged")
+    both.where(col.v > 9).select(v=col.v / 2).feed(loop)
+    plan = rs.plan_of(both.subscribe("all"))
+    region = region_fragment(plan)
+    assert {entry.name for entry in region.inputs} == {"x", "feedback loop"}
+    assert {output.kind for output in region.outputs} == {"feed", "subscribe"}
+
+
+@pytest.mark.parametrize("options", [{"batch": 0}, {"batch": 2_000_000}])
+def test_a_gathers_batches_are_bounded(options: dict) -> None:
+    with pytest.raises(UsageError) as caught:
+        gps().gather("near", **options)
+    assert caught.value.code == "gather-batch"
