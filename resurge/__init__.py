@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from shared.language.codecs import register_codec as register_codec
     from shared.stream.declarations import aggregate as aggregate
     from shared.stream.declarations import explain as explain
+    from shared.stream.declarations import limited_loss as limited_loss
     from shared.stream.declarations import lossless as lossless
-    from shared.stream.declarations import lossy as lossy
     from shared.stream.declarations import operator as operator
     from shared.stream.declarations import plan_of as plan_of
     from shared.stream.formulas import call as call
@@ -80,7 +80,7 @@ _HOMES = {
     "resurge.live": ("Live",),
     "shared.errors": ("PeerError", "ResurgeError", "UsageError"),
     "shared.language.codecs": ("register_codec",),
-    "shared.stream.declarations": ("aggregate", "explain", "lossless", "lossy", "operator", "plan_of"),
+    "shared.stream.declarations": ("aggregate", "explain", "limited_loss", "lossless", "operator", "plan_of"),
     "shared.stream.functions": (
         "concat", "count", "dft", "distinct", "first", "floor", "haversine", "hypot", "if_else", "is_missing",
         "last", "like", "max", "mean", "median", "min", "parse", "path_km", "quantile", "split", "sqrt", "std",

@@ -18,8 +18,6 @@ from mobile_app.condition.upkeep import Facts
 from mobile_app.home.files import publish
 from mobile_app.settings import policies
 from shared.identity import edge_id
-from shared.language.durations import duration_text
-from shared.plan.contracts import Contract
 from shared.plan.graph import Plan
 from shared.plan.late_account import late_words
 from shared.plan.operators import Sync
@@ -231,16 +229,11 @@ def plan_view(plan: Plan) -> dict[str, Any]:
             for node in plan.nodes
         ],
         "edges": [
-            {"name": edge.name, "node": syncs.get(edge.name), "promise": _promise(edge.contract),
+            {"name": edge.name, "node": syncs.get(edge.name), "promise": edge.contract.describe(),
              "batch": edge.batch_rows, "within_s": edge.within_us / 1e6, "columns": list(edge.schema.names)}
             for edge in plan.edges
         ],
     }  # fmt: skip
-
-
-def _promise(contract: Contract) -> str:
-    kept = "lossless" if contract.lossless else f"at least {contract.kept_min:.1%} kept"
-    return kept if contract.delay_us_max is None else f"{kept}, within {duration_text(contract.delay_us_max)}"
 
 
 def status_for_fleet(view: dict[str, Any], refusal: str) -> DeviceStatus:

@@ -26,6 +26,7 @@ def plan(
     module: Modules = (),
 ) -> None:
     """Check a program and explain its plan."""
+    from shared.contracts.promises import check_kept, contract_lines
     from shared.plan.drawing import svg as drawn
     from shared.plan.encoding import encode_plan
     from shared.plan.explain import explain
@@ -38,6 +39,11 @@ def plan(
     if svg is not None:
         svg.write_text(drawn(found), encoding="utf-8")
     if output is not None:
+        check_kept(found)
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_bytes(encoded)
-    print(json.dumps(json.loads(encoded)) if as_json else explain(found, rewritten.notes), end="\n" if as_json else "")
+    if as_json:
+        print(json.dumps(json.loads(encoded)))
+    else:
+        print(explain(found, rewritten.notes, contract_lines(found)), end="")
+    check_kept(found)

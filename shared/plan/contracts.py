@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared.errors import UsageError
+from shared.language.durations import duration_text
 
 ORDERS = ("each", "all")
 
@@ -24,6 +25,13 @@ class Contract:
     @property
     def lossless(self) -> bool:
         return self.kept_min == 1.0 and self.wrong_max == 0.0
+
+    def describe(self) -> str:
+        """In a few words, the same on every screen."""
+        loss = "lossless" if self.lossless else f"at least {self.kept_min * 100:.4g} % kept"
+        wrong = f", at most {self.wrong_max * 100:.4g} % wrong" if self.wrong_max else ""
+        delay = "" if self.delay_us_max is None else f" within {duration_text(self.delay_us_max)}"
+        return loss + wrong + delay + (", in order between streams" if self.order == "all" else "")
 
 
 LOSSLESS = Contract()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shared.language.durations import duration_text
 from shared.plan import operators as op
 from shared.plan.cuts import back_edges, is_stateless, region_vertices
 from shared.plan.fragments import Vertex
@@ -11,8 +10,9 @@ from shared.plan.placement import ON_CLOUD, ON_DEVICE, ON_REGION, sides
 from shared.plan.vertices import rekeys, vertices
 
 
-def explain(plan: Plan, notes: tuple[str, ...] = ()) -> str:
-    """Several lines for a person: what runs where, in which pieces, and why; `notes` are what `rewrite` changed."""
+def explain(plan: Plan, notes: tuple[str, ...] = (), contracts: tuple[str, ...] = ()) -> str:
+    """Several lines for a person: what runs where, in which pieces, and why; `notes` are what `rewrite` changed,
+    `contracts` what keeps the promises of its edges."""
     worked = sides(plan)
     lines = [f"plan {plan.name!r}, version {plan.version}, {len(plan.nodes)} operators", ""]
     titles = {ON_DEVICE: "on each device", ON_REGION: "in the region", ON_CLOUD: "on the cloud"}
@@ -21,6 +21,8 @@ def explain(plan: Plan, notes: tuple[str, ...] = ()) -> str:
         if nodes:
             lines += [f"{title}:", *(f"  {_node_line(node)}" for node in nodes), ""]
     lines += _cut_lines(plan, worked)
+    if contracts:
+        lines += ["contracts:", *(f"  {line}" for line in contracts), ""]
     lines += _region_lines(plan)
     lines += _vertex_lines(plan)
     if notes:
@@ -60,9 +62,7 @@ def _cut_lines(plan: Plan, worked: dict[int, str]) -> list[str]:
 
 def _edge_words(edge: SyncEdge) -> str:
     columns = ", ".join(f"{column.name} {column.kind}" for column in edge.schema)
-    promise = "lossless" if edge.contract.lossless else f"keeps at least {edge.contract.kept_min:.0%}"
-    delay = "" if edge.contract.delay_us_max is None else f" within {duration_text(edge.contract.delay_us_max)}"
-    return f"{edge.name} ({columns}); {promise}{delay}"
+    return f"{edge.name} ({columns}); {edge.contract.describe()}"
 
 
 def _region_lines(plan: Plan) -> list[str]:

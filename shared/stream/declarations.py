@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from shared.contracts.promises import contract_lines
 from shared.errors import UsageError
 from shared.language.durations import microseconds
 from shared.language.registry import IN, OUT, OperatorType, parameter_defaults, register
@@ -109,9 +110,9 @@ def lossless(*, delay: str | None = None, order: str = "each") -> Contract:
 
 
 @located
-def lossy(*, keep: float, wrong: float = 0.0, delay: str | None = None, order: str = "each") -> Contract:
-    """At least the share `keep` arrives, at most the share `wrong` is wrong."""
-    return _contract(Contract(float(keep), float(wrong), None if delay is None else microseconds(delay), order))
+def limited_loss(kept: float, *, wrong: float = 0.0, delay: str | None = None, order: str = "each") -> Contract:
+    """At least the share `kept` arrives, at most the share `wrong` is wrong."""
+    return _contract(Contract(float(kept), float(wrong), None if delay is None else microseconds(delay), order))
 
 
 def _contract(contract: Contract) -> Contract:
@@ -121,7 +122,8 @@ def _contract(contract: Contract) -> Contract:
 
 def explain(program: Stream | Sink | Plan) -> str:
     """What runs where, in which pieces, and why, in words: of a plan, or of a stream and what it reads."""
-    return explain_plan(program if isinstance(program, Plan) else plan_of(program))
+    plan = program if isinstance(program, Plan) else plan_of(program)
+    return explain_plan(plan, contracts=contract_lines(plan))
 
 
 @located

@@ -228,7 +228,7 @@ RUNNING = {
     "rs.explain": 'rs.explain(cloud.tumbling("1m").aggregate(n=rs.count())).splitlines()[0]',
     "rs.load_program": "rs.load_program(program_py).name",
     "rs.lossless": 'rs.lossless(delay="1m")',
-    "rs.lossy": 'rs.lossy(keep=0.9, delay="1m")',
+    "rs.limited_loss": 'rs.limited_loss(0.95, delay="1m")',
     "rs.operator": 'rs.operator("reference_twice", takes={"v": "float64"}, gives={"twice": "float64"})(twice)',
     "rs.aggregate": 'rs.aggregate("reference_product", takes={"n": "int64"}, gives="int64")(Product)',
     "rs.function": "rs.function(rounded_up)",

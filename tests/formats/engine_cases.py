@@ -135,7 +135,7 @@ CASES: dict[str, Callable[[], Stream | Sink]] = {
     ),
     "request": lambda: rs.timer("2s").read("a", COLUMNS),
     "contract": lambda: a().sync(
-        "up", batch=5, within="2s", codec="none", contract=rs.lossy(keep=0.5, delay="1m"), evict="priority",
+        "up", batch=5, within="2s", codec="none", contract=rs.limited_loss(0.5, delay="1m"), evict="priority",
         priority=3, deadline="1h",
     ),
 }  # fmt: skip

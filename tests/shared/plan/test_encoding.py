@@ -53,7 +53,7 @@ def every_operator() -> tuple[rs.Stream, ...]:
     read = ticks.where(col.n >= 0).read("barometer")
     again = lat.distinct("lat", within="10m").state({"n": 0}, expire="1h", n=state.n + 1)
     paired = paired.followed_by(again, within="5m", suffix="_f")
-    up = paired.sync("up", contract=rs.lossy(keep=0.9, delay="1h"), deadline="1d")
+    up = paired.sync("up", contract=rs.limited_loss(0.9, delay="1h"), deadline="1d")
     trips = (
         up.key_by("device")
         .hopping("1m", every="10s", lateness="5m")

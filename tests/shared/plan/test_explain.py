@@ -43,6 +43,11 @@ cut:
 lossless within 10m: spooled until receipt, evict query
   cloud -> device  my_trips; latest revision, corrected if rolled back
 
+contracts:
+  up: lossless within 10m (LOLE, LIDE(10m), IASO)
+      local, a snapshot at least every 500000 elements; the cheapest of 1 that keep it (2 asked): 0 bytes per element \
+for it, recovery in 18 s of 10m allowed
+
 vertices on the cloud:
   'my_trips' by (device): operators 3
       reads up; gives my_trips
@@ -81,6 +86,17 @@ def test_a_wrong_program_ends_in_one_line_that_names_the_place(tmp_path) -> None
     assert "'sped' is not in this stream" in done.stderr
     assert "wrong.py:4" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_promise_that_nothing_keeps_is_refused_with_the_nearest_strategy(tmp_path) -> None:
+    (tmp_path / "hasty.py").write_text(PROGRAM.replace('delay="10m"', 'delay="30s"'))
+    done = resurge_plan(str(tmp_path / "hasty.py"), "--output", str(tmp_path / "plan.json"))
+    assert done.returncode == 1
+    assert (
+        "sync 'up' promises what cannot be kept: no strategy keeps it; the nearest is local, which lacks" in done.stderr
+    )
+    assert "[contract-refused]" in done.stderr
+    assert not (tmp_path / "plan.json").exists()
 
 
 def test_a_drawing_escapes_what_users_write_and_frames_each_vertex() -> None:

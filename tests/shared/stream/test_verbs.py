@@ -231,8 +231,8 @@ def test_a_mistake_is_found_where_it_is_written(wrong, code: str) -> None:
 
 
 def test_contracts_out_of_bounds_are_refused() -> None:
-    for wrong in (lambda: rs.lossy(keep=1.5), lambda: rs.lossless(order="some")):
+    for wrong in (lambda: rs.limited_loss(1.5), lambda: rs.lossless(order="some")):
         with pytest.raises(UsageError, match="contract"):
             wrong()
     assert rs.lossless(delay="10m").delay_us_max == 600 * S
-    assert not rs.lossy(keep=0.9).lossless
+    assert not rs.limited_loss(0.9).lossless

@@ -76,7 +76,7 @@ WRONG: list[tuple[Callable[[], object], str, str]] = [
         "COUNT(*) AS n",
     ),
     (lambda: rs.sql(f"SELECT {'+'.join(['lat'] * 900)} AS a FROM gps", gps=gps), "sql-size", "deep"),
-    (lambda: rs.lossy(keep=2), "contract", "between 0 and 1"),
+    (lambda: rs.limited_loss(2), "contract", "between 0 and 1"),
     (lambda: rs.evaluate(gps, {"gps": {"time": [0], "lta": [1.0]}}), "evaluate-input", "no column 'lta'"),
     (lambda: rs.evaluate(words, {"words": {"time": [0], "w": ["a"], "n": ["b"]}}), "evaluate-input", "not int64"),
     (lambda: rs.evaluate([gps], {}), "evaluate-program", "not list"),  # type: ignore[arg-type]
