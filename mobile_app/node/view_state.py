@@ -86,6 +86,7 @@ def goes_first(statistics: SpoolStatistics, evict: Evict, names: Iterable[str]) 
     holding = [edge for edge in statistics.edges if edge.batches and not edge.protected and edge.edge in named]
     if evict in (Evict.QUERY_AWARE, Evict.QUERY_AWARE_BYTES):
         holding.sort(key=heaviest)
+    holding.sort(key=lambda edge: edge.may_lose <= 0)  # promises are kept while others can make room
     return [named[edge.edge] for edge in holding]
 
 

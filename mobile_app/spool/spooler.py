@@ -66,7 +66,7 @@ class Spooler:
             within_s = self._within_s[edge.name]
             policy = EdgePolicy(
                 within_s + min(GATHER_S, within_s), rows=edge.batch_rows, priority=edge.priority,
-                evict=edge_policy(edge.evict, spool.evict),
+                evict=edge_policy(edge.evict, spool.evict), kept_min=edge.contract.kept_min,
             )  # fmt: skip
             self._sender.declare(edge.name, edge.schema, policy)
             self.batchers[edge.name] = EdgeBatcher(edge, head=spool.head(edge_id(edge.name)), speed=speed)

@@ -7,6 +7,7 @@ neighbours of an entry are found by its ends, and nothing has to be kept sorted.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterator
 
 from shared.errors import BrokenInvariant
@@ -29,6 +30,7 @@ class EdgeContents:
         self.batches = 0  # undelivered ones
         self.bytes = 0  # of those
         self.protected = False  # its batches are never given up to make room
+        self.kept_min = 0.0  # promised: at least this share of its numbers is not given up while others can make room
         self.unsynced = NOTHING_UNSYNCED  # entries from here on are not durable yet, or may not be
         self._by_lo: dict[int, Entry] = {}
         self._tombstones: dict[int, Tombstone] = {}  # by their ends
@@ -160,7 +162,8 @@ class Contents:
             contents.unsynced = min(contents.unsynced, before.lo)
         del by_lo[lo]
         tombstones[hi] = before
-        before.hi = ledgered.hi = hi
+        before.hi = hi
+        self.ledger.extend(entry.edge, ledgered, hi)
         if lo == contents._first:
             contents._first = hi
         size = CONTROL_BYTES + entry.payload_bytes
@@ -240,6 +243,42 @@ class Contents:
             contents.protected = protected
             self._by_priority = None
 
+    def promise(self, edge: EdgeId, kept_min: float) -> None:
+        """Which share of this edge's numbers is kept as long as others can make room."""
+        self.edge(edge).kept_min = kept_min
+
+    def may_lose(self, contents: EdgeContents, head: int | None = None) -> int:
+        """How many numbers of the edge may still be given up within its promise, when it has reached `head`."""
+        head = contents.head if head is None else head
+        if contents.kept_min <= 0.0:
+            return head
+        # A share such as 0.9 is not exact in binary: what it asks for is rounded before it is rounded up.
+        return head - math.ceil(round(contents.kept_min * head, 6)) - self.ledger.elements(contents.edge)
+
+    def may_go(self, entry: DataEntry) -> bool:
+        """Whether giving this batch up breaks no promise."""
+        contents = self.edges[entry.edge]
+        return not contents.protected and entry.hi - entry.lo <= self.may_lose(contents)
+
+    def bytes_within_promises(self, wanted: int, priority: int | None = None) -> int:
+        """What giving up batches, of at most this priority, would free without breaking a promise; counted no further
+        than `wanted`."""
+        found = 0
+        for contents in self.edges.values():
+            if contents.protected or contents.kept_min >= 1.0:
+                continue
+            if contents.kept_min <= 0.0 and priority is None:
+                found += contents.bytes
+                continue
+            left = self.may_lose(contents)
+            for entry in contents.entries(contents._first):
+                if found >= wanted or left <= 0:
+                    break
+                if isinstance(entry, DataEntry) and (priority is None or entry.priority <= priority):
+                    left -= entry.hi - entry.lo
+                    found += size_of(entry) if left >= 0 else 0
+        return found
+
     def bytes_to_give_up(self) -> int:
         """What giving up every batch that may go would free."""
         return sum(contents.bytes for contents in self.edges.values() if not contents.protected)
@@ -264,6 +303,17 @@ class Contents:
                 return entry
             heapq.heappop(self._by_priority)
         return None
+
+    def lowest_within_promises(self) -> DataEntry | None:
+        """The batch to give up first by (priority, deadline, age) among those that may go."""
+        live = (
+            entry
+            for contents in self.edges.values()
+            if not contents.protected and self.may_lose(contents) > 0
+            for entry in contents.entries(contents._first)
+            if isinstance(entry, DataEntry) and self.may_go(entry)
+        )
+        return min(live, key=_rank, default=None)
 
     def bytes_up_to(self, priority: int) -> int:
         """What giving up every batch of at most this priority would free."""

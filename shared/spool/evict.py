@@ -4,6 +4,9 @@
 it has none, the oldest batch of the edge with the most batches. The paper leaves ties open; here the edge whose
 oldest batch came first is taken. `query-aware-bytes` counts bytes instead of batches, so that one edge of
 many small batches is not made to pay for one of few large ones.
+
+Edges may have a promise (`Contents.promise`): while any batch can go within the promises, the choice is among those
+only. When none can, the policy chooses among all edges that are not protected, and the ledger says what was lost.
 """
 
 from __future__ import annotations
@@ -49,49 +52,56 @@ def edge_policy(word: str, own: Evict) -> Evict:
     return own if own is Evict.BLOCK else _OF_EDGES.get(word, own)
 
 
-Choice: TypeAlias = Callable[[Contents, EdgeId, int], DataEntry | None]
+Choice: TypeAlias = Callable[[Contents, EdgeId, int, bool], DataEntry | None]
 
 
 def choice(policy: Evict) -> Choice:
-    """(contents, edge, priority) -> the next batch to give up for a new one of `edge`; None: nothing for that one."""
+    """(contents, edge, priority, whether promises hold) -> the next batch to give up for a new one of `edge`; None:
+    nothing for that one."""
     return _CHOICES[policy]
 
 
-def _block(contents: Contents, edge: EdgeId, priority: int) -> DataEntry | None:  # noqa: ARG001
+def _block(contents: Contents, edge: EdgeId, priority: int, promised: bool) -> DataEntry | None:  # noqa: ARG001
     return None
 
 
-def _oldest(contents: Contents, edge: EdgeId, priority: int) -> DataEntry | None:  # noqa: ARG001
-    return min(_oldest_of_each(contents), key=lambda entry: entry.order, default=None)
+def _oldest(contents: Contents, edge: EdgeId, priority: int, promised: bool) -> DataEntry | None:  # noqa: ARG001
+    return min(_oldest_of_each(contents, promised), key=lambda entry: entry.order, default=None)
 
 
-def _query_aware(contents: Contents, edge: EdgeId, priority: int) -> DataEntry | None:  # noqa: ARG001
-    mine = contents.edges.get(edge)
-    own = mine.oldest() if mine and not mine.protected else None
-    return own or _oldest_of_largest(contents, lambda other: other.batches)
+def _query_aware(contents: Contents, edge: EdgeId, priority: int, promised: bool) -> DataEntry | None:  # noqa: ARG001
+    return _own_oldest(contents, edge, promised) or _oldest_of_largest(contents, promised, lambda other: other.batches)
 
 
-def _query_aware_bytes(contents: Contents, edge: EdgeId, priority: int) -> DataEntry | None:  # noqa: ARG001
-    mine = contents.edges.get(edge)
-    own = mine.oldest() if mine and not mine.protected else None
-    return own or _oldest_of_largest(contents, lambda other: other.bytes)
+def _query_aware_bytes(contents: Contents, edge: EdgeId, priority: int, promised: bool) -> DataEntry | None:  # noqa: ARG001
+    return _own_oldest(contents, edge, promised) or _oldest_of_largest(contents, promised, lambda other: other.bytes)
 
 
-def _priority(contents: Contents, edge: EdgeId, priority: int) -> DataEntry | None:  # noqa: ARG001
-    lowest = contents.lowest_priority()
+def _priority(contents: Contents, edge: EdgeId, priority: int, promised: bool) -> DataEntry | None:  # noqa: ARG001
+    lowest = contents.lowest_within_promises() if promised else contents.lowest_priority()
     return lowest if lowest is not None and lowest.priority <= priority else None
 
 
-def _oldest_of_largest(contents: Contents, weight: Callable[[EdgeContents], int]) -> DataEntry | None:
+def _own_oldest(contents: Contents, edge: EdgeId, promised: bool) -> DataEntry | None:
+    mine = contents.edges.get(edge)
+    own = mine.oldest() if mine and not mine.protected else None
+    return own if own is not None and (not promised or contents.may_go(own)) else None
+
+
+def _oldest_of_largest(contents: Contents, promised: bool, weight: Callable[[EdgeContents], int]) -> DataEntry | None:
     return min(
-        _oldest_of_each(contents),
+        _oldest_of_each(contents, promised),
         key=lambda entry: (-weight(contents.edges[entry.edge]), entry.order),
         default=None,
     )
 
 
-def _oldest_of_each(contents: Contents) -> list[DataEntry]:
-    return [entry for other in contents.edges.values() if not other.protected and (entry := other.oldest()) is not None]
+def _oldest_of_each(contents: Contents, promised: bool) -> list[DataEntry]:
+    return [
+        entry
+        for other in contents.edges.values()
+        if not other.protected and (entry := other.oldest()) is not None and (not promised or contents.may_go(entry))
+    ]
 
 
 _CHOICES: dict[Evict, Choice] = {

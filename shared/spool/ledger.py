@@ -36,12 +36,14 @@ class Ledger:
     def __init__(self) -> None:
         self._starts: dict[EdgeId, list[int]] = {}
         self._ranges: dict[EdgeId, dict[int, Range]] = {}
+        self._elements: dict[EdgeId, int] = {}
 
     def add(self, given_up: Tombstone) -> None:
         """Enter a range. Entering it again, alone or as part of a longer one, changes nothing."""
         lo, hi, reason = given_up.lo, given_up.hi, given_up.reason
         starts = self._starts.setdefault(given_up.edge, [])
         ranges = self._ranges.setdefault(given_up.edge, {})
+        elements = self._elements.get(given_up.edge, 0)
         at = bisect_left(starts, lo)
         if at > 0 and ranges[starts[at - 1]].hi >= lo:
             at -= 1
@@ -58,9 +60,16 @@ class Ledger:
                 at += 1
                 continue
             lo, hi = min(lo, other.lo), max(hi, other.hi)
+            elements -= other.hi - other.lo
             del ranges[starts.pop(at)]
         starts.insert(bisect_left(starts, lo), lo)
         ranges[lo] = Range(lo, hi, reason)
+        self._elements[given_up.edge] = elements + hi - lo
+
+    def extend(self, edge: EdgeId, given_up: Range, hi: int) -> None:
+        """Move the end of an edge's range up: the next batch was given up for the same reason."""
+        self._elements[edge] += hi - given_up.hi
+        given_up.hi = hi
 
     def ending(self, given_up: Tombstone) -> Range | None:
         """The range that ends as this one does and is for the same reason."""
@@ -85,4 +94,4 @@ class Ledger:
         return [LedgerTotal(edge, reason, *counts) for (edge, reason), counts in sums.items()]
 
     def elements(self, edge: EdgeId) -> int:
-        return sum(given_up.hi - given_up.lo for given_up in self._ranges.get(edge, {}).values())
+        return self._elements.get(edge, 0)

@@ -177,6 +177,13 @@ class Spool:
         """Never give this edge's batches up to make room for others. Not stored: say it again after opening."""
         self._contents.protect(edge, protected)
 
+    def promise(self, edge: EdgeId, kept_min: float) -> None:
+        """Give up at most 1 - kept_min of this edge's numbers as long as other edges can make room within theirs.
+
+        Not stored: say it again after opening. Without a promise all of an edge may go.
+        """
+        self._contents.promise(edge, kept_min)
+
     def append(self, batch: SpooledBatch, evict: Evict | None = None) -> Entry:
         """Take a batch whose `lo` is the edge's head; durable after `sync`.
 
@@ -184,6 +191,9 @@ class Spool:
         numbers used up, when the batch is larger than the whole spool, or when what may be given up for it would not
         be enough. Under the `block` policy it raises SpoolFull instead, with the numbers not used; an edge that
         blocks in a spool that does not is one to `protect`, and others make room for it.
+
+        Promises come first: what can go within them does, or else the new batch itself if its edge can spare it. Only
+        when neither is enough is a promise broken, as the policy says and in the ledger.
         """
         if self._start_generation:
             self._begin()
@@ -356,11 +366,17 @@ class Spool:
     def _make_room(self, batch: SpooledBatch, room: int, evict: Evict) -> bool:
         """Algorithm 1's loop: until what is here fits into `room`, give up what the policy says."""
         contents = self._contents
-        if evict is Evict.PRIORITY:
-            most = contents.bytes_up_to(batch.priority)
-        else:
-            most = 0 if self.evict is Evict.BLOCK else contents.bytes_to_give_up()
-        if most < contents.used_bytes - room:
+        wanted = contents.used_bytes - room
+        ranked = batch.priority if evict is Evict.PRIORITY else None
+        most = 0 if self.evict is Evict.BLOCK else contents.bytes_within_promises(wanted, ranked)
+        if most < wanted and evict is not Evict.BLOCK and self._can_spare(batch):
+            return False
+        if most < wanted:
+            if evict is Evict.PRIORITY:
+                most = contents.bytes_up_to(batch.priority)
+            else:
+                most = 0 if self.evict is Evict.BLOCK else contents.bytes_to_give_up()
+        if most < wanted:
             if evict is not Evict.BLOCK:
                 return False
             raise SpoolFull(
@@ -371,13 +387,20 @@ class Spool:
         evict = self.evict if evict is Evict.BLOCK else evict
         choose = choice(evict)
         while contents.used_bytes > room:
-            chosen = choose(contents, batch.edge, batch.priority)
+            chosen = choose(contents, batch.edge, batch.priority, True)
+            if chosen is None:
+                chosen = choose(contents, batch.edge, batch.priority, False)
             if chosen is None:
                 raise BrokenInvariant("the account says full and there is nothing to give up", code="spool-account")
             tombstone = contents.evict(chosen)
             if tombstone is not None:
                 self._note_tombstone(tombstone)
         return True
+
+    def _can_spare(self, batch: SpooledBatch) -> bool:
+        """Whether giving the new batch up breaks no promise of its edge."""
+        mine = self._contents.edge(batch.edge)
+        return batch.hi - batch.lo <= self._contents.may_lose(mine, batch.hi)
 
     def _bury(self, tombstone: Tombstone) -> Tombstone:
         joined = self._contents.bury(tombstone)

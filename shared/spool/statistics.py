@@ -20,6 +20,8 @@ class EdgeStatistics:
     elements: int  # covered by those batches
     ledgered: int  # elements given up in all
     protected: bool  # never given up to make room
+    may_lose: int  # elements that may still be given up within its promise; below 0: it was broken
+    oldest_us: int | None  # when its oldest undelivered batch was spooled, if its writer said
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +40,13 @@ def statistics_of(contents: Contents, *, capacity_bytes: int, damage: int, piece
     ledgered: dict[Reason, int] = {}
     for total in contents.ledger.totals():
         ledgered[total.reason] = ledgered.get(total.reason, 0) + total.elements
-    oldest = [entry.spooled_us for edge in contents.edges.values() if (entry := edge.oldest()) is not None]
+    oldest = {edge.edge: entry.spooled_us for edge in contents.edges.values() if (entry := edge.oldest()) is not None}
+    known = {edge: spooled_us for edge, spooled_us in oldest.items() if spooled_us != NO_FRONTIER}
     return SpoolStatistics(
         capacity_bytes=capacity_bytes,
         used_bytes=contents.used_bytes,
         batches=sum(edge.batches for edge in contents.edges.values()),
-        oldest_us=min((spooled_us for spooled_us in oldest if spooled_us != NO_FRONTIER), default=None),
+        oldest_us=min(known.values(), default=None),
         edges=tuple(
             EdgeStatistics(
                 edge=edge.edge,
@@ -54,6 +57,8 @@ def statistics_of(contents: Contents, *, capacity_bytes: int, damage: int, piece
                 elements=edge.elements,
                 ledgered=contents.ledger.elements(edge.edge),
                 protected=edge.protected,
+                may_lose=contents.may_lose(edge),
+                oldest_us=known.get(edge.edge),
             )
             for edge in contents.edges.values()
         ),

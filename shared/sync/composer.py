@@ -25,12 +25,14 @@ class EdgePolicy:
     """How an edge is kept and sent: higher priority first, at latest after `within_s`, at once when `rows` wait.
 
     `evict` is what makes room for its batches, None the spool's own policy; with `block` they are never given up.
+    `kept_min` is which share of its numbers is not given up as long as other edges can make room.
     """
 
     within_s: float = 60.0
     rows: int = 0  # 0: no limit by count
     priority: int = 0
     evict: Evict | None = None
+    kept_min: float = 0.0
 
 
 @dataclass(slots=True)

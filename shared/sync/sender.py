@@ -131,6 +131,7 @@ class Sender:
         if policy is not None:
             edge.policy = policy
             self._spool.protect(edge.number, policy.evict is Evict.BLOCK)
+            self._spool.promise(edge.number, policy.kept_min)
         if edge.schemas.get(schema.id, schema) != schema:
             raise UsageError(
                 f"edge {name!r} had another schema with the same number; rename a column", code="sync-schema-number"

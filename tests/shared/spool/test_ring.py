@@ -347,3 +347,98 @@ def test_a_batch_given_up_within_the_record_that_brought_it_is_found_given_up() 
     assert [(e.edge, e.elements, e.batches, e.bytes) for e in again.statistics().edges] == [
         (e.edge, e.elements, e.batches, e.bytes) for e in spool.statistics().edges
     ]
+
+
+# --- Promises: which share of an edge's numbers is kept as long as others can make room ---------------------------------
+
+
+def given_up(spool: Spool, edge: EdgeId) -> int:
+    return sum(each.hi - each.lo for each in spool.ledger if each.edge == edge)
+
+
+POLICIES = [Evict.OLDEST, Evict.QUERY_AWARE, Evict.QUERY_AWARE_BYTES, Evict.PRIORITY]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_lossless_edge_is_kept_while_another_can_make_room(policy: Evict) -> None:
+    spool = new_spool()
+    spool.promise(GPS, 1.0)
+    fill(spool, GPS, 5)
+    fill(spool, ALERTS, 5)
+    for _ in range(5):
+        spool.append(batch_for(spool, GPS, 10, 904), policy)  # query-aware would have given up its own
+    assert (given_up(spool, GPS), given_up(spool, ALERTS)) == (0, 50)
+    entry = spool.append(batch_for(spool, ALERTS, 10, 904), policy)
+    assert isinstance(entry, Tombstone)  # rather than a batch of the other, which promises more
+    assert (given_up(spool, GPS), given_up(spool, ALERTS)) == (0, 60)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_limited_loss_gives_up_its_share_and_not_one_number_more(policy: Evict) -> None:
+    spool = new_spool()
+    spool.promise(GPS, 1.0)
+    spool.promise(ALERTS, 0.6)
+    fill(spool, GPS, 5)
+    fill(spool, ALERTS, 5)
+    assert [each.may_lose for each in spool.statistics().edges] == [0, 20]
+    for _ in range(2):
+        spool.append(batch_for(spool, GPS, 10, 904), policy)
+    assert (given_up(spool, GPS), given_up(spool, ALERTS)) == (0, 20)
+    assert [each.may_lose for each in spool.statistics().edges] == [0, 0]
+    spool.append(
+        batch_for(spool, ALERTS, 5, 404), policy
+    )  # 0.6 of 55 are 33, of 75 are 45: two may go of these, not five
+    assert given_up(spool, GPS) + given_up(spool, ALERTS) > 20  # nothing could go within the promises: the policy chose
+    assert min(each.may_lose for each in spool.statistics().edges) < 0
+
+
+def test_when_only_promised_edges_are_left_the_policy_decides_and_the_ledger_says_so() -> None:
+    spool = new_spool()
+    spool.promise(GPS, 1.0)
+    spool.promise(ALERTS, 1.0)
+    fill(spool, GPS, 6)
+    fill(spool, ALERTS, 4)
+    spool.append(batch_for(spool, ALERTS, 10, 904))
+    assert (given_up(spool, GPS), given_up(spool, ALERTS)) == (0, 10)  # query-aware: its own oldest
+    spool.append(batch_for(spool, GPS, 10, 904), Evict.BLOCK)  # a protected one is made room for
+    assert given_up(spool, GPS) + given_up(spool, ALERTS) == 20
+
+
+def test_an_edge_that_blocks_waits_when_only_such_edges_are_left() -> None:
+    spool = new_spool()
+    for edge in (GPS, ALERTS):
+        spool.promise(edge, 1.0)
+        spool.protect(edge)
+    fill(spool, GPS, 5)
+    fill(spool, ALERTS, 5)
+    with pytest.raises(SpoolFull):
+        spool.append(batch_for(spool, GPS, 10, 904), Evict.BLOCK)
+    assert list(spool.ledger) == []
+
+
+def test_no_promise_is_broken_by_a_batch_that_would_not_fit_anyway() -> None:
+    """What can go within the promises is not enough, and the new batch can be spared: nothing else goes for it."""
+    spool = new_spool()
+    spool.promise(GPS, 1.0)
+    fill(spool, GPS, 9)
+    fill(spool, ALERTS, 1)
+    assert isinstance(spool.append(batch_for(spool, ALERTS, 10, 3000)), Tombstone)
+    assert len(kept(spool, ALERTS)) == 1
+
+
+def test_the_share_is_counted_over_the_ledger_of_all_reasons() -> None:
+    spool = new_spool()
+    spool.promise(ALERTS, 0.9)
+    fill(spool, ALERTS, 5)
+    assert spool.statistics().edges[0].may_lose == 5
+    spool.give_up(ALERTS, 0, 10, Reason.EXPIRED)
+    assert spool.statistics().edges[0].may_lose == -5
+
+
+def test_shares_that_binary_cannot_hold_are_not_rounded_against_the_edge() -> None:
+    spool = new_spool(capacity=100_000)
+    for share, lose in ((0.9, 1), (0.95, 0), (0.7, 3), (0.1, 9), (1 / 3, 6)):
+        spool.promise(GPS, share)
+        if not spool.head(GPS):
+            fill(spool, GPS, 1, size=10)
+        assert spool.statistics().edges[0].may_lose == lose
