@@ -36,6 +36,7 @@ class PhoneSettings:
     evict: Evict = Evict.QUERY_AWARE
     payload_bytes_max: int = 300
     within_s: float = 4.0
+    promises: tuple[float, ...] = ()  # which share of each edge's numbers is kept while others can make room
 
 
 class Store:
@@ -135,7 +136,9 @@ class SimulatedPhone:
                 now=self.now,
             )
             for at, name in enumerate(self.edge_names):
-                self.sender.declare(name, SCHEMA, EdgePolicy(within_s=self.settings.within_s, priority=at % 2))
+                kept_min = self.settings.promises[at] if at < len(self.settings.promises) else 0.0
+                policy = EdgePolicy(within_s=self.settings.within_s, priority=at % 2, kept_min=kept_min)
+                self.sender.declare(name, SCHEMA, policy)
             self.sender.status(DeviceStatus(overruns=self._ticks))
             self._tell(self.name, "start", f"boot {self._boot} incarnation {self.incarnation}")
             self._drive()

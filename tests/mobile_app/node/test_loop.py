@@ -452,3 +452,21 @@ def test_an_edge_that_blocks_keeps_its_rows_while_another_gives_up_its_own(bench
     assert states["dear"]["ledgered"] == 0
     assert states["dear"]["spooled"] == states["dear"]["produced"] > 0
     assert "dear" not in bench.node.view()["goes_first"]
+
+
+@pytest.mark.parametrize("dear", ["rs.lossless()", "rs.limited_loss(0.9)"])
+def test_what_a_contract_keeps_is_given_up_last_and_no_more_of_it_than_it_allows(bench, tmp_path, dear):
+    program = plan(
+        tmp_path,
+        f"rs.sensor('gyroscope', every='40ms').sync('dear', batch=250, within='5s', codec='none', contract={dear})",
+        "rs.sensor('accelerometer', every='20ms').sync('cheap', batch=500, within='5s', codec='none', "
+        "contract=rs.limited_loss(0.1))",
+    )
+    bench.gateway.down = True
+    bench.start(settings=replace(SETTINGS, spool_mb=1), speed=600.0, plan=program)
+    bench.run_until(lambda: bench.node.view()["edges"].get("cheap", {}).get("ledgered", 0) > 8000)
+    states = bench.node.view()["edges"]
+    allowed = 0.0 if "lossless" in dear else 0.1
+    assert states["dear"]["ledgered"] <= allowed * states["dear"]["produced"]
+    assert states["cheap"]["ledgered"] <= 0.9 * states["cheap"]["produced"]
+    assert bench.node.view()["goes_first"][0] == "cheap"
