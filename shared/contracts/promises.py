@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from shared.contracts.costs import Choice, of_lone_device
+from shared.contracts.costs import Choice, Host, choose, guess, of_lone_device
 from shared.contracts.levels import level_of
 from shared.errors import UsageError
+from shared.plan import operators as op
 from shared.plan.graph import Plan
+from shared.plan.placement import ON_DEVICE, sides
+
+# Which nodes a region has is known only when it is deployed: what a plan is told is what two of them could do.
+TWO_NODES = (Host("one", region="region"), Host("another", region="region"))
 
 
 def promises(plan: Plan) -> dict[str, Choice]:
-    """By edge, what keeps its contract on a device that sends straight to the gateway."""
-    return {edge.name: of_lone_device(plan, edge) for edge in plan.edges}
+    """By edge, what keeps its contract: of a device that sends straight to the gateway, or of a region of two nodes."""
+    side_of = sides(plan)
+    device = {
+        node.operator.name
+        for node in plan.nodes
+        if isinstance(node.operator, op.Sync) and side_of[node.id] == ON_DEVICE
+    }
+    return {
+        edge.name: of_lone_device(plan, edge)
+        if edge.name in device
+        else choose(edge.contract, plan, {edge.name: guess(plan, edge)}, TWO_NODES)
+        for edge in plan.edges
+    }
 
 
 def contract_lines(plan: Plan) -> tuple[str, ...]:

@@ -83,6 +83,7 @@ def test_a_bad_hour_of_a_stream_that_still_has_enough_is_at_risk() -> None:
     assert auditor.close(START + 2 * HOUR, START + 3 * HOUR).verdict is Verdict.BROKEN
 
 
+@pytest.mark.covers("EC-11")
 def test_a_bound_broken_by_one_second_is_found_and_one_within_the_clock_s_doubt_is_at_risk() -> None:
     auditor = Auditor(BOUND)
     batch(auditor, 0, 1, delay_s=600)
@@ -104,6 +105,7 @@ def test_a_delay_nearer_to_the_bound_than_a_recovery_takes_is_at_risk() -> None:
     assert (hour(auditor).verdict, auditor.contract.delay_us_max) == (Verdict.AT_RISK, 600 * SECOND)
 
 
+@pytest.mark.covers("EC-12")
 def test_a_swapped_pair_of_batches_is_found_and_nothing_of_it_is_lost_or_twice() -> None:
     auditor = Auditor(LOSSLESS)
     for lo in (0, 20, 10, 30):

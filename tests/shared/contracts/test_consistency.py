@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
+
 from shared.contracts.consistency import EdgeCut, inconsistencies
 
 
@@ -19,6 +21,7 @@ def delivered(cut: EdgeCut, total: int = 8) -> list[tuple[int, str]]:
     return [(number, old[number]) for number in range(cut.consumed, total) if number in old]
 
 
+@pytest.mark.covers("EC-13")
 def test_relaxed_consistency_with_determinism_is_exactly_what_loses_nothing() -> None:
     wanted = {True: 0, False: 0}
     for produced, start, end, consumed in itertools.product(range(6), repeat=4):

@@ -18,6 +18,7 @@ def test_the_same_elements_are_kept_whole() -> None:
     assert measure(IDEAL, IDEAL) == Measured(1000, 1000, 0, 0, 0, 0)
 
 
+@pytest.mark.covers("EC-9", "EC-10", "EC-11")
 def test_loss_is_counted_by_numbers_and_delay_by_the_ideal_run() -> None:
     gone = set(random.Random(3).sample(range(1000), 31))
     real = [replace(one, at_us=one.at_us + 40) for place, one in enumerate(IDEAL) if place not in gone]

@@ -16,6 +16,7 @@ LEVELS = [
 NEVER, DEFR = Level(), Level(delay_us_max=0)
 
 
+@pytest.mark.covers("EC-11", "EC-12")
 def test_no_delay_implies_order_between_streams_and_that_order_within_them() -> None:
     each, all_ = Level(order=Order.EACH), Level(order=Order.ALL)
     assert DEFR.implies(all_)
@@ -33,6 +34,7 @@ def test_lossless_implies_every_limited_loss_and_a_shorter_delay_a_longer_one() 
     assert not NEVER.implies(Level(delay_us_max=6))
 
 
+@pytest.mark.covers("EC-12")
 def test_implication_is_an_order_and_both_is_its_least_upper_bound() -> None:
     for one in LEVELS:
         assert one.implies(one)
