@@ -1,0 +1,58 @@
+"""Random schedules with crashes: larger graphs, more elements, slow keepers and answers."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from shared.recovery.strategies import STRATEGIES
+from tests.claims import Claim
+from tests.shared.recovery.positions.graphs import Graph, all_graphs
+from tests.shared.recovery.positions.run import CASES, run_seed
+from tests.shared.recovery.positions.world import World
+
+
+@pytest.mark.covers("EC-13", "EC-18", "EC-22", "EC-23", "EC-27")
+@pytest.mark.parametrize(("graph", "row"), CASES)
+def test_no_schedule_with_crashes_loses_anything_or_sticks(graph: str, row: str, claim: Claim) -> None:
+    steps = sum(run_seed(graph, row, seed) for seed in range(8))
+    claim(f"{row} on {graph}: 8 schedules, {steps} steps, up to 3 crashes")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("graph", "row"), CASES)
+def test_no_schedule_of_many_loses_anything_or_sticks(graph: str, row: str, claim: Claim) -> None:
+    steps = sum(run_seed(graph, row, seed) for seed in range(1_000))
+    claim(f"{row} on {graph}: 1000 schedules, {steps} steps, up to 3 crashes")
+
+
+def random_acyclic(vertices: int, random: Random) -> Graph:
+    edges = [(a, b) for a in range(vertices) for b in range(a + 1, vertices) if random.random() < 0.5]
+    edges += [(random.randrange(b), b) for b in range(1, vertices) if all(reader != b for _, reader in edges)]
+    return Graph(vertices, tuple(sorted(set(edges))), one_drives=True)
+
+
+@pytest.mark.covers("EC-24")
+def test_ecoc_ends_on_acyclic_graphs_of_five_and_six_vertices(claim: Claim) -> None:
+    row = STRATEGIES["ecoc"].row
+    every_fifth = list(all_graphs(5, cycles=False, one_drives=True))
+    random = Random(0)
+    chosen = every_fifth[::5] + [random_acyclic(6, random) for _ in range(40)]
+    steps = [
+        World(graph, row, elements=2, every=1, crashes=n % 2).random_schedule(Random(n))[0]
+        for n, graph in enumerate(chosen)
+    ]
+    claim(f"ECOC on {len(chosen)} acyclic graphs of 5 and 6 vertices: {sum(steps)} steps, nothing left pending")
+
+
+@pytest.mark.soak
+def test_ecoc_ends_on_every_acyclic_graph_of_five_and_six_vertices(claim: Claim) -> None:
+    row = STRATEGIES["ecoc"].row
+    chosen = [graph for n in (5, 6) for graph in all_graphs(n, cycles=False, one_drives=True)]
+    steps = sum(
+        World(graph, row, elements=2, every=1, crashes=seed % 2).random_schedule(Random(seed))[0]
+        for graph in chosen
+        for seed in range(3)
+    )
+    claim(f"ECOC on all {len(chosen)} acyclic graphs of 5 and 6 vertices, 3 schedules each: {steps} steps")

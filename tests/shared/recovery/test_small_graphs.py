@@ -1,0 +1,84 @@
+"""Every schedule on every small graph: no snapshot waits for ever, nothing that a reader could ask for is gone (EC-24, T9)."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.recovery.strategies import STRATEGIES
+from tests.claims import Claim
+from tests.shared.recovery.positions.graphs import NAMED, Graph, all_graphs
+from tests.shared.recovery.positions.world import World
+
+EXTENDED = STRATEGIES["extended-ecoc"].row
+PLAIN = STRATEGIES["ecoc"].row
+STATES_MAX = 60_000
+TWO_INTO_A_CYCLE = ((0, 1), (0, 2), (1, 2), (2, 1), (3, 1), (3, 2))
+
+
+def graphs(vertices: int) -> list[Graph]:
+    return list(all_graphs(vertices, cycles=True, one_drives=True))
+
+
+def is_large(graph: Graph) -> bool:
+    """Has too many schedules for every run of the suite: `make soak` tries it, and random schedules do."""
+    return len(graph.edges) > 6 or graph.edges == TWO_INTO_A_CYCLE
+
+
+def test_there_are_as_many_graphs_as_there_should_be() -> None:
+    """Connected and fed by sources, up to renaming. Without cycles these are the connected acyclic graphs: 1, 4, 24."""
+    assert [len(graphs(n)) for n in (2, 3, 4)] == [1, 6, 72]
+    assert [len([g for g in graphs(n) if not g.back]) for n in (2, 3, 4)] == [1, 4, 24]
+
+
+@pytest.mark.covers("EC-13", "EC-24", "EC-25", "EC-27", "T9")
+@pytest.mark.parametrize("part", range(4))
+def test_every_schedule_on_graphs_of_four_vertices(part: int, claim: Claim) -> None:
+    chosen = [graph for graph in graphs(4) if not is_large(graph)][part::4]
+    states = sum(
+        World(graph, EXTENDED, elements=1, every=1, prompt=True).every_schedule(STATES_MAX) for graph in chosen
+    )
+    claim(f"extended ECOC, {len(chosen)} graphs of 4 vertices: {states} states, none stuck, none inconsistent")
+    assert states > 1_000
+
+
+@pytest.mark.covers("EC-13", "EC-23", "EC-27", "T9")
+def test_every_schedule_with_a_crash_on_graphs_of_three_vertices(claim: Claim) -> None:
+    chosen = graphs(2) + graphs(3)
+    states = sum(
+        World(graph, EXTENDED, elements=1, every=1, crashes=1, prompt=True).every_schedule(STATES_MAX)
+        for graph in chosen
+    )
+    claim(f"extended ECOC, {len(chosen)} graphs to 3 vertices, a crash anywhere: {states} states")
+    assert states > 5_000
+
+
+@pytest.mark.covers("EC-24", "EC-23")
+def test_every_schedule_of_plain_ecoc_on_acyclic_graphs(claim: Claim) -> None:
+    acyclic = [graph for n in (2, 3, 4) for graph in graphs(n) if not graph.back]
+    sparse = [graph for graph in acyclic if len(graph.edges) < 4]
+    states = sum(World(graph, PLAIN, elements=1, every=1).every_schedule(STATES_MAX) for graph in acyclic)
+    crashing = sum(World(graph, PLAIN, elements=1, every=1, crashes=1).every_schedule(STATES_MAX) for graph in sparse)
+    claim(f"ECOC, {len(acyclic)} acyclic graphs to 4 vertices, slow keepers: {states} states")
+    claim(f"ECOC, {len(sparse)} of them, a crash anywhere: {crashing} states")
+    assert min(states, crashing) > 1_000
+
+
+def test_every_schedule_with_slow_keepers_and_answers_where_rows_meet(claim: Claim) -> None:
+    states = World(NAMED["two-source cycle"], EXTENDED, elements=1, every=1).every_schedule(STATES_MAX)
+    states += World(NAMED["SP3"], EXTENDED, elements=1, every=1).every_schedule(STATES_MAX)
+    claim(f"extended ECOC, cycles with slow keepers: {states} states")
+    assert states > 1_000
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("graph", [g for g in graphs(4) if is_large(g)], ids=lambda g: f"{g.edges}")
+def test_every_schedule_on_dense_graphs(graph: Graph, claim: Claim) -> None:
+    states = World(graph, EXTENDED, elements=1, every=1, prompt=True).every_schedule(5_000_000)
+    claim(f"extended ECOC on {graph.edges}: {states} states")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", sorted(NAMED))
+def test_every_schedule_with_a_crash_and_slow_keepers_on_the_named_graphs(name: str, claim: Claim) -> None:
+    states = World(NAMED[name], EXTENDED, elements=1, every=1, crashes=1).every_schedule(5_000_000)
+    claim(f"extended ECOC on {name}, slow keepers, a crash anywhere: {states} states")
