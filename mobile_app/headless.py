@@ -32,6 +32,7 @@ from mobile_app.node.loop import Node
 from mobile_app.node.plans import Plans
 from mobile_app.node.rest import OnMains, Rest
 from mobile_app.node.surroundings import Surroundings
+from mobile_app.own_operators import Bundle, import_bundled
 from mobile_app.recordings.export import clear_old_exports
 from mobile_app.sensors.choose import Choice
 from mobile_app.service.commands import Commands
@@ -111,6 +112,7 @@ def run(options: RunOptions) -> dict[str, Any]:
     if not 0.01 <= options.speed <= 10_000:
         raise UsageError(f"speed {options.speed} is not between 0.01 and 10000", code="node-speed")
     options.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    built = import_bundled()
     load_operators(options.home)
     outages = parse_outages(options.outages)
     started = time.monotonic()
@@ -130,7 +132,16 @@ def run(options: RunOptions) -> dict[str, Any]:
                     enrolling = None
                 finished = None if enrolling is None else enrolling.finished
                 running = _Running(
-                    options, lock, commands, outages, terminal, started=started, end=end, stop=stop, enrolled=finished
+                    options,
+                    lock,
+                    commands,
+                    outages,
+                    terminal,
+                    built,
+                    started=started,
+                    end=end,
+                    stop=stop,
+                    enrolled=finished,
                 )
                 account = running.run()
                 commands.between()
@@ -149,6 +160,7 @@ class _Running:
     commands: Commands
     outages: Outages
     terminal: Terminal
+    built: Bundle | None
     started: float
     end: float
     stop: threading.Event
@@ -189,6 +201,7 @@ class _Running:
             attend=self.commands.attend,
             on_view=self._published,
             lock=self.lock,
+            build="" if self.built is None else self.built.build,
         )
         try:
             node = Node(options.home, surroundings)

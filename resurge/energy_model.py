@@ -15,7 +15,8 @@ two tables of Sonora (an HTC phone on a 3G network), by this arithmetic:
         Both are what others measured of 3G: tails of ten to fifteen seconds, uplinks of some hundred kbit/s.
 
 A phone that sleeps is not in the paper. Carroll and Heiser (An Analysis of Power Consumption in a Smartphone, USENIX
-ATC 2010) measured 68.6 mW of a suspended phone with its GSM radio registered; that is taken here. That a wake keeps the
+ATC 2010) measured 68.6 mW of a suspended phone with its GSM radio registered; that is taken here. The number is quoted
+from memory of that paper, whose text was not at hand to check it, and their phone is not Sonora's. That a wake keeps the
 processor up for at least a second, and that a receiver that was off needs five seconds for a fix, are assumptions.
 
 A sensor that is read less often than every five seconds (the paper's rate) is taken to rest between readings, its draw

@@ -6,17 +6,20 @@ file, and what follows from it can be said before: which windows and states are 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from cloud_backend.coordinator.device_operators import left_out
 from cloud_backend.coordinator.queries import sinks_of
+from cloud_backend.coordinator.roster import RosterEntry
 from shared.errors import UsageError
 from shared.plan.changes import ANEW, GONE, KEPT, NEW, PlanChanges, changes
 from shared.plan.encoding import encode_plan
 from shared.plan.graph import Plan
 from shared.plan.placement import check_unhosted
+from shared.plan.wellformed import operators_on_device
 from shared.spool.disk import PosixDisk
 
 
@@ -29,6 +32,7 @@ class Deployment:
     phones: PlanChanges
     spark: PlanChanges
     parked: Mapping[str, int] = field(default_factory=dict)  # vertices that wait, and how many epochs behind
+    without: Sequence[str] = ()  # about devices that will not get it, a sentence each
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -43,10 +47,17 @@ class Deployment:
 
 
 def prepare(
-    plan: Plan, current: Plan, running: Plan | None, taken: Collection[str], parked: Mapping[str, int] | None = None
+    plan: Plan,
+    current: Plan,
+    running: Plan | None,
+    taken: Collection[str],
+    parked: Mapping[str, int] | None = None,
+    *,
+    devices: Collection[RosterEntry] = (),
 ) -> Deployment:
     """What putting `plan` in the place of `current` means. `running`: what the job runs, where it is known: a rollback
-    may have corrected it. `taken`: sinks of queries. `parked`: vertices that wait, and how many epochs behind."""
+    may have corrected it. `taken`: sinks of queries. `parked`: vertices that wait, and how many epochs behind.
+    `devices`: those that should get it."""
     check_unhosted(plan)
     both = [each for each in sinks_of(plan) if each in taken]
     if both:
@@ -59,7 +70,8 @@ def prepare(
     if found.same and (running is None or changes(running, plan).same):
         raise UsageError(f"this program runs already, as version {newest}; nothing would change", code="program-same")
     spark = found if running is None else changes(running, plan)
-    return Deployment(replace(plan, version=newest + 1), current.version, found, spark, parked or {})
+    without = left_out(operators_on_device(plan), devices)
+    return Deployment(replace(plan, version=newest + 1), current.version, found, spark, parked or {}, without)
 
 
 def deploy(file: Path, deployment: Deployment) -> None:
@@ -74,6 +86,7 @@ def _words(deployment: Deployment) -> list[str]:
     words = [
         f"phones take version {deployment.plan.version} with their next exchange and {kept}; what they hold is sent"
     ]
+    words += deployment.without
     if phones.sensors_new:
         words.append(f"each phone asks its person before it reads {_listed(phones.sensors_new)}")
     if phones.sensors_gone:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from cloud_backend.coordinator.alerts import Alerts
+from cloud_backend.coordinator.device_operators import PlanNeeds, build_with
 from cloud_backend.coordinator.queries import Queries
 from cloud_backend.coordinator.roster import Roster, RosterEntry
 from cloud_backend.dashboard.fleet.devices import Device, Fleet
@@ -20,6 +21,7 @@ from cloud_backend.spark.control.jobs import JobDirectory
 from shared.errors import ResurgeError
 from shared.plan.encoding import decode_plan
 from shared.plan.graph import Plan
+from shared.plan.wellformed import operators_on_device
 
 PROGRAM = "main"  # the job of the devices' own program; queries have names of their own
 
@@ -52,6 +54,12 @@ class Sources:
         if self.plan is None or not self.plan.exists():
             return None
         return _program(self.plan, self.plan.stat().st_mtime_ns)
+
+    def plan_needs(self) -> PlanNeeds | None:
+        """What the program wants of a device beside what every app has; None where it wants nothing."""
+        plan = self.program()
+        needs = frozenset[str]() if plan is None else operators_on_device(plan)
+        return PlanNeeds(plan.version, needs, build_with(self.entries(), needs)) if plan is not None and needs else None
 
     def plans(self) -> Iterator[Plan]:
         """What runs now: the queries' plans, then the program."""

@@ -11,11 +11,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from cloud_backend.coordinator.device_operators import lacking
 from cloud_backend.results.store import ResultRow, Results
 from shared.errors import ResurgeError
 from shared.identity import DeviceId
 from shared.sync.session import GatewayKeys
-from shared.wire.messages import Hint, PlanMessage
+from shared.wire.messages import Hint, PlanMessage, PlanWithheld
 
 FULL_RATE = 1.0
 RATE_MIN = 0.1
@@ -30,6 +31,8 @@ class GatewayDownlink:
         self._plan: tuple[int, bytes, bytes] | None = None  # version, plan, signature
         self._heads: dict[DeviceId, int] = {}
         self._acknowledged: dict[DeviceId, int] = {}
+        self.needs: frozenset[str] = frozenset()  # operator types that the plan wants of a device
+        self.able_build = ""  # an app that has them, as devices said
         self._rate = FULL_RATE
         self.device_rates: Mapping[DeviceId, float] = {}  # what an operator configured, where it is less than all
         self._lock = threading.Lock()
@@ -50,9 +53,14 @@ class GatewayDownlink:
             return ()
         return [(seq, result_body(row)) for seq, row in self._results.downlink(device.hex(), after, limit)]
 
-    def plan(self, device: DeviceId, newer_than: int) -> PlanMessage | None:
+    def plan(
+        self, device: DeviceId, newer_than: int, operators: frozenset[str] | None
+    ) -> PlanMessage | PlanWithheld | None:
+        """The newest plan, if it is newer. A device that lacks an operator type of it goes on with the plan it has."""
         if self._plan is None or self._plan[0] <= newer_than:
             return None
+        if lacks := lacking(self.needs, operators):
+            return PlanWithheld(device, self._plan[0], lacks, self.able_build)
         return PlanMessage(device, *self._plan)
 
     def hint(self, device: DeviceId) -> Hint | None:
@@ -89,17 +97,20 @@ class GatewayDownlink:
         if self._plan_path is None:
             return
         from shared.plan.encoding import decode_plan  # brings the whole operator registry: only where there are plans
+        from shared.plan.wellformed import operators_on_device
 
         try:
             status = self._plan_path.stat()
             if (status.st_mtime_ns, status.st_size) == self._plan_seen:
                 return
             data = self._plan_path.read_bytes()
-            version = decode_plan(data).version
+            plan = decode_plan(data)
+            version, needs = plan.version, operators_on_device(plan)
         except (OSError, ResurgeError):
             return  # being written, or not a plan: the one we have stays, devices never see a broken one
         self._plan_seen = (status.st_mtime_ns, status.st_size)
         if self._plan is None or version > self._plan[0]:
+            self.needs = needs
             self._plan = (version, data, self._keys.sign(PlanMessage.signed(version, data)))
 
 

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 
+from cloud_backend.coordinator.device_operators import build_with
 from cloud_backend.coordinator.roster import Roster
 from cloud_backend.gateway.appender import Appender
 from cloud_backend.gateway.connections import Connections, raise_file_limit
@@ -41,6 +42,7 @@ from shared.wire.status import DeviceStatus
 TICK_S = 0.5  # revocation must reach open sessions within 5 s
 TRIM_EVERY_S = 30.0
 HEAD_EVERY_S = 60.0
+BUILDS_EVERY_S = 10.0
 QUIET_TICKS = 10  # without a record, before the account is checked: nobody should have to wait for that
 
 
@@ -79,6 +81,7 @@ class Gateway:
         self._trimmed_at = time.monotonic()
         self._heads = Heads(settings.home, self.keys.sign)
         self._head_kept_at = 0.0
+        self._builds_read_at = -BUILDS_EVERY_S
         self._check_tail()
         self._conservation = Conservation(self.log)
         self._reports = DeviceReports()
@@ -104,6 +107,7 @@ class Gateway:
         self._receiver.wake(time.monotonic())
         await asyncio.to_thread(self._flush_seen)
         await asyncio.to_thread(self.downlink.refresh)
+        await self._look_for_build()
         self.metrics.sessions.set(len(self.sessions))
         self.metrics.connections.set(len(self.connections))
         self.metrics.log_end.set(self.log.durable_end)
@@ -112,6 +116,13 @@ class Gateway:
             await asyncio.to_thread(self._heads.keep, *self.log.head, now_us())
         await self._check_conservation()
         await self._follow_job()
+
+    async def _look_for_build(self) -> None:
+        """Where the plan needs operator types of its own: which app of those that devices reported has them?"""
+        if self.downlink.needs and time.monotonic() - self._builds_read_at > BUILDS_EVERY_S:
+            self._builds_read_at = time.monotonic()
+            entries = await asyncio.to_thread(self.roster.entries)
+            self.downlink.able_build = build_with(entries, self.downlink.needs)
 
     def _check_tail(self) -> None:
         """A log that ends before an end this gateway signed has lost its tail. It goes on, and somebody must know."""

@@ -63,7 +63,7 @@ def _activity() -> Any:
 def start_service(_home: Path | None = None) -> None:
     """Start the service, from the visible app; one that runs takes no notice."""
     here = context()
-    autoclass(f"{here.getPackageName()}.ServiceNode").start(here, "", "Resurge", "Starting", "app")
+    autoclass(f"{here.getPackageName()}.ServiceNode").start(here, "", "", "Starting", "app")
 
 
 def pairing_link() -> str:

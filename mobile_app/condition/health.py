@@ -25,7 +25,7 @@ SLOT_BYTES = 32 * 1024
 HEADER = struct.Struct("<IQI")  # checksum of the rest, generation, length
 INCIDENTS_KEPT = 20
 INCIDENT_LASTS_US = 24 * 3600 * 1_000_000
-WHAT_CHARACTERS_MAX = 190  # all codes at once still fit a slot
+WHAT_CHARACTERS_MAX = 185  # all codes at once still fit a slot
 
 # code: what to do. The order is how bad it is: what stops the recording comes first.
 REMEDIES = {
@@ -50,6 +50,7 @@ REMEDIES = {
     "clock-jump": "nothing: readings keep their own clock. Check the device's date if it is wrong",
     "revoked": "ask the operator to pair this device again; until then everything stays here",
     "gateway-refuses": "send the text to the operator; everything stays here",
+    "plan-withheld": "install the app that is named, or ask the operator for it; the plan before goes on",
     "waiting-wifi": "nothing: it is sent when there is Wi-Fi. Change it in Setup",
     "waiting-unmetered": "nothing: it is sent when the network is free of charge. Change it in Setup",
     "waiting-home-network": "nothing: it is sent when the device does not roam any more. Change it in Setup",

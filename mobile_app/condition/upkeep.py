@@ -46,6 +46,7 @@ class Facts:
     refusal: str = ""
     refusal_code: str = ""
     blocked: bool = False
+    withheld: str = ""  # why the gateway does not send its newest plan
     failure: str = ""  # why the plan is not computed
     exchanges: int = 0
     missing: dict[str, str] = field(default_factory=dict)
@@ -202,6 +203,8 @@ class Upkeep:
             found[code] = f"{found[code]}; {sensor}: {why}" if code in found else f"{sensor}: {why}"
         if facts.undecided:
             found["consent-needed"] = f"the plan wants to read {', '.join(facts.undecided)}; nobody has said yes or no"
+        if facts.withheld:
+            found["plan-withheld"] = facts.withheld
         if facts.blocked:
             found["spool-full"] = "the spool is full and may give nothing up, so no sensor is read"
         states = self._readings.states()

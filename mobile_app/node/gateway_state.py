@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mobile_app.spool.opening import BEHIND, note_behind
-from shared.sync.events import Disconnected, ReceiptReceived, Reconnected, Refused
+from shared.sync.events import Disconnected, PlanArrived, PlanWasWithheld, ReceiptReceived, Reconnected, Refused
+from shared.wire.messages import PlanWithheld
 
 
 class GatewayState:
@@ -15,6 +16,7 @@ class GatewayState:
         self._wall_us = wall_us
         self.refusal = ""
         self.refusal_code = ""
+        self.withheld = ""  # why it does not send its newest plan
         self.last_receipt_us: int | None = None
         self.disconnections = 0
 
@@ -29,7 +31,17 @@ class GatewayState:
             self.refusal, self.refusal_code = f"{event.text} [{event.code}]", event.code
             if event.code in BEHIND:
                 note_behind(self._home)
+        elif isinstance(event, PlanWasWithheld):
+            self.withheld = _withheld_words(event.withheld)
+        elif isinstance(event, PlanArrived):
+            self.withheld = ""
         elif isinstance(event, Disconnected):
             self.disconnections += 1
         elif isinstance(event, Reconnected):
             self.refusal = self.refusal_code = ""
+
+
+def _withheld_words(withheld: PlanWithheld) -> str:
+    lacks = ", ".join(withheld.lacks)
+    able = f" Install {withheld.build}, which has it." if withheld.build else ""
+    return f"version {withheld.version} of the program needs {lacks}, which this app does not have.{able}"

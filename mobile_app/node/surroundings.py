@@ -36,4 +36,5 @@ class Surroundings:
     clock: EventClock | None = None  # instead of the home's own
     attend: Callable[[Node], None] | None = None  # called every turn: what screens ask for
     lock: HomeLock | None = None  # of whoever opens one node after the other here; None: the node takes its own
+    build: str = ""  # which app this is, where it has operators of its own
     on_view: Callable[[dict[str, Any]], None] | None = None  # the view state, whenever it is published

@@ -18,13 +18,21 @@ from mobile_app.condition.upkeep import Facts
 from mobile_app.home.files import publish
 from mobile_app.settings import policies
 from shared.identity import edge_id
+from shared.language.registry import references
 from shared.plan.graph import Plan
 from shared.plan.late_account import late_words
 from shared.plan.operators import Sync
 from shared.plan.placement import sides
 from shared.spool.evict import Evict
 from shared.spool.statistics import EdgeStatistics, SpoolStatistics
-from shared.wire.status import SECONDS_MAX, SENSORS_MAX, WORD_CHARACTERS, DeviceStatus, clean_text
+from shared.wire.status import (
+    SECONDS_MAX,
+    SENSORS_MAX,
+    WORD_CHARACTERS,
+    DeviceStatus,
+    clean_text,
+    reportable_operators,
+)
 
 if TYPE_CHECKING:
     from mobile_app.node.computation import Computation
@@ -156,6 +164,8 @@ def node_view(node: Node) -> dict[str, Any]:
         "loss_window_s": node.settings.loss_window_s,
         "encrypted_at_rest": stores.encrypted,
         "key_protection": KEY_PROTECTION,
+        "build": around.build,
+        "operators": sorted(references()),
     }
 
 
@@ -183,6 +193,7 @@ def facts_of(node: Node) -> Facts:
         refusal=node.gateway.refusal,
         refusal_code=node.gateway.refusal_code,
         blocked=runner.blocked,
+        withheld=node.gateway.withheld,
         failure=runner.failure,
         exchanges=node.uplink.exchanges,
         missing=missing,
@@ -242,6 +253,7 @@ def status_for_fleet(view: dict[str, Any], refusal: str) -> DeviceStatus:
     level, full_in_s = view["battery"]["level"], view["spool"]["full_in_s"]
     # `produced` and not what is spooled: by the time this arrives, the same exchange has delivered some of it.
     return DeviceStatus(
+        build=clean_text(view["build"]),
         battery=None if level is None else round(100 * min(1.0, max(0.0, level))),
         charging=view["battery"]["charging"],
         full_in_s=None if full_in_s is None else round(min(full_in_s, SECONDS_MAX)),  # whole: it changes all the time
@@ -250,6 +262,7 @@ def status_for_fleet(view: dict[str, Any], refusal: str) -> DeviceStatus:
         lane=clean_text(view["lane"], WORD_CHARACTERS),
         leaving=clean_text(view["paused"]),
         malformed_results=view["malformed_results"],
+        operators=reportable_operators(view["operators"]),
         missing_sensors=tuple(sorted(view["missing_sensors"])[:SENSORS_MAX]),
         overruns=sum(sensor["overruns"] for sensor in view["sensors"].values()),
         produced=view["produced"],

@@ -13,6 +13,7 @@ NOUNS = {
     "up": "Start the whole product here: gateway, Spark, simulated phones, dashboard.",
     "node": "Run a device without a screen, or a relay; see what it holds.",
     "program": "Deploy a changed program to phones and Spark; see who runs which version.",
+    "app": "Build the Android app with a program's own operators in it.",
     "plan": "Explain what a stream program means: graph, cut, vertices.",
     "device": "Pair, list, configure and revoke devices, and delete what they delivered.",
     "stream": "See what arrives: rates, lag, complete hours, batches.",

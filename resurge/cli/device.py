@@ -126,6 +126,8 @@ def show(device: Device, home: Home = DEFAULT_HOME, watch: Watch = False, as_jso
     def picture(value: dict[str, Any]) -> RenderableType:
         about = {name: value[name] for name in ("device", "state", "delivered", "ledgered", "buffered")}
         about |= {"last seen": ago(value["seen_us"]), **value["settings"], **value["status"]}
+        if value["withheld"]:
+            about["not sent to it"] = value["withheld"]
         for edge in value["edges"]:
             given_up = f", {edge['ledgered']:,} of them given up" if edge["ledgered"] else ""
             about[f"edge {edge['name']} ({edge['incarnation']})"] = f"{edge['high_water']:,} elements{given_up}"

@@ -77,6 +77,7 @@ class OperatorType:
     parameters: Parameters = ()  # names and defaults
     deterministic: bool = True
     delay_us_min: int = 0
+    module: str = field(default="", compare=False)  # what to import to have it registered
     arguments: tuple[str, ...] = ()  # of a plain function: the columns it is called with, in order, `time` among them
 
     @property

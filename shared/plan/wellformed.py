@@ -24,7 +24,7 @@ from shared.language.registry import references, registered
 from shared.plan import operators as op
 from shared.plan.graph import Node, Plan, at_line
 from shared.plan.inference import output_type
-from shared.plan.placement import check_placement, sides
+from shared.plan.placement import ON_DEVICE, check_placement, sides
 from shared.plan.stream_type import StreamType
 
 NODES_MAX = 10_000
@@ -71,6 +71,14 @@ def check_activation(plan: Plan, operators: Mapping[str, Collection[str]]) -> No
                     "activation-operator",
                     node,
                 )
+
+
+def operators_on_device(plan: Plan) -> frozenset[str]:
+    """The user operator types ("name@version") that a device needs to run this plan's part of it."""
+    where = sides(plan)
+    return frozenset(
+        reference for node in plan.nodes if where[node.id] == ON_DEVICE for reference in operator_references(node)
+    )
 
 
 def _is_foreign(plan: Plan, node: Node) -> bool:

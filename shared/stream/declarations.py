@@ -17,7 +17,7 @@ from shared.plan.explain import explain as explain_plan
 from shared.plan.graph import Plan
 from shared.plan.rewrites import rewrite
 from shared.plan.wellformed import check_plan
-from shared.stream.drafts import Draft, assemble, located
+from shared.stream.drafts import Draft, assemble, located, user_module
 from shared.stream.stream import Sink, Stream
 from shared.stream.windowed import WindowedStream
 
@@ -99,6 +99,7 @@ def _register(  # noqa: PLR0917  # one caller each above, in this order
             parameters=parameter_defaults(name, implementation),
             deterministic=deterministic,
             delay_us_min=delay_us_min,
+            module=user_module(),
         )
     )
 

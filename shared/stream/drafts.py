@@ -124,15 +124,28 @@ def located(verb: Callable[Given, Made]) -> Callable[Given, Made]:
 
 def user_line() -> SourceLine:
     """The innermost line of the call stack that is neither ours nor Python's own; "?" where a query came as text."""
+    frame = _user_frame()
+    if frame is None:
+        return SourceLine("?", 0)
+    text = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).strip()
+    return SourceLine(PurePath(frame.f_code.co_filename).name, frame.f_lineno, text[:200])
+
+
+def user_module() -> str:
+    """The name of the module that line is in: importing it does again what it does now. Empty where there is none."""
+    frame = _user_frame()
+    return "" if frame is None else str(frame.f_globals.get("__name__", ""))
+
+
+def _user_frame() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         ours = module.startswith(_OURS) and not module.startswith(_EXAMPLES)
         if not ours and module.partition(".")[0] not in sys.stdlib_module_names:
-            text = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).strip()
-            return SourceLine(PurePath(frame.f_code.co_filename).name, frame.f_lineno, text[:200])
+            return frame
         frame = frame.f_back
-    return SourceLine("?", 0)
+    return None
 
 
 def upstream(sinks: Iterable[Draft]) -> list[Draft]:

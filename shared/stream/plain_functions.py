@@ -15,7 +15,7 @@ from shared.errors import UsageError
 from shared.language.expressions import TIME
 from shared.language.registry import IN, OUT, OperatorType, operator_type, parameter_defaults, register, registered
 from shared.language.schema import Schema
-from shared.stream.drafts import located
+from shared.stream.drafts import located, user_module
 
 Plain = TypeVar("Plain", bound=Callable[..., Any])
 
@@ -97,6 +97,7 @@ def _type_of(
         parameters=parameter_defaults(name, plain),
         deterministic=deterministic,
         arguments=tuple(arguments),
+        module=user_module(),
     )
 
 

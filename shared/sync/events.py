@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from shared.identity import EdgeId
-from shared.wire.messages import Hint, Result
+from shared.wire.messages import Hint, PlanWithheld, Result
 
 
 class Disconnected(NamedTuple):
@@ -30,6 +30,10 @@ class ResultArrived(NamedTuple):
 class PlanArrived(NamedTuple):
     version: int
     plan: bytes
+
+
+class PlanWasWithheld(NamedTuple):
+    withheld: PlanWithheld
 
 
 class HintArrived(NamedTuple):

@@ -98,8 +98,9 @@ class Exchange:
     """What an exchange would change. `read` raises PeerError before anything has changed."""
 
     __slots__ = (
-        "_edges", "_index", "_session", "_signatures", "chains", "declared", "declared_bytes", "duplicates", "elements",
-        "events", "frontiers", "gaps", "high_water", "new_edges", "plan_version", "records", "results_through",
+        "_edges", "_index", "_session", "_signatures", "chains", "declared", "declared_bytes", "duplicates",
+        "elements", "events", "frontiers", "gaps", "high_water", "new_edges", "operators", "plan_version",
+        "records", "results_through",
     )  # fmt: skip
 
     def __init__(self, session: GatewaySession, edges: DeviceEdges, index: HighWater, signatures: Signatures) -> None:
@@ -118,6 +119,7 @@ class Exchange:
         self.elements = self.duplicates = self.gaps = 0
         self.results_through = 0
         self.plan_version: int | None = None
+        self.operators: frozenset[str] | None = None
 
     def read(self, frames: memoryview, digests: Iterable[bytes]) -> Exchange:
         """`digests` are those of the frames' payloads, in order."""
@@ -241,4 +243,5 @@ class Exchange:
             return
         status = Status.of(frame).status
         self.plan_version = status.plan
+        self.operators = None if status.operators is None else frozenset(status.operators)
         self.events.append(StatusReceived(session.device, session.incarnation, status))

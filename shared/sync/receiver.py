@@ -33,7 +33,7 @@ from shared.sync.session import GatewaySession, GatewaySessions
 from shared.sync.step import Step
 from shared.wire.envelope import is_envelope
 from shared.wire.frame import claimed_source, encode
-from shared.wire.messages import Hint, PlanMessage, Receipt, Refusal, Result, bare_refusal
+from shared.wire.messages import Hint, PlanMessage, PlanWithheld, Receipt, Refusal, Result, bare_refusal
 
 RESULTS_PER_REPLY_MAX = 256
 RESULT_BYTES_PER_REPLY_MAX = 512 * 1024
@@ -46,7 +46,11 @@ class Downlink(Protocol):
         """(number, row) of the device's results after a number, ascending."""
         ...
 
-    def plan(self, device: DeviceId, newer_than: int) -> PlanMessage | None: ...
+    def plan(
+        self, device: DeviceId, newer_than: int, operators: frozenset[str] | None
+    ) -> PlanMessage | PlanWithheld | None:
+        """A newer plan, or why this device does not get it; `operators` are those it has, None where it did not say."""
+        ...
 
     def hint(self, device: DeviceId) -> Hint | None: ...
 
@@ -178,7 +182,7 @@ class Receiver:
             session.declared |= exchange.declared
         session.results_through = max(session.results_through, exchange.results_through)
         if exchange.plan_version is not None:
-            session.plan_version = exchange.plan_version
+            session.plan_version, session.operators = exchange.plan_version, exchange.operators
         self._persist += exchange.records
         if exchange.events:
             self._events += exchange.events
@@ -190,7 +194,7 @@ class Receiver:
         frames = [Receipt.encoded(device, incarnation, number, edges[number].high_water) for number in touched]
         if not fresh:
             return frames
-        plan = self._downlink.plan(device, session.plan_version)
+        plan = self._downlink.plan(device, session.plan_version, session.operators)
         if plan is not None:
             frames.append(encode(plan.frame()))
         hint = self._downlink.hint(device)

@@ -42,6 +42,7 @@ from shared.sync.events import (
     Disconnected,
     HintArrived,
     PlanArrived,
+    PlanWasWithheld,
     ReceiptReceived,
     Reconnected,
     Refused,
@@ -57,6 +58,7 @@ from shared.wire.frame import Frame, FrameType, Parts, decode_all, decode_one, e
 from shared.wire.messages import (
     Hint,
     PlanMessage,
+    PlanWithheld,
     Receipt,
     Refusal,
     Result,
@@ -439,6 +441,8 @@ class Sender:
                 self._events.append(ResultArrived(result))
             elif frame.type is FrameType.PLAN and frame.seq > self._plan_version:
                 self._plan(PlanMessage.of(frame))
+            elif frame.type is FrameType.WITHHELD and frame.seq > self._plan_version:
+                self._events.append(PlanWasWithheld(PlanWithheld.of(frame)))
             elif frame.type is FrameType.HINT:
                 self._events.append(HintArrived(Hint.of(frame)))
         if results:

@@ -226,6 +226,7 @@ class GatewaySession:
     counter: int = 0
     results_through: int = 0
     plan_version: int = -1
+    operators: frozenset[str] | None = None  # that the device can run; None while it has not said
     declared: dict[tuple[int, int], Schema] = field(default_factory=dict)  # by edge and schema id
 
     def seal(self, counter: int, frames: Iterable[bytes]) -> bytes:

@@ -53,6 +53,7 @@ class FrameType(IntEnum):
     HINT = 12  # gateway -> device: sampling rates
     REFUSAL = 14  # a stable error code; 13 was a preview that no released phone sent
     CHAIN = 15  # device -> gateway: a signature over a run of batches
+    WITHHELD = 16  # gateway -> device: there is a newer plan, and what it needs is not on the device
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from shared.identity import DEVICE_ID_BYTES, DeviceId, EdgeId
 from shared.language.schema import Schema
 from shared.wire import frame as frames
 from shared.wire.frame import Frame, FrameType
-from shared.wire.status import DeviceStatus
+from shared.wire.status import OPERATOR_CHARACTERS, OPERATORS_MAX, DeviceStatus, clean_text
 from shared.wire.untrusted_text import is_name, parse_json, printable
 
 SIGNATURE_BYTES = 64
@@ -336,6 +336,32 @@ class PlanMessage:
         if len(payload) <= SIGNATURE_BYTES:
             raise PeerError("a PLAN frame carries a signature and a plan", code="message-plan")
         return PlanMessage(frame.source, frame.seq, payload[SIGNATURE_BYTES:], payload[:SIGNATURE_BYTES])
+
+
+@dataclass(frozen=True, slots=True)
+class PlanWithheld:
+    """In a PLAN's place: the device lacks operator types that this version needs. `build` is an app that has them, as
+    far as the gateway knows of one. Only a device that said which operator types it has is told so."""
+
+    device: DeviceId
+    version: int
+    lacks: tuple[str, ...]
+    build: str = ""
+
+    def frame(self) -> Frame:
+        return Frame(
+            FrameType.WITHHELD, self.device, encode_json({"build": self.build, "lacks": list(self.lacks)}),
+            seq=self.version,
+        )  # fmt: skip
+
+    @staticmethod
+    def of(frame: Frame) -> PlanWithheld:
+        value = decode_json(frame.payload)
+        lacks, build = value.get("lacks"), value.get("build", "")
+        if not isinstance(lacks, list) or not lacks or not all(isinstance(each, str) for each in [*lacks, build]):
+            raise PeerError("a WITHHELD frame names operator types and a build", code="message-withheld")
+        cut = tuple(clean_text(each, OPERATOR_CHARACTERS) for each in lacks[:OPERATORS_MAX])
+        return PlanWithheld(frame.source, frame.seq, cut, clean_text(str(build)))
 
 
 @dataclass(frozen=True, slots=True)

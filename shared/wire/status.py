@@ -8,7 +8,7 @@ refused by its name. Text is cut to its length and rid of what cannot be printed
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -20,6 +20,8 @@ POLL_S_MAX = 86_400.0
 SENSORS_MAX = 64
 WORD_CHARACTERS = 40
 TEXT_CHARACTERS = 200
+OPERATORS_MAX = 128
+OPERATOR_CHARACTERS = 100  # of "name@version"
 NO_PLAN = -1
 
 
@@ -28,6 +30,7 @@ class DeviceStatus:
     """One line of a fleet page. None: the device did not say it, or has no such thing."""
 
     battery: int | None = None  # percent
+    build: str = ""  # which app it is: title, version and id, where the app has operators of its own
     charging: bool | None = None
     full_in_s: float | None = None  # until the spool must give something up, at the rate of the last minutes
     incarnation: int = 0
@@ -36,6 +39,7 @@ class DeviceStatus:
     leaving: str = ""  # why it reads nothing just now, in its own words
     malformed_results: int = 0  # results that came down and made no sense, since it started
     missing_sensors: tuple[str, ...] = ()
+    operators: tuple[str, ...] | None = None  # "name@version" of the operator types it can run
     overruns: int = 0  # readings that a sensor's queue had no room for, since it started
     plan: int = NO_PLAN  # version of the plan it has
     poll_s: float | None = None  # it exchanges at least this often while it has a link
@@ -63,6 +67,13 @@ class DeviceStatus:
 def clean_text(text: str, characters: int = TEXT_CHARACTERS) -> str:
     """As much of a text as a status carries, without what cannot be printed."""
     return "".join(character for character in text[: 4 * characters] if character.isprintable())[:characters]
+
+
+def reportable_operators(references: Iterable[str]) -> tuple[str, ...] | None:
+    """These as a status says them. None where they do not fit: a shorter list would deny what is there."""
+    said = tuple(sorted(references))
+    fits = len(said) <= OPERATORS_MAX and all(clean_text(each, OPERATOR_CHARACTERS) == each for each in said)
+    return said if fits else None
 
 
 def _plain(value: object) -> object:
@@ -113,8 +124,16 @@ def _names(name: str, value: object) -> tuple[str, ...]:
     return tuple(clean_text(each, WORD_CHARACTERS) for each in value[:SENSORS_MAX])
 
 
+def _operators(name: str, value: object) -> tuple[str, ...]:
+    said = tuple(value) if isinstance(value, list) and all(isinstance(each, str) for each in value) else None
+    if said is None or reportable_operators(said) is None:  # not cut: the gateway would withhold plans for what is gone
+        raise _refused(name, f"a list of at most {OPERATORS_MAX} operator types")
+    return tuple(sorted(said))
+
+
 _READERS: dict[str, Callable[[str, object], Any]] = {
     "battery": _count(0, 100),
+    "build": _text(TEXT_CHARACTERS),
     "charging": _truth,
     "full_in_s": _seconds(SECONDS_MAX),
     "incarnation": _count(0, (1 << 32) - 1),
@@ -123,6 +142,7 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "leaving": _text(TEXT_CHARACTERS),
     "malformed_results": _count(0, NUMBER_MAX),
     "missing_sensors": _names,
+    "operators": _operators,
     "overruns": _count(0, NUMBER_MAX),
     "plan": _count(NO_PLAN, NUMBER_MAX),
     "poll_s": _seconds(POLL_S_MAX),

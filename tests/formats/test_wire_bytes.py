@@ -35,6 +35,7 @@ STATUS = DeviceStatus(
     version="1.0.0",
 )  # fmt: skip
 STATUS_NOW = replace(STATUS, full_in_s=3600.0, malformed_results=1, overruns=2, poll_s=30.0)
+STATUS_WITH_OPERATORS = replace(STATUS_NOW, build="My trips 1.0 (org.example.trips)", operators=("track@1", "trip@2"))
 MESSAGES: dict[str, Any] = {
     "HELLO": messages.Hello(DEVICE, 2, b"p" * 32, b"e" * 32, b"g" * 16, b"s" * 64),
     "WELCOME": messages.Welcome(DEVICE, 2, b"i" * 16, b"e" * 32, 3600, b"s" * 64),
@@ -49,6 +50,7 @@ MESSAGES: dict[str, Any] = {
     "PLAN": messages.PlanMessage(DEVICE, 3, b"{}", b"s" * 64),
     "HINT": messages.Hint(DEVICE, {"gps": 0.5}),
     "REFUSAL": messages.Refusal(DEVICE, "session-unknown", "say HELLO again", 5.0),
+    "WITHHELD": messages.PlanWithheld(DEVICE, 3, ("track@1",), "My trips 1.0 (org.example.trips)"),
     "CHAIN": messages.Chain(DEVICE, 2, EDGE, 0, 9, b"d" * 32, b"s" * 64),
 }
 
@@ -134,6 +136,7 @@ def written() -> dict[str, Any]:
     return {
         "frames": {name: encode(message.frame()).hex() for name, message in MESSAGES.items() if name != "STATUS"},
         "status_now": encode(messages.Status(DEVICE, STATUS_NOW).frame()).hex(),
+        "status_with_operators": encode(messages.Status(DEVICE, STATUS_WITH_OPERATORS).frame()).hex(),
         "bare_refusal": messages.bare_refusal("device-unknown", "not enrolled", retry_after_s=2.0).hex(),
         "envelope": seal(b"\xe1" * 16, 7, UP, b"k" * 32).hex(),
         "conversation": conversation(),
@@ -217,6 +220,8 @@ def test_the_same_words_are_the_same_bytes(frozen: dict[str, Any]) -> None:
 
 def test_a_status_of_today_is_read(frozen: dict[str, Any]) -> None:
     assert messages.Status.of(decode_one(bytes.fromhex(frozen["status_now"]))[0]).status == STATUS_NOW
+    said = messages.Status.of(decode_one(bytes.fromhex(frozen["status_with_operators"]))[0]).status
+    assert said == STATUS_WITH_OPERATORS
 
 
 if __name__ == "__main__" and sys.argv[1:] == ["freeze"]:

@@ -13,7 +13,7 @@ from shared.plan.graph import Plan
 from shared.sync.receiver import Arrival, Receiver
 from shared.sync.session import Enrolment, GatewaySessions
 from shared.wire.frame import Frame, FrameType, decode_one
-from shared.wire.messages import Hint, PlanMessage
+from shared.wire.messages import Hint, PlanMessage, PlanWithheld
 
 
 class SmallGateway:
@@ -23,6 +23,7 @@ class SmallGateway:
         self.keys = Keys(b"g" * 32)
         self.down = False
         self.plan_to_send: Plan | None = None
+        self.withhold: tuple[tuple[str, ...], str] | None = None  # what the device lacks, and an app that has it
         self.rows: list[Mapping[str, object]] = []
         self.rates: dict[str, float] = {}
         self.records: list[Frame] = []
@@ -52,9 +53,13 @@ class SmallGateway:
     def results(self, device: DeviceId, after: int, limit: int) -> Sequence[tuple[int, Mapping[str, object]]]:
         return [(number + 1, self.rows[number]) for number in range(after, min(len(self.rows), after + limit))]
 
-    def plan(self, device: DeviceId, newer_than: int) -> PlanMessage | None:
+    def plan(
+        self, device: DeviceId, newer_than: int, operators: frozenset[str] | None
+    ) -> PlanMessage | PlanWithheld | None:
         if self.plan_to_send is None or self.plan_to_send.version <= newer_than:
             return None
+        if self.withhold is not None:
+            return PlanWithheld(device, self.plan_to_send.version, *self.withhold)
         encoded, version = encode_plan(self.plan_to_send), self.plan_to_send.version
         return PlanMessage(device, version, encoded, self.keys.sign(PlanMessage.signed(version, encoded)))
 

@@ -1,6 +1,6 @@
 """The steps of an APK build that need no SDK, done by buildozer's and python-for-android's own code.
 
-    python -m tests.packaging.build_steps FOLDER [debug|release]
+    python -m tests.packaging.build_steps FOLDER [debug|release [PROJECT]]
 
 In FOLDER: `app` (the files buildozer would put into the APK) and `dist` (python-for-android's distribution with the
 rendered manifest, the generated service and our hook applied). The last line is JSON: what buildozer would have asked
@@ -22,7 +22,6 @@ from typing import Any
 
 from tests.packaging.java import ROOT, p4a_folder
 
-SPEC = ROOT / "buildozer.spec"
 ARCHITECTURE = "arm64-v8a"
 
 
@@ -30,10 +29,10 @@ class Asked(BaseException):
     """Raised in place of running python-for-android; not an Exception, because buildozer passes over those."""
 
 
-def buildozer_commands(folder: Path, mode: str) -> tuple[Path, list[str]]:
+def buildozer_commands(folder: Path, mode: str, project: Path) -> tuple[Path, list[str]]:
     """The folder of application files, and the command line of `p4a apk`."""
     os.environ["BUILDOZER_LOG_LEVEL"] = "0"
-    os.chdir(ROOT)
+    os.chdir(project)
     from buildozer import Buildozer
     from buildozer.targets.android import TargetAndroid
 
@@ -50,7 +49,7 @@ def buildozer_commands(folder: Path, mode: str) -> tuple[Path, list[str]]:
             asked.append(list(command))
             raise Asked
 
-    tool = Buildozer(filename=str(SPEC))
+    tool = Buildozer(filename=str(project / "buildozer.spec"))
     tool.targetname = "android"
     tool.config.set("buildozer", "build_dir", str(folder / "buildozer"))
     for name in (tool.app_dir, folder / "dist"):
@@ -111,26 +110,26 @@ def packaging_arguments(command: list[str]) -> list[str]:
     return kept
 
 
-def main(folder: Path, mode: str = "debug") -> None:
+def main(folder: Path, mode: str = "debug", project: str = str(ROOT)) -> None:
     said = io.StringIO()
     try:
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            app, dist, command = build_steps(folder, mode)
+            app, dist, command = build_steps(folder, mode, Path(project).resolve())
     except BaseException:  # argparse ends the process, and its reason is among what was said
         print(said.getvalue(), file=sys.stderr)
         raise
     print(json.dumps({"app": str(app), "dist": str(dist), "command": command}))
 
 
-def build_steps(folder: Path, mode: str) -> tuple[Path, Path, list[str]]:
-    app, command = buildozer_commands(folder, mode)
+def build_steps(folder: Path, mode: str, project: Path) -> tuple[Path, Path, list[str]]:
+    app, command = buildozer_commands(folder, mode, project)
     dist = make_distribution(folder, api=36)
     os.chdir(dist)
     os.environ["ANDROID_API"] = "36"
     build = load("build", dist / "build.py")
     # Compiling takes most of the time and shows nothing here: other stages run the code, under -OO too.
     build.parse_args_and_make_package([*packaging_arguments(command), "--no-byte-compile-python"])
-    load("hook", ROOT / "packaging" / "android" / "hook.py").after_apk_build(None)
+    load("hook", project / "packaging" / "android" / "hook.py").after_apk_build(None)
     return app, dist, command
 
 

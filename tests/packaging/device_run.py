@@ -1,10 +1,10 @@
 """A day in the life of the phone's code, short: what runs on a device, run as it runs there.
 
-    python -OO device_run.py APP_FOLDER [--small]
+    python -OO device_run.py APP_FOLDER [--small] [--plan FILE]
 
 Only APP_FOLDER (what buildozer puts into the APK) is on the path. Under -OO there are no asserts and no docstrings, so
 every check raises by itself. Used on this machine's Python, on the phone's (3.14) and under aarch64. Prints one line
-per part and ends with "device run: all parts passed".
+per part, an app's own operators among them when a plan that needs them is given, and ends with "device run: all parts passed".
 """
 
 import importlib
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from pathlib import Path
 
 APP = Path(sys.argv[1]).resolve()
@@ -175,6 +176,39 @@ def the_service_serves(folder: Path) -> str:
     return f"showed {shown[-1]}"
 
 
+def runs_its_own_operators(folder: Path) -> str:
+    """A node from the app's own files runs a plan with the operators that the app was built with."""
+    from mobile_app.headless import RunOptions, run
+    from mobile_app.own_operators import bundle, import_bundled
+    from mobile_app.sensors.choose import parse_choices
+    from mobile_app.sensors.synthetic import SENSORS
+    from shared.plan.encoding import decode_plan
+    from shared.plan.wellformed import operators_on_device
+
+    built = bundle()
+    need(built is not None, "the app has no list of its operators")
+    home = folder / "own"
+    home.mkdir()
+    (home / "settings.toml").write_text("spool_mb = 4\nloss_window_s = 0.2\n")
+    encoded = Path(sys.argv[sys.argv.index("--plan") + 1]).read_bytes()
+    views, heard = [], []
+    import_bundled()  # as a node does before its gateway sends the plan: decoding needs the operators
+    plan = decode_plan(encoded)
+    wanted = operators_on_device(plan)
+    need(wanted, "the plan needs no operator of the app's own")
+    sensors = parse_choices([f"{each.name}=synthetic:7" for each in plan.sensors if each.name in SENSORS])
+    account = run(
+        RunOptions(home=home, plan=plan, sensors=sensors, speed=100.0, for_s=20.0 if SMALL else 6.0,
+                   on_view=views.append, say=heard.append)
+    )  # fmt: skip
+    troubles = [entry for entry in views[-1]["health"] if entry["code"] == "operator-failed"]
+    need(not troubles, f"{troubles} {heard}")
+    need(views[-1]["build"] == built.build, f"the node says it is {views[-1]['build']!r}")
+    need(wanted <= set(views[-1]["operators"]), f"the node says it has {views[-1]['operators']}")
+    need(account["produced"] == account["spooled"] + account["delivered"] + account["ledgered"], f"lost: {account}")
+    return f"{', '.join(sorted(wanted))} made {account['produced']} rows"
+
+
 PARTS = (
     columns_come_back_bit_for_bit, records_and_survives_a_kill, a_screen_talks_to_the_service, works_without_zeromq,
     the_service_serves,
@@ -189,11 +223,15 @@ def main() -> None:
     print(f"python {sys.version.split()[0]} {os.uname().machine} optimised {sys.flags.optimize}", flush=True)
     print(f"import_everything: {import_everything()}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        for part in PARTS:
+        for part in (*PARTS, *([runs_its_own_operators] if "--plan" in sys.argv else [])):
             began = time.monotonic()
             print(f"{part.__name__}: {part(Path(folder))} ({time.monotonic() - began:.1f} s)", flush=True)
     print("device run: all parts passed", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except BaseException:
+        print(traceback.format_exc(), flush=True)  # Kivy, imported above, has taken stderr for itself
+        raise

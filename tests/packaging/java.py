@@ -31,10 +31,10 @@ def stub_files() -> dict[str, str]:
     return {part.partition("\n")[0].strip(): part.partition("\n")[2] for part in parts}
 
 
-def generated_service() -> str:
-    """What python-for-android's template makes of the spec's service line."""
+def generated_service(package: str = "org.resurge.phone") -> str:
+    """What python-for-android's template makes of the spec's service line, in the app's own package."""
     template = p4a_folder() / "bootstraps" / "common" / "build" / "templates" / "Service.tmpl.java"
-    args = SimpleNamespace(package="org.resurge.phone", name="Resurge", service_class_name=SERVICE_CLASS)
+    args = SimpleNamespace(package=package, name="Resurge", service_class_name=SERVICE_CLASS)
     return jinja2.Template(template.read_text()).render(
         args=args, name="Node", entrypoint="service.py", foreground=True, sticky=True, service_id=1,
         base_service_class=SERVICE_CLASS.rpartition(".")[2],
@@ -49,6 +49,8 @@ def sources() -> dict[str, str]:
         **ours,
         **{f"org/kivy/android/{name}.java": (service / f"{name}.java").read_text() for name in P4A_CLASSES},
         "org/resurge/phone/ServiceNode.java": generated_service(),
+        # An app with another id: its service is in a package of its own and must reach ours.
+        "org/example/walks/ServiceNode.java": generated_service("org.example.walks"),
     }
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+from tests.packaging import spec
 from tests.packaging.java import ROOT
 
 ANDROID = "{http://schemas.android.com/apk/res/android}"
@@ -29,19 +30,24 @@ class Built:
     resources: Path
     service: Path
     command: list[str]
+    package: str
 
 
-def build(folder: Path, mode: str = "debug", environment: Mapping[str, str] | None = None) -> Built:
+def build(
+    folder: Path, mode: str = "debug", environment: Mapping[str, str] | None = None, project: Path = ROOT
+) -> Built:
+    """The steps of a build of the project in this folder: Resurge's own app, or one with own operators."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.packaging.build_steps", str(folder), mode],
+        [sys.executable, "-m", "tests.packaging.build_steps", str(folder), mode, str(project)],
         cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)} | dict(environment or {}), capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
         raise RuntimeError(done.stderr[-3000:] or done.stdout[-3000:])
     answer = json.loads(done.stdout.splitlines()[-1])
     main = Path(answer["dist"]) / "src" / "main"
-    service = main / "java" / "org" / "resurge" / "phone" / "ServiceNode.java"
-    return Built(Path(answer["app"]), main / "AndroidManifest.xml", main / "res", service, answer["command"])
+    package = spec.package(project / "buildozer.spec")
+    service = main / "java" / Path(*package.split(".")) / "ServiceNode.java"
+    return Built(Path(answer["app"]), main / "AndroidManifest.xml", main / "res", service, answer["command"], package)
 
 
 def private_version(built: Built) -> str:
@@ -55,7 +61,7 @@ def numeric_version(built: Built) -> int:
     return int(root.get(ANDROID + "versionCode", "0"))
 
 
-def check(manifest: str) -> list[str]:
+def check(manifest: str, package: str = "org.resurge.phone") -> list[str]:
     """What is wrong with the rendered manifest; empty when nothing is."""
     root = ElementTree.fromstring(manifest)
     sdk, application = root.find("uses-sdk"), root.find("application")
@@ -75,9 +81,9 @@ def check(manifest: str) -> list[str]:
     if activities != ["org.resurge.phone.MainActivity"]:
         wrong.append(f"the activities are {activities}")
     services = {element.get(ANDROID + "name"): element for element in application.findall("service")}
-    if set(services) != {"org.resurge.phone.ServiceNode"}:
+    if set(services) != {f"{package}.ServiceNode"}:
         return [*wrong, f"the services are {sorted(map(str, services))}"]
-    service = services["org.resurge.phone.ServiceNode"]
+    service = services[f"{package}.ServiceNode"]
     expect(service, "foregroundServiceType", "location|health")
     expect(service, "process", ":service_Node")
     for element in application:
@@ -95,6 +101,10 @@ def check(manifest: str) -> list[str]:
             wrong.append(f"the hook did not add the {kind} {name}")
         else:
             expect(component, "exported", "false")
+        if component is not None and kind == "provider":
+            expect(
+                component, "authorities", f"{package}.exports"
+            )  # two apps with one authority cannot both be installed
     wakes = components.get(("receiver", "org.resurge.phone.Wakes"))
     if wakes is not None:
         expect(wakes, "process", ":service_Node")  # it wakes the loop, which is there
@@ -136,7 +146,7 @@ def compile_manifest(built: Built, folder: Path) -> str:
     The framework here is of API 29. What is newer was put in by hand above and is taken out for the compiler.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    text = built.manifest.read_text().replace("<manifest ", '<manifest package="org.resurge.phone" ', 1)
+    text = built.manifest.read_text().replace("<manifest ", f'<manifest package="{built.package}" ', 1)
     for newer, known in NEWER_THAN_29.items():
         text = text.replace(newer, known)
     (folder / "AndroidManifest.xml").write_text(text)

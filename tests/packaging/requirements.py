@@ -12,24 +12,28 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from resurge.app_build.android import DISTRIBUTIONS, NOT_ON_THE_PHONE, has_wheel
 from tests.packaging.java import ROOT
 from tests.packaging.spec import SPEC, load
 
-# top-level module: the requirement that brings it
-DISTRIBUTIONS = {"jnius": "pyjnius", "zmq": "pyzmq"}
 OURS = {"mobile_app", "shared"}
-# Modules of the standard library that python-for-android's build of Python leaves out or cannot run.
-NOT_ON_THE_PHONE = {"curses", "readline", "tkinter", "idlelib", "turtle", "dbm", "compression", "ensurepip", "venv"}
 
 
-def modules_imported(folder: Path = ROOT) -> dict[str, str]:
+def own(folder: Path) -> set[str]:
+    """The top-level modules that an app built with own operators has in its folder."""
+    files = {path.stem for path in folder.glob("*.py")} - {"main", "service"}
+    return files | {path.name for path in folder.iterdir() if path.is_dir() and path.name != "packaging"} - OURS
+
+
+def modules_imported(folder: Path = ROOT, packages: Collection[str] = OURS) -> dict[str, str]:
     """{top-level module: where} of everything the phone's code imports, anywhere in it."""
     files = [folder / "main.py", folder / "service.py"]
-    files += [path for package in sorted(OURS) for path in sorted((folder / package).rglob("*.py"))]
+    files += [folder / f"{name}.py" for name in sorted(packages) if (folder / f"{name}.py").is_file()]
+    files += [path for package in sorted(packages) for path in sorted((folder / package).rglob("*.py"))]
     found: dict[str, str] = {}
     for path in files:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -50,12 +54,12 @@ def required(spec: Path = SPEC) -> list[str]:
     return list(load(spec).getlist("app", "requirements", []))
 
 
-def missing_from_spec(imported: dict[str, str], requirements: Iterable[str]) -> list[str]:
+def missing_from_spec(imported: dict[str, str], requirements: Iterable[str], ours: Collection[str] = OURS) -> list[str]:
     """Imports that nothing in the spec brings, and parts of the standard library a phone lacks."""
     there = names(requirements)
     wrong = []
     for module, where in sorted(imported.items()):
-        if module in OURS or module in sys.stdlib_module_names:
+        if module in ours or module in sys.stdlib_module_names:
             if module in NOT_ON_THE_PHONE:
                 wrong.append(f"{module} ({where}) is not in a phone's Python")
         elif DISTRIBUTIONS.get(module, module).lower().replace("_", "-") not in there:
@@ -88,16 +92,6 @@ def graph(requirements: Iterable[str]) -> dict:
     if done.returncode:
         raise RuntimeError(f"python-for-android's graph: {(done.stderr or done.stdout)[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])
-
-
-def has_wheel(requirement: str, python: str, *, ndk_api: int = 24) -> bool:
-    """Whether pip finds a wheel that runs on the phone, as python-for-android would ask for it."""
-    command = [
-        sys.executable, "-m", "pip", "install", "-q", "--dry-run", "--ignore-installed", "--no-deps",
-        "--disable-pip-version-check", "--only-binary=:all:", "--python-version", python,
-        "--platform", f"android_{ndk_api}_arm64_v8a", "--target", tempfile.gettempdir(), requirement,
-    ]  # fmt: skip
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def without_wheel(requirements: Iterable[str], python: str) -> list[str]:

@@ -52,13 +52,13 @@ def load(path: Path = SPEC) -> Any:
     return parser
 
 
-def _art(app: dict[str, str]) -> list[str]:
+def _art(app: dict[str, str], root: Path) -> list[str]:
     """Without these the APK has Kivy's icon; an adaptive part of another size is cut in the wrong places."""
     from PIL import Image
 
     wrong = []
     for key, size in ART.items():
-        path = ROOT / app.get(key, "?")
+        path = root / app.get(key, "?")
         if not path.is_file():
             wrong.append(f"{key} names {app.get(key)!r}, which is not there")
             continue
@@ -80,8 +80,8 @@ def known_keys() -> set[str]:
     return keys
 
 
-def check(path: Path = SPEC) -> list[str]:
-    """What is wrong with the spec; empty when nothing is."""
+def check(path: Path = SPEC, root: Path = ROOT) -> list[str]:
+    """What is wrong with the spec of the project in `root`; empty when nothing is."""
     parser, known = load(path), known_keys()
     app = dict(parser.items("app"))
     wrong = [f"{key!r} is no key of buildozer's: a typing error would be ignored silently"
@@ -92,22 +92,28 @@ def check(path: Path = SPEC) -> list[str]:
     if not re.fullmatch(r"[0-9a-f]{40}", app.get("p4a.commit", "")):
         wrong.append("p4a.commit must be a full commit, or the build changes by itself")
     for key in PATHS:
-        if not (ROOT / app.get(key, "?")).exists():
+        if not (root / app.get(key, "?")).exists():
             wrong.append(f"{key} names {app.get(key)!r}, which is not there")
-    wrong += _art(app)
+    wrong += _art(app, root)
     permissions = set(parser.getlist("app", "android.permissions", []))
     wrong += [f"permission {name} is missing" for name in sorted(NEEDED_PERMISSIONS - permissions)]
     wrong += [f"permission {name} is asked for in vain" for name in sorted(permissions - NEEDED_PERMISSIONS)]
-    return wrong + _check_services(parser)
+    return wrong + _check_services(parser, root)
 
 
-def _check_services(parser: Any) -> list[str]:
+def package(path: Path = SPEC) -> str:
+    """What Android calls the app."""
+    parser = load(path)
+    return f"{parser.get('app', 'package.domain')}.{parser.get('app', 'package.name')}"
+
+
+def _check_services(parser: Any, root: Path) -> list[str]:
     services = parser.getlist("app", "services", [])
     if len(services) != 1:
         return [f"{len(services)} services, there must be one"]
     name, entry, *options = services[0].split(":")
     wrong = [] if name == "Node" else ["the service must be Node: BootReceiver.java starts ServiceNode"]
-    if not (ROOT / entry).is_file():
+    if not (root / entry).is_file():
         wrong.append(f"the service's entry {entry!r} is not there")
     if f"{name}:" not in parser.get("app", "android.logcat_filters"):
         wrong.append(f"android.logcat_filters hides {name}: what the service's Python says is logged under its name")

@@ -13,7 +13,7 @@ from shared.sync.exchange import LogRecord
 from shared.sync.receiver import Arrival, Receiver, Reply
 from shared.sync.session import Enrolment, GatewaySessions
 from shared.sync.step import Step
-from shared.wire.messages import Hint, PlanMessage
+from shared.wire.messages import Hint, PlanMessage, PlanWithheld
 from tests.simulation.clock import Clock
 from tests.simulation.disk import Crash, SimulatedDisk
 from tests.simulation.facts import Facts
@@ -34,7 +34,9 @@ class Downlink:
         rows = self.rows.get(device, [])
         return [(at + 1, rows[at]) for at in range(after, min(len(rows), after + limit))]
 
-    def plan(self, device: DeviceId, newer_than: int) -> PlanMessage | None:
+    def plan(
+        self, device: DeviceId, newer_than: int, operators: frozenset[str] | None
+    ) -> PlanMessage | PlanWithheld | None:
         if self.version <= newer_than:
             return None
         plan = b"plan %d" % self.version

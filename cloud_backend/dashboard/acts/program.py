@@ -23,7 +23,14 @@ def deploy(attempt: Attempt[Deploy]) -> dict[str, Any]:
     sources, fields = attempt.sources, attempt.fields
     taken = {sink for query in sources.queries.all() for sink in query.sinks}
     plan = compile_plan(json.dumps(fields.plan).encode())
-    made = deployment.prepare(plan, current(sources), running_plan(sources), taken, parked_vertices(sources))
+    made = deployment.prepare(
+        plan,
+        current(sources),
+        running_plan(sources),
+        taken,
+        parked_vertices(sources),
+        devices=sources.entries(),
+    )
     if not fields.dry_run and sources.plan is not None:
         attempt.note(f"version {made.plan.version}", subject=plan.name)
         deployment.deploy(sources.plan, made)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cloud_backend.coordinator.alerts import Alert
+from cloud_backend.coordinator.device_operators import PlanNeeds
 from cloud_backend.dashboard.drawing.number_text import duration, plural, size
 from cloud_backend.dashboard.fleet.devices import Device
 
@@ -34,11 +35,13 @@ def issues(
     jobs: Mapping[str, Mapping[str, Any]],
     quarantined: int,
     alerts: Sequence[Alert] = (),
+    needs: PlanNeeds | None = None,
 ) -> list[Issue]:
     """The worst first; empty when there is nothing to do."""
     enrolled = [each for each in devices if each.state != "revoked"]
     found = [
         *_alerts(alerts), *_losses(enrolled), *_jobs(jobs, quarantined), *_contact(enrolled), *_power(enrolled),
+        *_without_operators(enrolled, needs),
     ]  # fmt: skip
     return sorted(found, key=lambda issue: issue.severity != "wrong")
 
@@ -134,6 +137,16 @@ def _power(devices: Sequence[Device]) -> list[Issue]:
             _link(low, "all"),
         )
     ]
+
+
+def _without_operators(devices: Sequence[Device], needs: PlanNeeds | None) -> list[Issue]:
+    found = [] if needs is None else [(each, why) for each in devices if (why := needs.why_withheld(each.status))]
+    if not found:
+        return []
+    lacking = [each for each, _ in found]
+    words = f"{_names(lacking)} {'does' if len(found) == 1 else 'do'} not get the program as it is deployed"
+    detail = found[0][1]
+    return [Issue("wrong", words, f"{detail[:1].upper()}{detail[1:]}.", _link(lacking, "all"))]
 
 
 def _names(devices: Sequence[Device]) -> str:

@@ -24,7 +24,7 @@ from cloud_backend.dashboard.pages.answers import (
 from cloud_backend.dashboard.privacy.places import trail_shown
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.threads import in_thread
-from cloud_backend.dashboard.views.devices import find_device
+from cloud_backend.dashboard.views.devices import find_device, why_withheld
 from cloud_backend.gateway.http_problems import Problem
 from shared.identity import DeviceId
 
@@ -176,6 +176,7 @@ def _one(sources: Sources, device: str) -> dict[str, Any]:
         "ledger": sources.history.ledger(device=device, limit=LEDGER_ROWS),
         "device_names": {device: found.phone.name}, "edge_names": sources.edge_names(),
         "settings": sources.roster.settings().get(DeviceId(bytes.fromhex(device)), {}),
+        "withheld": why_withheld(sources, found.status),
     }  # fmt: skip
 
 

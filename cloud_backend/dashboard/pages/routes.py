@@ -58,5 +58,5 @@ def _issues(sources: Sources) -> list[Issue]:
     """What needs attention, from what the other pages show."""
     return issues(
         sources.devices(), sources.facts.all(sources.stores()), sources.quarantined(),
-        sources.alerts.alerts(only_open=True),
+        sources.alerts.alerts(only_open=True), sources.plan_needs(),
     )  # fmt: skip

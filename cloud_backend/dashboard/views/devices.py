@@ -11,6 +11,7 @@ from cloud_backend.dashboard.privacy.places import shown, trail_shown
 from cloud_backend.dashboard.sources import Sources
 from shared.errors import UsageError
 from shared.identity import DeviceId
+from shared.wire.status import DeviceStatus
 
 
 def devices(sources: Sources, *, exact: bool) -> list[dict[str, Any]]:
@@ -43,13 +44,25 @@ def device(sources: Sources, device_hex: str, *, exact: bool) -> dict[str, Any]:
     report = (
         None if deletion is None else {"asked_us": deletion.asked_us, "done_us": deletion.done_us, **deletion.report}
     )
-    return summary | {"edges": edges, "trail": trail(sources, device_hex, exact=exact), "deletion": report}
+    withheld = why_withheld(sources, entry.status)
+    return summary | {
+        "withheld": withheld,
+        "edges": edges,
+        "trail": trail(sources, device_hex, exact=exact),
+        "deletion": report,
+    }
 
 
 def trail(sources: Sources, device_hex: str, *, exact: bool) -> list[list[object]]:
     """[time in microseconds, latitude, longitude] of a few positions, oldest first."""
     find(sources, device_hex)
     return trail_shown(sources.history.trails.of(device_hex), exact=exact)
+
+
+def why_withheld(sources: Sources, status: DeviceStatus) -> str:
+    """Why this device does not get the program as it is deployed; empty where nothing keeps it from it."""
+    needs = sources.plan_needs()
+    return "" if needs is None else needs.why_withheld(status)
 
 
 def find(sources: Sources, device_hex: str) -> RosterEntry:

@@ -175,6 +175,7 @@ def test_a_clock_that_jumps_is_told_and_moves_nothing_else(world, seconds, word)
         ({"paired": False}, "not-paired"),
         ({"disconnected": True, "link_failure": "the gateway cannot be reached"}, "gateway-unreachable"),
         ({"refusal": "revoked", "refusal_code": "device-revoked"}, "revoked"),
+        ({"withheld": "version 2 needs walk@2"}, "plan-withheld"),
         ({"refusal": "too old", "refusal_code": "frame-version"}, "gateway-refuses"),
         ({"blocked": True}, "spool-full"),
         ({"missing": {"gps": "the permission was taken away"}}, "sensor-permission"),

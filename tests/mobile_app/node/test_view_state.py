@@ -16,7 +16,7 @@ OF_THE_SENDER = {"plan", "poll_s"}
 VIEW = {
     "battery": {"level": 0.834, "charging": True}, "spool": {"used_bytes": 4, "capacity_bytes": 9, "full_in_s": 59.7},
     "incarnation": 2, "lane": "wifi", "paused": "battery-floor", "malformed_results": 3, "late": [{"rows": 4}],
-    "missing_sensors": {"gps": "no permission"}, "produced": 12, "sensors": {"light": {"overruns": 5}},
+    "missing_sensors": {"gps": "no permission"}, "produced": 12, "build": "Walks 1.0", "operators": ["walk@2"], "sensors": {"light": {"overruns": 5}},
 }  # fmt: skip
 
 

@@ -498,6 +498,26 @@ def test_after_boot_the_service_goes_on_only_if_it_ran_before(tmp_path: Path):
     assert "Open the app to go on" in notices().ordinary().text
 
 
+def test_an_app_with_another_id_starts_its_own_service_and_shows_its_own_name(tmp_path: Path):
+    """The service's class is generated in the app's package; our classes stay where they are."""
+    PackageManager = autoclass("android.content.pm.PackageManager")
+    Context.files = autoclass("java.io.File")(str(tmp_path))
+    (tmp_path / "resume-after-boot").touch()
+    Context.startedForeground.clear()
+    Context.packageName, PackageManager.label = "org.example.walks", "Walks"
+    try:
+        boot = autoclass("android.content.Intent")("android.intent.action.BOOT_COMPLETED")
+        autoclass("org.resurge.phone.BootReceiver")().onReceive(context.context(), boot)
+        recording_service.show_status("", "12 readings")
+        Context.started.clear()
+        screen.start_service()
+    finally:
+        Context.packageName, PackageManager.label = "org.resurge.phone", "Resurge"
+    assert Context.startedForeground.get(0).target.getName() == "org.example.walks.ServiceNode"
+    assert Context.started.get(0).target.getName() == "org.example.walks.ServiceNode"
+    assert recording_service.service().shown.title == "Walks"
+
+
 def test_an_export_is_readable_by_its_name_only(tmp_path: Path):
     Context.files = autoclass("java.io.File")(str(tmp_path))
     (tmp_path / "shared").mkdir()

@@ -16,7 +16,7 @@ from shared.sync.receiver import Arrival, Receiver, Reply
 from shared.sync.sender import EdgePolicy, Sender
 from shared.sync.session import DeviceSession, Enrolment, GatewaySessions
 from shared.wire.frame import FrameType
-from shared.wire.messages import Hint, PlanMessage
+from shared.wire.messages import Hint, PlanMessage, PlanWithheld
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.keys import ToyKeys
 
@@ -34,7 +34,9 @@ class Downlink:
     def results(self, device: DeviceId, after: int, limit: int) -> Sequence[tuple[int, Mapping[str, object]]]:
         return [(at + 1, row) for at, row in enumerate(self.rows)][after : after + limit]
 
-    def plan(self, device: DeviceId, newer_than: int) -> PlanMessage | None:
+    def plan(
+        self, device: DeviceId, newer_than: int, operators: frozenset[str] | None
+    ) -> PlanMessage | PlanWithheld | None:
         return self.message if self.message is not None and self.message.version > newer_than else None
 
     def hint(self, device: DeviceId) -> Hint | None:

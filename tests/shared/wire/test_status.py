@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from shared.errors import PeerError
 from shared.wire.messages import decode_json, encode_json
-from shared.wire.status import DeviceStatus
+from shared.wire.status import OPERATORS_MAX, DeviceStatus, reportable_operators
 
 FULL = DeviceStatus(
-    battery=83, charging=True, full_in_s=3600.0, incarnation=2, lane="wifi", late=6, leaving="battery low", malformed_results=1,
-    missing_sensors=("gps", "light"), overruns=5, plan=3, poll_s=30.0, produced=12, python="3.11.9", refusal="no",
+    battery=83, build="My trips 1.0 (org.example.trips)", charging=True, full_in_s=3600.0, incarnation=2, lane="wifi", late=6, leaving="battery low", malformed_results=1,
+    missing_sensors=("gps", "light"), operators=("track@1", "trip@2"), overruns=5, plan=3, poll_s=30.0, produced=12, python="3.11.9", refusal="no",
     spool_bytes=4, spool_capacity_bytes=9, version="1.0",
 )  # fmt: skip
 
@@ -36,6 +36,8 @@ def test_unknown_keys_are_ignored_and_missing_ones_have_their_defaults() -> None
         ("battery", 101), ("battery", {"level": 0.5}), ("charging", 1), ("full_in_s", float("nan")),
         ("full_in_s", float("inf")), ("full_in_s", -1), ("poll_s", 90_000), ("lane", 3), ("plan", -2),
         ("missing_sensors", "gps"), ("missing_sensors", [1]), ("incarnation", 1 << 32), ("overruns", -1),
+        ("operators", "track@1"), ("operators", [1]), ("operators", ["x"] * 129), ("operators", ["x" * 101]),
+        ("operators", ["a\x1bb"]), ("build", 7),
     ],
 )  # fmt: skip
 def test_a_value_that_makes_no_sense_is_refused_by_its_name(name: str, value: object) -> None:
@@ -61,3 +63,17 @@ def test_whatever_is_said_is_read_as_something_sendable_or_refused(values: dict[
     except PeerError:
         return
     assert DeviceStatus.from_json(decode_json(encode_json(status.to_json()))) == status
+
+
+def test_having_no_operators_is_not_the_same_as_not_saying() -> None:
+    said = DeviceStatus(operators=())
+    assert said.to_json() == {"operators": []}
+    assert DeviceStatus.from_json(said.to_json()).operators == ()
+    assert DeviceStatus.from_json({}).operators is None
+
+
+def test_operators_that_do_not_fit_are_not_said_at_all() -> None:
+    assert reportable_operators({"b@1", "a@2"}) == ("a@2", "b@1")
+    assert reportable_operators({f"o{n}@1" for n in range(OPERATORS_MAX + 1)}) is None  # cut, it would deny the rest
+    assert reportable_operators({"x" * 99 + "@1"}) is None
+    assert reportable_operators({"tab\t@1"}) is None

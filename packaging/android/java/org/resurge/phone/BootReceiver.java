@@ -24,7 +24,7 @@ public final class BootReceiver extends BroadcastReceiver {
         if (!new File(context.getFilesDir(), RESUME_FILE).exists()) {
             return;
         }
-        Intent service = ServiceIntent.of(context, "Resurge", "Recording again after a restart", "boot");
+        Intent service = ServiceIntent.of(context, "", "Recording again after a restart", "boot");
         try {
             if (Build.VERSION.SDK_INT >= 26) {
                 context.startForegroundService(service);

@@ -63,10 +63,15 @@ final class Notices {
             builder = new Notification.Builder(context);
         }
         Intent open = new Intent(context, MainActivity.class);
-        return builder.setContentTitle(title == null || title.isEmpty() ? "Resurge" : title)
+        return builder.setContentTitle(title == null || title.isEmpty() ? appName(context) : title)
                 .setContentText(text)
                 .setContentIntent(PendingIntent.getActivity(context, 0, open, FLAGS))
                 .setSmallIcon(smallIcon(context));
+    }
+
+    /** What a person calls the app: a build chooses it. */
+    private static CharSequence appName(Context context) {
+        return context.getApplicationInfo().loadLabel(context.getPackageManager());
     }
 
     /** The status bar takes only the shape of an icon; the launcher's would be a white square there. */
