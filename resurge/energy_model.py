@@ -16,8 +16,8 @@ two tables of Sonora (an HTC phone on a 3G network), by this arithmetic:
 
 A phone that sleeps is not in the paper. Carroll and Heiser (An Analysis of Power Consumption in a Smartphone, USENIX
 ATC 2010) measured 68.6 mW of a suspended phone with its GSM radio registered; that is taken here. The number is quoted
-from memory of that paper, whose text was not at hand to check it, and their phone is not Sonora's. That a wake keeps the
-processor up for at least a second, and that a receiver that was off needs five seconds for a fix, are assumptions.
+from memory of that paper, whose text was not at hand to check it, and their phone is not Sonora's. That a wake keeps
+the processor up for at least a second, and that a receiver that was off needs five seconds for a fix, are assumptions.
 
 A sensor that is read less often than every five seconds (the paper's rate) is taken to rest between readings, its draw
 falling in proportion. That is this model's own assumption; a GPS receiver needs longer to find its satellites again.
