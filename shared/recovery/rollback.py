@@ -67,14 +67,29 @@ class VertexManifest:
 
 
 @dataclass(frozen=True, slots=True)
+class Move:
+    """Where a vertex is from now on."""
+
+    hosts: tuple[str, ...]
+    keepers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RecoveryPlan:
-    """The only thing a strategy returns on failure."""
+    """The only thing a strategy returns on failure.
+
+    The second half is for vertices on nodes. It says what shall be, not what to do: twice is as once."""
 
     rollback: frozenset[str]  # R
-    replay: Mapping[str, int] = field(default_factory=dict)  # E: vertex -> first epoch it replays
+    replay: Mapping[str, int] = field(default_factory=dict)  # E: vertex -> first epoch, or position, it replays
     epoch: int = BEFORE_ALL
     changed: frozenset[str] = frozenset()  # the part of R whose output may differ from what was recorded
     reasons: Mapping[str, str] = field(default_factory=dict)  # why each vertex of R is in it
+    moves: Mapping[str, Move] = field(default_factory=dict)  # vertex -> its new place, or new keepers at the old one
+    bypasses: frozenset[str] = frozenset()  # vertices that nobody can run: their readers take what they would have
+    forwards: Mapping[tuple[str, str], str] = field(default_factory=dict)  # (node, node) -> node that relays between
+    fences: Mapping[str, int] = field(default_factory=dict)  # vertex -> term below which its control messages are void
+    forgotten: frozenset[str] = frozenset()  # the part of R that starts from nothing: a loss that must be declared
 
 
 def rollback(
