@@ -25,15 +25,17 @@ UNIT = "not (sim or spark or processes or ui or soak)"
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 # The whole product, which mostly waits for Spark, beside its parts, which mostly wait for each other.
 TERMUX = ["tests/mobile_app/sensors/termux/test_node.py"]
-PRODUCT = ["tests/processes/test_up.py", "tests/processes/test_up_processes.py", *TERMUX]
+PRODUCT = ["tests/processes/test_up.py", "tests/processes/test_up_processes.py"]
+PAGES = ["tests/processes/test_pages.py", "tests/processes/test_node_failures.py", *TERMUX]
+NODES = ["tests/processes/test_node.py"]
 # Units that belong to what another stage is about, and would make the units' own stage too long.
 JOBS = ["tests/cloud_backend/spark", "tests/conformance"]
 CRASHES = ["tests/cloud_backend/log/test_crashes.py", "tests/shared/spool/test_crash_images.py"]
 LABS = ["tests/resurge/lab", "tests/resurge/examples/trips/test_modes.py"]
 WHOLE = ["tests/packaging", "tests/docs/test_story.py", "tests/cloud_backend/dashboard/api/test_contract.py"]
 PHONE = [f"tests/user_interface/test_phone_{part}.py" for part in ("screens", "service", "starts")]
-NODES = ["tests/processes/test_node.py", "tests/processes/test_node_failures.py"]
-SIDE_BY_SIDE = {"processes", "ui"}
+STORY = ["tests/user_interface/test_dashboard_story.py"]
+SIDE_BY_SIDE = {"check", "processes", "ui"}
 STAGES: dict[str, tuple[int, list[list[str]]]] = {
     "install": (240, [["make", "--no-print-directory", "setup"]]),
     "check": (
@@ -43,6 +45,7 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
             [PYTHON, "-m", "ruff", "format", "--check", "."],
             [PYTHON, "-m", "mypy"],
             [*PYTEST, "tests/architecture"],
+            [*PYTEST, "-q", "--collect-only"],  # every test is compiled here once, not by each worker of the next stage
         ],
     ),
     "unit": (
@@ -74,15 +77,29 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
         120,
         [
             [*PYTEST, "-m", "not soak", *PRODUCT],
+            [*PYTEST, "-m", "not soak", *PAGES],
             [*PYTEST, "-m", "not soak", *NODES],
-            [*PYTEST, "-m", "not soak", "tests/processes", *(f"--ignore={path}" for path in (*PRODUCT, *NODES))],
+            [
+                *PYTEST,
+                "-m",
+                "not soak",
+                "tests/processes",
+                *(f"--ignore={path}" for path in (*PRODUCT, *PAGES, *NODES)),
+            ],
         ],
     ),
     "ui": (
         180,
         [
             [*PYTEST, "-m", "ui and not soak", *PHONE],
-            [*PYTEST, "-m", "ui and not soak", "tests/user_interface", *(f"--ignore={path}" for path in PHONE)],
+            [*PYTEST, "-m", "ui and not soak", *STORY],
+            [
+                *PYTEST,
+                "-m",
+                "ui and not soak",
+                "tests/user_interface",
+                *(f"--ignore={path}" for path in (*PHONE, *STORY)),
+            ],
         ],
     ),
 }
@@ -110,6 +127,8 @@ def verdict(name: str, passed: bool, skips: list[str]) -> str:
 def run_stage(name: str, commands: list[list[str]]) -> tuple[bool, list[str]]:
     """Run a stage's commands until one fails; return whether all passed, and the reasons of skipped tests."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "RESURGE_SOAK": "1" if name == "soak" else ""}
+    # Hundreds of processes start in a stage; each would compile the product again.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     reports = [
         REPORTS / f"{name}-{number}.xml" if "pytest" in command else None for number, command in enumerate(commands)
     ]

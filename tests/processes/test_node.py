@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 import time
@@ -262,7 +263,8 @@ print(json.dumps(account))
 
 import pytest
 
-options = ["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestConfigWarning"]
+# They mostly wait. Their processes are optimised by the environment, as this one is.
+options = ["-q", "-p", "no:cacheprovider", "-n", "4", "-W", "ignore::pytest.PytestConfigWarning"]
 sys.exit(pytest.main([*options, *(f"tests/mobile_app/{name}" for name in sys.argv[2:])]))
 """
 SUITE = (
@@ -274,7 +276,8 @@ SUITE = (
 
 def test_device_code_runs_without_assertions_and_docstrings(tmp_path):
     """Android starts Python with -OO: what guards data must not be an assert, nothing may hang on a docstring."""
-    command = [sys.executable, "-OO", "-c", OPTIMISED, str(tmp_path), *SUITE]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", OPTIMISED, str(tmp_path), *SUITE]
+    environment = os.environ | {"PYTHONOPTIMIZE": "2"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout.splitlines()[0])["spooled"] > 0

@@ -13,6 +13,7 @@ import pytest
 
 import resurge as rs
 from mobile_app.headless import RunOptions, run
+from mobile_app.node import schedule
 from mobile_app.sensors.termux import sources
 from mobile_app.sensors.termux import stream as termux_stream
 from tests.mobile_app.sensors.termux.commands import FakeTermux
@@ -35,6 +36,7 @@ def test_a_node_copes_with_everything_termux_does(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(termux_stream, "RESTART_AFTER_S", (0.1, 0.5))
     monkeypatch.setattr(sources, "_shared", sources._Shared())  # a node keeps its device for the life of the process
     monkeypatch.setattr(sources, "_newest", {})
+    monkeypatch.setattr(schedule, "PUBLISH_S", schedule.SLOW_S_MIN)  # somebody who waits for its view
     phone.set("seconds", "1.0")
     home = tmp_path / "home"
     home.mkdir()
