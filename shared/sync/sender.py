@@ -113,6 +113,8 @@ class Sender:
         self._failures = 0
         self._not_before = now
         self._next_poll = now
+        self._busy_until = now  # it counts as in use until then
+        self._busy_poll_s = self._pacing.poll_s
         self._unsynced_since: float | None = None
         self._disconnected_at: float | None = None
         self._composer = Composer(spool, session, self._events)
@@ -286,7 +288,7 @@ class Sender:
         device = self._session.device
         outstanding.results_through = self._results_through
         frames = self._composer.compose(self._edges.values(), outstanding, self._pacing.budget(self._conditions))
-        outstanding.poll_s = self._poll_s(outstanding)
+        outstanding.poll_s = self._poll_s(outstanding, now)
         status = replace(self._status, plan=self._plan_version, poll_s=outstanding.poll_s)
         if status != self._status_sent:
             reports.append(encode(Status(device, status).frame()))
@@ -297,17 +299,18 @@ class Sender:
             self._unsynced_since = now  # a batch became a tombstone, to be durable before it is sent
         return reports + frames
 
-    def _poll_s(self, outstanding: Outstanding) -> float:
+    def _poll_s(self, outstanding: Outstanding, now: float) -> float:
         """How soon the next exchange comes at the latest, which the STATUS of this one announces.
 
         Soon after one that carried rows or frontiers: so a phone in use is missed quickly, and one that becomes idle
-        says so before it is silent for long.
+        says so before it is silent for long. An exchange in between, for results that came, changes nothing.
         """
         busy = {frame.edge for frame, _ in outstanding.numbered} | set(outstanding.frontiers)
-        if not busy:
-            return self._pacing.poll_s
-        patience_s = min(self._patience_s(self._edges[edge]) for edge in busy)
-        return min(self._pacing.poll_s, max(POLL_BUSY_S_MIN, POLL_BUSY_FACTOR * patience_s))
+        if busy:
+            patience_s = min(self._patience_s(self._edges[edge]) for edge in busy)
+            self._busy_poll_s = min(self._pacing.poll_s, max(POLL_BUSY_S_MIN, POLL_BUSY_FACTOR * patience_s))
+            self._busy_until = now + self._busy_poll_s
+        return self._busy_poll_s if now < self._busy_until else self._pacing.poll_s
 
     # --- receiving -----------------------------------------------------------------------------------------
 

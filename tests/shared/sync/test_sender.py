@@ -185,6 +185,21 @@ def test_a_device_announces_when_it_comes_again_and_keeps_its_word() -> None:
     assert node.step(52.0) is not None
 
 
+def test_results_that_come_down_make_no_device_in_use_look_idle() -> None:
+    node = pair(policies={"trips": EdgePolicy(within_s=4.0)}, pacing=Pacing(poll_s=30.0))
+    node.talk()
+    node.append(now=10.0)
+    node.talk(14.0)
+    node.append(now=16.0)
+    node.gateway.downlink.rows = [{"km": 1}]
+    node.talk(20.0)  # rows up and a result down, then an exchange that only says that it is stored
+    assert node.results_through == 1
+    assert announced(node) == 8.0
+    assert node.step(27.9) is None
+    node.talk(28.0)
+    assert announced(node) == 30.0
+
+
 def test_a_frontier_follows_everything_before_it_and_is_said_once() -> None:
     node = pair()
     node.append()
