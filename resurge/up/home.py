@@ -250,7 +250,9 @@ def make_stage(
             code="up-home",
         )
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    stage = UpHome(home, port or free_port(), free_port(), speed, log_json, host, tuple(modules), rollback or {})
+    ports = [port] if port else []
+    ports += [each for each in free_ports(2) if each != port]
+    stage = UpHome(home, ports[0], ports[1], speed, log_json, host, tuple(modules), rollback or {})
     stage.plan.write_bytes(encode_plan(plan))
     keep_modules(home, modules)
     _keep(stage)
@@ -330,8 +332,9 @@ def alone(home: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def free_port() -> int:
-    """A port nobody listens on now. Someone may take it before we do; the process that wanted it then says so."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+def free_ports(count: int) -> list[int]:
+    """So many different ports that nobody listens on now. Someone may take one before we do; the process that wanted
+    it then says so."""
+    with contextlib.ExitStack() as held:
+        listeners = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [listener.getsockname()[1] for listener in listeners]

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from resurge.up.home import free_port
+from resurge.up.home import free_ports
 from tests.docs.pages import ROOT, Block, blocks
 from tests.patience import PATIENCE_S, SPARK_PATIENCE_S
 
@@ -79,8 +79,7 @@ class Newcomer:
     link: str = ""
     link_used: bool = False
     names: dict[str, object] = field(default_factory=lambda: {"__name__": "program"})
-    port: int = field(default_factory=free_port)
-    relay_port: int = field(default_factory=free_port)
+    ports: list[int] = field(default_factory=lambda: free_ports(2))  # of a gateway, of a relay
     instead: dict[str, str] = field(default_factory=dict)  # what stands for a page's placeholders
 
     def __post_init__(self) -> None:
@@ -191,5 +190,5 @@ class Newcomer:
         written = command.replace("'resurge://...'", f"'{self.link}'")
         for name, instead in self.instead.items():
             written = re.sub(rf"\b{name}\b", instead, written)
-        written = written.replace("tcp://0.0.0.0:8751", f"tcp://127.0.0.1:{self.relay_port}")
-        return written.replace("8750", str(self.port))
+        written = written.replace("tcp://0.0.0.0:8751", f"tcp://127.0.0.1:{self.ports[1]}")
+        return written.replace("8750", str(self.ports[0]))

@@ -15,7 +15,7 @@ import pytest
 
 from cloud_backend.results.store import Results
 from resurge.cli.gateway_api import Api
-from resurge.up.home import alone, free_port, make_stage
+from resurge.up.home import alone, free_ports, make_stage
 from shared.stream.program import load_program
 from tests.patience import PATIENCE_S, SPARK_PATIENCE_S, wait_until
 
@@ -54,7 +54,7 @@ def check(outcome: dict, *, outages: int) -> None:
 
 @pytest.mark.covers("SO-9", "SO-10", "NB-4")
 def test_killing_every_part_once_changes_neither_the_account_nor_the_results(tmp_path):
-    home, port = tmp_path / "home", free_port()
+    home, [port] = tmp_path / "home", free_ports(1)
     errors = (tmp_path / "stderr.txt").open("w")
     player = subprocess.Popen(
         command("--for", "30", "--chaos", "--json", "--log-json", "--home", str(home), "--port", str(port), "--program",
