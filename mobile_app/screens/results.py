@@ -168,7 +168,8 @@ class ResultsPage(Page):
     def _when(self, row: dict[str, Any]) -> str:
         """Below a plot there is little room."""
         end_us = row["window_end_us"]
-        return number_text.day(end_us - 1) if result_words.is_report(row) else number_text.clock_time(end_us)
+        noon_us = end_us - result_words.DAY_US // 2  # of its last day: in UTC it has the same date
+        return number_text.day(noon_us) if result_words.is_report(row) else number_text.clock_time(end_us)
 
     def _choose_sink(self, sink: str) -> None:
         self._sink = sink

@@ -16,6 +16,7 @@ from mobile_app.screens.words.quantities import PLAIN, Quantity, quantity
 
 Row = dict[str, Any]
 DAY_US = 86_400_000_000
+HOUR_US = 3_600_000_000
 SHORT_US = 600_000_000  # windows shorter than this are given with seconds, unless they begin and end on minutes
 MINUTE_US = 60_000_000
 LEADING_MAX = 3
@@ -117,21 +118,33 @@ def name(row: Row, rows: Sequence[Row]) -> str:
 
 def is_report(row: Row) -> bool:
     """Whether it is about whole days."""
+    return _days(row)[0] > 0
+
+
+def _days(row: Row) -> tuple[int, tzinfo | None]:
+    """How many whole days it is about, none if it is not, and whose they are: UTC's, or those of the clock here, of
+    which one in spring and one in autumn are an hour shorter and longer."""
     start, end = row["window_start_us"], row["window_end_us"]
-    return bool(end > start and start % DAY_US == 0 and end % DAY_US == 0)
+    days = round((end - start) / DAY_US)
+    if end > start and start % DAY_US == 0 and end % DAY_US == 0:
+        return days, UTC
+    if abs(end - start - days * DAY_US) > HOUR_US:
+        return 0, None
+    here = datetime.fromtimestamp(end / 1e6, UTC).astimezone()
+    return (days if end % MINUTE_US == here.hour == here.minute == 0 else 0), None
 
 
 def day(row: Row, now_us: int) -> str:
     """The day, or the days, that the row is about: Today, Mon 16 November, 7 days to Mon 16 November."""
     if not is_report(row):
         return date(when(row)[0], now_us)
-    days = (row["window_end_us"] - row["window_start_us"]) // DAY_US
-    last = date(row["window_end_us"] - DAY_US, now_us, UTC) + _utc(row["window_end_us"])
+    days, zone = _days(row)
+    last = date(row["window_end_us"] - 1, now_us, zone) + (_utc(row["window_end_us"]) if zone is UTC else "")
     return last if days == 1 else f"{days} days to {last[:1].lower() + last[1:] if last.startswith(NEAR) else last}"
 
 
 def _utc(time_us: int) -> str:
-    """Days of windows are UTC's: where the clock on the wall is another one, a report says so."""
+    """Where days are UTC's and the clock on the wall is another one, a report says so."""
     offset = datetime.fromtimestamp(time_us / 1e6, UTC).astimezone().utcoffset()
     return " (UTC)" if offset else ""
 

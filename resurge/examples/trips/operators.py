@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 import resurge as rs
+from resurge.examples.trips.days import TOTALS, TripByStart, Week
 from resurge.examples.trips.fixes import SECOND, Track
 from resurge.examples.trips.impact import (
     CO2E_G_PER_PASSENGER_KM,
@@ -45,6 +46,14 @@ neighbours = rs.operator(
     takes={"device": "str", "metres": "int64", "window_start": "int64", "window_end": "int64"},
     gives={"device": "str", "people": "int64", "metres": "int64", "window_start": "int64", "window_end": "int64"},
 )(Neighbours)
+
+DAY = {**dict.fromkeys(TOTALS, "float64"), "window_start": "int64", "window_end": "int64"}
+trip_by_start = rs.operator(
+    "trip_by_start",
+    takes={**dict.fromkeys(TOTALS, "float64"), "began_us": "int64", "window_end": "int64"},
+    gives=dict.fromkeys(TOTALS, "float64"),
+)(TripByStart)
+week = rs.operator("week", takes={**DAY, "trips": "int64"}, gives={**DAY, "trips": "int64", "days": "int64"})(Week)
 
 
 @rs.operator(

@@ -10,15 +10,15 @@ from __future__ import annotations
 import math
 
 import resurge as rs
-import resurge.examples.trips.operators  # registers track, shaking, transport_mode, trip, neighbours
+import resurge.examples.trips.operators  # registers what `apply` names below
 from resurge import col, state
+from resurge.examples.trips.days import TOTALS, TRIP_HOURS_MAX
 from shared.stream.formulas import Formula
 from shared.stream.stream import Sink, Stream
 
 REST = 0.15  # m/s2: a phone that shakes less lies on a table
 PLACE_PER_DEGREE = 100  # places are cells of a hundredth of a degree
 TRIP_KM_MIN = 0.2  # less is a receiver that wanders, or a way to the letter box
-TOTALS = ("km", "co2e_g", "vehicle_pm25_mg", "vehicle_pm10_mg", "near_sites_s", "near_sites_pm25_mg", "unrecorded_km")
 
 
 def shaking() -> Stream:
@@ -56,11 +56,9 @@ def my_trips(*, recorded: bool = False, at_least: int = 5, zone: str = "UTC") ->
 
     # --- in the cloud: trips, the unit of the report, then days and weeks ---------------------------------------------
     trips = here.where(col.mode != "still").session(gap="5m").apply("trip").where(col.km >= TRIP_KM_MIN)
-    days = trips.tumbling("1d", zone=zone).aggregate(trips=rs.count(), **{name: rs.sum(name) for name in TOTALS})
-    # Seven days end within seven times 24 hours less four: the day on which clocks go forward is an hour shorter.
-    weeks = days.sliding("164h").aggregate(
-        days=rs.count(), trips=rs.sum("trips"), **{name: rs.sum(name) for name in TOTALS}
-    )
+    begun = trips.apply("trip_by_start").tumbling("1d", zone=zone, lateness=f"{TRIP_HOURS_MAX}h")
+    days = begun.aggregate(trips=rs.count(), **{name: rs.sum(name) for name in TOTALS})
+    weeks = days.apply("week")
 
     # --- places: nothing is said where fewer than `at_least` people were ----------------------------------------------
     places = here.select(

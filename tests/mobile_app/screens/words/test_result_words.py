@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -11,6 +12,7 @@ from mobile_app.screens.words import result_words as words
 
 SECOND = 1_000_000
 HOUR = 3_600 * SECOND
+HERE = ZoneInfo("Europe/Berlin")
 
 
 def at(day: int, hour: float = 0.0) -> int:
@@ -122,3 +124,21 @@ def test_a_report_about_days_says_that_they_are_utc_s_where_the_clock_is_another
         time.tzset()
         assert words.day(report, at(16, 9)) == f"Yesterday{suffix}"
         assert words.day(seven, at(16, 9)) == f"7 days to yesterday{suffix}"
+
+
+def test_a_report_about_days_of_the_clock_on_the_wall_is_one_too(monkeypatch):
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+
+    def days(first: tuple[int, int], last: tuple[int, int]) -> dict:
+        """From one local midnight to another."""
+        start, end = (round(datetime(2026, *day, tzinfo=HERE).timestamp()) * SECOND for day in (first, last))
+        return row(start, end, km=1.0)
+
+    now_us = round(datetime(2026, 10, 27, 9, tzinfo=HERE).timestamp()) * SECOND
+    assert words.day(days((10, 26), (10, 27)), now_us) == "Yesterday"
+    assert words.day(days((10, 25), (10, 26)), now_us) == "Sunday 25 October"  # of 25 hours
+    assert words.day(days((10, 20), (10, 27)), now_us) == "7 days to yesterday"
+    noon = round(datetime(2026, 10, 26, 12, tzinfo=HERE).timestamp()) * SECOND
+    assert not words.is_report(row(noon, noon + 24 * HOUR, km=1.0))
+    assert not words.is_report(row(noon, noon + 12 * HOUR, km=1.0))
