@@ -9,8 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 
-import pytest
-
 import resurge as rs
 from resurge.up import home as up_home
 from resurge.up.home import make_stage, stage_again
