@@ -160,3 +160,91 @@ class VertexByVertex:
                 self._waiting.append((name, batch))
             else:
                 self.received.setdefault(name, []).append(batch)
+
+
+class Scattered:
+    """The same region on a slow network: what an edge carries waits there, and whichever edge the dice choose goes on.
+
+    Order holds on an edge and nowhere else, as between nodes. Vertices are restored now and then.
+    """
+
+    def __init__(self, plan: Plan, draw: np.random.Generator) -> None:
+        self.vertices = {vertex.name: vertex for vertex in region_vertices(plan)}
+        self.pipelines = {name: Pipeline(vertex) for name, vertex in self.vertices.items()}
+        self._draw = draw
+        self._edges: dict[tuple[str, str], deque[Batch | Progress]] = {}  # by edge and reader
+        self._floors: dict[tuple[str, str], int] = {}
+        for name, vertex in self.vertices.items():
+            for edge in vertex.inputs:
+                self._edges[edge, name] = deque()
+                if edge.startswith(FEEDBACK):
+                    self.pipelines[name].advance_by(edge, Progress(END_OF_TIME))
+                else:
+                    self._floors[edge, name] = NO_FRONTIER
+        self.received: dict[str, list[Batch]] = {}
+        self.restored = 0
+        self.waited_most = 0
+
+    def push(self, edge: str, batch: Batch) -> None:
+        self._put(edge, replace(batch, frontier_us=NO_FRONTIER))
+        self._run(int(self._draw.integers(0, 6)))
+
+    def advance(self, edge: str, frontier_us: int, device: str | None = None) -> None:
+        if device is None:  # the end: what is under way arrives before it
+            self.drain()
+        self._put(edge, Progress(frontier_us) if device is None else Progress(NO_FRONTIER, {device: frontier_us}))
+        self._run(int(self._draw.integers(0, 3)))
+
+    def drain(self) -> None:
+        while self._run(1):
+            pass
+
+    def _put(self, edge: str, what: Batch | Progress) -> None:
+        for key, waiting in self._edges.items():
+            if key[0] == edge:
+                waiting.append(what)
+                self.waited_most = max(self.waited_most, len(waiting))
+
+    def _run(self, steps: int) -> int:
+        """So many things on edges arrive; how many there were."""
+        for done in range(steps):
+            full = [key for key, waiting in self._edges.items() if waiting]
+            if not full:
+                return done
+            self._arrive(full[int(self._draw.integers(len(full)))])
+            if self._draw.random() < 0.02:
+                self._restore(list(self.vertices)[int(self._draw.integers(len(self.vertices)))])
+        return steps
+
+    def _arrive(self, key: tuple[str, str]) -> None:
+        edge, name = key
+        what = self._edges[key].popleft()
+        pipeline = self.pipelines[name]
+        if isinstance(what, Progress):
+            self._floors[key] = max(self._floors[key], what.floor_us)
+            self._take(pipeline.advance_by(edge, what))
+        elif edge.startswith(FEEDBACK):
+            own = [at for (_, reader), at in self._floors.items() if reader == name]
+            floor = min(own, default=NO_FRONTIER)
+            if floor < END_OF_TIME:
+                self._take(pipeline.push(edge, replace(what, time_us=np.maximum(what.time_us, floor))))
+        else:
+            self._take(pipeline.push(edge, what))
+        for output in self.vertices[name].fragment.outputs:
+            if output.kind == "edge":
+                progress = pipeline.take_progress(output.name)
+                if progress.floor_us > NO_FRONTIER or progress.devices:
+                    self._put(output.name, progress)
+
+    def _take(self, outputs: list[tuple[str, Batch]]) -> None:
+        for name, batch in outputs:
+            if any(edge == name for edge, _ in self._edges):
+                self._put(name, replace(batch, frontier_us=NO_FRONTIER))
+            else:
+                self.received.setdefault(name, []).append(batch)
+
+    def _restore(self, name: str) -> None:
+        state = self.pipelines[name].snapshot()
+        self.pipelines[name] = Pipeline(self.vertices[name])
+        self.pipelines[name].restore(state)
+        self.restored += 1

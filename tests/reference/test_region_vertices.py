@@ -14,7 +14,7 @@ from shared.batch import END_OF_TIME, Batch
 from shared.plan.graph import Plan
 from tests.claims import Claim
 from tests.reference.programs import COLUMNS, Program, program
-from tests.reference.region_run import BEGINNING_OF_TIME, Devices, OnePipeline, VertexByVertex
+from tests.reference.region_run import BEGINNING_OF_TIME, Devices, OnePipeline, Scattered, VertexByVertex
 from tests.reference.test_programs import by_key
 
 QUICK, MANY = 60, 2_000
@@ -56,29 +56,36 @@ def steps(made: Program, plan: Plan, draw: np.random.Generator) -> Iterator[tupl
             yield "time", (device, source, min(row["time"] for row in rows[hi:]))
 
 
-def run(made: Program, plan: Plan, draw: np.random.Generator) -> tuple[Rows, Rows, int]:
-    """What the whole and the vertices gave, and how many vertices were restored meanwhile."""
+def run(made: Program, plan: Plan, draw: np.random.Generator) -> tuple[Rows, Rows, Rows, int]:
+    """What the whole gave, the vertices, and the vertices over slow edges; and how many were restored meanwhile."""
     names = sorted({device for columns in made.inputs.values() for device in columns["device"]})
-    devices, whole, parts = Devices(plan, names), OnePipeline(plan), VertexByVertex(plan)
-    for side in (whole, parts):
+    devices, whole, parts, scattered = (
+        Devices(plan, names),
+        OnePipeline(plan),
+        VertexByVertex(plan),
+        Scattered(plan, draw),
+    )
+    for side in (whole, parts, scattered):
         for output in devices.fragment.outputs:
             for name in names:
                 side.advance(output.name, BEGINNING_OF_TIME, name)
     for kind, what in steps(made, plan, draw):
         if kind == "rows":
             for edge, batch in devices.push(*what):
-                whole.push(edge, batch)
-                parts.push(edge, batch)
+                for side in (whole, parts, scattered):
+                    side.push(edge, batch)
         else:
             device, source, frontier_us = what
-            whole.advance(source, frontier_us, device)
-            parts.advance(source, frontier_us, device)
+            for side in (whole, parts, scattered):
+                side.advance(source, frontier_us, device)
         if parts.vertices and draw.random() < 0.3:
             parts.restore(str(draw.choice(list(parts.vertices))))
     for entry in devices.fragment.outputs:
-        whole.advance(entry.name, END_OF_TIME)
-        parts.advance(entry.name, END_OF_TIME)
-    return as_rows(whole.received.get("out", [])), as_rows(parts.received.get("out", [])), parts.restored
+        for side in (whole, parts, scattered):
+            side.advance(entry.name, END_OF_TIME)
+    scattered.drain()
+    rows = [as_rows(side.received.get("out", [])) for side in (whole, parts, scattered)]
+    return rows[0], rows[1], rows[2], parts.restored + scattered.restored
 
 
 def as_rows(batches: list[Batch]) -> Rows:
@@ -98,9 +105,10 @@ def by_text(rows: Rows, key: tuple[str, ...]) -> dict[str, str]:
 def test_vertices_one_by_one_give_the_rows_of_the_whole(count: int, claim: Claim) -> None:
     rows = restored = vertices = 0
     for seed, made, plan in programs(count):
-        wanted, found, kills = run(made, plan, np.random.default_rng(seed))
+        wanted, found, late, kills = run(made, plan, np.random.default_rng(seed))
         key = plan.sink("out").type.key
         assert by_text(found, key) == by_text(wanted, key), f"program {seed}\n{made.text}"
+        assert by_text(late, key) == by_text(wanted, key), f"program {seed}\n{made.text}"
         evaluated = rs.evaluate(plan, made.inputs)["out"]
         columns = {name: values.tolist() for name, values in evaluated.items()}
         at_once = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
