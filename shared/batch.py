@@ -70,6 +70,10 @@ class Batch:
             hi=self.hi if stop is None or stop >= len(self) else int(self.seq[stop]),
         )
 
+    def after(self, number: int) -> Batch:
+        """The part from this number on; lo < number < hi."""
+        return replace(self.take(np.flatnonzero(self.seq >= number)), lo=number)
+
     @staticmethod
     def joined(batches: Sequence[Batch]) -> Batch:
         """Batches of one edge one after the other, at least one; frontier and stamp are the last one's."""

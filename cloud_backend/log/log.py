@@ -151,6 +151,12 @@ class Log:
         """The durable end and the chain there: what nobody can change in front of it."""
         return self._head
 
+    takes_marks = False  # they are for vertices; what is in the log is safe as it is
+
+    def producer_term(self, carrier: DeviceId, key: EdgeKey) -> int | None:  # noqa: ARG002 - as a vertex answers it
+        """None: a device sends its own elements here, nobody else's."""
+        return None
+
     def high_water(self, key: EdgeKey) -> int:
         """What must come next on this edge. Counts what is appended and not yet durable: hold answers until a sync."""
         return self._index.high_water(key)

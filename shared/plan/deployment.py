@@ -48,6 +48,7 @@ class Placement:
     hosts: tuple[str, ...]  # more than one only where a row runs copies
     keepers: tuple[str, ...]  # nodes whose keeper reads its state edge
     term: int  # raised when it moves or rolls back
+    anew: bool = False  # begin also where what the vertex had read is nowhere any more, and say what is lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class HostedQuery:
     row: str  # the name of the strategy's row
     every: int  # a mark every so many elements; 0 where the row never marks
     sources: tuple[str, ...]  # nodes whose device side feeds its gathers
+    sink: str  # the node where what is subscribed in the region ends
     placements: tuple[Placement, ...]
 
 
@@ -120,10 +122,11 @@ def encode_deployment(deployment: Deployment) -> bytes:
             {
                 "name": query.name, "incarnation": query.incarnation, "plan": encode_plan(query.plan).decode(),
                 "row": query.row, "every": query.every, "sources": list(query.sources),
+                "sink": query.sink,
                 "placements": [
                     {
                         "vertex": placed.vertex, "hosts": list(placed.hosts),
-                        "keepers": list(placed.keepers), "term": placed.term,
+                        "keepers": list(placed.keepers), "term": placed.term, "anew": placed.anew,
                     }
                     for placed in query.placements
                 ],
@@ -195,7 +198,7 @@ def _query(value: object) -> HostedQuery:
     match value:
         case {
             "name": name, "incarnation": incarnation, "plan": str(plan), "row": row, "every": every,
-            "sources": sources, "placements": placements, **extra,
+            "sources": sources, "sink": sink, "placements": placements, **extra,
         } if not extra:  # fmt: skip
             try:
                 encoded = plan.encode()
@@ -208,21 +211,25 @@ def _query(value: object) -> HostedQuery:
                 _name(row, "a row's name"),
                 _number(every, 0, 2**53 - 1, "every"),
                 _each(sources, PEERS_MAX, "sources", _node_id),
+                _node_id(sink),
                 _each(placements, PLACEMENTS_MAX, "placements", _placement),
             )
-    raise _malformed("each query with name, incarnation, plan, row, every, sources and placements")
+    raise _malformed("each query with name, incarnation, plan, row, every, sources, sink and placements")
 
 
 def _placement(value: object) -> Placement:
     match value:
-        case {"vertex": vertex, "hosts": hosts, "keepers": keepers, "term": term, **extra} if not extra:
+        case {
+            "vertex": vertex, "hosts": hosts, "keepers": keepers, "term": term, "anew": bool(anew), **extra,
+        } if not extra:  # fmt: skip
             return Placement(
                 _name(vertex, "a vertex"),
                 _each(hosts, PEERS_MAX, "hosts", _node_id),
                 _each(keepers, PEERS_MAX, "keepers", _node_id),
                 _number(term, 0, 2**32 - 1, "term"),
+                anew,
             )
-    raise _malformed("each placement with vertex, hosts, keepers and term")
+    raise _malformed("each placement with vertex, hosts, keepers, term and anew")
 
 
 def _each(value: object, most: int, what: str, one: Callable[[object], Entry]) -> tuple[Entry, ...]:
@@ -304,6 +311,7 @@ def _known_peers(deployment: Deployment) -> dict[str, Peer]:
 
 def _check_query(query: HostedQuery, peers: dict[str, Peer]) -> None:
     _check_known(query.sources, peers, f"query {query.name!r} takes rows from")
+    _check_known([query.sink], peers, f"query {query.name!r} ends on")
     for placed in query.placements:
         where = f"vertex {placed.vertex!r} of query {query.name!r}"
         if not placed.hosts:

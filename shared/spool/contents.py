@@ -58,6 +58,12 @@ class EdgeContents:
             yield entry
             start = entry.hi
 
+    def entry_at(self, number: int) -> int:
+        """Where the entry that holds this number begins; the first one's begin for a number before it."""
+        if number <= self.delivered or number in self._by_lo:
+            return max(number, self.delivered)
+        return next((entry.lo for entry in self.entries(self.delivered) if number < entry.hi), self.head)
+
     def get(self, lo: int) -> Entry | None:
         return self._by_lo.get(lo)
 
@@ -235,6 +241,16 @@ class Contents:
             contents.delivered = entry.hi
         contents.frozen = max(contents.frozen, contents.delivered)
         contents._first = max(contents._first, contents.delivered)
+
+    def restart(self, edge: EdgeId, at: int) -> None:
+        """Forget what is spooled of an edge; its next number is `at`."""
+        contents = self.edge(edge)
+        for entry in list(contents.entries(contents.delivered)):
+            self._drop(contents, entry)
+        anew = self.edges[edge] = EdgeContents(edge)
+        anew.begin(at)
+        anew.protected = contents.protected
+        self._by_priority = None
 
     def protect(self, edge: EdgeId, protected: bool) -> None:
         """Whether this edge's batches are kept whatever else needs room."""

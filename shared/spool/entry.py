@@ -29,6 +29,7 @@ class Reason(IntEnum):
     REJECTED = 3  # it could never be kept: larger than the whole spool
     QUARANTINED = 4  # the other side cannot read it: poison, or a schema it does not know
     DAMAGED = 5  # the stored bytes fail their checksum
+    FORGOTTEN = 6  # every copy of the state that made it is gone
 
 
 # Not frozen, for speed: setting fields one by one through the frozen guard costs as much as the write itself.

@@ -240,12 +240,13 @@ class Spool:
             self._journal.sync()
             self._settle()
 
-    def pending(self, edge: EdgeId) -> Iterator[Entry]:
-        """What is durable and not yet delivered, ascending: batches, and tombstones in their places."""
+    def pending(self, edge: EdgeId, after: int = 0) -> Iterator[Entry]:
+        """What is durable and not yet delivered, ascending: batches, and tombstones in their places. `after` leaves out
+        what ends there or before."""
         contents = self._contents.edges.get(edge)
         if contents is None:
             return
-        for entry in contents.entries(contents.delivered):
+        for entry in contents.entries(contents.entry_at(after)):
             if entry.lo >= contents.unsynced:
                 return
             yield entry
@@ -318,6 +319,12 @@ class Spool:
         self._begin()
         self._contents.trim(edge, through)
         self._journal.add(trim_item(edge, through))
+
+    def restart(self, edge: EdgeId, at: int) -> None:
+        """This edge's numbers go on from `at`, as somebody else left them; what is here of it goes. Durable at once."""
+        self._begin()
+        self._contents.restart(edge, at)
+        self._checkpoint()
 
     def give_up(self, edge: EdgeId, lo: int, hi: int, reason: Reason) -> Tombstone:
         """Put a tombstone over whole entries of [lo, hi), or over new numbers when `lo` is the head."""

@@ -7,16 +7,17 @@ from dataclasses import dataclass, field, replace
 
 from shared.batch import NO_FRONTIER
 from shared.errors import DamagedData
-from shared.identity import EdgeId
+from shared.identity import DeviceId, EdgeId
 from shared.language.schema import Schema
 from shared.spool.entry import DataEntry, Entry, Tombstone
 from shared.spool.evict import Evict
 from shared.spool.ring import Spool
 from shared.sync.events import Refused
+from shared.sync.outbox import Reading
 from shared.sync.session import DeviceSession
 from shared.sync.signed_runs import SignedRun
 from shared.wire.frame import Frame, Parts, encode, encode_parts
-from shared.wire.messages import Data, Declare, Frontier, LostRange
+from shared.wire.messages import FORGOTTEN, Data, Declare, Frontier, LostRange, MarkMessage
 from shared.wire.status import DeviceStatus
 
 
@@ -42,6 +43,9 @@ class OutgoingEdge:
     number: EdgeId
     name: str
     policy: EdgePolicy
+    origin: DeviceId  # whose elements these are: this device's, or those of a query where several devices met
+    incarnation: int
+    term: int = 0  # of the vertex that makes them; a device's own sources have none
     schemas: dict[int, Schema] = field(default_factory=dict)
     waiting_since: float | None = None
     waiting_rows: int = 0
@@ -52,6 +56,9 @@ class OutgoingEdge:
     frontier_us: int = NO_FRONTIER
     frontier_sent_us: int = NO_FRONTIER
     run: SignedRun | None = None
+    marks: list[MarkMessage] = field(default_factory=list)  # that the reader has not answered, by position
+    reader_term: int | None = None  # of the vertex that reads it, as its last receipt said
+    credit: int | None = None  # bytes that the reader has room for; the gateway sets no limit
 
 
 @dataclass(slots=True)
@@ -69,12 +76,13 @@ class Outstanding:
     results_through: int = 0
     left: set[EdgeId] = field(default_factory=set)  # edges whose backlog did not fit
     damaged: bool = False  # a batch failed its check in the spool
+    marks: list[MarkMessage] = field(default_factory=list)
 
 
 class Composer:
     """Writes the frames of exchanges, and remembers what the other side already knows."""
 
-    def __init__(self, spool: Spool, session: DeviceSession, events: list[object]) -> None:
+    def __init__(self, spool: Spool | Reading, session: DeviceSession, events: list[object]) -> None:
         self._spool = spool
         self._session = session
         self._events = events
@@ -92,9 +100,10 @@ class Composer:
     def _fill(self, edge: OutgoingEdge, outstanding: Outstanding, frames: list[bytes | Parts], budget: int) -> int:
         """Add what fits of one edge; returns the bytes left. At least one entry goes whatever its size."""
         session = self._session
+        origin, incarnation = edge.origin, edge.incarnation
         if not edge.met:
-            # A FRONTIER that promises nothing is logged nowhere; its receipt says how much the gateway has.
-            question = Frontier(session.device, session.incarnation, edge.number, edge.reach, NO_FRONTIER)
+            # A FRONTIER that promises nothing is logged nowhere; its receipt says how much the reader has.
+            question = Frontier(origin, incarnation, edge.number, edge.reach, NO_FRONTIER, edge.term)
             frames.append(encode(question.frame()))
             outstanding.asked.add(edge.number)
             edge.waiting_since, edge.waiting_rows, edge.waiting_bytes = None, 0, 0
@@ -103,13 +112,13 @@ class Composer:
             frames.append(encode(chain.frame()))
         if edge.number in self.forgotten:
             lo, hi = self.forgotten[edge.number]
-            frames.append(
-                encode(LostRange(session.device, session.incarnation, edge.number, lo, hi, "forgotten").frame())
-            )
+            frames.append(encode(LostRange(origin, incarnation, edge.number, lo, hi, FORGOTTEN, edge.term).frame()))
         complete = True
+        marks = iter(edge.marks)
+        mark = next(marks, None)
         for entry in self._spool.pending(edge.number):
             size = entry.payload_bytes if isinstance(entry, DataEntry) else 0
-            if budget <= 0 or (outstanding.numbered and (size > budget or self.one_at_a_time)):
+            if budget <= 0 or edge.credit == 0 or (outstanding.numbered and (size > budget or self.one_at_a_time)):
                 complete = False
                 break
             if isinstance(entry, DataEntry) and entry.schema_id not in edge.schemas:
@@ -117,7 +126,10 @@ class Composer:
                 text = f"no declaration for a batch of edge {edge.name!r}"
                 self._events.append(Refused("sync-schema-unknown", text))
                 break
-            frame = self._numbered(entry, outstanding)
+            while mark is not None and mark.position <= entry.lo:
+                self._mark(mark, outstanding, frames)
+                mark = next(marks, None)
+            frame = self._numbered(edge, entry, outstanding)
             if frame is None:
                 complete = False
                 break
@@ -127,17 +139,26 @@ class Composer:
             frames.append(parts)
             outstanding.numbered.append((replace(frame, payload=b""), parts.digest))
             budget -= len(parts.header) + len(parts.payload)
-            self._spool.sent(edge.number, entry.hi)
+            if isinstance(self._spool, Spool):
+                self._spool.sent(edge.number, entry.hi)
         if complete:
             edge.waiting_since, edge.waiting_rows, edge.waiting_bytes = None, 0, 0
+            while mark is not None:
+                self._mark(mark, outstanding, frames)
+                mark = next(marks, None)
         else:
             outstanding.left.add(edge.number)
         if complete and edge.frontier_us > edge.frontier_sent_us:
             head = self._spool.head(edge.number)
-            message = Frontier(session.device, session.incarnation, edge.number, head, edge.frontier_us)
+            message = Frontier(origin, incarnation, edge.number, head, edge.frontier_us, edge.term)
             frames.append(encode(message.frame()))
             outstanding.frontiers[edge.number] = edge.frontier_us
         return budget
+
+    @staticmethod
+    def _mark(mark: MarkMessage, outstanding: Outstanding, frames: list[bytes | Parts]) -> None:
+        frames.append(encode(mark.frame()))
+        outstanding.marks.append(mark)
 
     def _declaration(self, edge: OutgoingEdge, schema_id: int, outstanding: Outstanding) -> list[bytes]:
         """The frame that declares this schema, unless the gateway knows it or hears of it in this exchange."""
@@ -146,14 +167,14 @@ class Composer:
         if identity in self.declared or identity in outstanding.declared:
             return []
         outstanding.declared.add(identity)
-        session = self._session
-        return [encode(Declare(session.device, session.incarnation, edge.number, edge.name, schema).frame())]
+        return [encode(Declare(edge.origin, edge.incarnation, edge.number, edge.name, schema, edge.term).frame())]
 
-    def _numbered(self, entry: Entry, outstanding: Outstanding) -> Frame | None:
+    def _numbered(self, edge: OutgoingEdge, entry: Entry, outstanding: Outstanding) -> Frame | None:
         """The entry as a frame; None when it cannot go now."""
-        device, incarnation = self._session.device, self._session.incarnation
+        origin, incarnation = edge.origin, edge.incarnation
         if isinstance(entry, Tombstone):
-            return LostRange(device, incarnation, entry.edge, entry.lo, entry.hi, entry.reason.name.lower()).frame()
+            reason = entry.reason.name.lower()
+            return LostRange(origin, incarnation, entry.edge, entry.lo, entry.hi, reason, edge.term).frame()
         try:
             batch = self._spool.read(entry)
         except DamagedData as error:
@@ -161,6 +182,6 @@ class Composer:
             outstanding.damaged = True  # a tombstone took its place
             return None
         return Data(
-            device, incarnation, batch.edge, batch.lo, batch.hi, batch.rows, batch.schema_id, batch.applied,
-            batch.codec, batch.payload, batch.frontier_us,
+            origin, incarnation, batch.edge, batch.lo, batch.hi, batch.rows, batch.schema_id, batch.applied,
+            batch.codec, batch.payload, batch.frontier_us, edge.term,
         ).frame()  # fmt: skip

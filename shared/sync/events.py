@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from shared.identity import EdgeId
-from shared.wire.messages import Hint, PlanWithheld, Result
+from shared.wire.messages import Extend, Hint, PlanWithheld, Result
 
 
 class Disconnected(NamedTuple):
@@ -21,6 +21,7 @@ class Reconnected(NamedTuple):
 class ReceiptReceived(NamedTuple):
     edge: EdgeId
     through: int
+    load: int = 0  # bytes of a snapshot of its reader, and of those behind it
 
 
 class ResultArrived(NamedTuple):
@@ -43,3 +44,14 @@ class HintArrived(NamedTuple):
 class Refused(NamedTuple):
     code: str
     text: str
+
+
+class Extended(NamedTuple):
+    extend: Extend
+
+
+class ReaderRestored(NamedTuple):
+    """The vertex that reads this edge runs under another term: it knows nothing of marks that were on their way."""
+
+    edge: EdgeId
+    term: int

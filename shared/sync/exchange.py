@@ -16,7 +16,7 @@ from shared.identity import DeviceId, EdgeId, EdgeKey, edge_id
 from shared.language.schema import Schema
 from shared.sync.ranges import Meeting, meet
 from shared.sync.session import GatewaySession
-from shared.wire.frame import HEADER_BYTES, Frame, FrameType, frame_of, read_header
+from shared.wire.frame import HEADER_BYTES, Frame, FrameHeader, FrameType, frame_of, read_header
 from shared.wire.messages import DATA_PREFIX, Chain, Declare, LostRange, ResultReceipt, Status
 from shared.wire.status import DeviceStatus
 
@@ -24,18 +24,29 @@ from shared.wire.status import DeviceStatus
 EDGES_PER_DEVICE_MAX = 256
 DECLARED_BYTES_PER_DEVICE_MAX = 256 * 1024
 DECLARATIONS_PER_SESSION_MAX = 1024
+NOT_READ = -1
 
 # A member of an IntEnum compares an order of magnitude slower than an int.
 _DATA, _TOMBSTONE, _FRONTIER = int(FrameType.DATA), int(FrameType.TOMBSTONE), int(FrameType.FRONTIER)
-_DECLARE, _CHAIN = int(FrameType.DECLARE), int(FrameType.CHAIN)
+_DECLARE, _CHAIN, _MARK = int(FrameType.DECLARE), int(FrameType.CHAIN), int(FrameType.MARK)
 _REPORTS = frozenset({int(FrameType.STATUS), int(FrameType.RESULT_RECEIPT)})
 _NEXT, _DUPLICATE, _GAP = int(Meeting.NEXT), int(Meeting.DUPLICATE), int(Meeting.GAP)
 
 
 class HighWater(Protocol):
-    """The index of the log: what must come next on an edge, counting what is appended and not yet durable."""
+    """What stands behind a receiver: the log's index, or the vertices that run on a node. It says what must come next
+    on an edge, counting what is taken and not yet durable."""
 
-    def high_water(self, key: EdgeKey) -> int: ...
+    takes_marks: bool
+
+    def high_water(self, key: EdgeKey) -> int:
+        """NOT_READ: nothing here reads this edge."""
+        ...
+
+    def producer_term(self, carrier: DeviceId, key: EdgeKey) -> int | None:
+        """The term under which this carrier makes the edge now; None: it is not for it to send. A device's own
+        elements have no term, which is 0."""
+        ...
 
     def edges_of(self, device: DeviceId, incarnation: int) -> Mapping[EdgeId, int]:
         """The edges of one installation, each with the bytes of its declaration."""
@@ -77,13 +88,13 @@ class IncomingEdge:
 
     def __init__(self, key: EdgeKey, high_water: int) -> None:
         self.key = key
-        self.high_water = high_water
+        self.high_water = high_water  # one for all who carry this edge, now or later
         self.frontier_us = NO_FRONTIER
         self.chain_through = 0
 
 
 class DeviceEdges:
-    """What the receiver remembers of one installation: its edges and how much they take of the index."""
+    """What the receiver remembers of one installation: the edges it carries and how much they take of the index."""
 
     __slots__ = ("by_number", "declared_bytes")
 
@@ -98,14 +109,22 @@ class Exchange:
     """What an exchange would change. `read` raises PeerError before anything has changed."""
 
     __slots__ = (
-        "_edges", "_index", "_session", "_signatures", "chains", "declared", "declared_bytes", "duplicates",
-        "elements", "events", "frontiers", "gaps", "high_water", "new_edges", "operators", "plan_version",
-        "records", "results_through",
+        "_edges", "_incoming", "_index", "_session", "_signatures", "chains", "declared", "declared_bytes",
+        "duplicates", "elements", "events", "frontiers", "gaps", "high_water", "new_edges", "operators",
+        "plan_version", "records", "results_through", "stale",
     )  # fmt: skip
 
-    def __init__(self, session: GatewaySession, edges: DeviceEdges, index: HighWater, signatures: Signatures) -> None:
+    def __init__(
+        self,
+        session: GatewaySession,
+        edges: DeviceEdges,
+        incoming: Mapping[EdgeKey, IncomingEdge],
+        index: HighWater,
+        signatures: Signatures,
+    ) -> None:
         self._session = session
         self._edges = edges
+        self._incoming = incoming
         self._index = index
         self._signatures = signatures
         self.records: list[LogRecord] = []
@@ -116,7 +135,7 @@ class Exchange:
         self.declared_bytes: dict[int, int] = {}
         self.new_edges: dict[int, IncomingEdge] = {}
         self.events: list[object] = []
-        self.elements = self.duplicates = self.gaps = 0
+        self.elements = self.duplicates = self.gaps = self.stale = 0
         self.results_through = 0
         self.plan_version: int | None = None
         self.operators: frozenset[str] | None = None
@@ -130,15 +149,18 @@ class Exchange:
             header = read_header(frames, offset, digest)
             kind, number = header.kind, header.edge
             start, offset = offset, offset + HEADER_BYTES + header.payload_bytes
-            if header.source != device:
-                raise PeerError("a frame of another device in this session", code="sync-identity")
             data = frames[start:offset]
-            if kind in _REPORTS:
+            if header.source != device or (header.incarnation != current and kind not in _REPORTS):
+                if not self._carries(header):
+                    self.stale += 1
+                    continue
+            elif kind in _REPORTS:
                 self._report(frame_of(header, bytes(data[HEADER_BYTES:])))
                 continue
-            if header.incarnation != current:
-                raise PeerError("a frame of another incarnation in this session", code="sync-identity")
-            edge = edges.get(number) or self.new_edges.get(number) or self._new_edge(number)
+            edge = edges.get(number) or self.new_edges.get(number) or self._new_edge(header)
+            if edge is None:
+                self.stale += 1
+                continue
             if kind == _DATA:
                 if header.payload_bytes < DATA_PREFIX.size or not header.elements:
                     raise PeerError("a DATA frame covers at least one element and has a prefix", code="message-data")
@@ -156,19 +178,40 @@ class Exchange:
                 self._advance(edge, data, header.seq, header.frontier_us, digest)
             elif kind == _CHAIN:
                 self._chain(edge, Chain.of(frame_of(header, bytes(data[HEADER_BYTES:]))), data, digest)
+            elif kind == _MARK and self._index.takes_marks:
+                self._mark(edge, header.seq, data, digest)
             else:
                 raise PeerError(f"a frame of type {kind} does not travel this way", code="sync-direction")
         return self
 
-    def _new_edge(self, number: int) -> IncomingEdge:
+    def _carries(self, header: FrameHeader) -> bool:
+        """Whether this session may send elements that are not its device's own; False where it may no longer."""
+        number = header.edge
+        key = EdgeKey(header.source, header.incarnation, number)
+        term = self._index.producer_term(self._session.device, key)
+        known = self._edges.by_number.get(number) or self.new_edges.get(number)
+        if term is None or (known is not None and known.key != key):
+            raise PeerError("a frame of another device in this session", code="sync-identity")
+        return header.term == term
+
+    def _new_edge(self, header: FrameHeader) -> IncomingEdge | None:
+        number = header.edge
+        key = EdgeKey(header.source, header.incarnation, number)
+        incoming = self._incoming.get(key) or IncomingEdge(key, self._index.high_water(key))
+        if incoming.high_water == NOT_READ:
+            return None
         known = self._edges.declared_bytes
         if number not in known:
             self.declared_bytes[number] = 0
             if len(known) + sum(edge not in known for edge in self.declared_bytes) > EDGES_PER_DEVICE_MAX:
                 raise PeerError(f"more than {EDGES_PER_DEVICE_MAX} edges from one device", code="sync-edges")
-        key = EdgeKey(self._session.device, self._session.incarnation, EdgeId(number))
-        edge = self.new_edges[number] = IncomingEdge(key, self._index.high_water(key))
-        return edge
+        self.new_edges[number] = incoming
+        return incoming
+
+    def _mark(self, edge: IncomingEdge, position: int, data: memoryview, digest: bytes) -> None:
+        high_water = self.high_water.setdefault(edge.key.edge, edge.high_water)
+        if position <= high_water:  # behind a gap it comes again, with what is missing
+            self.records.append(LogRecord(bytes(data), edge.key, position, position, _MARK, digest))
 
     def _check_declared(self, number: int, schema_id: int) -> None:
         identity = (number, schema_id)

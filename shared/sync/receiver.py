@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from shared.errors import PeerError
-from shared.identity import DeviceId
+from shared.identity import DeviceId, EdgeKey
 from shared.sync.exchange import DeviceEdges, Exchange, HighWater, IncomingEdge, LogRecord, Signatures
 from shared.sync.session import GatewaySession, GatewaySessions
 from shared.sync.step import Step
@@ -91,6 +91,8 @@ class Receiver:
         self._downlink = downlink
         self._signatures = signatures
         self._devices: dict[tuple[DeviceId, int], DeviceEdges] = {}
+        self._incoming: dict[EdgeKey, IncomingEdge] = {}
+        self.stale = 0  # frames of those who may no longer send what they sent
         self._persist: list[LogRecord] = []
         self._send: list[Reply] = []
         self._events: list[object] = []
@@ -114,7 +116,8 @@ class Receiver:
         exchange = None
         try:
             if fresh:
-                exchange = Exchange(session, edges, self._index, self._signatures).read(frames, digests)
+                exchange = Exchange(session, edges, self._incoming, self._index, self._signatures)
+                exchange.read(frames, digests)
         except PeerError as error:
             refusal = encode(Refusal(session.device, error.code, error.message).frame())
             self._send.append(Reply(handle, session.seal(counter, (refusal,)), error.code))
@@ -123,6 +126,7 @@ class Receiver:
         if exchange is not None:
             touched = exchange.high_water
             self._apply(session, edges, exchange)
+            self.stale += exchange.stale
             done = (exchange.elements, exchange.duplicates, exchange.gaps)
             self._events.append(ExchangeApplied(session.device, session.incarnation, session.id, counter, *done))
         self._send.append(Reply(handle, session.seal(counter, self._answer(session, edges.by_number, touched, fresh))))
@@ -151,11 +155,16 @@ class Receiver:
     def abandon(self, index: HighWater) -> None:
         """A step could not be made durable: forget every high water and go on from what the disk really holds."""
         self._index = index
-        self._devices.clear()
+        self.forget_edges()
         self._sessions.forget_declarations()
         self._persist.clear()
         self._send.clear()
         self._events.clear()
+
+    def forget_edges(self) -> None:
+        """Ask the index anew for every edge: it may have gone back, or read others."""
+        self._devices.clear()
+        self._incoming.clear()
 
     def _edges(self, session: GatewaySession) -> DeviceEdges:
         owner = (session.device, session.incarnation)
@@ -168,6 +177,7 @@ class Receiver:
         edges = of_device.by_number
         if exchange.new_edges:
             edges.update(exchange.new_edges)
+            self._incoming.update((edge.key, edge) for edge in exchange.new_edges.values())
         if exchange.declared_bytes:
             of_device.declared_bytes.update(exchange.declared_bytes)
         for number, high_water in exchange.high_water.items():
@@ -190,8 +200,8 @@ class Receiver:
     def _answer(
         self, session: GatewaySession, edges: dict[int, IncomingEdge], touched: Iterable[int], fresh: bool
     ) -> list[bytes]:
-        device, incarnation = session.device, session.incarnation
-        frames = [Receipt.encoded(device, incarnation, number, edges[number].high_water) for number in touched]
+        device = session.device
+        frames = self._receipts(edges[number] for number in touched)
         if not fresh:
             return frames
         plan = self._downlink.plan(device, session.plan_version, session.operators)
@@ -208,3 +218,9 @@ class Receiver:
                 break
             frames.append(frame)
         return frames
+
+    def _receipts(self, edges: Iterable[IncomingEdge]) -> list[bytes]:
+        """What is durable of each edge once this step's records are."""
+        return [
+            Receipt.encoded(edge.key.device, edge.key.incarnation, edge.key.edge, edge.high_water) for edge in edges
+        ]

@@ -31,8 +31,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from random import Random
 
-from shared.errors import PeerError, UsageError
-from shared.identity import EdgeId, edge_id
+from shared.batch import NO_FRONTIER
+from shared.errors import BrokenInvariant, PeerError, UsageError
+from shared.identity import EdgeId, EdgeKey, edge_id
 from shared.language.schema import Schema
 from shared.spool.entry import DataEntry, Entry, Reason, SpooledBatch
 from shared.spool.evict import Evict
@@ -40,14 +41,17 @@ from shared.spool.ring import Spool
 from shared.sync.composer import Composer, EdgePolicy, OutgoingEdge, Outstanding
 from shared.sync.events import (
     Disconnected,
+    Extended,
     HintArrived,
     PlanArrived,
     PlanWasWithheld,
+    ReaderRestored,
     ReceiptReceived,
     Reconnected,
     Refused,
     ResultArrived,
 )
+from shared.sync.outbox import Reading
 from shared.sync.pacing import Conditions, Pacing, stretch
 from shared.sync.persist import Persist, StoreContact, StoreEdge, StorePlan, StoreResults, SyncSpool
 from shared.sync.session import DeviceSession
@@ -56,7 +60,10 @@ from shared.sync.step import Step
 from shared.wire.envelope import is_envelope
 from shared.wire.frame import Frame, FrameType, Parts, decode_all, decode_one, encode
 from shared.wire.messages import (
+    Extend,
     Hint,
+    MarkMessage,
+    PeerReceipt,
     PlanMessage,
     PlanWithheld,
     Receipt,
@@ -76,11 +83,11 @@ POISON = frozenset({"message-data", "message-tombstone", "frame-bounds", "sync-q
 
 
 class Sender:
-    """The device's end of all its edges to the gateway."""
+    """A node's end of all its edges to one reader: the gateway, or another node."""
 
     def __init__(
         self,
-        spool: Spool,
+        spool: Spool | Reading,
         session: DeviceSession,
         *,
         pacing: Pacing,
@@ -134,8 +141,9 @@ class Sender:
         edge = self._edge(name)
         if policy is not None:
             edge.policy = policy
-            self._spool.protect(edge.number, policy.evict is Evict.BLOCK)
-            self._spool.promise(edge.number, policy.kept_min)
+            if isinstance(self._spool, Spool):
+                self._spool.protect(edge.number, policy.evict is Evict.BLOCK)
+                self._spool.promise(edge.number, policy.kept_min)
         if edge.schemas.get(schema.id, schema) != schema:
             raise UsageError(
                 f"edge {name!r} had another schema with the same number; rename a column", code="sync-schema-number"
@@ -145,17 +153,52 @@ class Sender:
             self._persist.append(StoreEdge(name, schema))
         return edge.number
 
+    def carry(self, name: str, schema: Schema, key: EdgeKey, *, term: int, within_s: float) -> EdgeId:
+        """Make known an edge of an outbox that this reader reads. A new term starts it anew: the reader says where."""
+        edge = self._edge(name)
+        edge.schemas[schema.id] = schema
+        edge.policy = EdgePolicy(within_s=within_s)
+        edge.run = None
+        if (edge.origin, edge.incarnation, edge.term) != (key.device, key.incarnation, term):
+            edge.origin, edge.incarnation, edge.term = key.device, key.incarnation, term
+            edge.met, edge.frontier_us, edge.frontier_sent_us = False, NO_FRONTIER, NO_FRONTIER
+            edge.marks.clear()
+            self._composer.forgotten.pop(edge.number, None)
+        return edge.number
+
+    def edge_names(self) -> tuple[str, ...]:
+        return tuple(edge.name for edge in self._edges.values())
+
+    def drop(self, name: str) -> None:
+        """This reader reads the edge no more."""
+        self._edges.pop(edge_id(name), None)
+
     def append(self, batch: SpooledBatch, now: float) -> Entry:
         """Spool a batch, as `Spool.append` does. Durable once the SyncSpool of a later step is done."""
         edge = self._edges[batch.edge]
+        if not isinstance(self._spool, Spool):
+            raise BrokenInvariant("what a reader is sent goes through its outbox", code="sender-append")
         entry = self._spool.append(batch, edge.policy.evict)
+        if self._unsynced_since is None:
+            self._unsynced_since = now
+        self.appended(batch, now)
+        return entry
+
+    def appended(self, batch: SpooledBatch, now: float) -> None:
+        """There is something new to send on an edge."""
+        edge = self._edges[batch.edge]
         edge.waiting_rows += batch.rows
         edge.waiting_bytes += len(batch.payload)
         if edge.waiting_since is None:
             edge.waiting_since = now
-        if self._unsynced_since is None:
-            self._unsynced_since = now
-        return entry
+
+    def mark(self, mark: MarkMessage, now: float) -> None:
+        """Send a mark in its place on an edge; it goes at once, with what is before it."""
+        edge = self._edges[mark.edge]
+        if mark not in edge.marks:
+            edge.marks.append(mark)
+            edge.marks.sort(key=lambda mark: mark.position)
+            self.hurry(now)
 
     def frontier(self, edge: EdgeId, frontier_us: int, now: float) -> None:
         """No element of this edge with an earlier event time will be appended."""
@@ -247,7 +290,8 @@ class Sender:
         number = edge_id(name)
         edge = self._edges.get(number)
         if edge is None:
-            edge = self._edges[number] = OutgoingEdge(number, name, EdgePolicy())
+            session = self._session
+            edge = self._edges[number] = OutgoingEdge(number, name, EdgePolicy(), session.device, session.incarnation)
             edge.run = SignedRun(self._session.device, self._session.incarnation, number)
             edge.reach = self._reaches.get(number, self._spool.head(number))
         return edge
@@ -366,7 +410,13 @@ class Sender:
             self._not_before = now + self._pacing.backoff_s(self._failures, self._rng)
         else:
             self._failures = 0
+        self._extensions(frames)
         self._downlink(frames, now)
+
+    def _extensions(self, frames: list[Frame]) -> None:
+        for frame in frames:
+            if frame.type is FrameType.EXTEND:
+                self._events.append(Extended(Extend.of(frame)))
 
     def _refused_inside(self, refusal: Refusal, outstanding: Outstanding, now: float) -> None:
         """The session stands, the exchange was refused: find out what in it was wrong."""
@@ -393,7 +443,7 @@ class Sender:
         for number, frontier_us in outstanding.frontiers.items():
             self._edges[number].frontier_sent_us = frontier_us
 
-    def _receipts(self, receipts: list[Receipt], outstanding: Outstanding, now: float) -> None:
+    def _receipts(self, receipts: list[Receipt | PeerReceipt], outstanding: Outstanding, now: float) -> None:
         for receipt in receipts:
             self._receipt(receipt, outstanding)
         sent = {frame.edge: frame.seq + frame.count for frame, _ in outstanding.numbered}
@@ -401,12 +451,16 @@ class Sender:
             first = next(iter(self._spool.pending(edge.number)), None)
             # A backlog goes on at once, and so does what was sent but not taken; newer entries wait their turn.
             goes_on = first is not None and (edge.number in outstanding.left or first.lo < sent.get(edge.number, 0))
+            goes_on = goes_on and edge.credit != 0  # its reader has no room: ask again at the next poll
             if goes_on or (edge.number in outstanding.asked and self._has_more(edge)):
                 edge.waiting_since = now - self._patience_s(edge)
 
-    def _receipt(self, receipt: Receipt, outstanding: Outstanding) -> None:
+    def _receipt(self, receipt: Receipt | PeerReceipt, outstanding: Outstanding) -> None:
         edge = self._edges.get(receipt.edge)
-        if edge is None or receipt.incarnation != self._session.incarnation:
+        if edge is None or (receipt.device, receipt.incarnation) != (edge.origin, edge.incarnation):
+            return
+        if isinstance(receipt, PeerReceipt):
+            self._peer_receipt(receipt, edge, outstanding)
             return
         most = self._spool.head(edge.number) if edge.met else edge.reach
         if receipt.through > most:
@@ -433,6 +487,37 @@ class Sender:
             self._events.append(Refused("sync-gateway-forgot", text))
         edge.acknowledged = max(edge.acknowledged, receipt.through)
         self._events.append(ReceiptReceived(edge.number, receipt.through))
+
+    def _peer_receipt(self, receipt: PeerReceipt, edge: OutgoingEdge, outstanding: Outstanding) -> None:
+        """A reading node says where it goes on, and what it will not ask for again."""
+        reading = self._spool
+        if not isinstance(reading, Reading):
+            raise PeerError("a node's receipt for an edge that the gateway reads", code="sync-direction")
+        if edge.met and receipt.term == edge.reader_term and receipt.taken < reading.taken.get(edge.number, 0):
+            return  # overtaken by a newer one
+        if not edge.term and receipt.taken > reading.head(edge.number):
+            raise PeerError(
+                f"edge {edge.name!r} was taken up to {receipt.taken}, here are numbers up to "
+                f"{reading.head(edge.number)} only; this node lost its memory, pair it again",
+                code="sync-sequence-behind",
+            )
+        restored = edge.met and receipt.term != edge.reader_term
+        edge.met, edge.reader_term, edge.credit = True, receipt.term, receipt.credit
+        reading.go_on(edge.number, receipt.taken)
+        reading.trim(edge.number, receipt.through)
+        answered = [mark for mark in outstanding.marks if mark.edge == edge.number and mark.position <= receipt.taken]
+        edge.marks = [mark for mark in edge.marks if mark not in answered]
+        self._composer.forgotten.pop(edge.number, None)
+        first = reading.first(edge.number)
+        if receipt.taken < first:
+            self._composer.forgotten[edge.number] = (receipt.taken, first)
+            text = f"[{receipt.taken}, {first}) of {edge.name!r} is nowhere any more"
+            self._events.append(Refused("sync-reader-forgot", text))
+        edge.acknowledged = receipt.taken
+        self._events.append(ReceiptReceived(edge.number, receipt.through, receipt.load))
+        if restored:
+            edge.frontier_sent_us = NO_FRONTIER
+            self._events.append(ReaderRestored(edge.number, receipt.term))
 
     def _downlink(self, frames: list[Frame], now: float) -> None:
         results: list[Result] = []

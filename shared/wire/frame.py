@@ -54,6 +54,8 @@ class FrameType(IntEnum):
     REFUSAL = 14  # a stable error code; 13 was a preview that no released phone sent
     CHAIN = 15  # device -> gateway: a signature over a run of batches
     WITHHELD = 16  # gateway -> device: there is a newer plan, and what it needs is not on the device
+    MARK = 17  # between nodes, in its place among the batches: take a snapshot here
+    EXTEND = 18  # in the answer to a MARK: no snapshot of mine will follow yours, keep more of this edge
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,10 @@ DATA_PREFIX = struct.Struct("<III")  # schema id, applied, rows
 _HELLO = struct.Struct("<32s32s16s64s")  # public key, ephemeral, gateway id, signature
 _WELCOME = struct.Struct("<16s32sI64s")  # session id, ephemeral, lifetime in seconds, signature
 _CHAIN = struct.Struct("<32s64s")  # digest, signature
+_TAKEN = struct.Struct("<QII")  # taken, credit in bytes, load in bytes
+MARK_ALIGNED = 1  # in a MARK's flags: hold what comes behind it until every input had one
+_NUMBER_MAX = 1 << 31
+FORGOTTEN = "forgotten"  # a TOMBSTONE's reason: it was acknowledged once, and then lost by whoever had it
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +100,13 @@ class Declare:
     edge: EdgeId
     name: str
     schema: Schema
+    term: int = 0
 
     def frame(self) -> Frame:
         payload = encode_json({"edge": self.name, "schema": self.schema.to_json()})
-        return Frame(FrameType.DECLARE, self.device, payload, incarnation=self.incarnation, edge=self.edge)
+        return Frame(
+            FrameType.DECLARE, self.device, payload, incarnation=self.incarnation, term=self.term, edge=self.edge
+        )
 
     @staticmethod
     def of(frame: Frame) -> Declare:
@@ -113,7 +120,7 @@ class Declare:
             raise PeerError(f"a DECLARE carries a schema; this is none: {error.code}", code="message-declare") from None
         if not all(is_name(column) for column in schema.names):
             raise PeerError("a column's name has 1 to 200 printable characters", code="message-declare")
-        return Declare(frame.source, frame.incarnation, frame.edge, name, schema)
+        return Declare(frame.source, frame.incarnation, frame.edge, name, schema, frame.term)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +170,12 @@ class LostRange:
     lo: int
     hi: int
     reason: str
+    term: int = 0
 
     def frame(self) -> Frame:
         return Frame(
-            FrameType.TOMBSTONE, self.device, self.reason.encode(), incarnation=self.incarnation, edge=self.edge,
-            seq=self.lo, count=self.hi - self.lo,
+            FrameType.TOMBSTONE, self.device, self.reason.encode(), incarnation=self.incarnation, term=self.term,
+            edge=self.edge, seq=self.lo, count=self.hi - self.lo,
         )  # fmt: skip
 
     @staticmethod
@@ -180,7 +188,8 @@ class LostRange:
             raise PeerError(
                 "a TOMBSTONE covers at least one element and gives its reason in a word", code="message-tombstone"
             )
-        return LostRange(frame.source, frame.incarnation, frame.edge, frame.seq, frame.seq + frame.count, reason)
+        hi = frame.seq + frame.count
+        return LostRange(frame.source, frame.incarnation, frame.edge, frame.seq, hi, reason, frame.term)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,16 +201,17 @@ class Frontier:
     edge: EdgeId
     seq: int
     frontier_us: int
+    term: int = 0
 
     def frame(self) -> Frame:
         return Frame(
-            FrameType.FRONTIER, self.device, incarnation=self.incarnation, edge=self.edge, seq=self.seq,
+            FrameType.FRONTIER, self.device, incarnation=self.incarnation, term=self.term, edge=self.edge, seq=self.seq,
             frontier_us=self.frontier_us,
         )  # fmt: skip
 
     @staticmethod
     def of(frame: Frame) -> Frontier:
-        return Frontier(frame.source, frame.incarnation, frame.edge, frame.seq, frame.frontier_us)
+        return Frontier(frame.source, frame.incarnation, frame.edge, frame.seq, frame.frontier_us, frame.term)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +270,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Everything of this edge below `through` is durable in the log; the device may trim it."""
+    """Everything of this edge below `through` is safe without the sender, which may trim it."""
 
     device: DeviceId
     incarnation: int
@@ -279,8 +289,104 @@ class Receipt:
         return header + frames.CHECKSUM.pack(zlib.crc32(header))
 
     @staticmethod
-    def of(frame: Frame) -> Receipt:
+    def of(frame: Frame) -> Receipt | PeerReceipt:
+        if frame.payload:
+            return PeerReceipt.of(frame)
         return Receipt(frame.source, frame.incarnation, frame.edge, frame.seq)
+
+
+@dataclass(frozen=True, slots=True)
+class PeerReceipt:
+    """A reading node's receipt: it goes on at `taken`, and may need everything from `through` on once more.
+
+    `term` is the reader's own: when it changes, the reader was restored and `taken` may be less than before. `credit`
+    is how many bytes it has room for, `load` what a snapshot of it and of those behind it takes.
+    """
+
+    device: DeviceId
+    incarnation: int
+    edge: EdgeId
+    through: int
+    taken: int
+    term: int = 0
+    credit: int = 0
+    load: int = 0
+
+    def frame(self) -> Frame:
+        payload = _TAKEN.pack(self.taken, min(self.credit, _NUMBER_MAX), min(self.load, _NUMBER_MAX))
+        return Frame(
+            FrameType.RECEIPT, self.device, payload, incarnation=self.incarnation, term=self.term, edge=self.edge,
+            seq=self.through,
+        )  # fmt: skip
+
+    @staticmethod
+    def of(frame: Frame) -> PeerReceipt:
+        taken, credit, load = _unpacked(frame, _TAKEN)
+        if taken < frame.seq or taken > frames.SEQ_MAX:
+            raise PeerError("a RECEIPT's `taken` is not behind its `through`", code="message-receipt")
+        return PeerReceipt(
+            frame.source, frame.incarnation, frame.edge, frame.seq, taken, frame.term, credit, load
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class MarkMessage:
+    """A mark in its place on an edge: everything below `position` is before it.
+
+    It has no payload: (`number`, `initiator`) is who asked for the snapshot, the initiator as a number of 32 bits.
+    """
+
+    device: DeviceId
+    incarnation: int
+    edge: EdgeId
+    position: int
+    number: int
+    initiator: int
+    term: int = 0
+    aligned: bool = False
+
+    def frame(self) -> Frame:
+        return Frame(
+            FrameType.MARK, self.device, incarnation=self.incarnation, term=self.term, edge=self.edge,
+            seq=self.position, codec=self.initiator & 0xFF, count=self.initiator >> 8,
+            flags=MARK_ALIGNED if self.aligned else 0, frontier_us=self.number,
+        )  # fmt: skip
+
+    @staticmethod
+    def of(frame: Frame) -> MarkMessage:
+        if frame.payload or frame.frontier_us < 0:
+            raise PeerError("a MARK has a number and no payload", code="message-mark")
+        return MarkMessage(
+            frame.source, frame.incarnation, frame.edge, frame.seq, frame.frontier_us,
+            frame.count << 8 | frame.codec, frame.term, bool(frame.flags & MARK_ALIGNED),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Extend:
+    """The answer to a MARK for which the reader takes no snapshot of its own: this edge counts as acknowledged for it
+    once the receipt has reached `wait`."""
+
+    device: DeviceId
+    incarnation: int
+    edge: EdgeId
+    wait: int
+    number: int
+    initiator: int
+
+    def frame(self) -> Frame:
+        return Frame(
+            FrameType.EXTEND, self.device, incarnation=self.incarnation, edge=self.edge, seq=self.wait,
+            codec=self.initiator & 0xFF, count=self.initiator >> 8, frontier_us=self.number,
+        )  # fmt: skip
+
+    @staticmethod
+    def of(frame: Frame) -> Extend:
+        if frame.payload or frame.frontier_us < 0:
+            raise PeerError("an EXTEND has a number and no payload", code="message-mark")
+        return Extend(
+            frame.source, frame.incarnation, frame.edge, frame.seq, frame.frontier_us, frame.count << 8 | frame.codec
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from shared.errors import PeerError
@@ -22,7 +22,30 @@ WORD_CHARACTERS = 40
 TEXT_CHARACTERS = 200
 OPERATORS_MAX = 128
 OPERATOR_CHARACTERS = 100  # of "name@version"
+INSTANCES_MAX = 256
 NO_PLAN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStatus:
+    """A vertex that a node was told to run."""
+
+    query: str
+    vertex: str
+    term: int
+    state: str  # running | failed | lost | behind
+    why: str = ""
+    lost: int = 0  # elements of its inputs that are nowhere any more
+
+
+@dataclass(frozen=True, slots=True)
+class KeptStatus:
+    """A snapshot that a node keeps, for itself or for others. A greater (term, number) is newer."""
+
+    query: str
+    vertex: str
+    term: int
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +54,12 @@ class DeviceStatus:
 
     battery: int | None = None  # percent
     build: str = ""  # which app it is: title, version and id, where the app has operators of its own
+    boot: int = 0  # how often it has started; what it ran in memory before is gone
     charging: bool | None = None
     full_in_s: float | None = None  # until the spool must give something up, at the rate of the last minutes
     incarnation: int = 0
+    instances: tuple[InstanceStatus, ...] = ()  # of queries that span several nodes
+    kept: tuple[KeptStatus, ...] = ()
     lane: str = "gateway"
     late: int = 0  # rows that came too late for its windows
     leaving: str = ""  # why it reads nothing just now, in its own words
@@ -48,6 +74,7 @@ class DeviceStatus:
     refusal: str = ""  # what the gateway or a plan last refused
     spool_bytes: int | None = None
     spool_capacity_bytes: int | None = None
+    unreachable: tuple[str, ...] = ()  # nodes that it should send to and cannot reach
     version: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -77,7 +104,13 @@ def reportable_operators(references: Iterable[str]) -> tuple[str, ...] | None:
 
 
 def _plain(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, KeptStatus):
+        return [value.query, value.vertex, value.term, value.number]
+    if isinstance(value, InstanceStatus):
+        return [value.query, value.vertex, value.term, value.state, value.why, value.lost]
+    return value
 
 
 def _refused(name: str, expected: str) -> PeerError:
@@ -131,12 +164,46 @@ def _operators(name: str, value: object) -> tuple[str, ...]:
     return tuple(sorted(said))
 
 
+def _instances(name: str, value: object) -> tuple[InstanceStatus, ...]:
+    expected = "a list of [query, vertex, term, state, why, lost]"
+    if not isinstance(value, list) or len(value) > INSTANCES_MAX:
+        raise _refused(name, expected)
+    found = []
+    for each in value:
+        match each:
+            case [str(query), str(vertex), int(term), str(state), str(why), int(lost)] if (
+                0 <= term < 1 << 32 and 0 <= lost <= NUMBER_MAX
+            ):
+                named = InstanceStatus(clean_text(query), clean_text(vertex), term, clean_text(state, WORD_CHARACTERS))
+                found.append(replace(named, why=clean_text(why), lost=lost))
+            case _:
+                raise _refused(name, expected)
+    return tuple(found)
+
+
+def _kept(name: str, value: object) -> tuple[KeptStatus, ...]:
+    expected = "a list of [query, vertex, term, number]"
+    if not isinstance(value, list) or len(value) > INSTANCES_MAX:
+        raise _refused(name, expected)
+    found = []
+    for each in value:
+        match each:
+            case [str(query), str(vertex), int(term), int(number)] if 0 <= term < 1 << 32 and 0 <= number <= NUMBER_MAX:
+                found.append(KeptStatus(clean_text(query), clean_text(vertex), term, number))
+            case _:
+                raise _refused(name, expected)
+    return tuple(found)
+
+
 _READERS: dict[str, Callable[[str, object], Any]] = {
     "battery": _count(0, 100),
     "build": _text(TEXT_CHARACTERS),
+    "boot": _count(0, NUMBER_MAX),
     "charging": _truth,
     "full_in_s": _seconds(SECONDS_MAX),
     "incarnation": _count(0, (1 << 32) - 1),
+    "instances": _instances,
+    "kept": _kept,
     "lane": _text(WORD_CHARACTERS),
     "late": _count(0, NUMBER_MAX),
     "leaving": _text(TEXT_CHARACTERS),
@@ -151,5 +218,6 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "refusal": _text(TEXT_CHARACTERS),
     "spool_bytes": _count(0, NUMBER_MAX),
     "spool_capacity_bytes": _count(0, NUMBER_MAX),
+    "unreachable": _names,
     "version": _text(WORD_CHARACTERS),
 }

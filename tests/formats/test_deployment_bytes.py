@@ -24,7 +24,7 @@ from shared.plan.deployment import (
 )
 
 FROZEN = Path(__file__).with_name("deployment_v1.json")
-SIGNED_SHA256 = "50e5a51970d5bbc90afbc694f6b3885d5a0bf3c88fab9741f3104b2ac92deb1b"
+SIGNED_SHA256 = "f29ab41b609ca0be28c2e616a26ca80e1292961eb89cc0c19c6269425c410986"
 
 
 def peer(number: int, **more: object) -> Peer:
@@ -43,7 +43,7 @@ def deployment() -> Deployment:
     placed = tuple(
         Placement(vertex.name, (hub.node,), (phone.node, laptop.node), 5) for vertex in region_vertices(plan)
     )
-    query = HostedQuery("room", 2, plan, "ecoc", 500, (phone.node, laptop.node), placed)
+    query = HostedQuery("room", 2, plan, "ecoc", 500, (phone.node, laptop.node), laptop.node, placed)
     return Deployment(hub.node, 7, 3, (phone, hub, laptop), (query,))
 
 

@@ -52,7 +52,10 @@ MESSAGES: dict[str, Any] = {
     "REFUSAL": messages.Refusal(DEVICE, "session-unknown", "say HELLO again", 5.0),
     "WITHHELD": messages.PlanWithheld(DEVICE, 3, ("track@1",), "My trips 1.0 (org.example.trips)"),
     "CHAIN": messages.Chain(DEVICE, 2, EDGE, 0, 9, b"d" * 32, b"s" * 64),
+    "MARK": messages.MarkMessage(DEVICE, 2, EDGE, 9, 40, 0xDEADBEEF, 3, True),
+    "EXTEND": messages.Extend(DEVICE, 2, EDGE, 5, 40, 0xDEADBEEF),
 }
+PEER_RECEIPT = messages.PeerReceipt(DEVICE, 2, EDGE, 5, 9, 3, 4096, 512)  # between nodes; the gateway's is shorter
 
 
 class FixedEphemeral:
@@ -137,6 +140,7 @@ def written() -> dict[str, Any]:
         "frames": {name: encode(message.frame()).hex() for name, message in MESSAGES.items() if name != "STATUS"},
         "status_now": encode(messages.Status(DEVICE, STATUS_NOW).frame()).hex(),
         "status_with_operators": encode(messages.Status(DEVICE, STATUS_WITH_OPERATORS).frame()).hex(),
+        "peer_receipt": encode(PEER_RECEIPT.frame()).hex(),
         "bare_refusal": messages.bare_refusal("device-unknown", "not enrolled", retry_after_s=2.0).hex(),
         "envelope": seal(b"\xe1" * 16, 7, UP, b"k" * 32).hex(),
         "conversation": conversation(),
@@ -165,6 +169,12 @@ def test_a_message_of_the_first_release_is_read(name: str, frozen: dict[str, Any
 @pytest.mark.parametrize("name", [name for name in MESSAGES if name != "STATUS"])
 def test_a_message_is_written_in_the_bytes_of_the_first_release(name: str, frozen: dict[str, Any]) -> None:
     assert encode(MESSAGES[name].frame()).hex() == frozen["frames"][name]
+
+
+def test_a_node_s_receipt_is_frozen(frozen: dict[str, Any]) -> None:
+    frame, _ = decode_one(bytes.fromhex(frozen["peer_receipt"]))
+    assert messages.Receipt.of(frame) == PEER_RECEIPT
+    assert encode(PEER_RECEIPT.frame()).hex() == frozen["peer_receipt"]
 
 
 def test_every_type_of_frame_is_frozen(frozen: dict[str, Any]) -> None:

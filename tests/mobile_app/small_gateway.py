@@ -38,6 +38,12 @@ class SmallGateway:
     def find(self, device: DeviceId) -> Enrolment | None:
         return self._enrolled.get(device)
 
+    takes_marks = False  # they are for vertices; what is in the log is safe as it is
+
+    def producer_term(self, carrier: DeviceId, key: EdgeKey) -> int | None:
+        """None: a device sends its own elements here, nobody else's."""
+        return None
+
     def high_water(self, key: EdgeKey) -> int:
         ends = [
             frame.seq + frame.count

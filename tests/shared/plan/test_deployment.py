@@ -55,7 +55,7 @@ def deployment() -> Deployment:
         Placement("deployment_half", (HUB.node,), (), 4),
         Placement("hot", (HUB.node,), (BACKUP.node,), 4),
     )
-    query = HostedQuery("hot", 2, hot(), "ecoc", 500, (PHONE.node,), placed)
+    query = HostedQuery("hot", 2, hot(), "ecoc", 500, (PHONE.node,), BACKUP.node, placed)
     return Deployment(HUB.node, 7, 3, (PHONE, HUB, BACKUP), (query,))
 
 

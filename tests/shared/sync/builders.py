@@ -58,6 +58,12 @@ class Gateway:
     def find(self, device: DeviceId) -> Enrolment | None:
         return self.enrolments.get(device)
 
+    takes_marks = False  # they are for vertices; what is in the log is safe as it is
+
+    def producer_term(self, carrier: DeviceId, key: EdgeKey) -> int | None:
+        """None: a device sends its own elements here, nobody else's."""
+        return None
+
     def high_water(self, key: EdgeKey) -> int:
         return max((record.hi for record in self.log if record.key == key), default=0)
 

@@ -1,0 +1,71 @@
+"""A node of a fleet: its host and, on one node of the fleet, the coordinator beside it."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from shared.hosting.coordinate import Coordinator, StoreFleet
+from shared.hosting.host import Host
+from shared.hosting.messages import Ask, Heard, HostMessage
+from shared.hosting.store import HostPersist
+from shared.sync.exchange import StatusReceived
+from shared.sync.receiver import Reply
+from shared.sync.step import Step
+from shared.wire.status import DeviceStatus
+
+NodePersist: TypeAlias = HostPersist | StoreFleet
+
+
+class FleetNode:
+    """The five calls over both. What the coordinator decides is stored before anybody, also this node, hears of it."""
+
+    def __init__(self, host: Host, coordinator: Coordinator | None = None) -> None:
+        self.host = host
+        self.coordinator = coordinator
+        self._said: DeviceStatus | None = None
+        self._events: list[object] = []
+
+    def receive(self, message: HostMessage, now: float) -> None:
+        self.host.receive(message, now)
+        self._notice(now)
+
+    def wake(self, now: float) -> None:
+        self.host.wake(now)
+        if self.coordinator is not None:
+            self.coordinator.wake(now)
+        self._notice(now)
+
+    def next_wake(self) -> float | None:
+        times = [self.host.next_wake()] + ([] if self.coordinator is None else [self.coordinator.next_wake()])
+        return min((time for time in times if time is not None), default=None)
+
+    def step(self, now: float) -> Step[NodePersist, Ask | Reply]:
+        persist: list[NodePersist] = []
+        coordinator = self.coordinator
+        if coordinator is not None:
+            persist += coordinator.step().persist
+            if coordinator.fleet.version > self.host.version:
+                self.host.deploy(*coordinator.deployment(self.host.node), now)
+        step = self.host.step(now)
+        self._notice(now)
+        return Step((*persist, *step.persist), step.send)
+
+    def events(self) -> list[object]:
+        events, self._events = self._events, []
+        return events
+
+    def _notice(self, now: float) -> None:
+        for event in self.host.events():
+            if isinstance(event, Heard | StatusReceived):
+                if self.coordinator is not None:
+                    said = event.status if isinstance(event, StatusReceived) else None
+                    self.coordinator.heard(event.device, now, said)
+            else:
+                self._events.append(event)
+        if self.coordinator is None:
+            return
+        status = self.host.status()
+        if status != self._said:  # nobody sends it to itself
+            self._said = status
+            self.coordinator.heard(self.host.device, now, status)
+        self._events += self.coordinator.events()

@@ -1,0 +1,751 @@
+"""Several vertices on one node, and the edges between them and other nodes' vertices: one machine.
+
+Theory of operation. Every node is a gateway to the nodes upstream of it. What arrives on an edge goes to an instance, a
+keeper or a sink; what those make goes to the outbox, from where one sender per reading node takes it. The answer to an
+arrival is a receipt with two positions: `taken`, which is where to go on, and `through`, below which nothing will be
+asked for again. `through` rises when a snapshot is permanent, and not before.
+
+    arrivals -> PeerReceiver -> instance -> outbox -> Sender -> the next node
+                             -> keeper  -> disk
+                             -> sink    -> disk
+    receipts -> Sender -> outbox (trim), checkpoints (what may become permanent)
+
+A deployment is whole: `deploy` compares it with what runs and changes the difference. A vertex that runs under the
+term it is deployed with goes on undisturbed; any other begins from what this node's keeper has of it. Nothing is told
+in steps, so a deployment that is repeated, or whose answer is lost, changes nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from shared.batch import NO_FRONTIER, Batch
+from shared.errors import PeerError, ResurgeError, UsageError
+from shared.hosting.instance import Instance, Made
+from shared.hosting.keeper import Keeper
+from shared.hosting.kept_snapshot import KeptSnapshot, pieces
+from shared.hosting.messages import (
+    Answer,
+    Ask,
+    Committed,
+    Heard,
+    HostMessage,
+    InstanceFailed,
+    PeerBack,
+    PeerLost,
+    SinkTook,
+    Unreachable,
+)
+from shared.hosting.peer_receiver import NoDownlink, PeerReceiver, Roster
+from shared.hosting.sink import Sink
+from shared.hosting.source import Source
+from shared.hosting.store import HostPersist, Memory, StoreMemory
+from shared.hosting.wiring import STATE, EdgeSpec, KeptSpec, VertexSpec, Wiring, state_edge, wire
+from shared.identity import DeviceId, EdgeId, EdgeKey
+from shared.language.codecs import NONE
+from shared.language.schema import Schema
+from shared.plan.deployment import Deployment, Peer, decode_deployment
+from shared.recovery.checkpoints import Permanent, Store
+from shared.recovery.marks import Extend, Freeze, Mark, MarkId
+from shared.spool.disk import Disk
+from shared.spool.entry import Reason, SpooledBatch
+from shared.spool.evict import Evict
+from shared.spool.memory import MemoryDisk
+from shared.spool.ring import Spool
+from shared.sync.events import (
+    Disconnected,
+    Extended,
+    PlanArrived,
+    ReaderRestored,
+    ReceiptReceived,
+    Reconnected,
+    Refused,
+)
+from shared.sync.exchange import NOT_READ, LogRecord, StatusReceived
+from shared.sync.outbox import Outbox
+from shared.sync.pacing import Pacing
+from shared.sync.persist import SyncSpool
+from shared.sync.receiver import Arrival, Downlink, ExchangeApplied, Reply
+from shared.sync.sender import Sender
+from shared.sync.session import DeviceKeys, DeviceSession, GatewayKeys, GatewaySession, GatewaySessions
+from shared.sync.step import Step
+from shared.wire import codecs
+from shared.wire import messages as wire_messages
+from shared.wire.frame import FrameType, decode_one, encode
+from shared.wire.messages import FORGOTTEN, Data, LostRange, MarkMessage, PeerReceipt
+from shared.wire.status import DeviceStatus, InstanceStatus, KeptStatus
+
+WITHIN_S = 0.02  # that rows wait for company before they go to the next node
+MADE_BYTES = 16 << 20  # what the vertices here have made and nobody has a receipt for
+CREDIT_BYTES = MADE_BYTES // 2  # beyond it no more is taken, but for rows that go round a cycle
+RUNNING, FAILED, LOST, BEHIND = "running", "failed", "lost", "behind"
+
+
+class PeerKeys(Protocol):
+    """A node's long-term key, towards any of its peers."""
+
+    def calling(self, peer: bytes) -> DeviceKeys:
+        """To call the node that has this public key."""
+        ...
+
+    def answering(self) -> GatewayKeys: ...
+
+
+@dataclass(slots=True)
+class _Storing:
+    """A snapshot on its way to its keepers."""
+
+    id: MarkId
+    end: int  # its last piece on the state edge
+    bytes: int
+
+
+class Host:
+    """Everything a node runs and keeps for queries that span several nodes."""
+
+    takes_marks = True
+
+    def __init__(
+        self,
+        node: DeviceId,
+        incarnation: int,
+        keys: PeerKeys,
+        *,
+        disk: Disk,
+        sources: Spool,
+        random: Random,
+        pacing: Pacing,
+        coordinator: bytes = b"",
+        downlink: Downlink | None = None,
+        now: float = 0.0,
+    ) -> None:
+        """Reads what is on the disk; what is to be written there is in steps. `sources` is the spool of this node's own
+        device. `coordinator` is the public key of who may deploy here; none: only `deploy` does."""
+        self.node = node.hex()
+        self.device, self._incarnation, self._keys = node, incarnation, keys
+        self._disk = disk
+        self._memory = memory = Memory.read(disk)
+        memory.boot += 1
+        self._now = now
+        self._keeper = Keeper(disk)
+        self._sources_spool = sources
+        self._random = random
+        self._pacing = pacing
+        self._coordinator = coordinator
+        self._made = Spool.create(
+            MemoryDisk(), capacity_bytes=MADE_BYTES, device=node, incarnation=incarnation, evict=Evict.BLOCK
+        )
+        self.outbox = Outbox()
+        self._wiring = Wiring()
+        self._peers: dict[str, Peer] = {}
+        self._instances: dict[tuple[str, int, str], Instance] = {}
+        self._lost: dict[tuple[str, int, str], int] = {}  # terms that a restart has spent
+        self._sources: dict[EdgeKey, Source] = {}
+        self._sinks: dict[EdgeKey, Sink] = {}
+        self._readers_of: dict[EdgeKey, list[tuple[Instance, str]]] = {}
+        self._makers: dict[EdgeId, tuple[Instance | Source, EdgeSpec]] = {}
+        self._state_edges: dict[EdgeId, Instance] = {}
+        self._storing: dict[tuple[str, int, str], _Storing] = {}
+        self._loads: dict[tuple[EdgeId, str], int] = {}
+        self._senders: dict[str, Sender] = {}
+        self._persist: list[HostPersist] = [StoreMemory(memory.encode())]
+        self._events: list[object] = []
+        self._initiators: dict[int, str] = {}
+        self._answers: list[bytes] = []  # to marks of the exchange that is being taken
+        sessions = GatewaySessions(keys.answering(), Roster(self._peers))
+        self.receiver = PeerReceiver(self, sessions, downlink or NoDownlink(), keys.answering())
+        if memory.deployment:
+            self._apply(decode_deployment(memory.deployment), now, restarted=True)
+
+    # --- deployments -----------------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        return self._memory.version
+
+    def deploy(self, deployment: Deployment, encoded: bytes, now: float) -> None:
+        """Run what this says from now on. An older one than the last, or one of a deposed coordinator, is refused."""
+        if deployment.node != self.node:
+            raise UsageError("this deployment is for another node", code="deployment-node")
+        memory = self._memory
+        if deployment.lease < memory.lease:
+            raise PeerError(
+                f"a deployment of lease {deployment.lease}; this node has followed {memory.lease}",
+                code="deployment-stale",
+            )
+        if (deployment.version, deployment.lease) == (memory.version, memory.lease):
+            return
+        if deployment.version <= memory.version:
+            raise PeerError(
+                f"deployment {deployment.version} after {memory.version}; an older one changes nothing",
+                code="deployment-stale",
+            )
+        self._apply(deployment, now)
+        memory.deployment, memory.version, memory.lease = encoded, deployment.version, deployment.lease
+        self._persist.append(StoreMemory(memory.encode()))
+
+    def _apply(self, deployment: Deployment, now: float, *, restarted: bool = False) -> None:
+        wiring = wire(deployment)  # raises before anything has changed
+        self._wiring = wiring
+        self._peers.clear()
+        self._peers.update((peer.node, peer) for peer in deployment.peers)
+        self._begin_vertices(wiring, restarted=restarted)
+        self._persist += self._keeper.keep_for(wiring.kept, wiring.known)
+        self._begin_sinks(wiring)
+        self._serve(wiring, now)
+        self.receiver.forget_edges()
+        self._receivers()
+        for identity, instance in self._instances.items():
+            if identity not in self._storing and instance.restored is not None and not instance.failed:
+                self._keep(instance, instance.restored)  # its new keepers should have what it began with
+                instance.restored = None
+
+    def _begin_vertices(self, wiring: Wiring, *, restarted: bool) -> None:
+        wanted = {spec.identity: spec for spec in wiring.vertices}
+        for identity in [identity for identity in self._instances if identity not in wanted]:
+            del self._instances[identity]
+            self._storing.pop(identity, None)
+        self._lost = {identity: term for identity, term in self._lost.items() if identity in wanted}
+        for identity, spec in wanted.items():
+            running = self._instances.get(identity)
+            if running is not None and running.term == spec.placement.term:
+                running.rewire(spec)
+                continue
+            name = "/".join(map(str, identity))
+            if self._memory.begun.get(name, 0) >= spec.placement.term:
+                if restarted or identity not in self._lost:
+                    self._lost[identity] = spec.placement.term
+                continue
+            self._lost.pop(identity, None)
+            self._storing.pop(identity, None)
+            self._memory.begun[name] = spec.placement.term
+            self._begin(identity, spec)
+
+    def _begin(self, identity: tuple[str, int, str], spec: VertexSpec) -> None:
+        kept = self._keeper.newest(identity)
+        try:
+            instance = Instance(spec, self._random, kept)
+        except ResurgeError as error:  # a snapshot of another plan or engine: say so, and do not lose it
+            instance = Instance(spec, self._random)
+            self._fail(instance, f"its snapshot cannot be restored: {error}")
+        self._instances[identity] = instance
+        instance.restored = kept
+        for name, edge in spec.outputs.items():
+            self.outbox.serve(edge.key.edge, edge.schema, self._made, edge.readers)
+            batches = [] if kept is None else kept.ranges.get(edge.label, [])
+            start = batches[0].lo if batches else instance.heads[name]
+            self.outbox.restart(edge.key.edge, start)
+            for batch in batches:
+                self._made.append(batch)
+        state = state_edge(spec.query, spec.placement)
+        self.outbox.serve(state.key.edge, STATE, self._made, [node for node in state.readers if node != self.node])
+        self.outbox.restart(state.key.edge, 0)
+
+    def _begin_sinks(self, wiring: Wiring) -> None:
+        wanted = {edge.key: (query, name) for query, name, edge in wiring.sinks}
+        self._sinks = {key: sink for key, sink in self._sinks.items() if key in wanted}
+        for key, (query, name) in wanted.items():
+            if key not in self._sinks:
+                self._sinks[key] = Sink(self._disk, query.name, name, key)
+
+    def _serve(self, wiring: Wiring, now: float) -> None:
+        """Offer every edge that is made here to those who read it, one sender per node."""
+        carried: dict[str, list[tuple[EdgeSpec, int]]] = {}
+        self._makers.clear()
+        self._state_edges.clear()
+        for query, spec in wiring.sources:
+            self.outbox.serve(spec.key.edge, spec.schema, self._sources_spool, spec.readers)
+            source = self._sources.get(spec.key)
+            if source is None:
+                source = self._sources[spec.key] = Source(spec, query, self._memory.boot, self._random)
+            source.spec = spec
+            self._makers[spec.key.edge] = (source, spec)
+            for node in spec.readers:
+                carried.setdefault(node, []).append((spec, 0))
+        for instance in self._instances.values():
+            term = instance.term
+            for edge in instance.spec.outputs.values():
+                self.outbox.serve(edge.key.edge, edge.schema, self._made, edge.readers)
+                self._makers[edge.key.edge] = (instance, edge)
+                for node in edge.readers:
+                    carried.setdefault(node, []).append((edge, term))
+            state = state_edge(instance.spec.query, instance.spec.placement)
+            others = [node for node in state.readers if node != self.node]
+            self.outbox.serve(state.key.edge, STATE, self._made, others)
+            self._state_edges[state.key.edge] = instance
+            for node in others:
+                carried.setdefault(node, []).append((state, term))
+        served = {*self._makers, *self._state_edges}
+        for number in [number for number in self.outbox.edges() if number not in served]:
+            self.outbox.end(number)
+        self._carry(carried, now)
+
+    def _carry(self, carried: Mapping[str, Sequence[tuple[EdgeSpec, int]]], now: float) -> None:
+        called = {*carried}
+        for node, peer in self._peers.items():
+            if peer.public_key == self._coordinator and node != self.node:
+                called.add(node)
+        for node in [node for node in self._senders if node not in called]:
+            del self._senders[node]
+        for node in sorted(called):
+            sender = self._senders.get(node)
+            if sender is None:
+                session = DeviceSession(
+                    self._keys.calling(self._peers[node].public_key), self.device, self._incarnation
+                )
+                sender = self._senders[node] = Sender(
+                    self.outbox.reading(node), session, pacing=self._pacing, rng=self._random,
+                    plan_version=self._memory.version, now=now,
+                )  # fmt: skip
+            wanted = {spec.name for spec, _ in carried.get(node, ())}
+            for name in sender.edge_names():
+                if name not in wanted:
+                    sender.drop(name)
+            for spec, term in carried.get(node, ()):
+                sender.carry(spec.name, spec.schema, spec.key, term=term, within_s=WITHIN_S)
+            sender.hurry(now)
+
+    def _receivers(self) -> None:
+        self._readers_of = {}
+        for instance in self._instances.values():
+            for label, each in instance.spec.inputs.items():
+                self._readers_of.setdefault(each.edge.key, []).append((instance, label))
+
+    # --- what the node's own device makes --------------------------------------------------------------------
+
+    def gathers(self) -> tuple[EdgeSpec, ...]:
+        """The edges that this node's own device feeds."""
+        return tuple(spec for _, spec in self._wiring.sources)
+
+    def offer(self, key: EdgeKey, batch: SpooledBatch, now: float) -> None:
+        """A batch of this node's own device, numbered from its spool's head. Sent once it is durable."""
+        self._sources_spool.append(batch)
+        source, spec = self._sources[key], self._makers[key.edge][1]
+        for node in spec.readers:
+            self._senders[node].appended(batch, now)
+        for mark in source.elements(batch.hi - batch.lo, batch.hi):
+            self._send_mark(spec, 0, mark, now)
+
+    def frontier(self, key: EdgeKey, frontier_us: int, now: float) -> None:
+        """No earlier element follows on an edge of this node's own device."""
+        for node in self._makers[key.edge][1].readers:
+            self._senders[node].frontier(key.edge, frontier_us, now)
+
+    def head(self, key: EdgeKey) -> int:
+        return self._sources_spool.head(key.edge)
+
+    # --- the five calls --------------------------------------------------------------------------------------
+
+    def receive(self, message: HostMessage, now: float) -> None:
+        self._now = now
+        match message:
+            case Arrival():
+                self.receiver.receive(message, now)
+            case Answer(node, body):
+                if (sender := self._senders.get(node)) is not None:
+                    sender.receive(body, now)
+            case Unreachable(node):
+                if (sender := self._senders.get(node)) is not None:
+                    sender.fail(now)
+        self._notice(now)
+
+    def wake(self, now: float) -> None:
+        self._now = now
+        self.receiver.wake(now)
+        for sender in self._senders.values():
+            sender.wake(now)
+        self._notice(now)
+
+    def next_wake(self) -> float | None:
+        return min((sender.next_wake() for sender in self._senders.values()), default=None)
+
+    def step(self, now: float) -> Step[HostPersist, Ask | Reply]:
+        self._now = now
+        self._made.sync()
+        send: list[Ask | Reply] = []
+        if self._sources_spool.dirty:
+            self._persist.append(SyncSpool())
+        else:
+            status = self.status()
+            for node, sender in list(self._senders.items()):
+                if self._peers[node].public_key == self._coordinator:
+                    sender.status(status)
+                while step := sender.step(now):
+                    send += [Ask(node, body) for body in step.send]
+            self._notice(now)
+        send += self.receiver.step(now).send
+        persist, self._persist = tuple(self._persist), []
+        return Step(persist, tuple(send))
+
+    def events(self) -> list[object]:
+        events, self._events = self._events, []
+        return events
+
+    # --- what others ask of it -------------------------------------------------------------------------------
+
+    def high_water(self, key: EdgeKey) -> int:
+        readers = [instance.taken[label] for instance, label in self._readers_of.get(key, ()) if self._ready(instance)]
+        if key in self._sinks:
+            readers.append(self._sinks[key].taken)
+        if self._keeper.reads(key) is not None:
+            readers.append(self._keeper.taken.get(key, 0))
+        return min(readers, default=NOT_READ)
+
+    def _ready(self, instance: Instance) -> bool:
+        """Whether an instance takes anything. One that begins again first hears from its readers how far its edges have
+        come: if what it has to read again is gone, it goes on from there."""
+        if instance.failed:
+            return False
+        if instance.term > 1:
+            edges = [edge for edge in instance.spec.outputs.values() if edge.readers]
+            return all(edge.key.edge in self.outbox.reading(node).taken for edge in edges for node in edge.readers)
+        return True
+
+    def edges_of(self, device: DeviceId, incarnation: int) -> Mapping[EdgeId, int]:  # noqa: ARG002
+        return {}
+
+    def producer_term(self, carrier: DeviceId, key: EdgeKey) -> int | None:
+        kept = self._keeper.reads(key)
+        edges = [instance.spec.inputs[label].edge for instance, label in self._readers_of.get(key, ())]
+        edges += [edge for _, _, edge in self._wiring.sinks if edge.key == key]
+        edges += [kept.edge] if kept is not None else []
+        for edge in edges:
+            return edge.carriers.get(carrier.hex(), NOT_READ)
+        return NOT_READ if carrier.hex() in self._peers else None
+
+    def receipt(self, key: EdgeKey) -> PeerReceipt:
+        """How far this node has come with an edge."""
+        taken = max(0, self.high_water(key))
+        through, term, load, credit = taken, 0, 0, CREDIT_BYTES
+        if self._keeper.reads(key) is not None:
+            # Pieces of a snapshot that is not whole yet are in memory only: a restart asks for them again.
+            through, term = self._keeper.through.get(key, 0), self._memory.boot
+        for instance, label in self._readers_of.get(key, ()):
+            through = min(through, instance.checkpoints.through(label))
+            term += instance.term
+            load += instance.checkpoints.load
+            if instance.full or (self._full() and label not in instance.spec.back):
+                credit = 0
+        return PeerReceipt(key.device, key.incarnation, key.edge, through, taken, term, credit, load)
+
+    def _full(self) -> bool:
+        return self._made.statistics().used_bytes > CREDIT_BYTES
+
+    def take(self, session: GatewaySession, record: LogRecord) -> None:
+        """One frame of an exchange, in its place."""
+        frame, _ = decode_one(record.frame, digest=record.digest)
+        key = record.key
+        kept = self._keeper.reads(key)
+        if kept is not None:
+            try:
+                self._take_piece(kept, frame.type, record)
+            except PeerError as error:  # altered, or of another vertex: the snapshot is not kept, the next one may be
+                self._events.append(Refused(error.code, error.message))
+        elif key in self._sinks:
+            self._take_result(self._sinks[key], frame.type, record)
+        for instance, label in self._readers_of.get(key, ()):
+            if not instance.failed:
+                self._guard(instance, functools.partial(self._take, instance, label, session, record))
+
+    def _take_piece(self, kept: KeptSpec, kind: FrameType, record: LogRecord) -> None:
+        if kind is FrameType.DATA:
+            data = Data.of(decode_one(record.frame, digest=record.digest)[0])
+            item = self._keeper.take(record.key, record.hi, bytes(data.columns))
+            if item is not None:
+                self._persist.append(item)
+        elif kind is FrameType.TOMBSTONE:
+            self._keeper.taken[kept.edge.key] = record.hi
+
+    def _take_result(self, sink: Sink, kind: FrameType, record: LogRecord) -> None:
+        if kind in (FrameType.DATA, FrameType.TOMBSTONE):
+            lost = kind is FrameType.TOMBSTONE
+            self._persist.append(sink.take(bytes(record.frame), record.lo, record.hi, lost=lost))
+            self._events.append(SinkTook(sink.query, sink.sink, record.lo, record.hi))
+
+    def _take(self, instance: Instance, label: str, session: GatewaySession, record: LogRecord) -> None:
+        frame, _ = decode_one(record.frame, digest=record.digest)
+        match frame.type:
+            case FrameType.DATA:
+                batch = self._decoded(instance, label, session, Data.of(frame))
+                if batch is not None:
+                    self._leave(instance, instance.take(label, batch, len(frame.payload)))
+            case FrameType.TOMBSTONE:
+                if record.hi <= instance.taken[label]:
+                    return
+                if LostRange.of(frame).reason == FORGOTTEN:
+                    if instance.keeps_state and not instance.spec.placement.anew:
+                        instance.behind = True
+                        raise PeerError("its snapshot is older than what its inputs still have", code="hosting-behind")
+                    self._go_on_without(instance)
+                if (freeze := instance.lose(label, record.hi)) is not None:
+                    self._leave(instance, [freeze])
+            case FrameType.FRONTIER:
+                self._leave(instance, [*instance.advance(label, frame.frontier_us)])
+            case FrameType.MARK:
+                message = MarkMessage.of(frame)
+                answer = instance.mark(label, Mark(self._mark_id(message), message.position))
+                if isinstance(answer, Freeze):
+                    self._leave(instance, [answer])
+                elif isinstance(answer, Extend):
+                    key = record.key
+                    self._answers.append(
+                        encode(
+                            wire_messages.Extend(
+                                key.device, key.incarnation, key.edge, answer.wait, message.number, message.initiator
+                            ).frame()
+                        )
+                    )
+            case _:
+                pass  # a declaration: the session remembers it
+
+    def _go_on_without(self, instance: Instance) -> None:
+        """Its newest snapshots are gone and so is what it had read since: its edges go on where their readers are,
+        behind one number that says so."""
+        for name, edge in instance.spec.outputs.items():
+            number = edge.key.edge
+            taken = max([instance.heads[name], *(self.outbox.reading(node).taken[number] for node in edge.readers)])
+            self.outbox.restart(number, taken)
+            for node in edge.readers:
+                self.outbox.reading(node).go_on(number, taken)
+            self._made.give_up(number, taken, taken + 1, Reason.FORGOTTEN)
+            instance.heads[name] = taken + 1
+
+    def _decoded(self, instance: Instance, label: str, session: GatewaySession, data: Data) -> Batch | None:
+        """The part of a batch that the instance has not taken; None when it has all of it."""
+        taken = instance.taken[label]
+        if data.hi <= taken:
+            return None
+        schema = session.declared[int(data.edge), data.schema_id]
+        expected = instance.spec.inputs[label].edge.schema
+        if schema != expected:
+            raise PeerError("a batch of other columns than the deployment says", code="hosting-schema")
+        batch = codecs.decode_data(data, schema)
+        return batch if batch.lo >= taken else batch.after(taken)
+
+    def answers(self) -> list[bytes]:
+        """What to add to the reply of the exchange that was taken last."""
+        answers, self._answers = self._answers, []
+        return answers
+
+    # --- what instances do -----------------------------------------------------------------------------------
+
+    def _guard(self, instance: Instance, run: Callable[[], None]) -> None:
+        """Whatever an operator raises is its instance's failure alone."""
+        try:
+            run()
+        except Exception as error:  # a user's code, or a batch that its plan does not fit
+            self._fail(instance, f"{type(error).__name__}: {error}")
+
+    def _fail(self, instance: Instance, why: str) -> None:
+        instance.failed = why[:200]
+        self.receiver.forget_edges()  # it takes nothing more
+        self._events.append(InstanceFailed(instance.query, instance.vertex, instance.term, instance.failed))
+
+    def _leave(self, instance: Instance, made: Sequence[Made | Freeze]) -> None:
+        for each in made:
+            if isinstance(each, Freeze):
+                for mark in instance.freeze(each):
+                    self._send_mark(instance.spec.outputs[mark.output], instance.term, mark.mark, self._now)
+            else:
+                self._put_out(instance, each)
+        self._checkpoint(instance)
+
+    def _put_out(self, instance: Instance, made: Made) -> None:
+        edge = instance.spec.outputs[made.output]
+        if made.batch is not None:
+            codec, payload = codecs.encode(made.batch, NONE)  # nodes of a fleet are near: bytes cost less than time
+            batch = SpooledBatch(
+                edge.key.edge, made.batch.lo, made.batch.hi, len(made.batch), made.batch.schema.id, 0,
+                made.frontier_us, codec, payload,
+            )  # fmt: skip
+            self._made.append(batch)
+            for node in edge.readers:
+                self._senders[node].appended(batch, self._now)
+            if not edge.readers:
+                self.outbox.trim(edge.key.edge)
+        for node in edge.readers:
+            if made.frontier_us > NO_FRONTIER:
+                self._senders[node].frontier(edge.key.edge, made.frontier_us, self._now)
+
+    def _send_mark(self, edge: EdgeSpec, term: int, mark: Mark, now: float) -> None:
+        number = self._initiator_number(mark.id.initiator)
+        message = MarkMessage(
+            edge.key.device, edge.key.incarnation, edge.key.edge, mark.position, mark.id.number, number, term
+        )
+        for node in edge.readers:
+            self._senders[node].mark(message, now)
+
+    def _checkpoint(self, instance: Instance) -> None:
+        """Do what the instance's checkpoints have decided."""
+        identity = instance.spec.identity
+        while events := instance.checkpoints.events():
+            for event in events:
+                if isinstance(event, Store):
+                    edges = {name: edge.key.edge for name, edge in instance.spec.outputs.items()}
+                    copies = functools.partial(_copies, self.outbox, edges)
+                    self._made.sync()  # in memory: what was made just now is seen from here on
+                    self._keep(instance, instance.kept(event, copies))
+                elif isinstance(event, Permanent) and event.id is not None:
+                    stored = self._storing.pop(identity, None)
+                    size = stored.bytes if stored is not None else 0
+                    self._events.append(Committed(instance.query, instance.vertex, instance.term, event.id, size))
+                    instance.forget_frozen()
+
+    def _keep(self, instance: Instance, kept: KeptSnapshot) -> None:
+        """Send a snapshot to the keepers; this node's own has it at once, durable with this step."""
+        spec = instance.spec
+        data = KeptSnapshot(
+            kept.query, kept.incarnation, kept.vertex, instance.term, kept.permanent, kept.state, kept.ranges
+        ).encode()
+        state = state_edge(spec.query, spec.placement)
+        if self.node in spec.placement.keepers:
+            own = KeptSpec(spec.query.name, spec.query.incarnation, spec.vertex.name, instance.term, state)
+            self._persist.append(self._keeper.keep(data, own))
+        others = [node for node in state.readers if node != self.node]
+        number = state.key.edge
+        if others:
+            for piece in pieces(data):
+                lo = self._made.head(number)
+                batch = SpooledBatch(number, lo, lo + 1, 0, STATE.id, 0, NO_FRONTIER, 0, piece)
+                self._made.append(batch)
+                for node in others:
+                    self._senders[node].appended(batch, self._now)
+        mark = kept.permanent.id
+        if mark is not None:
+            self._storing[spec.identity] = _Storing(mark, self._made.head(number) if others else 0, len(data))
+            self._settle_stored(instance)
+
+    def _settle_stored(self, instance: Instance) -> None:
+        storing = self._storing.get(instance.spec.identity)
+        if storing is None:
+            return
+        state = state_edge(instance.spec.query, instance.spec.placement)
+        others = any(node != self.node for node in state.readers)
+        if not others or self.outbox.through(state.key.edge) >= storing.end:
+            instance.checkpoints.stored(storing.id)
+            self._checkpoint(instance)
+
+    # --- what senders tell -----------------------------------------------------------------------------------
+
+    def _notice(self, now: float) -> None:
+        for event in self.receiver.events():
+            if isinstance(event, ExchangeApplied):
+                self._events.append(Heard(event.device))
+            elif isinstance(event, StatusReceived):
+                self._events.append(event)
+        for node, sender in list(self._senders.items()):
+            for event in sender.events():
+                self._sender_event(node, event, now)
+
+    def _sender_event(self, node: str, event: object, now: float) -> None:
+        match event:
+            case ReceiptReceived(edge, _, load):
+                self._receipted(node, edge, load)
+            case Extended(extend):
+                found = self._makers.get(extend.edge)
+                if found is not None:
+                    id = MarkId(extend.number, self._initiator_text(extend.initiator))
+                    found[0].checkpoints.extended(found[1].label, id, extend.wait)
+                    self._decide(found[0])
+            case ReaderRestored(edge, _):
+                found = self._makers.get(edge)
+                if found is not None:
+                    maker, spec = found
+                    term = maker.term if isinstance(maker, Instance) else 0
+                    for mark in maker.checkpoints.marks_to_send(spec.label):
+                        self._send_mark(spec, term, mark, now)
+            case PlanArrived(_, plan):
+                if node in self._peers and self._peers[node].public_key == self._coordinator:
+                    self._deploy_from(plan, now)
+            case Disconnected(_, code):
+                self._events.append(PeerLost(node, code))
+            case Reconnected():
+                self._events.append(PeerBack(node))
+            case _:
+                self._events.append(event)
+
+    def _deploy_from(self, plan: bytes, now: float) -> None:
+        try:
+            self.deploy(decode_deployment(plan), plan, now)
+        except ResurgeError as error:  # what runs goes on; the coordinator sees that the version did not change
+            self._events.append(Refused(error.code, error.message))
+
+    def _receipted(self, node: str, edge: EdgeId, load: int) -> None:
+        if edge in self._state_edges:
+            self._settle_stored(self._state_edges[edge])
+            return
+        found = self._makers.get(edge)
+        if found is None:
+            return
+        maker, spec = found
+        self._loads[edge, node] = load
+        total = sum(self._loads.get((edge, reader), 0) for reader in spec.readers)
+        maker.checkpoints.receipt(spec.label, self.outbox.through(edge), total)
+        self._decide(maker)
+
+    def _decide(self, maker: Instance | Source) -> None:
+        if isinstance(maker, Instance):
+            self._checkpoint(maker)
+        else:
+            maker.settle()
+
+    # --- ids of marks on the wire ----------------------------------------------------------------------------
+
+    def _initiator_number(self, text: str) -> int:
+        if text.startswith("#"):
+            return int(text[1:], 16)
+        number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
+        self._initiators[number] = text
+        return number
+
+    def _initiator_text(self, number: int) -> str:
+        """The name where it is one of this node's own, else the number."""
+        return self._initiators.get(number, f"#{number:08x}")
+
+    def _mark_id(self, message: MarkMessage) -> MarkId:
+        return MarkId(message.number, self._initiator_text(message.initiator))
+
+    # --- what it shows ---------------------------------------------------------------------------------------
+
+    def status(self) -> DeviceStatus:
+        """What a coordinator must know."""
+        found = [
+            InstanceStatus(one.query, one.vertex, one.term, _state(one), one.failed, one.lost)
+            for one in self._instances.values()
+        ]
+        found += [
+            InstanceStatus(query, vertex, term, LOST, "the node was restarted")
+            for (query, _, vertex), term in self._lost.items()
+        ]
+        away = tuple(sorted(node for node, sender in self._senders.items() if sender.disconnected))
+        kept = tuple(
+            KeptStatus(one.query, one.vertex, one.term, 0 if one.permanent.id is None else one.permanent.id.number)
+            for one in self._keeper.held()
+        )
+        return DeviceStatus(
+            boot=self._memory.boot, instances=tuple(found), kept=kept, unreachable=away, plan=self.version
+        )
+
+    def instances(self) -> tuple[Instance, ...]:
+        return tuple(self._instances.values())
+
+    def sinks(self) -> tuple[Sink, ...]:
+        return tuple(self._sinks.values())
+
+    def sink_schemas(self) -> list[tuple[Sink, Schema]]:
+        return [(self._sinks[edge.key], edge.schema) for _, _, edge in self._wiring.sinks]
+
+
+def _state(instance: Instance) -> str:
+    if not instance.failed:
+        return RUNNING
+    return BEHIND if instance.behind else FAILED
+
+
+def _copies(outbox: Outbox, edges: Mapping[str, EdgeId], output: str, lo: int, hi: int) -> list[SpooledBatch]:
+    return outbox.copies(edges[output], lo, hi)

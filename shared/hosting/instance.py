@@ -1,0 +1,214 @@
+"""A vertex at work on a node: numbered batches in, numbered batches out, and snapshots as its strategy's row says.
+
+Everything it does follows from what it takes: rows enter the pipeline in an order of their own (`ordered_input`), and
+each output counts its rows. So an instance restored from a snapshot makes the same elements under the same numbers,
+whoever runs it and however its input was cut.
+
+An operator is somebody's code. What it raises is this instance's failure and nobody else's: it takes nothing more, its
+positions stay where they are, and somebody who sees all of the fleet decides what becomes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from random import Random
+
+import numpy as np
+
+from shared.batch import NO_FRONTIER, Batch
+from shared.engine.pipeline import Pipeline
+from shared.engine.rows import constant
+from shared.engine.snapshots import decode_state, encode_state
+from shared.errors import DamagedData
+from shared.hosting.kept_snapshot import KeptSnapshot
+from shared.hosting.ordered_input import OrderedEdge, OrderedInput
+from shared.hosting.wiring import VertexSpec
+from shared.language.schema import Schema, dtype
+from shared.plan.operators import DEVICE
+from shared.recovery.checkpoints import Checkpoints, Permanent, Store
+from shared.recovery.marks import Answer, Freeze, Mark, MarkId
+from shared.recovery.strategies import STRATEGIES
+from shared.recovery.strategies.row import Include
+from shared.spool.entry import SpooledBatch
+
+HELD_BYTES_MAX = 16 << 20  # rows that wait for the other inputs; beyond it nothing more is taken
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Rows that leave by an output, under their numbers; or time that has moved on it."""
+
+    output: str
+    batch: Batch | None
+    frontier_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class MarkToSend:
+    output: str
+    mark: Mark
+
+
+class Instance:
+    """One vertex of one query, under one term."""
+
+    def __init__(self, spec: VertexSpec, random: Random, kept: KeptSnapshot | None = None) -> None:
+        self.spec = spec
+        self.query, self.vertex, self.term = spec.query.name, spec.vertex.name, spec.placement.term
+        self.failed = ""
+        self.restored = kept  # until its keepers have it, too
+        self.behind = False  # it began with an older snapshot than its neighbours rely on
+        self._pipeline = Pipeline(spec.vertex)
+        self._input = OrderedInput(
+            {label: OrderedEdge(each.input, each.delay_us) for label, each in spec.inputs.items()}
+        )
+        self.taken = dict.fromkeys(spec.inputs, 0)
+        self.heads = dict.fromkeys(spec.outputs, 0)  # by output name
+        self._frontiers = dict.fromkeys(spec.outputs, NO_FRONTIER)
+        self._frozen: dict[MarkId, tuple[Permanent, bytes]] = {}
+        self._labels = {name: edge.label for name, edge in spec.outputs.items()}
+        self._names = {label: name for name, label in self._labels.items()}
+        self._schemas = {label: _empty(each.pushed_schema) for label, each in spec.inputs.items()}
+        self.lost = 0  # elements of its inputs that came as tombstones
+        if kept is not None:
+            self._restore(kept)
+        self.checkpoints = Checkpoints(
+            STRATEGIES[spec.query.row].row,
+            tuple(spec.inputs),
+            tuple(edge.label for edge in spec.outputs.values() if edge.readers),
+            spec.back,
+            spec.query.every,
+            name=f"{self.query}/{self.vertex}",
+            random=random,
+            term=self.term,
+            permanent=None if kept is None else self._adopted(kept.permanent),
+        )
+
+    def _adopted(self, permanent: Permanent) -> Permanent:
+        """The positions of a kept snapshot for the edges there are now: a source may be new, another gone."""
+        labels = [edge.label for edge in self.spec.outputs.values() if edge.readers]
+        return Permanent(
+            permanent.id,
+            {label: permanent.inputs.get(label, 0) for label in self.spec.inputs},
+            {label: permanent.heads.get(label, 0) for label in labels},
+            {label: permanent.starts.get(label, permanent.heads.get(label, 0)) for label in labels},
+            permanent.recorded,
+        )
+
+    # --- what it takes -------------------------------------------------------------------------------------------
+
+    def take(self, label: str, batch: Batch, size: int) -> list[Made | Freeze]:
+        """The next batch of an input. What it makes, and whether to freeze behind it."""
+        device = self.spec.inputs[label].device
+        self.taken[label] = batch.hi
+        if device is not None:
+            column = constant(device, "str", len(batch))
+            schema = self.spec.inputs[label].pushed_schema
+            batch = replace(batch, schema=schema, columns={DEVICE: column, **batch.columns})
+        self._input.take(label, batch)
+        made: list[Made | Freeze] = [*self._run()]
+        freeze = self.checkpoints.elements(batch.hi - batch.lo, edge=label, size=size)
+        return made if freeze is None else [*made, freeze]
+
+    def lose(self, label: str, hi: int) -> Freeze | None:
+        """A tombstone in the place of elements: nothing of them comes."""
+        count = hi - self.taken[label]
+        self.taken[label] = hi
+        self.lost += count
+        return self.checkpoints.elements(count, edge=label)
+
+    def advance(self, label: str, frontier_us: int) -> list[Made]:
+        """Time has moved on an input, without rows."""
+        self._input.advance(label, frontier_us)
+        return self._run()
+
+    def mark(self, label: str, mark: Mark) -> Answer:
+        return self.checkpoints.mark(label, mark)
+
+    def _run(self) -> list[Made]:
+        runs, floor_us = self._input.release()
+        out: list[tuple[str, Batch]] = []
+        for name, batch in runs:
+            out += self._pipeline.push(name, batch)
+        if floor_us > NO_FRONTIER:
+            for name in self._input.inputs():
+                out += self._pipeline.advance(name, floor_us)
+        return self._numbered(out)
+
+    def _numbered(self, out: list[tuple[str, Batch]]) -> list[Made]:
+        made: list[Made] = []
+        for name in self.spec.outputs:
+            mine = [batch for output, batch in out if output == name and len(batch)]
+            frontier_us = self._pipeline.frontier_us(name)
+            moved = frontier_us > self._frontiers[name]
+            self._frontiers[name] = max(frontier_us, self._frontiers[name])
+            if mine:
+                rows = Batch.joined(mine)
+                lo = self.heads[name]
+                hi = self.heads[name] = lo + len(rows)
+                numbers = np.arange(lo, hi, dtype=np.int64)
+                batch = replace(rows, seq=numbers, lo=lo, hi=hi, frontier_us=self._frontiers[name])
+                made.append(Made(name, batch, self._frontiers[name]))
+            elif moved:
+                made.append(Made(name, None, frontier_us))
+        return made
+
+    # --- snapshots -----------------------------------------------------------------------------------------------
+
+    def freeze(self, freeze: Freeze) -> list[MarkToSend]:
+        """Keep the state as it is now, under this id; the marks that follow from it."""
+        state = self._snapshot()
+        heads = {self._labels[name]: head for name, head in self.heads.items()}
+        self._frozen[freeze.id] = (Permanent(freeze.id, dict(self.taken), heads, heads), state)
+        marks = self.checkpoints.froze(freeze.id, self.taken, heads, len(state))
+        return [MarkToSend(self._names[label], mark) for label, mark in marks]
+
+    def kept(self, store: Store, ranges: Callable[[str, int, int], list[SpooledBatch]]) -> KeptSnapshot:
+        """The snapshot of this id as its keepers shall have it. `ranges` copies [lo, hi) of an output."""
+        permanent, state = self._frozen[store.id]
+        starts = dict(permanent.heads) | {label: lo for label, (lo, _) in store.extension.items()}
+        batches = {label: ranges(self._names[label], lo, hi) for label, (lo, hi) in store.extension.items()}
+        whole = replace(permanent, starts=starts, recorded=dict(store.recorded))
+        name, incarnation, vertex = self.spec.identity
+        return KeptSnapshot(name, incarnation, vertex, self.term, whole, state, batches)
+
+    def forget_frozen(self) -> None:
+        """Let go of states that are permanent now, or were passed over."""
+        pending = set(self.checkpoints.pending)
+        self._frozen = {id: frozen for id, frozen in self._frozen.items() if id in pending}
+
+    def rewire(self, spec: VertexSpec) -> None:
+        """The same vertex under the same term, with other readers."""
+        self.spec = spec
+
+    @property
+    def full(self) -> bool:
+        return self._input.held_bytes > HELD_BYTES_MAX
+
+    @property
+    def keeps_state(self) -> bool:
+        return self.checkpoints.row.include is not Include.NOTHING
+
+    def _snapshot(self) -> bytes:
+        return encode_state(
+            [self._pipeline.snapshot(), self._input.dump(), dict(self.heads), dict(self._frontiers), self.lost]
+        )
+
+    def _restore(self, kept: KeptSnapshot) -> None:
+        match decode_state(kept.state):
+            case [bytes(pipeline), held, dict(heads), dict(frontiers), int(lost)]:
+                self.lost = lost
+                self._pipeline.restore(pipeline)
+                self._input.load(held, self._schemas)
+                self.heads.update(heads)
+                self._frontiers.update(frontiers)
+                self.taken.update({label: at for label, at in kept.permanent.inputs.items() if label in self.taken})
+                return
+        raise DamagedData("the state of a kept snapshot is of another form", code="snapshot-kept")
+
+
+def _empty(schema: Schema) -> Batch:
+    none = np.empty(0, np.int64)
+    columns: Mapping[str, np.ndarray] = {field.name: np.empty(0, dtype(field.kind)) for field in schema}
+    return Batch(schema, columns, none, none, 0, 0)

@@ -1,0 +1,175 @@
+"""Edges that other nodes read: each is kept in its spool until its slowest reader needs it no more.
+
+Every reading node has a `Reading`, which its sender takes for its spool. A reading has two positions per edge, both
+told by the reader's receipts: `taken`, where to go on, and `through`, below which that reader will never ask again.
+Between the two lies what a restored reader is given once more. The spool is trimmed at the least `through`.
+
+A vertex that runs again after a failure makes the same elements with the same numbers, but not in the same batches.
+Readers stay strict: an overlap is an error there. So the batch that straddles `taken` is cut here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from shared.batch import NO_FRONTIER
+from shared.errors import BrokenInvariant
+from shared.identity import EdgeId
+from shared.language.codecs import NONE
+from shared.language.schema import Schema
+from shared.spool.entry import DataEntry, Entry, Reason, SpooledBatch, Tombstone
+from shared.spool.ring import Spool
+from shared.wire import codecs
+
+
+class Outbox:
+    """The readers of every edge, and where each edge is spooled."""
+
+    def __init__(self) -> None:
+        self._spools: dict[EdgeId, Spool] = {}
+        self._schemas: dict[tuple[EdgeId, int], Schema] = {}
+        self._readings: dict[str, Reading] = {}
+        self._readers: dict[EdgeId, frozenset[str]] = {}
+
+    def reading(self, reader: str) -> Reading:
+        """What this node reads here; the same one each time."""
+        found = self._readings.get(reader)
+        if found is None:
+            found = self._readings[reader] = Reading(self)
+        return found
+
+    def serve(self, edge: EdgeId, schema: Schema, spool: Spool, readers: Iterable[str]) -> None:
+        """These nodes read the edge from now on, and no others. Nothing is trimmed before all have said how far."""
+        self._spools[edge] = spool
+        self._schemas[edge, schema.id] = schema
+        self._readers[edge] = frozenset(readers)
+        self.trim(edge)
+
+    def end(self, edge: EdgeId) -> None:
+        """Nobody reads this edge any more: what is here of it goes."""
+        self._readers[edge] = frozenset()
+        self.trim(edge)
+        del self._readers[edge], self._spools[edge]
+        for reading in self._readings.values():
+            reading.forget(edge)
+
+    def restart(self, edge: EdgeId, at: int) -> None:
+        """The edge goes on from `at`, under a new term."""
+        self._spools[edge].restart(edge, at)
+        for reading in self._readings.values():
+            reading.forget(edge)
+
+    def edges(self) -> tuple[EdgeId, ...]:
+        return tuple(self._readers)
+
+    def spool(self, edge: EdgeId) -> Spool:
+        return self._spools[edge]
+
+    def schema(self, edge: EdgeId, schema_id: int) -> Schema:
+        return self._schemas[edge, schema_id]
+
+    def first(self, edge: EdgeId) -> int:
+        """The first number that is still here."""
+        spool = self._spools[edge]
+        return next((entry.lo for entry in spool.pending(edge)), spool.head(edge))
+
+    def through(self, edge: EdgeId) -> int:
+        """What every reader is through with; 0 until all of them have said."""
+        readers = self._readers[edge]
+        if not readers:
+            return self._spools[edge].head(edge)
+        return min(self._readings[name].through.get(edge, 0) if name in self._readings else 0 for name in readers)
+
+    def copies(self, edge: EdgeId, lo: int, hi: int) -> list[SpooledBatch]:
+        """The batches of [lo, hi), the first and the last cut where they straddle an end."""
+        found: list[SpooledBatch] = []
+        spool = self._spools[edge]
+        for entry in spool.pending(edge, after=lo):
+            if entry.lo >= hi:
+                break
+            if isinstance(entry, DataEntry):
+                batch = spool.read(entry)
+                found.append(cut(batch, max(lo, batch.lo), min(hi, batch.hi), self.schema(edge, batch.schema_id)))
+        return found
+
+    def trim(self, edge: EdgeId) -> None:
+        through, spool = self.through(edge), self._spools[edge]
+        last = 0
+        for entry in spool.pending(edge):
+            if entry.hi > through:
+                break
+            last = entry.hi
+        if last:
+            spool.trim(edge, last)
+
+
+class Reading:
+    """One reader's place in an outbox. What a `Sender` asks of a spool, it answers."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self.taken: dict[EdgeId, int] = {}
+        self.through: dict[EdgeId, int] = {}
+        self._buried: dict[tuple[EdgeId, int], Tombstone] = {}
+
+    def head(self, edge: EdgeId) -> int:
+        return self._outbox.spool(edge).head(edge)
+
+    def first(self, edge: EdgeId) -> int:
+        return self._outbox.first(edge)
+
+    def pending(self, edge: EdgeId) -> Iterator[Entry]:
+        """What the reader has not taken. The first may be the later part of a batch."""
+        taken = self.taken.get(edge, 0)
+        for entry in self._outbox.spool(edge).pending(edge, after=taken):
+            if entry.hi > taken:
+                yield self._buried.get((edge, max(entry.lo, taken))) or (
+                    entry if entry.lo >= taken else replace(entry, lo=taken)
+                )
+
+    def read(self, entry: DataEntry) -> SpooledBatch:
+        spool = self._outbox.spool(entry.edge)
+        whole = next(iter(spool.pending(entry.edge, after=entry.lo)))
+        if not isinstance(whole, DataEntry):
+            raise BrokenInvariant("a batch of an outbox is a tombstone now; ask pending() again", code="spool-gone")
+        batch = spool.read(whole)
+        return cut(batch, entry.lo, batch.hi, self._outbox.schema(batch.edge, batch.schema_id))
+
+    def forget(self, edge: EdgeId) -> None:
+        """Nothing is known of how far the reader has come."""
+        self.taken.pop(edge, None)
+        self.through.pop(edge, None)
+
+    def go_on(self, edge: EdgeId, taken: int) -> None:
+        """The reader has everything below `taken`; after it was restored this may be less than before."""
+        self.taken[edge] = taken
+
+    def trim(self, edge: EdgeId, through: int) -> None:
+        """The reader will not ask again for what is below `through`."""
+        if through > self.through.get(edge, -1):
+            self.through[edge] = through
+            self._outbox.trim(edge)
+
+    def give_up(self, edge: EdgeId, lo: int, hi: int, reason: Reason) -> Tombstone:
+        """This reader refuses the batch: it gets a tombstone in its place. Others may still take the batch."""
+        buried = self._buried[edge, lo] = Tombstone(edge, lo, hi, reason)
+        return buried
+
+
+def cut(batch: SpooledBatch, lo: int, hi: int, schema: Schema) -> SpooledBatch:
+    """The part [lo, hi) of a batch, as a batch of its own."""
+    if (lo, hi) == (batch.lo, batch.hi):
+        return batch
+    whole = codecs.decode(
+        batch.codec, batch.payload, schema, lo=batch.lo, hi=batch.hi, frontier_us=batch.frontier_us,
+        applied=batch.applied,
+    )  # fmt: skip
+    # Only the last part may promise that nothing earlier follows.
+    frontier_us = batch.frontier_us if hi == batch.hi else NO_FRONTIER
+    chosen = whole.take(np.flatnonzero((whole.seq >= lo) & (whole.seq < hi)))
+    part = replace(chosen, lo=lo, hi=hi, frontier_us=frontier_us)
+    codec, payload = codecs.encode(part, NONE)
+    return replace(batch, lo=lo, hi=hi, rows=len(part), codec=codec, payload=payload, frontier_us=frontier_us)
