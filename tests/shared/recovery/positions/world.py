@@ -134,7 +134,7 @@ class World:
                 marks = instance.make()
             elif what == "take":
                 marks = instance.take(name)
-            elif what == "mark":
+            elif what in {"mark", "mark, answer lost"}:
                 mark, cheap = argument  # type: ignore[misc]
                 marks, extend = instance.mark(name, mark, cheap=cheap)
             elif what == "receipt":
@@ -197,17 +197,18 @@ class World:
         """The state after an action, checked."""
         graph, (what, v, n, argument) = self.graph, action
         marks, extends = list(state.marks), list(state.extends)
-        if what == "mark":
+        if what in {"mark", "mark, answer lost"}:
             mark, *others = self._queues[marks[n]]
             argument = (mark, argument)
-            marks[n] = self._queue(tuple(others))
+            if what == "mark":
+                marks[n] = self._queue(tuple(others))
         elif what == "receipt":
             argument = self._seen[state.instances[graph.edges[n][1]]].through[n]
         elif what == "extended":
             argument, *others = self._queues[extends[n]]
             extends[n] = self._queue(tuple(others))
         number, sent, extend = self._step(state.instances[v], what, n, argument)
-        if extend is not None:
+        if extend is not None and what == "mark":
             extends[n] = self._queue(tuple(sorted({*self._queues[extends[n]], extend}, key=repr)))
         for edge, mark in sent:
             marks[edge] = self._queue((*self._queues[marks[edge]], mark))
@@ -223,7 +224,7 @@ class World:
         if number != state.instances[v]:
             self._check(following, v)
         if self.prompt:
-            if extend is not None:
+            if extend is not None and what == "mark":
                 return self.after(following, Action("extended", graph.edges[n][0], n))
             if self._seen[number].storing:
                 return self.after(following, Action("stored", v))
@@ -291,5 +292,8 @@ class World:
             if not choices and not crashes:
                 self.check_end(state)
                 return step, state
-            state = self.after(state, random.choice(crashes or choices))
+            action = random.choice(crashes or choices)
+            if action.what == "mark" and random.random() < 0.1:  # it will come again
+                action = action._replace(what="mark, answer lost")
+            state = self.after(state, action)
         raise Broken("Terminates", f"not within {steps_max} steps")
