@@ -8,13 +8,16 @@ as keeping state: a node that does not have one installed must cut the plan like
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 
 from shared.plan import operators as op
 from shared.plan.fragments import Vertex
 from shared.plan.graph import Node, Plan
 from shared.plan.placement import ON_REGION
 from shared.plan.vertices import cut_side
+
+FEEDBACK = "feedback "
 
 
 def region_vertices(plan: Plan) -> tuple[Vertex, ...]:
@@ -36,15 +39,18 @@ def is_stateless(vertex: Vertex) -> bool:
 
 def cycle_inputs(vertices: Sequence[Vertex]) -> dict[str, frozenset[str]]:
     """For each vertex the inputs that lie on a cycle: what it gives there comes back to it."""
-    reached = _reached(vertices)
-    return {
-        vertex.name: frozenset(
-            name
-            for name in vertex.inputs
-            if any(name in maker.outputs and maker.name in reached[vertex.name] for maker in vertices)
-        )
-        for vertex in vertices
-    }
+    maker = {name: vertex.name for vertex in vertices for name in vertex.outputs}
+    edges = [(maker[name], name, vertex.name) for vertex in vertices for name in vertex.inputs if name in maker]
+    found: dict[str, set[str]] = {vertex.name: set() for vertex in vertices}
+    # Producers come before consumers but for feedback, so every cycle goes through one.
+    for last, closing, first in edges:
+        if closing.startswith(FEEDBACK):
+            forward = _reached(first, [(source, target) for source, _, target in edges])
+            ring = forward & _reached(last, [(target, source) for source, _, target in edges])
+            for source, name, target in edges:
+                if source in ring and target in ring:
+                    found[target].add(name)
+    return {name: frozenset(inputs) for name, inputs in found.items()}
 
 
 def back_edges(vertices: Sequence[Vertex]) -> frozenset[str]:
@@ -52,32 +58,30 @@ def back_edges(vertices: Sequence[Vertex]) -> frozenset[str]:
     return frozenset().union(*cycle_inputs(vertices).values())
 
 
-def _reached(vertices: Sequence[Vertex]) -> dict[str, set[str]]:
-    """From each vertex the vertices that its rows reach, itself included only by a way round."""
-    readers = {
-        vertex.name: [other.name for other in vertices if set(other.inputs) & set(vertex.outputs)]
-        for vertex in vertices
-    }
-    found: dict[str, set[str]] = {}
-    for vertex in vertices:
-        seen: set[str] = set()
-        waiting = list(readers[vertex.name])
-        while waiting:
-            name = waiting.pop()
+def _reached(start: str, edges: Iterable[tuple[str, str]]) -> set[str]:
+    """The vertex and all that can be reached from it."""
+    following: dict[str, list[str]] = {}
+    for source, target in edges:
+        following.setdefault(source, []).append(target)
+    seen = {start}
+    waiting = [start]
+    while waiting:
+        for name in following.get(waiting.pop(), ()):
             if name not in seen:
                 seen.add(name)
-                waiting += readers[name]
-        found[vertex.name] = seen
-    return found
+                waiting.append(name)
+    return seen
 
 
-def _groups(plan: Plan, computing: list[Node]) -> list[list[Node]]:
+def _groups(_: Plan, computing: list[Node]) -> list[list[Node]]:
     """Each operator that keeps state heads a group; a head's inputs come from earlier heads, so their order serves."""
-    here = {node.id for node in computing}
-    targets: dict[int, set[int]] = {}  # of what goes with its reader: the heads that it leads to
+    targets: dict[int, set[int]] = {node.id: set() for node in computing}  # the heads that a node leads to
     for node in reversed(computing):
-        readers = [reader.id for reader in plan.consumers(node.id) if reader.id in here]
-        targets[node.id] = set().union(*(targets[reader] for reader in readers)) if _leads(node) else {node.id}
+        if not _leads(node):
+            targets[node.id] = {node.id}
+        for source in node.inputs:
+            if source in targets and len(targets[source]) < 2:  # one, or several: more need not be known
+                targets[source] |= set(itertools.islice(targets[node.id], 2))
     leader: dict[int, int] = {}
     for node in computing:
         source = node.inputs[0]

@@ -77,8 +77,11 @@ class Plan:
     name: str = "plan"
     _by_id: dict[int, Node] = field(init=False, repr=False, compare=False, default_factory=dict)
 
+    _met: set[int] = field(init=False, repr=False, compare=False, default_factory=set)
+
     def __post_init__(self) -> None:
         self._by_id.update((node.id, node) for node in self.nodes)
+        self._met.update(_behind_gathers(self.nodes))
 
     def node(self, number: int) -> Node:
         return self._by_id[number]
@@ -96,19 +99,8 @@ class Plan:
         return tuple(node.operator for node in self.nodes if isinstance(node.operator, Appended))
 
     def met(self, number: int) -> bool:
-        """Whether rows of several devices may have met before this node: there is a gather on a way to it."""
-        seen = {number}
-        waiting = [number]
-        while waiting:
-            node = self._by_id[waiting.pop()]
-            if isinstance(node.operator, Gather):
-                return True
-            before = [*node.inputs]
-            if isinstance(node.operator, Feedback):
-                before += [each.id for each in self.nodes if each.operator == Feed(node.operator.name)]
-            waiting += [source for source in before if source not in seen]
-            seen.update(before)
-        return False
+        """Whether rows of several devices may have met before this node's output: there is a gather on a way to it."""
+        return number in self._met
 
     @property
     def edges(self) -> tuple[SyncEdge, ...]:
@@ -166,3 +158,18 @@ class Plan:
             node.operator.output_name for node in self.sinks if isinstance(node.operator, SyncBack | Subscribe)
         )
         raise UsageError(f"the plan has no sink {name!r} (has: {known})", code="plan-sink")
+
+
+def _behind_gathers(nodes: tuple[Node, ...]) -> set[int]:
+    """The gathers and all that reads them, also by way of a feedback."""
+    found = {node.id for node in nodes if isinstance(node.operator, Gather)}
+    fed: set[str] = set()
+    before = -1
+    while found and len(found) > before:
+        before = len(found)
+        for node in nodes:
+            if not found.isdisjoint(node.inputs) or (isinstance(node.operator, Feedback) and node.operator.name in fed):
+                found.add(node.id)
+                if isinstance(node.operator, Feed):
+                    fed.add(node.operator.name)
+    return found

@@ -22,28 +22,29 @@ _WORDS = {ON_DEVICE: "the device", ON_REGION: "the region", ON_CLOUD: "the cloud
 
 def sides(plan: Plan) -> dict[int, str]:
     """Where each node's work is done, by node id. UsageError where a node reads from two sides."""
-    worked: dict[int, str] = {}
     feedback_side: dict[str, str] = {}
-    # A feedback's side is that of its feed, which may come after it: start from the device and settle.
-    for _ in range(1 + sum(isinstance(node.operator, op.Feedback) for node in plan.nodes)):
-        worked = {}
+    while True:
+        # A feedback's side is that of its feed, which may come after it. Until that is known, others decide.
+        worked: dict[int, str] = {}
         for node in plan.nodes:
-            worked[node.id] = _side(plan, node, worked, feedback_side)
-        found = {node.operator.name: worked[node.id] for node in plan.nodes if isinstance(node.operator, op.Feed)}
-        if found == feedback_side:
-            break
+            side = _side(plan, node, worked, feedback_side)
+            if side is not None:
+                worked[node.id] = side
+        feeds = [node for node in plan.nodes if isinstance(node.operator, op.Feed) and node.id in worked]
+        found = {node.operator.name: worked[node.id] for node in feeds if isinstance(node.operator, op.Feed)}
+        if len(found) == len(feedback_side):
+            return {node.id: worked.get(node.id, ON_DEVICE) for node in plan.nodes}
         feedback_side = found
-    return worked
 
 
-def _side(plan: Plan, node: Node, worked: dict[int, str], feedback_side: dict[str, str]) -> str:
+def _side(plan: Plan, node: Node, worked: dict[int, str], feedback_side: dict[str, str]) -> str | None:
+    """None where it depends on a feedback alone whose feed is not placed yet."""
     if isinstance(node.operator, op.Feedback):
-        return feedback_side.get(node.operator.name, ON_DEVICE)
+        return feedback_side.get(node.operator.name)
     if not node.inputs:
         return ON_DEVICE
-    # While feedback sides settle, other inputs decide; a feedback alone never makes a contradiction.
-    certain = [number for number in node.inputs if not isinstance(plan.node(number).operator, op.Feedback)]
-    found = {output_side(plan.node(number), worked) for number in (certain or node.inputs)}
+    known = [plan.node(number) for number in node.inputs if number in worked]
+    found = {output_side(source, worked) for source in known}
     if len(found) > 1:
         words = " and one of ".join(text for side, text in _WORDS.items() if side in found)
         verbs = ".sync() or .sync_back()" if ON_CLOUD in found else ".gather()"
@@ -51,7 +52,7 @@ def _side(plan: Plan, node: Node, worked: dict[int, str], feedback_side: dict[st
             node, f"{node.operator.kind} reads a stream of {words}; bring both to one side with {verbs}",
             "placement-mixed",
         )  # fmt: skip
-    return found.pop()
+    return found.pop() if found else None
 
 
 def output_side(node: Node, worked: dict[int, str]) -> str:

@@ -30,10 +30,22 @@ def cut_side(plan: Plan, side: str, grouping: Grouping, naming: str) -> tuple[Ve
     here = [node for node in plan.nodes if worked[node.id] == side]
     computing = [node for node in here if not isinstance(node.operator, op.Source | op.End)]
     ends = [node for node in here if isinstance(node.operator, op.End) and not isinstance(node.operator, op.Gather)]
+    ending: dict[int, list[Node]] = {}  # by the node whose rows leave
+    for end in ends:
+        ending.setdefault(end.inputs[0], []).append(end)
     names = _Names()
-    named = [(names.choose(plan, group, ends, naming), group) for group in grouping(plan, computing)]
-    owner = {node.id: name for name, group in named for node in group}
-    built = [_vertex(plan, side, group, owner, ends) for _, group in named]
+    owner: dict[int, str] = {}
+    built: list[Vertex] = []
+    groups = [(group, _ends_of(group, ending)) for group in grouping(plan, computing)]
+    for group, own in groups:
+        owner.update(dict.fromkeys((node.id for node in group), names.choose(plan, group, own, naming)))
+    # What another vertex reads than its own.
+    crossing = {number for node in computing for number in node.inputs if owner.get(number) != owner[node.id]}
+    for group, own in groups:
+        edges = [
+            Output(_edge_name(owner, node.id), node.id, "edge", node.schema) for node in group if node.id in crossing
+        ]
+        built.append(_vertex(plan, side, group, owner, (*fragment_outputs(plan, own), *edges)))
     # An edge or feedback that goes straight to a sink still needs a vertex to carry it there.
     for end in ends:
         if end.inputs[0] not in owner and isinstance(end.operator, op.Sync | op.SyncBack | op.Subscribe | op.Feed):
@@ -84,7 +96,12 @@ def _groups(plan: Plan, computing: list[Node]) -> list[list[Node]]:
     return sorted(groups.values(), key=lambda group: (levels[group[0].id], group[0].id))
 
 
-def _vertex(plan: Plan, side: str, group: list[Node], owner: dict[int, str], ends: list[Node]) -> Vertex:
+def _ends_of(group: list[Node], ending: dict[int, list[Node]]) -> list[Node]:
+    """Where rows of a group leave, in the order of the plan."""
+    return sorted((end for node in group for end in ending.get(node.id, ())), key=lambda end: end.id)
+
+
+def _vertex(plan: Plan, side: str, group: list[Node], owner: dict[int, str], outputs: tuple[Output, ...]) -> Vertex:
     members = {node.id for node in group}
     name = owner[group[0].id]
     inputs: dict[int, Input] = {}
@@ -92,13 +109,7 @@ def _vertex(plan: Plan, side: str, group: list[Node], owner: dict[int, str], end
         for number in node.inputs:
             if number not in members and number not in inputs:
                 inputs[number] = _input(plan.node(number), owner)
-    outputs = fragment_outputs(plan, (end for end in ends if end.inputs[0] in members))
-    outputs += [
-        Output(_edge_name(owner, node.id), node.id, "edge", node.schema)
-        for node in group
-        if any(reader.id in owner and reader.id not in members for reader in plan.consumers(node.id))
-    ]
-    fragment = Fragment(name, side, tuple(inputs.values()), tuple(group), tuple(outputs))
+    fragment = Fragment(name, side, tuple(inputs.values()), tuple(group), outputs)
     return Vertex(fragment, _key(plan, group), _deterministic(group), _merge(group), _idle_after_us(group))
 
 
@@ -154,20 +165,21 @@ class _Names:
 
     def __init__(self) -> None:
         self.taken: set[str] = set()
+        self.counts: dict[str, int] = {}
 
     def choose(self, plan: Plan, group: list[Node], ends: list[Node], naming: str) -> str:
-        members = {node.id for node in group}
         for end in ends:
-            if end.inputs[0] in members and isinstance(end.operator, op.Sync | op.SyncBack | op.Subscribe):
+            if isinstance(end.operator, op.Sync | op.SyncBack | op.Subscribe):
                 return self.unique(end.operator.name)
         if naming == "by operator":
             return self.unique(_operator_name(group))
         return self.unique("by " + (" ".join(_key(plan, group)) or "nothing"))
 
     def unique(self, name: str) -> str:
-        chosen, count = name, 1
+        chosen, count = name, self.counts.get(name, 1)
         while chosen in self.taken:
             count += 1
             chosen = f"{name} {count}"
+        self.counts[name] = count
         self.taken.add(chosen)
         return chosen

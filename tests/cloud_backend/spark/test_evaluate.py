@@ -8,6 +8,7 @@ import pytest
 import resurge as rs
 from cloud_backend.spark.cluster.session import LocalRunner
 from cloud_backend.spark.evaluate import evaluate as evaluate_by_tasks
+from cloud_backend.spark.graph import job_graph
 from resurge import col
 from resurge.evaluate import as_columns, evaluate, plan_of
 from shared.batch import END_OF_TIME
@@ -72,3 +73,19 @@ def test_rows_that_are_keyed_by_what_was_computed_from_their_key_all_arrive() ->
     halves = keyed.extend(half=col.k % 2).key_by("half")
     assert same_by_tasks(halves.tumbling("1s").aggregate(n=rs.count()), x=rows) == 2
     assert same_by_tasks(halves.state({"n": 0}, n=rs.state.n + 1), x=rows) == 12
+
+
+def test_a_region_gives_on_spark_what_it_gives_near_the_devices() -> None:
+    near = rs.stream("x", {"v": "float64"}).gather("x")
+    mean = near.key_by().tumbling("2s").aggregate(v=rs.mean("v"), n=rs.count())
+    rows = {"time": [0, 1, 1 * S, 5 * S], "device": ["ann", "bo", "bo", "ann"], "v": [1.0, 2.0, 4.0, 8.0]}
+    assert same_by_tasks(mean, x=rows) == 2
+    assert same_by_tasks(mean.sync("up").where(col.n > 1), x=rows) == 1
+    assert same_by_tasks(near.where(col.v > 1).sync("up").tumbling("1s").aggregate(n=rs.count()), x=rows) == 3
+
+
+def test_a_job_refuses_a_plan_whose_region_nobody_hosts() -> None:
+    plan = rs.plan_of(rs.stream("x", {"v": "float64"}).gather("x").sync("up").subscribe("all"))
+    with pytest.raises(UsageError) as caught:
+        job_graph(plan)
+    assert caught.value.code == "placement-region"

@@ -45,6 +45,14 @@ def test_a_column_tells_what_it_was_computed_from_under_any_name() -> None:
     assert told(source().join(source().select("lat"), within="1s")) == {"lat", "lat_right"}
 
 
+def test_a_region_hides_nothing_of_what_it_was_told() -> None:
+    near = source().select(x=col.lat, n=col.n).gather("near")
+    mean = near.key_by().tumbling("1s").aggregate(m=rs.mean("x"), n=rs.sum("n"))
+    assert told(near) == {"x"}
+    assert told(mean) == {"m"}
+    assert told(mean.sync("up")) == {"m"}
+
+
 def test_a_state_tells_what_the_states_it_reads_tell() -> None:
     chained = source().state({"a": 0.0, "b": 0.0, "c": 0}, a=col.lat, b=state.a + state.b, c=state.c + 1)
     assert told(chained) == {"a", "b"}

@@ -7,7 +7,8 @@ import pytest
 import resurge as rs
 from resurge import col
 from shared.errors import UsageError
-from shared.plan.placement import check_unhosted, cloud_fragment, device_fragment, region_fragment
+from shared.plan.encoding import decode_plan, encode_plan
+from shared.plan.placement import check_unhosted, cloud_fragment, device_fragment, region_fragment, sides
 from shared.plan.vertices import vertices
 
 
@@ -190,3 +191,27 @@ def test_a_gathers_batches_are_bounded(options: dict) -> None:
     with pytest.raises(UsageError) as caught:
         gps().gather("near", **options)
     assert caught.value.code == "gather-batch"
+
+
+@pytest.mark.covers("EC-4")
+@pytest.mark.parametrize("verb", ["sync", "gather"])
+def test_a_filter_that_moved_into_a_cycles_union_stays_on_its_side(verb: str) -> None:
+    loop = rs.feedback("loop", {"v": "float64"})
+    x = getattr(rs.stream("x", {"v": "float64"}), verb)("x")
+    high = x.union(loop, merge="logged").where(col.v > 0).significant("v", change=0.1)
+    high.feed(loop)
+    plan = rs.plan_of(high.subscribe("high"))
+    before_union = [node for node in plan.nodes if node.operator.kind == "where"]
+    assert len(before_union) == 2, "one filter for each branch"
+    again = decode_plan(encode_plan(plan))
+    side = "cloud" if verb == "sync" else "region"
+    assert {sides(again)[node.id] for node in before_union} == {side}
+
+
+def test_a_feedback_from_another_side_is_refused() -> None:
+    loop = rs.feedback("loop", {"v": "float64"})
+    x = rs.stream("x", {"v": "float64"})
+    x.where(col.v > 9).feed(loop)
+    with pytest.raises(UsageError) as caught:
+        rs.plan_of(x.gather("x").union(loop, merge="logged").subscribe("all"))
+    assert caught.value.code == "placement-mixed"

@@ -66,6 +66,15 @@ def test_a_filter_on_the_key_moves_before_keyed_state_and_others_do_not() -> Non
     assert shapes(rs.plan_of(counted.where(col.n > 3)))[1] == "state n"
 
 
+def test_nothing_moves_across_gather() -> None:
+    near = gps().gather("near")
+    plan = rs.plan_of(near.where(col.accuracy < 50).key_by().select("lat").tumbling("1m").aggregate(v=rs.max("lat")))
+    assert shapes(plan)[1].startswith("gather near")
+    assert plan.gathers[0].schema.names == ("lat", "lon", "altitude", "accuracy", "speed", "bearing")
+    both = rs.plan_of(near.where(col.accuracy < 50).subscribe("a"), gps().where(col.accuracy < 50).subscribe("b"))
+    assert sum(shape.startswith("where") for shape in shapes(both)) == 2, "the same filter on two sides is two"
+
+
 def test_nothing_moves_across_sync() -> None:
     plan = rs.plan_of(gps().sync("up").where(col.accuracy < 50).select("lat").sync_back("x"))
     assert shapes(plan)[1].startswith("sync up")
