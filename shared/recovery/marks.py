@@ -8,7 +8,10 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True, order=True)
 class MarkId:
-    """Names one coordinated snapshot on all the vertices it reaches. Ordered: a greater one was begun knowing more."""
+    """Names one coordinated snapshot on all the vertices it reaches. Ordered: a greater one was begun knowing more.
+
+    All nodes must order ids alike, so an initiator is written the same everywhere: where two vertices of a cycle
+    disagree which of two ids is older, each may ask the other to extend, and both wait for ever."""
 
     number: int  # 1 + the greatest its initiator had seen
     initiator: str  # vertex or source, with its term: a restarted one never uses an id twice

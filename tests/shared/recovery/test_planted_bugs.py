@@ -35,7 +35,7 @@ def test_a_planted_bug_is_caught_by_name(bug: Bug, tmp_path: Path, claim: Claim)
     run = subprocess.run(
         [sys.executable, "-m", "tests.shared.recovery.positions.run", "--seeds", str(SEEDS_MAX)],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"},
         capture_output=True,
         text=True,
         check=True,

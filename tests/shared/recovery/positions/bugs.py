@@ -39,6 +39,14 @@ BUGS = (
         ("PendingDrains",),
     ),
     Bug(
+        "ids-ordered-differently-at-each-vertex", MACHINE,
+        "for pending in reversed(self._pending) if pending.id < id)",
+        "for pending in reversed(self._pending)\n"
+        "            if (pending.id.number, hash((self._initiator, pending.id.initiator)))\n"
+        "            < (id.number, hash((self._initiator, id.initiator))))",
+        ("PendingDrains",),
+    ),
+    Bug(
         "marks-not-sent-again", MACHINE,
         "if pending is not self._storing and not self._is_acknowledged(pending, edge)\n", "if False\n",
         ("PendingDrains",),
