@@ -49,6 +49,7 @@ class Settings:
     roaming: bool = False  # exchange while roaming
     battery_floor: float = 0.05  # below this share of a full battery nothing is read or sent, unless charging
     adaptive: bool = False  # read less often on a low battery, at rest and indoors
+    pause_when_still: bool = False  # no positions while the phone lies still, where it has a motion sensor
     recordings_mb: int = 1000  # space for named recordings
     free_mb: int = 100  # stop a recording when less than this is left on the device
     area: str = ""  # the region's area, "lat, lon, metres"; empty: the device belongs to none
@@ -63,6 +64,7 @@ POLICIES = (
     "roaming",
     "battery_floor",
     "adaptive",
+    "pause_when_still",
     "recordings_mb",
     "free_mb",
     "record",

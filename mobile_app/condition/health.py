@@ -47,7 +47,7 @@ REMEDIES = {
     "spool-full": "connect to the network, so that the spool can be delivered, or allow it to give up the oldest",
     "sensor-overrun": "nothing, if it was once. If it comes back, ask for fewer readings a second or close other apps",
     "results-malformed": "update the app; if it comes back, send the text to the operator",
-    "clock-jump": "nothing: readings keep their own clock. Check the device's date if it is wrong",
+    "clock-jump": "nothing: readings keep their own clock, which follows slowly. Check the device's date",
     "revoked": "ask the operator to pair this device again; until then everything stays here",
     "gateway-refuses": "send the text to the operator; everything stays here",
     "plan-withheld": "install the app that is named, or ask the operator for it; the plan before goes on",

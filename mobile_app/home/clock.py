@@ -1,10 +1,21 @@
-"""Event time: the boot-monotonic clock plus an offset measured once per boot.
+"""Event time: the boot-monotonic clock plus an offset that follows the wall clock slowly.
 
 The wall clock of a phone jumps (network time, a person, a flight); elements must not. So the offset between the
-clock that counts since boot, suspend included, and the wall clock is measured once in each boot, kept in the home
-directory with the boot's id, and reused by every later start in that boot. After a reboot it is measured anew; if
-the wall clock then lies before event times already given out, the offset is raised to where those ended and the
-uncertainty says by how much.
+clock that counts since boot, suspend included, and the wall clock is measured at the first start in each boot, kept in
+the home directory with the boot's id, and reused by every later start in that boot. After a reboot it is measured anew;
+if the wall clock then lies before event times already given out, the offset is raised to where those ended.
+
+A first measurement may be wrong for weeks: a phone that boots without a network has its time corrected later, and a
+quartz drifts by a second or two a day. So the node compares the two now and then (`follow`) and runs event time faster
+or slower by one part in 200 until they meet. It never steps: spacings of readings are right to half a percent, and an
+hour that a hand put in by mistake has moved event time by 18 s when it is taken out an hour later. What is still
+between the two clocks is part of the uncertainty.
+
+     event time        ________    before a correction, each moment keeps the time it had: readings that
+                      /            arrive late are stamped by the piece of the line they belong to
+              ______ /
+             /
+            /          boot time
 
 `speed` compresses time for demonstrations: at 60 a second of the run is a minute of event time. Event time must not
 run ahead of the wall clock (a gateway caps frontiers from the future), so such a run begins in the past, far enough
@@ -15,14 +26,20 @@ from __future__ import annotations
 
 import json
 import time
+from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from mobile_app.home.files import read_json, write_durably
 
 CLOCK_FILE = "clock.json"
 NANOSECONDS = 1000  # in a microsecond
+SLEW = 200  # a correction of one microsecond takes this many
+SLEW_NOTICE_US = 50_000  # less than this between the clocks is left alone: each correction is a write
+FOLLOW_EVERY_US = 60_000_000
+READING_US_MAX = 100_000  # a reading of the clocks that took longer says too little
+PIECES_KEPT = 64  # an hour's worth: no reading arrives later than that
 RUN_US = 3_600_000_000  # how long a compressed run can go on before it has caught up with the wall clock
 
 
@@ -37,6 +54,12 @@ class Anchor:
     uncertainty_us: int
     speed: float
     origin_us: int  # the first event time this home ever gave out
+    slew_us: int = 0  # what event time lacked of the wall clock then, and takes in slowly from there on
+
+    def slewed_us(self, elapsed_us: int) -> int:
+        """How much of it is taken in after so long."""
+        taken_us = min(abs(self.slew_us), max(0, elapsed_us) // SLEW)
+        return taken_us if self.slew_us > 0 else -taken_us
 
 
 def boot_time_us() -> int:
@@ -60,18 +83,60 @@ def boot_id() -> str:
 class EventClock:
     """Event time now; never goes back within a home directory, across kills, restarts and reboots."""
 
-    def __init__(self, anchor: Anchor, boot: Callable[[], int] = boot_time_us) -> None:
-        self.anchor = anchor
+    def __init__(
+        self,
+        anchor: Anchor,
+        boot: Callable[[], int] = boot_time_us,
+        *,
+        wall: Callable[[], int] = wall_time_us,
+        keep: Callable[[Anchor], None] | None = None,
+    ) -> None:
+        """`keep` makes a corrected anchor durable; without it the clock follows nothing."""
+        self._pieces = deque([anchor], maxlen=PIECES_KEPT)  # newest first
         self._boot = boot
+        self._wall = wall
+        self._keep = keep
+        self._followed_us = boot() - FOLLOW_EVERY_US
+
+    @property
+    def anchor(self) -> Anchor:
+        return self._pieces[0]
+
+    @property
+    def uncertainty_us(self) -> int:
+        """How far event time may be from the wall clock: the error of reading, and what is not taken in yet."""
+        elapsed_us = self._boot() - self.anchor.at_boot_us
+        return self.anchor.uncertainty_us + abs(self.anchor.slew_us - self.anchor.slewed_us(elapsed_us))
+
+    def follow(self) -> None:
+        """Compare event time with the wall clock, once a minute, and correct its pace where they have parted."""
+        anchor, now_us = self.anchor, self._boot()
+        if self._keep is None or anchor.speed != 1.0 or now_us < self._followed_us + FOLLOW_EVERY_US:
+            return
+        self._followed_us = now_us
+        before_us, wall_us, after_us = self._boot(), self._wall(), self._boot()
+        at_us, reading_us = (before_us + after_us) // 2, (after_us - before_us + 1) // 2
+        event_us = self.at(at_us)
+        lacking_us = wall_us - event_us
+        planned_us = anchor.slew_us - anchor.slewed_us(at_us - anchor.at_boot_us)
+        if reading_us > READING_US_MAX or abs(lacking_us - planned_us) <= SLEW_NOTICE_US:
+            return
+        corrected = Anchor(
+            boot_id=anchor.boot_id, at_boot_us=at_us, at_wall_us=max(wall_us, event_us), at_event_us=event_us,
+            uncertainty_us=reading_us, speed=anchor.speed, origin_us=anchor.origin_us, slew_us=lacking_us,
+        )  # fmt: skip
+        self._keep(corrected)
+        self._pieces.appendleft(corrected)
 
     def now_us(self) -> int:
         return self.at(self._boot())
 
     def at(self, boot_us: int) -> int:
         """Event time of a moment given in microseconds since boot, as sensors stamp their readings."""
-        elapsed_us = boot_us - self.anchor.at_boot_us
-        compressed_us = self.anchor.at_event_us + round(elapsed_us * self.anchor.speed)
-        return min(compressed_us, self.anchor.at_wall_us + elapsed_us)
+        anchor = next((piece for piece in self._pieces if boot_us >= piece.at_boot_us), self._pieces[-1])
+        elapsed_us = boot_us - anchor.at_boot_us
+        compressed_us = anchor.at_event_us + round(elapsed_us * anchor.speed) + anchor.slewed_us(elapsed_us)
+        return min(compressed_us, anchor.at_wall_us + elapsed_us)
 
 
 def measure(
@@ -115,9 +180,14 @@ def open_clock(
     this_boot = boot_id() if this_boot is None else this_boot
     path = home / CLOCK_FILE
     kept = read_json(path)
-    old = Anchor(**kept) if kept is not None else None
+    known = {field.name for field in fields(Anchor)}
+    old = Anchor(**{name: value for name, value in kept.items() if name in known}) if kept is not None else None
+
+    def keep(anchor: Anchor) -> None:
+        write_durably(path, json.dumps(asdict(anchor)).encode())
+
     if old is not None and old.boot_id == this_boot and old.speed == speed:
-        clock = EventClock(old, boot)
+        clock = EventClock(old, boot, wall=wall, keep=keep)
         if not_before_us is None or clock.now_us() >= not_before_us:
             return clock
     floor_us = not_before_us
@@ -132,5 +202,5 @@ def open_clock(
         boot=boot,
         wall=wall,
     )
-    write_durably(path, json.dumps(asdict(anchor)).encode())
-    return EventClock(anchor, boot)
+    keep(anchor)
+    return EventClock(anchor, boot, wall=wall, keep=keep)

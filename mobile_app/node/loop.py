@@ -31,6 +31,7 @@ from mobile_app.node.surroundings import Surroundings
 from mobile_app.node.uplink import Uplink
 from mobile_app.node.view_state import counts, facts_of, node_view, publish_view
 from mobile_app.sensors.access import SensorAccess
+from mobile_app.sensors.still import LOOK_EVERY_S
 from mobile_app.spool.spooler import Spooler
 from shared.plan.graph import Plan
 from shared.sync.events import HintArrived, PlanArrived
@@ -56,7 +57,7 @@ class Node:
         self.access = SensorAccess(
             home, stores.clock, around.sensors,
             own_plan=around.plan, first_start=stores.first_start, ran_unpaired=stores.ran_unpaired,
-            open_other=around.open_source,
+            open_other=around.open_source, now=around.rest.now,
         )  # fmt: skip
         self.access.readings.tap = stores.recordings.take
         self.upkeep = Upkeep(
@@ -147,7 +148,10 @@ class Node:
         """{sensor: microseconds between readings} of everything that is read now."""
         computation = self.runner.computation
         planned = {} if computation is None or self.decision.pause else computation.rates()
-        return planned | self.access.capture.periods_us()
+        found = planned | self.access.capture.periods_us()
+        if self.access.is_still and "gps" in found:
+            found["gps"] = max(found["gps"], round(LOOK_EVERY_S * 1e6))  # nothing comes until motion wakes us
+        return found
 
     def catch_up(self) -> None:
         """Read everything up to this moment, between two turns."""
@@ -176,6 +180,8 @@ class Node:
 
     def _keep_up(self, now: float) -> None:
         """Every few seconds: the device's condition and policies, and what follows from them."""
+        self.stores.clock.follow()
+        self.access.pause_when_still = self.settings.pause_when_still
         now_us, before = self.stores.clock.now_us(), self.decision
         self._check_room()
         self.decision = self.upkeep.look(now, now_us, self.settings, facts_of(self))

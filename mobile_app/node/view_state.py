@@ -139,7 +139,7 @@ def node_view(node: Node) -> dict[str, Any]:
         "connected": gateway is not None and not node.sender.disconnected,
         "why_not": node.gateway.refusal or (node.uplink.last_failure if node.sender.disconnected else ""),
         "time_us": now_us,
-        "time_uncertainty_us": anchor.uncertainty_us,
+        "time_uncertainty_us": stores.clock.uncertainty_us,
         "boot_id": anchor.boot_id,
         "plan": None if plan is None else {"name": plan.name, "version": plan.version},
         "sensors": access.readings.states(),
@@ -256,6 +256,7 @@ def status_for_fleet(view: dict[str, Any], refusal: str) -> DeviceStatus:
         build=clean_text(view["build"]),
         battery=None if level is None else round(100 * min(1.0, max(0.0, level))),
         charging=view["battery"]["charging"],
+        clock_doubt_s=_rounded(view["time_uncertainty_us"] / 1e6),
         full_in_s=None if full_in_s is None else round(min(full_in_s, SECONDS_MAX)),  # whole: it changes all the time
         incarnation=view["incarnation"],
         late=sum(each["rows"] for each in view["late"]),
@@ -272,6 +273,11 @@ def status_for_fleet(view: dict[str, Any], refusal: str) -> DeviceStatus:
         spool_capacity_bytes=view["spool"]["capacity_bytes"],
         version=_version(),
     )
+
+
+def _rounded(seconds: float) -> float:
+    """To two digits: what changes with every look would be sent with every exchange."""
+    return float(f"{min(seconds, SECONDS_MAX):.1e}")
 
 
 @functools.cache  # it reads the package's whole metadata

@@ -30,6 +30,9 @@ LANES = (
     ("adaptive", "Spare the battery",
      "Read less often when the phone lies still, is indoors or runs low. Positions cost most, then sensors above 25 "
      "Hz, which keep the processor awake."),
+    ("pause_when_still", "No positions while it lies still",
+     "After five minutes without motion positioning stops; the phone's motion sensor starts it again, so the first "
+     "steps of a way may be missing. Saves most of what positions cost at home and at work."),
 )  # fmt: skip
 FLOORS = {"0": "Never", "0.05": "5 %", "0.15": "15 %", "0.3": "30 %"}
 ROOMS = {"250": "250 MB", "1000": "1 GB", "4000": "4 GB"}
@@ -286,14 +289,17 @@ class SetupPage(Page):
         self.app.open_sheet(Sheet("Deleted", text, PushButton("Close", self.app.close_sheet, kind="tonal")))
 
     def _show_about(self, view: View) -> None:
-        shows = (view["device"], view.get("name"), view.get("encrypted_at_rest"))
+        own = ", ".join(view.get("operators", ()))
+        shows = (view["device"], view.get("name"), view.get("encrypted_at_rest"), view.get("build"), own)
         if shows == self._about_shows:
             return
         self._about_shows = shows
         replace(
             self._about, section("This device"), fact("Name", str(view.get("name", ""))),
             fact("Device", view["device"][:16]), fact("Incarnation", str(view.get("incarnation", ""))),
-            fact("At rest", "encrypted" if view.get("encrypted_at_rest") else "not encrypted"), Divider(),
+            fact("At rest", "encrypted" if view.get("encrypted_at_rest") else "not encrypted"),
+            *([fact("App", str(view["build"]))] if view.get("build") else []),
+            *([Text(f"Its own operators: {own}", size="label", colour="soft")] if own else []), Divider(),
             PushButton("Rename this device", self._rename, kind="outlined", icon="edit"),
             Notice("info", "Where the key lies", str(view.get("key_protection", "")), icon="key"),
         )  # fmt: skip

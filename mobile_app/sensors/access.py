@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from weakref import WeakSet
 
 from mobile_app.home.clock import EventClock
 from mobile_app.home.consents import Consents
@@ -15,6 +16,7 @@ from mobile_app.sensors.choose import Choice, open_source
 from mobile_app.sensors.device_sensors import available
 from mobile_app.sensors.readings import Readings
 from mobile_app.sensors.source import SensorMissing, Source
+from mobile_app.sensors.still import Pausable, PausesWhenStill
 from shared.plan.graph import Plan
 
 
@@ -31,16 +33,21 @@ class SensorAccess:
         first_start: bool,
         ran_unpaired: bool = False,
         open_other: Callable[..., Source] | None = None,
+        now: Callable[[], float],
     ) -> None:
+        """`now` counts while the processor sleeps."""
         self._clock = clock
         self._chosen = chosen
         self._own_plan = own_plan
         self._open_source = open_other or open_source
         self._ran_unpaired = ran_unpaired
+        self._now = now
         self.first_start = first_start
         self.readings = Readings()
         self.consents = Consents(home, named=chosen)
         self.capture = Capture(self.readings)
+        self.pause_when_still = False  # as its person chose in Setup
+        self._pausing: WeakSet[PausesWhenStill] = WeakSet()
 
     @property
     def chosen(self) -> list[str]:
@@ -63,10 +70,20 @@ class SensorAccess:
 
     def open(self, sensor: str, every_us: int, from_us: int | None = None) -> Source:
         """The sensor, read from now on: a recording or a screen that asks again must not get the same readings."""
-        return self._open_source(
+        source = self._open_source(
             sensor, self._chosen, every_us=every_us, origin_us=self._clock.anchor.origin_us,
             from_us=self._clock.now_us() if from_us is None else from_us, event_time=self._clock.at,
         )  # fmt: skip
+        if not isinstance(source, Pausable):
+            return source
+        pausing = PausesWhenStill(source, is_wanted=lambda: self.pause_when_still, now=self._now)
+        self._pausing.add(pausing)
+        return pausing
+
+    @property
+    def is_still(self) -> bool:
+        """Whether positions pause: nothing comes from them until the phone moves, or for a quarter of an hour."""
+        return any(each.is_paused for each in self._pausing)
 
     def open_for(self, plan: Plan, sensor: str, every_us: int) -> Source:
         if not self.may_read(plan, sensor):

@@ -7,8 +7,8 @@ that passes while the loop waits, and the sensors' readings. A position that a p
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from mobile_app.node.loop import Node
 from mobile_app.node.rest import WAKING, OnBattery, OnMains, Waiting
 from mobile_app.node.surroundings import Surroundings
 from mobile_app.sensors.source import Samples, SensorMissing, SoftwareSource, Source
+from mobile_app.sensors.still import Motion
 from mobile_app.settings import Gateway, Settings
 from resurge.energy_model import PhonePower
 from shared.plan.graph import Plan
@@ -51,6 +52,47 @@ class Steady(SoftwareSource):
         """No hints here."""
 
 
+class LyingStill(Steady):
+    """The positions of a phone on a table, whose motion sensor says nothing."""
+
+    def __init__(self, sensor: str, every_us: int, from_us: int, now: Callable[[], float]) -> None:
+        super().__init__(sensor, every_us, from_us)
+        self._now = now
+        self._on_since: float | None = now()
+        self._on_s = 0.0
+
+    @property
+    def on_s(self) -> float:
+        """For how long the receiver was on."""
+        return self._on_s + (0.0 if self._on_since is None else self._now() - self._on_since)
+
+    def read(self, until_us: int) -> Samples:
+        if self._on_since is None:
+            self.next_us = max(self.next_us, until_us)
+        samples = super().read(until_us)
+        return replace(samples, columns={**samples.columns, "speed": np.zeros(len(samples))})
+
+    def pause(self) -> None:
+        self._on_s, self._on_since = self.on_s, None
+
+    def go_on(self) -> None:
+        self._on_since = self._now()
+
+    def motion(self) -> Motion:
+        return Unmoved()
+
+
+class Unmoved:
+    def arm(self) -> bool:
+        return True
+
+    def disarm(self) -> None:
+        """Nobody listens."""
+
+    def fired(self) -> bool:
+        return False
+
+
 @dataclass
 class Spent:
     """What an hour took."""
@@ -61,6 +103,7 @@ class Spent:
     bytes_sent: int = 0
     fixes: int = 0
     gps_every_s: float = math.inf
+    gps_on_s: float = math.inf  # where it may pause: for how long it was on
     other_sensors: tuple[str, ...] = ()
 
     def figures(self, phone: PhonePower | None = None) -> dict[str, float]:
@@ -73,7 +116,7 @@ class Spent:
             up_until = at + phone.tail_s
         radio_s = min(radio_s, HOUR_S)
         gps_s = HOUR_S if self.gps_every_s <= phone.fix_s else min(HOUR_S, self.fixes * phone.fix_s)
-        gps_s = gps_s if self.fixes else 0.0
+        gps_s = min(gps_s, self.gps_on_s) if self.fixes else 0.0
         awake_s = min(HOUR_S, self.awake_s + self.wakes * phone.wake_s)
         watts = (
             phone.asleep_w * (HOUR_S - awake_s) + phone.base_w * awake_s + phone.radio_w * radio_s
@@ -166,7 +209,7 @@ class Counted:
 
 def an_hour(
     home: Path, gateway: Gateway, link: Link, *, origin_us: int, plan: Plan | None, periods_us: Mapping[str, int],
-    sparing: bool,
+    sparing: bool, lying_still: bool = False,
 ) -> Spent:  # fmt: skip
     """What an hour of this plan takes, after a first minute in which the node gets going."""
     hour = Hour(origin_us)
@@ -174,11 +217,15 @@ def an_hour(
     def open_source(sensor: str, *_: object, from_us: int, **__: object) -> Source:
         if sensor not in periods_us:
             raise SensorMissing(f"no {sensor} in this hour", code="sensor-absent")
-        hour.sources[sensor] = Steady(sensor, periods_us[sensor], from_us)
-        return hour.sources[sensor]
+        made = Steady(sensor, periods_us[sensor], from_us)
+        if lying_still:
+            made = LyingStill(sensor, periods_us[sensor], from_us, hour.now)
+        hour.sources[sensor] = made
+        return made
 
     around = Surroundings(
-        settings=Settings(), gateway=gateway, link=Counted(link, hour), sensors={}, plan=plan,
+        settings=Settings(pause_when_still=lying_still and sparing), gateway=gateway, link=Counted(link, hour),
+        sensors={}, plan=plan,
         open_source=open_source, rest=Sparing(hour) if sparing else AlwaysAwake(hour),
         clock=EventClock(Anchor("hour", 0, origin_us, origin_us, 0, 1.0, origin_us), lambda: round(hour.seconds * 1e6)),
     )  # fmt: skip
@@ -186,10 +233,13 @@ def an_hour(
     try:
         node.run(lambda: hour.seconds >= 60.0)
         began, before = hour.seconds, {name: source.count for name, source in hour.sources.items()}
+        on_s = {name: source.on_s for name, source in hour.sources.items() if isinstance(source, LyingStill)}
         hour.spent = Spent()
         node.run(lambda: hour.seconds >= began + HOUR_S)
         if (gps := hour.sources.get("gps")) is not None:
             hour.spent.fixes, hour.spent.gps_every_s = gps.count - before["gps"], gps.every_us / 1e6
+            if isinstance(gps, LyingStill):
+                hour.spent.gps_on_s = gps.on_s - on_s["gps"]
         hour.spent.other_sensors = tuple(sensor for sensor in hour.sources if sensor != "gps")
         return hour.spent
     finally:

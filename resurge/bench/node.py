@@ -51,6 +51,7 @@ SCENARIOS = {
     "idle paired": ("", ""),
     "gps once a minute": ("gps", "60s"),
     "gps 1 Hz": ("gps", "1s"),
+    "gps 1 Hz, lying still": ("gps", "1s"),
     "accelerometer 100 Hz": ("accelerometer", "10ms"),
 }
 PROGRAM = """
@@ -140,6 +141,7 @@ def _hours(work: Path, port: int) -> dict[str, dict[str, dict[str, float]]]:
             spent = an_hour(
                 home, gateway, GatewayLink(gateway.url, pin=gateway.pin), plan=plan, periods_us=periods_us,
                 origin_us=time.time_ns() // 1000 - 2 * 3600 * MICROSECONDS, sparing=sparing,
+                lying_still=scenario.endswith("lying still"),
             )  # fmt: skip
             answer[scenario][name] = spent.figures()
     return answer

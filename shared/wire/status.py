@@ -56,6 +56,7 @@ class DeviceStatus:
     build: str = ""  # which app it is: title, version and id, where the app has operators of its own
     boot: int = 0  # how often it has started; what it ran in memory before is gone
     charging: bool | None = None
+    clock_doubt_s: float | None = None  # how far its event time may be from its wall clock
     full_in_s: float | None = None  # until the spool must give something up, at the rate of the last minutes
     incarnation: int = 0
     instances: tuple[InstanceStatus, ...] = ()  # of queries that span several nodes
@@ -200,6 +201,7 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "build": _text(TEXT_CHARACTERS),
     "boot": _count(0, NUMBER_MAX),
     "charging": _truth,
+    "clock_doubt_s": _seconds(SECONDS_MAX),
     "full_in_s": _seconds(SECONDS_MAX),
     "incarnation": _count(0, (1 << 32) - 1),
     "instances": _instances,

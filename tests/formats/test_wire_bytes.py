@@ -35,7 +35,9 @@ STATUS = DeviceStatus(
     version="1.0.0",
 )  # fmt: skip
 STATUS_NOW = replace(STATUS, full_in_s=3600.0, malformed_results=1, overruns=2, poll_s=30.0)
-STATUS_WITH_OPERATORS = replace(STATUS_NOW, build="My trips 1.0 (org.example.trips)", operators=("track@1", "trip@2"))
+STATUS_WITH_OPERATORS = replace(
+    STATUS_NOW, build="My trips 1.0 (org.example.trips)", operators=("track@1", "trip@2"), clock_doubt_s=0.12
+)
 MESSAGES: dict[str, Any] = {
     "HELLO": messages.Hello(DEVICE, 2, b"p" * 32, b"e" * 32, b"g" * 16, b"s" * 64),
     "WELCOME": messages.Welcome(DEVICE, 2, b"i" * 16, b"e" * 32, 3600, b"s" * 64),

@@ -19,6 +19,7 @@ from tests.patience import wait_until
 
 HERE = Path(__file__).parent / "on_jvm"
 STARTS_MAX = 3
+RUNS_AGAIN_S = 10.0
 
 
 def environment() -> dict[str, str]:
@@ -59,7 +60,12 @@ class Android:
     def until_over(self, running: subprocess.Popen[str]) -> str:
         said, _ = running.communicate()
         while not (self.files / "system-says-stopped").exists() and self.starts < STARTS_MAX:
-            said += self.start().communicate()[0]
+            again = self.start()
+            try:
+                said += again.communicate(timeout=RUNS_AGAIN_S)[0]
+            except subprocess.TimeoutExpired:  # it goes on as if nobody had stopped it
+                again.kill()
+                said += again.communicate()[0]
         return said
 
     def notices(self) -> list[dict[str, str]]:

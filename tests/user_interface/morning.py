@@ -194,6 +194,7 @@ def _tell(roster: Roster, phone: PhoneOfDay, now_us: int) -> None:
         lane=phone.lane, produced=phone.next_seq + waiting, incarnation=1, spool_bytes=180_000 + 2_400 * waiting,
         spool_capacity_bytes=8_000_000, plan=7, version="0.1.0", battery=round(100 * phone.battery),
         charging=phone.charging, full_in_s=5400.0 if phone.name == "bicycle-3" else None, poll_s=30.0,
+        clock_doubt_s=0.02, build="My trips 1.0 (org.example.trips)", operators=("shaking@1", "track@1", "transport_mode@2"),
     )  # fmt: skip
     roster.seen([(phone.device, now_us - max(phone.away_s, 1) * SECOND_US, status)])
     if phone.revoked:

@@ -72,6 +72,7 @@ SCREENS = (
          (("tap", "Health"),)),
     Shot("health-empty", "buffer", "ride", ("Nothing is in its way",), (("tap", "Health"),)),
     Shot("health-crash", "buffer", "crashed", ("The recorder crashed", "Send the report"), (("tap", "Health"),)),
+    Shot("health-withheld", "buffer", "withheld", ("needs transport_mode@3", "My trips 1.1"), (("tap", "Health"),)),
     Shot("results-data", "results", "ride", ("Distance in km", "latest", "30 results, 3 of them incomplete (lighter)"),
          waits_for="Shake"),
     Shot("results-trace", "results", "ride", ("The way",), (("tap", "Trace"),), waits_for="Shake"),
@@ -92,6 +93,8 @@ SCREENS = (
          (("scroll", "Room for recordings"),), waits_for="magnetometer"),
     Shot("setup-data-acts", "setup", "ride", ("Stop the recorder", "Save diagnostics", "Delete my data"),
          (("scroll", "Delete my data"),), waits_for="magnetometer"),
+    Shot("setup-about", "setup", "ride", ("My trips 1.0 (org.example.trips)", "transport_mode@2", "Rename this device"),
+         (("scroll", "Where the key lies"),), waits_for="magnetometer"),
     Shot("background", "buffer", "asks", ("Positions while the app is closed", "Not now", "Continue"),
          (("tap", "Health"), ("tap", "Allow"))),
     Shot("setup-empty", "setup", "empty", ("Pair with a gateway", "Scan the QR code", "Sensors"), waits_for="magnetometer"),
@@ -136,7 +139,7 @@ def states() -> dict[str, Callable[[], dict[str, Any]]]:
     return {
         "ride": world.ride, "offline": world.offline, "empty": world.empty, "trouble": world.trouble,
         "trips": lambda: world.ride() | {"recording": None, "plan": {"name": "trips", "version": 1}},
-        "crashed": world.ride, "asks": world.ride, "quiet": lambda: world.ride() | {"recording": None}, "welcome": world.empty, "gone": world.ride,
+        "crashed": world.ride, "asks": world.ride, "withheld": world.withheld, "quiet": lambda: world.ride() | {"recording": None}, "welcome": world.empty, "gone": world.ride,
         "pairing": lambda: world.empty() | {"pairing": {"confirmation": "482913", "gateway": "gateway.example.org"}},
     }  # fmt: skip
 

@@ -50,6 +50,7 @@ def ride() -> dict[str, Any]:
                   "full_in_s": 93_600.0, "ledger": {}, "damage": 0},
         "loss_window_s": 5.0, "encrypted_at_rest": True,
         "key_protection": KEY_PROTECTION,
+        "build": "My trips 1.0 (org.example.trips)", "operators": ["shaking@1", "track@1", "transport_mode@2"],
         "recording": {
             "id": "20261116-075300-1", "name": "Ride to the river", "started_us": NOW_US - 727 * SECOND,
             "sensors": ["accelerometer", "gps", "barometer"],
@@ -62,7 +63,7 @@ def ride() -> dict[str, Any]:
         },
         "consents": {"accelerometer": True, "gps": True, "barometer": True, "microphone": False, "light": None},
         "last_receipt_us": NOW_US - 12 * SECOND, "goes_first": ["motion", "trips"],
-        "policies": {"wifi_only": False, "metered": True, "roaming": False, "battery_floor": 0.15, "adaptive": True,
+        "policies": {"wifi_only": False, "metered": True, "roaming": False, "battery_floor": 0.15, "adaptive": True, "pause_when_still": False,
                      "recordings_mb": 1000, "free_mb": 200, "name": "My phone", "record": ["accelerometer", "gps", "barometer"]},
         "battery": {"level": 0.71, "charging": False}, "lane": "cellular", "region": "", "paused": "", "pairing": None, "moving": True, "indoors": False, "held": "", "late": [], "health": [],
     }  # fmt: skip
@@ -104,6 +105,15 @@ def empty() -> dict[str, Any]:
         "spool": view["spool"] | {"used_bytes": 0, "batches": 0, "oldest_s": None, "full_in_s": None},
         "policies": view["policies"] | {"record": []}, "health": [entry("not-paired", "no gateway is paired", 60)],
     }  # fmt: skip
+
+
+def withheld() -> dict[str, Any]:
+    """The gateway has a newer program, for another app."""
+    what = (
+        "version 8 of the program needs transport_mode@3, which this app does not have. Install My trips 1.1 "
+        "(org.example.trips), which has it."
+    )
+    return ride() | {"health": [entry("plan-withheld", what, 95)]}
 
 
 def trouble() -> dict[str, Any]:

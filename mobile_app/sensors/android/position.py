@@ -39,6 +39,7 @@ class AndroidPosition:
         self._ring: Any = autoclass("org.resurge.phone.PositionRing")(RING_FIXES)
         self._overrun = 0
         self._refusal = ""
+        self._is_paused = False
         self._tried = self._heard = time.monotonic()
         self._start()
 
@@ -64,6 +65,8 @@ class AndroidPosition:
 
     @property
     def trouble(self) -> str:
+        if self._is_paused:
+            return ""  # nobody waits for a position
         if self._refusal:
             return self._refusal
         if self._ring.off(context()):
@@ -74,7 +77,7 @@ class AndroidPosition:
         return f"no position for {silent_s / 60:.0f} min: is the phone inside, or does it save battery by this?"
 
     def read(self, until_us: int) -> Samples:
-        if self._refusal and time.monotonic() - self._tried >= RETRY_S:
+        if self._refusal and not self._is_paused and time.monotonic() - self._tried >= RETRY_S:
             self._tried = self._heard = time.monotonic()
             self._start()
         self._drain()
@@ -93,5 +96,34 @@ class AndroidPosition:
         self._ring.stop(context())
         self._start()
 
+    def pause(self) -> None:
+        """Let the receiver rest; what it has found already is still handed out."""
+        self._is_paused = True
+        self._ring.stop(context())
+
+    def go_on(self) -> None:
+        self._is_paused = False
+        self._tried = self._heard = time.monotonic()
+        self._start()
+
+    def motion(self) -> SignificantMotion:
+        return SignificantMotion()
+
     def close(self) -> None:
         self._ring.stop(context())
+
+
+class SignificantMotion:
+    """The phone's own sensor of it (MotionTrigger in Java)."""
+
+    def __init__(self) -> None:
+        self._trigger: Any = autoclass("org.resurge.phone.MotionTrigger")()
+
+    def arm(self) -> bool:
+        return bool(self._trigger.arm(context()))
+
+    def disarm(self) -> None:
+        self._trigger.disarm(context())
+
+    def fired(self) -> bool:
+        return bool(self._trigger.fired())

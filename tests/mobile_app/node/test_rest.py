@@ -61,7 +61,7 @@ def plan(tmp_path: Path, sensor: str, every: str) -> Plan:
 
 
 def hour(
-    tmp_path: Path, wanted: Plan | None, periods_us: dict[str, int], *, sparing: bool
+    tmp_path: Path, wanted: Plan | None, periods_us: dict[str, int], *, sparing: bool, lying_still: bool = False
 ) -> tuple[Spent, SmallGateway]:
     home = tmp_path / ("sparing" if sparing else "awake")
     home.mkdir()
@@ -69,7 +69,8 @@ def hour(
     gateway.enrol_key(load_keys(home).public_key)
     paired = Gateway("http://here", gateway.keys.public_key, b"", 1)
     spent = an_hour(
-        home, paired, gateway, origin_us=ORIGIN_US, plan=wanted, periods_us=periods_us, sparing=sparing
+        home, paired, gateway, origin_us=ORIGIN_US, plan=wanted, periods_us=periods_us, sparing=sparing,
+        lying_still=lying_still,
     )  # fmt: skip
     return spent, gateway
 
@@ -92,3 +93,17 @@ def test_a_position_a_minute_costs_a_wake_a_minute(tmp_path):
     assert figures["radio_wakes"] <= 6
     delivered = sum(frame.count for frame in gateway.records)
     assert delivered >= 45, "within a quarter of an hour, as the program asks"
+
+
+def test_a_phone_that_lies_still_hardly_uses_its_receiver(tmp_path):
+    wanted, periods_us = plan(tmp_path, "gps", "1s"), {"gps": SECOND}
+    spent, gateway = hour(tmp_path, wanted, periods_us, sparing=True, lying_still=True)
+    figures = spent.figures()
+    assert 100 < figures["gps_s"] < 600, "five minutes at first, then a minute in each quarter of an hour"
+    assert spent.fixes == pytest.approx(figures["gps_s"], abs=10)
+    assert figures["wakes"] < 150
+    (tmp_path / "sparing").rename(tmp_path / "before")
+    moving = hour(tmp_path, wanted, periods_us, sparing=True)[0].figures()
+    assert (moving["gps_s"], moving["wakes"] > 600) == (3600.0, True)
+    assert figures["modelled_mw"] < moving["modelled_mw"] / 3
+    assert sum(frame.count for frame in gateway.records) >= spent.fixes - 60, "nothing is lost in a pause"

@@ -16,7 +16,7 @@ OF_THE_SENDER = {"plan", "poll_s"}
 VIEW = {
     "battery": {"level": 0.834, "charging": True}, "spool": {"used_bytes": 4, "capacity_bytes": 9, "full_in_s": 59.7},
     "incarnation": 2, "lane": "wifi", "paused": "battery-floor", "malformed_results": 3, "late": [{"rows": 4}],
-    "missing_sensors": {"gps": "no permission"}, "produced": 12, "build": "Walks 1.0", "operators": ["walk@2"], "sensors": {"light": {"overruns": 5}},
+    "missing_sensors": {"gps": "no permission"}, "produced": 12, "build": "Walks 1.0", "time_uncertainty_us": 123_456, "operators": ["walk@2"], "sensors": {"light": {"overruns": 5}},
 }  # fmt: skip
 
 
@@ -24,7 +24,7 @@ def test_the_node_writes_every_field_that_the_sender_does_not():
     status = status_for_fleet(VIEW, "not \x1b[31menrolled" + "!" * 500)
     unsaid = {field.name for field in fields(DeviceStatus) if getattr(status, field.name) == field.default}
     assert unsaid <= OF_THE_SENDER | {"version"}  # which has none where the package is not installed
-    assert (status.battery, status.full_in_s, status.overruns) == (83, 60, 5)
+    assert (status.battery, status.full_in_s, status.overruns, status.clock_doubt_s) == (83, 60, 5, 0.12)
     assert DeviceStatus.from_json(status.to_json()) == status
 
 

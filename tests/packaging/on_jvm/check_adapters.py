@@ -25,6 +25,7 @@ from mobile_app.sensors.android.microphone import open_microphone
 from mobile_app.sensors.android.sources import AndroidSensor, StampBase, absent_sensors, open_android
 from mobile_app.sensors.network import Network
 from mobile_app.sensors.source import SensorMissing, Source
+from mobile_app.sensors.still import PausesWhenStill
 from mobile_app.service.foreground import POSITIONS_FILE
 from shared.stream.sources import SENSORS
 from tests.patience import wait_until
@@ -34,7 +35,7 @@ Version = autoclass("android.os.Build$VERSION")
 PythonService = autoclass("org.kivy.android.PythonService")
 ACTIVITY = "android.permission.ACTIVITY_RECOGNITION"
 LOCATION = "android.permission.ACCESS_FINE_LOCATION"
-LIGHT, ACCELEROMETER, STEPS = 5, 1, 19
+LIGHT, ACCELEROMETER, STEPS, SIGNIFICANT_MOTION = 5, 1, 19, 17
 
 
 @pytest.fixture(autouse=True)
@@ -304,6 +305,34 @@ def test_silence_is_a_trouble_until_a_fix_comes(monkeypatch):
     assert len(source.read(boot_ns() // 1000 + 10)) == 1
     assert source.trouble == ""
     source.close()
+
+
+def test_positions_pause_while_the_phone_lies_still_and_motion_wakes_them():
+    Context.grant(LOCATION)
+    now = [0.0]
+    source = PausesWhenStill(
+        open_android("gps", every_us=1_000_000, from_us=0, event_time=lambda boot_us: boot_us),
+        is_wanted=lambda: True, now=lambda: now[0],
+    )  # fmt: skip
+    assert location().listener is not None
+    for now[0] in (60.0, 180.0, 301.0):
+        source.read(1 << 60)
+    assert source.is_paused
+    assert location().listener is None, "the receiver rests"
+    assert source.trouble == ""
+    phone, woken = PhoneSleep(), Waits(lambda _seconds: sensors().trigger(SIGNIFICANT_MOTION))
+    phone.sleep(900.0, woken)
+    assert woken.woken == 1, "motion wakes the loop, whose processor sleeps"
+    phone.close()
+    source.read(1 << 60)
+    assert location().listener is not None
+    for now[0] in (500.0, 700.0):
+        source.read(1 << 60)
+    source.close()
+    assert not sensors().trigger(SIGNIFICANT_MOTION), "nobody asks for it any more"
+    sensors().absent = SIGNIFICANT_MOTION
+    assert not position.SignificantMotion().arm()
+    sensors().absent = -1
 
 
 def test_a_ring_of_positions_keeps_the_newest_and_counts_the_rest():
