@@ -24,6 +24,7 @@ from shared.hosting.store import persist, stored_fleet
 from shared.hosting.wiring import EdgeSpec
 from shared.identity import device_id
 from shared.language.codecs import NONE
+from shared.language.registry import references
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import HostedQuery, Peer, Placement
 from shared.plan.graph import Plan
@@ -113,7 +114,7 @@ class SimulatedNode:
         self.spool_disk = SimulatedDisk(world.rng)
         self.up = False
         self.boot = 0
-        self.peer = Peer(self.id, self.name, keys.public_key, CURVE, ())
+        self.peer = Peer(self.id, self.name, keys.public_key, CURVE, (), operators=tuple(sorted(references())))
         self.host: Host
         self._wake_at = float("inf")
         Spool.create(
