@@ -34,6 +34,7 @@ KINDS = {
     "lag": (1800.0, "seconds a stream's frontier lags behind"),
     "ledger": (0.0, "elements given up within an hour"),
     "job": (0.0, "jobs that failed or parked a vertex"),
+    "contract": (0.0, "promises that are at risk or broken in this hour"),
     "disk": (1024.0, "MiB free on the log's disk"),
 }
 

@@ -10,7 +10,9 @@ from fastapi import FastAPI
 from cloud_backend.coordinator import alerts, queries
 from cloud_backend.dashboard.api.acting import acting_router
 from cloud_backend.dashboard.api.reading import reading_routers
+from cloud_backend.dashboard.history.contracts import audits_of
 from cloud_backend.dashboard.history.history import History
+from cloud_backend.dashboard.history.job_facts import JobFacts
 from cloud_backend.dashboard.pages.routes import pages_router
 from cloud_backend.dashboard.pages.sign_in import signin_router
 from cloud_backend.dashboard.prometheus import Exposition
@@ -48,10 +50,12 @@ def sources_of(gateway: Gateway, results: Results, *, version: str) -> Sources:
         program = {} if settings.stable is None else {PROGRAM: settings.stable.parent}
         return program | ({} if jobs is None else {name: jobs.store(name) for name in jobs.names()})
 
+    facts = JobFacts()
     return Sources(
         home=home, log=gateway.log, roster=gateway.roster, results=results,
         access=Access(home, token=operator_token(home), hosts=settings.dashboard_hosts, sign=gateway.keys.sign),
         history=History(gateway.log, home / "history.sqlite"), plan=settings.plan, stores=stores,
         queries=queries.Queries(home / queries.FILE), alerts=alerts.Alerts(home / alerts.FILE), jobs=jobs,
+        contracts=audits_of(gateway, results, settings.plan, facts, stores), facts=facts,
         clock_us=now_us, version=version, key=gateway.keys.public_key, quarantined=lambda: gateway.quarantined,
     )  # fmt: skip

@@ -15,6 +15,7 @@ STATUS = {
     "account-last-admin": 409,
     "account-not-found": 404,
     "batch-not-found": 404,
+    "contract-not-found": 404,
     "device-confirm": 409,
     "device-not-found": 404,
     "job-busy": 409,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from cloud_backend.contracts.audits import Audits
 from cloud_backend.coordinator.alerts import Alerts
 from cloud_backend.coordinator.device_operators import PlanNeeds, build_with
 from cloud_backend.coordinator.queries import Queries
@@ -38,6 +39,7 @@ class Sources:
     stores: Callable[[], Mapping[str, Path]]  # Spark jobs by name, with the directory of their manifest and records
     queries: Queries  # what people asked beside the program
     alerts: Alerts
+    contracts: Audits  # what was promised and what was kept
     jobs: JobDirectory | None  # where further jobs are wanted; None: nothing here would run them
     clock_us: Callable[[], int]
     version: str
@@ -51,9 +53,7 @@ class Sources:
 
     def program(self) -> Plan | None:
         """The devices' program as it is now; None where there is none, or none that can be read."""
-        if self.plan is None or not self.plan.exists():
-            return None
-        return _program(self.plan, self.plan.stat().st_mtime_ns)
+        return program_at(self.plan)
 
     def plan_needs(self) -> PlanNeeds | None:
         """What the program wants of a device beside what every app has; None where it wants nothing."""
@@ -94,7 +94,14 @@ class Sources:
         self.history.close()
         self.queries.close()
         self.alerts.close()
+        self.contracts.close()
         self.access.close()
+
+
+def program_at(path: Path | None) -> Plan | None:
+    if path is None or not path.exists():
+        return None
+    return _program(path, path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=8)

@@ -1,4 +1,5 @@
-"""What the dashboard does by itself: look for what needs attention, send messages to webhooks, carry deletions out.
+"""What the dashboard does by itself: measure contracts, look for what needs attention, send messages to
+webhooks, carry deletions out.
 
 Two tasks with a slow beat. Receivers of messages are other people's machines and may take their time, so messages have
 a task and threads of their own, one for each receiver at a time. Nothing an exchange or a page needs waits for either;
@@ -58,8 +59,13 @@ class Upkeep:
         self._sources.close()
 
     async def beat(self) -> None:
+        await in_thread(self.measure)
         await in_thread(self.watch)
         await self.delete()
+
+    def measure(self) -> None:
+        """Hold what has arrived against what was promised, and report the hours that are over."""
+        self._sources.contracts.follow(self._sources.clock_us())
 
     def watch(self) -> None:
         """Open and close alerts."""

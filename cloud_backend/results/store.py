@@ -69,6 +69,7 @@ _FORGET_DOWNLINKS = (
     " AND answers.window_start_us = downlinks.window_start_us AND answers.window_end_us = downlinks.window_end_us"
     " AND answers.row = downlinks.row AND answers.revision = downlinks.revision)"
 )
+_CORRECTED = "corrected "  # with a sink's name: a mark that counts its corrections
 _LAST_CHANGE = (
     "SELECT max(coalesce((SELECT max(change) FROM answers), 0),"
     " coalesce((SELECT value FROM marks WHERE name = 'change'), 0))"
@@ -107,6 +108,7 @@ class Results:
                 if row.sink in sessions and not row.retract:
                     replaced += _inside(database, row)
                 for each in (*replaced, row):
+                    _count_correction(database, each)
                     _put(database, each)
             # After a rollback an epoch comes again with corrections: its last publication is the one to recognise.
             database.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)", (epoch, len(rows), digest))
@@ -229,6 +231,11 @@ class Results:
         """Every sink that ever answered, with how many rows it holds now."""
         return dict(self._database.read("SELECT sink, sum(NOT retract) FROM answers GROUP BY sink ORDER BY sink"))
 
+    def corrections(self) -> dict[str, int]:
+        """By sink, how many answers were said otherwise or taken back, ever."""
+        found = self._database.read("SELECT name, value FROM marks WHERE name LIKE ?", (f"{_CORRECTED}%",))
+        return {name.removeprefix(_CORRECTED): value for name, value in found}
+
     def current(self) -> list[ResultRow]:
         """Every row of every sink."""
         return [_row(row) for row in self._database.read("SELECT * FROM answers WHERE NOT retract")]
@@ -247,6 +254,20 @@ def _keep_change(database: sqlite3.Connection) -> None:
     would miss the next one."""
     (last,) = database.execute(_LAST_CHANGE).fetchone()
     database.execute("INSERT OR REPLACE INTO marks VALUES ('change', ?)", (last,))
+
+
+def _count_correction(database: sqlite3.Connection, row: ResultRow) -> None:
+    """Before a row is put: whether something else was said under its identity."""
+    known = database.execute(
+        "SELECT 1 FROM answers WHERE sink = ? AND key = ? AND window_start_us = ? AND window_end_us = ? AND row = ?"
+        " AND NOT retract",
+        row.identity,
+    ).fetchone()
+    if known is not None:
+        database.execute(
+            "INSERT INTO marks VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET value = value + 1",
+            (f"{_CORRECTED}{row.sink}",),
+        )
 
 
 def _is_news(database: sqlite3.Connection, row: ResultRow) -> bool:

@@ -18,6 +18,7 @@ from mobile_app.sensors.source import Samples, SensorMissing, Source, shaped
 from mobile_app.sensors.timer import Timer as TimerSource
 from mobile_app.spool.snapshots import Snapshot
 from shared.batch import NO_FRONTIER, Batch
+from shared.contracts.promises import promises
 from shared.engine.pipeline import Pipeline
 from shared.errors import BrokenInvariant, DamagedData, ResurgeError, UsageError
 from shared.plan.fragments import Fragment, Input
@@ -121,6 +122,7 @@ class Computation:
             elif isinstance(operator, Sensor):
                 self._open(entry, operator)
         self.kinds = {output.name: output.kind for output in self.fragment.outputs}
+        self.recovery_s = {name: choice.recovery_s for name, choice in promises(plan).items()}  # by edge, as planned
         self._arrange()
 
     def _open(self, entry: Input, sensor: Sensor) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from mobile_app.condition.upkeep import Facts
 from mobile_app.home.files import publish
 from mobile_app.settings import policies
+from shared.contracts.light import Waiting, verdict
 from shared.identity import edge_id
 from shared.language.registry import references
 from shared.plan.graph import Plan
@@ -98,6 +99,34 @@ def goes_first(statistics: SpoolStatistics, evict: Evict, names: Iterable[str]) 
     return [named[edge.edge] for edge in holding]
 
 
+def promises_view(
+    computation: Computation | None, statistics: SpoolStatistics, *, connected: bool, now_us: int
+) -> list[dict[str, Any]]:
+    """What each edge of the plan promises and how that is now. What waits is as old as its oldest batch, whose rows had
+    waited for it to close."""
+    if computation is None:
+        return []
+    known = {edge.edge: edge for edge in statistics.edges}
+    found = []
+    for edge in computation.plan.edges:
+        state = known.get(edge_id(edge.name))
+        oldest_us = None if state is None else state.oldest_us
+        delay_s = 0.0 if oldest_us is None else max(0.0, (now_us - oldest_us + edge.within_us) / 1e6)
+        waiting = Waiting(
+            0 if state is None else state.head, 0 if state is None else state.ledgered, delay_s, connected=connected
+        )
+        light, why = verdict(edge.contract, waiting, recovery_s=computation.recovery_s[edge.name])
+        bound_us = edge.contract.delay_us_max
+        found.append(
+            {
+                "name": edge.name, "promise": edge.contract.describe(), "verdict": light.value, "why": why,
+                "delay_s": delay_s, "bound_s": None if bound_us is None else bound_us / 1e6,
+                "produced": waiting.produced, "ledgered": waiting.ledgered,
+            }
+        )  # fmt: skip
+    return found
+
+
 def counts(node: Node, statistics: SpoolStatistics) -> dict[str, Any]:
     """The account, with what was exchanged for it."""
     uplink, paired, computation = node.uplink, node.around.gateway is not None, node.runner.computation
@@ -148,6 +177,12 @@ def node_view(node: Node) -> dict[str, Any]:
         "edges": edge_states(statistics, edge_names),
         "spool": spool_state(statistics, now_us=now_us, full_in_s=full_in_s),
         "malformed_results": malformed_results(node),
+        "promises": promises_view(
+            runner.computation,
+            statistics,
+            now_us=now_us,
+            connected=gateway is not None and not node.sender.disconnected,
+        ),
         "goes_first": goes_first(statistics, stores.spool.evict, edge_names),
         "last_receipt_us": node.gateway.last_receipt_us,
         "recording": recording,

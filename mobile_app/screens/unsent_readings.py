@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mobile_app.screens.page import View, age, apart, fact, section, sentence
+from mobile_app.screens.promises import promise_lines
 from mobile_app.screens.widgets.surfaces import Card, Divider, Figure, Meter, Notice
 from mobile_app.screens.widgets.text import Column, Row, Text, replace
 from mobile_app.screens.words import number_text
@@ -27,11 +28,14 @@ class WaitingCards(Column):
         self._account, self._first, self._receipt = Column(gap=2), Column(gap=4), Column(gap=2)
         self._notice = Column()
         self._noticed: object = None
+        self._promised: object = None
         waiting = Card(
             section("Held on this phone"), Column(self._waiting, self._text), self._meter, self._room, Divider(),
             Row(self._oldest, self._lasts, gap=14),
         )  # fmt: skip
         self.add_widget(Column(self._notice, waiting))
+        self._promises = Column(gap=10)
+        self.add_widget(Card(section("What is promised"), self._promises))
         self.add_widget(Card(section("Every reading, accounted for"), self._account_meter, self._account))
         self.add_widget(Card(section("What would go first"), self._first))
         self.add_widget(Card(section("Last receipt"), self._receipt))
@@ -47,10 +51,17 @@ class WaitingCards(Column):
         self._oldest.value.text = number_text.duration(spool["oldest_s"])
         full_in_s = spool.get("full_in_s")
         self._lasts.value.text = "full now" if full_in_s == 0 else number_text.duration(full_in_s)
+        self._show_promises(view)
         self._show_account(view)
         self._show_first(view)
         self._show_receipt(view)
         self._show_notice(view)
+
+    def _show_promises(self, view: View) -> None:
+        told = view.get("promises", [])
+        if told != self._promised:
+            self._promised = told
+            replace(self._promises, *promise_lines(view))
 
     def _show_account(self, view: View) -> None:
         produced = max(1, view["produced"])

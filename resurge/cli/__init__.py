@@ -20,6 +20,7 @@ NOUNS = {
     "query": "Ask the streams something: submit, explain, stop, export.",
     "job": "See and roll back Spark vertices.",
     "log": "Verify the ingest log.",
+    "contract": "See what was promised and what was kept; verify the signed reports.",
     "ledger": "List every range that was given up, and why.",
     "example": "Play a finished application over recorded or made-up people.",
     "audit": "See who did what, and what needs attention.",

@@ -32,6 +32,8 @@ from shared.plan.contracts import Contract
 
 RANGES_MAX = 50  # named in the findings of an hour; the rest is counted
 SILENT_MAX = 20
+OUTAGES_MAX = 20
+GAP_US = 90 * 1_000_000  # a longer silence of a stream is an outage: three of a node's longest polls
 IDLE_US = 15 * 60 * 1_000_000  # a stream silent so long holds the frontier of all streams back no longer
 LOOK_US = 60 * 1_000_000
 NEVER = -(2**62)
@@ -52,6 +54,15 @@ class Lost:
     lo: int
     hi: int
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Nothing was heard of the stream in this span; it ended in the hour."""
+
+    stream: str
+    from_us: int
+    to_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +94,9 @@ class Findings:
     twice: int  # elements told again
     lost: tuple[Lost, ...]
     lost_left_off: int  # ranges
+    outages: tuple[Outage, ...]
+    outages_left_off: int
+    unread: bool  # a part of the log was gone before it was read here
 
     @property
     def wrong(self) -> int:
@@ -123,19 +137,25 @@ class _Hour:
     lost_left_off: int = 0
     delays: Delays = field(default_factory=Delays)
     lost: list[Lost] = field(default_factory=list)
+    outages: list[Outage] = field(default_factory=list)
+    outages_left_off: int = 0
+    unread: bool = False
 
 
 _COUNTS = ("delivered", "ledgered", "quarantined", "corrected", "late", "late_in_doubt", "swapped", "times_back",
-           "behind", "behind_all", "twice", "lost_left_off")  # fmt: skip
+           "behind", "behind_all", "twice", "lost_left_off", "outages_left_off", "unread")  # fmt: skip
 
 
 class Auditor:
     """One sink. `recovery_us` is how long a recovery takes: a delay nearer to the bound than that is at risk."""
 
-    def __init__(self, contract: Contract, *, recovery_us: int = 0, idle_us: int = IDLE_US) -> None:
+    def __init__(
+        self, contract: Contract, *, recovery_us: int = 0, idle_us: int = IDLE_US, gap_us: int = GAP_US
+    ) -> None:
         self.contract = contract
         self.recovery_us = recovery_us
         self._idle_us = idle_us
+        self._gap_us = gap_us
         self._streams: dict[str, _Stream] = {}
         self._passed_us = NO_FRONTIER  # by all streams together; never goes back
         self._look_us = NEVER  # look at all streams again then: some may have fallen silent
@@ -189,6 +209,13 @@ class Auditor:
     def corrected(self, answers: int) -> None:
         self._hour.corrected += answers
 
+    def unread(self) -> None:
+        """A part of the log was trimmed before it was told: what was in it is not known."""
+        self._hour.unread = True
+        for known in self._streams.values():
+            known.next = None
+            known.skipped.clear()
+
     # -- an hour -----------------------------------------------------------------------------------------------------
 
     def findings(self, from_us: int, to_us: int) -> Findings:
@@ -210,6 +237,7 @@ class Auditor:
             delay_max_us=hour.delays.us_max if rows else None, late=hour.late, late_in_doubt=hour.late_in_doubt,
             swapped=hour.swapped, times_back=hour.times_back, behind=hour.behind, behind_all=hour.behind_all,
             twice=hour.twice, lost=tuple(hour.lost), lost_left_off=hour.lost_left_off,
+            outages=tuple(hour.outages), outages_left_off=hour.outages_left_off, unread=hour.unread,
         )  # fmt: skip
         verdict, why = self._judge(found)
         return replace(found, verdict=verdict, why=why)
@@ -245,8 +273,8 @@ class Auditor:
         risks = [word for word, holds in (("loss", short), ("delay", found.late_in_doubt or near)) if holds]
         if risks:
             return Verdict.AT_RISK, tuple(risks)
-        if found.silent_count or not found.streams:
-            return Verdict.UNKNOWN, ("silent",)
+        if found.silent_count or not found.streams or found.unread:
+            return Verdict.UNKNOWN, ("unread",) if found.unread else ("silent",)
         return Verdict.KEPT, ()
 
     # -- taking in ---------------------------------------------------------------------------------------------------
@@ -255,6 +283,11 @@ class Auditor:
         known = self._streams.get(stream)
         if known is None:
             known = self._streams[stream] = _Stream(at_us)
+        if known.heard_us != NEVER and at_us - known.heard_us > self._gap_us:
+            if len(self._hour.outages) < OUTAGES_MAX:
+                self._hour.outages.append(Outage(stream, known.heard_us, at_us))
+            else:
+                self._hour.outages_left_off += 1
         known.heard_us = max(known.heard_us, at_us)
         return known
 
@@ -331,6 +364,7 @@ class Auditor:
             "counts": [getattr(hour, name) for name in _COUNTS],
             "delays": hour.delays.to_json(),
             "lost": [[each.stream, each.lo, each.hi, each.reason] for each in hour.lost],
+            "outages": [[each.stream, each.from_us, each.to_us] for each in hour.outages],
         }
 
     def resume(self, state: dict[str, Any]) -> None:
@@ -338,7 +372,8 @@ class Auditor:
         self._streams = {name: _Stream(*values) for name, values in state["streams"].items()}
         counts = dict(zip(_COUNTS, state["counts"], strict=True))
         lost = [Lost(*each) for each in state["lost"]]
-        self._hour = _Hour(**counts, delays=Delays.from_json(state["delays"]), lost=lost)
+        outages = [Outage(*each) for each in state["outages"]]
+        self._hour = _Hour(**counts, delays=Delays.from_json(state["delays"]), lost=lost, outages=outages)
 
 
 def _share(delivered: int, ledgered: int) -> float | None:

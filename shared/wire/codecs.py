@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import zlib
 
+import numpy as np
+from numpy.typing import NDArray
+
 from shared.batch import NO_FRONTIER, Batch
 from shared.errors import PeerError, UsageError
 from shared.language.codecs import AUTO, COLUMNS, DEFLATE, NAME_BYTES_MAX, NONE, Codec, registered_codec
@@ -12,7 +15,7 @@ from shared.wire import columns
 from shared.wire.columns import CODEC_COLUMNS, Cache
 from shared.wire.messages import Data
 from shared.wire.planes import damaged
-from shared.wire.uncompressed_rows import PLAIN_BYTES_MAX, ROWS_MAX, read_rows, write_rows
+from shared.wire.uncompressed_rows import PLAIN_BYTES_MAX, ROWS_MAX, read_rows, read_times, write_rows
 
 CODEC_NONE = 0
 CODEC_DEFLATE = 2
@@ -72,6 +75,18 @@ def decode(
     """The batch again. Raises PeerError and nothing else: columns-codec, -damaged, -large, codec-unknown."""
     if codec == CODEC_COLUMNS:
         return columns.decode(codec, payload, schema, lo=lo, hi=hi, frontier_us=frontier_us, applied=applied)
+    return read_rows(_plain(codec, payload), schema, lo=lo, hi=hi, frontier_us=frontier_us, applied=applied)
+
+
+def decode_times(data: Data) -> NDArray[np.int64]:
+    """The event times of the rows that a DATA message carries. Raises PeerError as `decode` does."""
+    if data.codec == CODEC_COLUMNS:
+        return columns.decode_times(data.columns, lo=data.lo, hi=data.hi)
+    return read_times(_plain(data.codec, data.columns), lo=data.lo, hi=data.hi)
+
+
+def _plain(codec: int, payload: bytes | memoryview) -> bytes | memoryview:
+    """The rows as `write_rows` wrote them."""
     if codec == CODEC_NONE:
         plain: bytes | memoryview = payload
     elif codec == CODEC_DEFLATE:
@@ -82,7 +97,7 @@ def decode(
         raise PeerError(f"codec {codec}; this side reads 0 to {CODEC_REGISTERED}, upgrade it", code="columns-codec")
     if len(plain) > PLAIN_BYTES_MAX:
         raise PeerError("the batch is larger than any this side decodes; make smaller batches", code="columns-large")
-    return read_rows(plain, schema, lo=lo, hi=hi, frontier_us=frontier_us, applied=applied)
+    return plain
 
 
 def decode_data(data: Data, schema: Schema) -> Batch:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -186,6 +186,27 @@ def decode(
     """The batch again. Raises PeerError (columns-codec, columns-damaged, columns-large) on anything else."""
     if codec != CODEC_COLUMNS:
         raise PeerError(f"codec {codec}; this side reads {CODEC_COLUMNS}, upgrade it", code="columns-codec")
+    opened = _open(payload, lo=lo, hi=hi)
+    with np.errstate(all="ignore"):  # of floats that a grid gives; once, it costs as much as reading a plane
+        columns = _read_columns(opened.reader, opened.rows, schema, grouped=opened.grouped)
+    opened.reader.finish()
+    return Batch(
+        schema=schema, columns=columns, time_us=opened.time_us, seq=opened.seq, lo=lo, hi=hi, frontier_us=frontier_us,
+        applied=applied,
+    )  # fmt: skip
+
+
+class _Opened(NamedTuple):
+    """A payload read up to its columns."""
+
+    reader: Reader
+    rows: int
+    grouped: bool
+    seq: NDArray[np.int64]
+    time_us: NDArray[np.int64]
+
+
+def _open(payload: bytes | memoryview, *, lo: int, hi: int) -> _Opened:
     outer = Cursor(payload)
     flags = outer.byte()
     rows = outer.varint()
@@ -201,13 +222,12 @@ def decode(
         seq = read_integers(reader, rows) + np.int64(lo)
         if rows and (int(seq[0]) < lo or int(seq[-1]) >= hi or bool((seq[1:] <= seq[:-1]).any())):
             raise damaged("its sequence numbers do not ascend within its range")
-    time_us = _read_scaled(reader, rows)
-    with np.errstate(all="ignore"):  # of floats that a grid gives; once, it costs as much as reading a plane
-        columns = _read_columns(reader, rows, schema, grouped=bool(flags & _GROUPED))
-    reader.finish()
-    return Batch(
-        schema=schema, columns=columns, time_us=time_us, seq=seq, lo=lo, hi=hi, frontier_us=frontier_us, applied=applied
-    )
+    return _Opened(reader, rows, bool(flags & _GROUPED), seq, _read_scaled(reader, rows))
+
+
+def decode_times(payload: bytes | memoryview, *, lo: int, hi: int) -> NDArray[np.int64]:
+    """The event times of a batch's rows and nothing else of it: a few percent of what `decode` costs for wide rows."""
+    return _open(payload, lo=lo, hi=hi).time_us
 
 
 def _decoded_bytes(batch: Batch) -> int:

@@ -46,6 +46,25 @@ def write_rows(batch: Batch) -> bytes:
 def read_rows(
     data: bytes | memoryview, schema: Schema, *, lo: int, hi: int, frontier_us: int = NO_FRONTIER, applied: int = 0
 ) -> Batch:
+    cursor, seq, time_us = _open(data, lo=lo, hi=hi)
+    rows = len(seq)
+    columns = {
+        column.name: _texts(cursor, rows) if column.kind == "str" else _numbers(cursor, rows, dtype(column.kind))
+        for column in schema
+    }
+    cursor.finish()
+    return Batch(
+        schema=schema, columns=columns, time_us=time_us, seq=seq, lo=lo, hi=hi, frontier_us=frontier_us, applied=applied
+    )
+
+
+def read_times(data: bytes | memoryview, *, lo: int, hi: int) -> NDArray[np.int64]:
+    """The event times of the rows and nothing else of them."""
+    return _open(data, lo=lo, hi=hi)[2]
+
+
+def _open(data: bytes | memoryview, *, lo: int, hi: int) -> tuple[Cursor, NDArray[np.int64], NDArray[np.int64]]:
+    """(what follows, numbers, times) of rows."""
     cursor = Cursor(data)
     flags, rows = cursor.byte(), cursor.varint()
     if flags & ~_DENSE or hi < lo or rows > min(hi - lo, ROWS_MAX) or (flags & _DENSE and rows != hi - lo):
@@ -56,15 +75,7 @@ def read_rows(
         seq = _numbers(cursor, rows, np.dtype(np.int64)) + np.int64(lo)
         if rows and (int(seq[0]) < lo or int(seq[-1]) >= hi or bool((seq[1:] <= seq[:-1]).any())):
             raise damaged("its sequence numbers do not ascend within its range")
-    time_us = _numbers(cursor, rows, np.dtype(np.int64))
-    columns = {
-        column.name: _texts(cursor, rows) if column.kind == "str" else _numbers(cursor, rows, dtype(column.kind))
-        for column in schema
-    }
-    cursor.finish()
-    return Batch(
-        schema=schema, columns=columns, time_us=time_us, seq=seq, lo=lo, hi=hi, frontier_us=frontier_us, applied=applied
-    )
+    return cursor, seq, _numbers(cursor, rows, np.dtype(np.int64))
 
 
 def _numbers(cursor: Cursor, rows: int, kind: np.dtype[Any]) -> NDArray[Any]:

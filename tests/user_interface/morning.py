@@ -6,6 +6,7 @@ Everything is a function of the clock that is handed in: the same pictures every
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import random
@@ -15,6 +16,7 @@ from pathlib import Path
 from fastapi import FastAPI
 
 import resurge as rs
+from cloud_backend.contracts.audits import Aftermath, Audits, Device
 from cloud_backend.coordinator import alerts, queries
 from cloud_backend.coordinator.alerts import Condition
 from cloud_backend.coordinator.queries import Query
@@ -24,7 +26,7 @@ from cloud_backend.dashboard.pages.routes import pages_router
 from cloud_backend.dashboard.pages.sign_in import signin_router
 from cloud_backend.dashboard.refusals import install_refusals
 from cloud_backend.dashboard.sign_in.access import Access, install
-from cloud_backend.dashboard.sources import Sources
+from cloud_backend.dashboard.sources import Sources, program_at
 from cloud_backend.gateway import http_problems
 from cloud_backend.gateway.address_file import write_address
 from cloud_backend.log.format import Record
@@ -57,9 +59,12 @@ NEAR_STEP_S = 5
 SETTINGS = JobSettings(epoch_s=1.0, balance=False)
 
 
+CONTRACT = rs.limited_loss(0.95, delay="30m")
+
+
 def program() -> Plan:
     """Kilometres of each phone, the cells of the town by how busy they are, and where everybody was last."""
-    up = rs.sensor("gps", every="5s").where(col.accuracy < 50).sync("gps", batch=60, within="60s")
+    up = rs.sensor("gps", every="5s").where(col.accuracy < 50).sync("gps", batch=60, within="60s", contract=CONTRACT)
     km = up.key_by("device").tumbling("5m").aggregate(km=rs.path_km("lat", "lon"), points=rs.count())
     last = up.key_by("device").tumbling("10m").aggregate(lat=rs.last("lat"), lon=rs.last("lon"), speed=rs.mean("speed"))
     cell = up.extend(cell=(rs.floor(col.lat * 100) * 1000 + rs.floor(col.lon * 100)).cast("int64"))
@@ -135,6 +140,7 @@ def build(directory: Path, *, now_us: int = NOW_US, hours: float = 24.0) -> Morn
     for phone in phones:
         _tell(roster, phone, now_us)
     sources.history.follow()
+    sources.contracts.follow(now_us, seconds_max=60)
     return Morning(sources, app_of(sources), phones, manager)
 
 
@@ -176,6 +182,21 @@ def _sources(directory: Path, log: Log, results: Results, roster: Roster, now_us
         stores=lambda: stores | {name: further.store(name) for name in further.names()},
         queries=queries.Queries(home / queries.FILE), alerts=alerts.Alerts(home / alerts.FILE),
         jobs=further if jobs else None, clock_us=clock_us, version="0.1.0",
+        contracts=_audits(log, roster, directory / "plan.bin" if jobs else None, results, now_us),
+    )  # fmt: skip
+
+
+def _audits(log: Log, roster: Roster, plan: Path | None, results: Results, now_us: int) -> Audits:
+    def devices() -> list[Device]:
+        return [
+            Device(entry.device.hex(), entry.incarnation, entry.enrolled_us)
+            for entry in roster.entries()
+            if entry.revoked_us is None
+        ]
+
+    return Audits(
+        log, None, plan=lambda: program_at(plan), devices=devices, sign=lambda message: hashlib.sha512(message).digest(),
+        aftermath=lambda: Aftermath({}, results.corrections()), begin_us=now_us - DAY_S * SECOND_US,
     )  # fmt: skip
 
 

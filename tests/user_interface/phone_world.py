@@ -63,6 +63,12 @@ def ride() -> dict[str, Any]:
         },
         "consents": {"accelerometer": True, "gps": True, "barometer": True, "microphone": False, "light": None},
         "last_receipt_us": NOW_US - 12 * SECOND, "goes_first": ["motion", "trips"],
+        "promises": [
+            {"name": "trips", "promise": "lossless within 10m", "verdict": "kept", "why": "", "delay_s": 101.0, "bound_s": 600.0,
+             "produced": 48_312, "ledgered": 0},
+            {"name": "motion", "promise": "at least 95 % kept", "verdict": "kept", "why": "", "delay_s": 63.0, "bound_s": None,
+             "produced": 1_204_400, "ledgered": 0},
+        ],
         "policies": {"wifi_only": False, "metered": True, "roaming": False, "battery_floor": 0.15, "adaptive": True, "pause_when_still": False,
                      "recordings_mb": 1000, "free_mb": 200, "name": "My phone", "record": ["accelerometer", "gps", "barometer"]},
         "battery": {"level": 0.71, "charging": False}, "lane": "cellular", "region": "", "paused": "", "pairing": None, "moving": True, "indoors": False, "held": "", "late": [], "health": [],
@@ -87,6 +93,10 @@ def offline() -> dict[str, Any]:
         "connected": False, "why_not": "gateway.example.org did not answer within 10 s", "delivered": 1_029_402,
         "spooled": 210_798, "ledgered": 12_512, "lane": "none", "paused": "no-network",
         "last_receipt_us": NOW_US - 11_240 * SECOND,
+        "promises": [
+            view["promises"][0] | {"verdict": "broken", "why": "delay", "delay_s": 11_300.0},
+            view["promises"][1] | {"verdict": "unknown", "why": "silent", "delay_s": 11_262.0, "ledgered": 12_512},
+        ],
         "spool": view["spool"] | {"used_bytes": 45_921_208, "batches": 530, "oldest_s": 11_240.0, "full_in_s": 2_450.0,
                                   "ledger": {"evicted": 12_000, "expired": 512}},
         "health": [entry("no-network", "there is no network", 11_240),
@@ -101,7 +111,7 @@ def empty() -> dict[str, Any]:
                "bytes_sent": 0, "disconnections": 0}  # fmt: skip
     return view | nothing | {
         "name": "phone", "gateway": None, "connected": False, "plan": None, "sensors": {}, "edges": {}, "recording": None,
-        "consents": {}, "last_receipt_us": None, "goes_first": [], "lane": "none",
+        "consents": {}, "last_receipt_us": None, "goes_first": [], "promises": [], "lane": "none",
         "spool": view["spool"] | {"used_bytes": 0, "batches": 0, "oldest_s": None, "full_in_s": None},
         "policies": view["policies"] | {"record": []}, "health": [entry("not-paired", "no gateway is paired", 60)],
     }  # fmt: skip

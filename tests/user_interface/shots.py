@@ -87,6 +87,8 @@ def pages(morning: Morning) -> dict[str, tuple[str, Callable[[Page], None]]]:
         "pair": ("/devices/pair", pairing),
         "streams": ("/streams", live),
         "stream": ("/streams/gps", live),
+        "contracts": ("/contracts", live),
+        "contract": ("/contracts/gps", live),
         "query": ("/queries/new", query),
         "jobs": ("/jobs", live),
         "job": ("/jobs/main", live),

@@ -18,8 +18,8 @@ pytestmark = [
 ]
 LEGEND = re.compile(r"^(Time|Value|)$")  # of a chart: its first label, and the value under the pointer
 NAMES = (
-    "overview", "devices", "device", "pair", "streams", "stream", "query", "jobs", "job", "rollback", "results", "sink",
-    "audit", "account", "people",
+    "overview", "devices", "device", "pair", "streams", "stream", "contracts", "contract", "query", "jobs", "job",
+    "rollback", "results", "sink", "audit", "account", "people",
 )  # fmt: skip
 
 

@@ -118,6 +118,9 @@ def test_the_buffer_says_what_was_given_up_and_why_it_stopped(home):
         hand.until(lambda: ("dismiss", {"code": "killed"}) in hand.service.told)
         hand.key(BACK_KEY)
         assert hand.says("Held on this phone")
+        assert hand.says("Broken")
+        assert hand.says("Lossless within 10m. What waits here is older than promised.")
+        assert hand.says("Unknown")
 
 
 def test_a_missing_permission_is_a_reason_with_a_button(home):

@@ -86,6 +86,7 @@ def test_recorded_states_have_the_shapes_of_a_running_node(hand):
             assert recorded[part].keys() == view[part].keys(), part
         assert recorded["sensors"]["gps"].keys() == view["sensors"]["gps"].keys()
         assert recorded["edges"]["trips"].keys() == view["edges"]["raw"].keys()
+        assert recorded["promises"][0].keys() == view["promises"][0].keys()
         assert world.samples("gps").keys() == client.samples("gps").keys()
         assert set(world.samples("gps")["columns"]) == set(client.samples("gps")["columns"])
         assert world.entry("not-paired", "", 1).keys() == client.health()[0].keys()

@@ -10,7 +10,7 @@ from pydantic import Field
 from cloud_backend.coordinator.webhooks import URL_CHARACTERS_MAX, check_url
 from cloud_backend.dashboard.acts.act import Act, Attempt, Fields, NoFields, NumberInPath
 
-Kind = Annotated[Literal["gap", "lag", "ledger", "job", "disk"], Path(description="what is watched")]
+Kind = Annotated[Literal["gap", "lag", "ledger", "job", "contract", "disk"], Path(description="what is watched")]
 
 
 class SetRule(Fields):

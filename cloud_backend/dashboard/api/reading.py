@@ -1,4 +1,4 @@
-"""The views as routes of `/v1/api`: devices, streams, the ledger, queries, jobs, results, people, audit, alerts."""
+"""The views as routes of `/v1/api`: devices, streams, contracts, ledger, queries, jobs, results, people, audit."""
 
 from __future__ import annotations
 
@@ -23,13 +23,24 @@ from cloud_backend.dashboard.api.parameters import (
 )
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.threads import in_thread
-from cloud_backend.dashboard.views import alerts, audit, devices, jobs, ledger, program, queries, results, streams
+from cloud_backend.dashboard.views import (
+    alerts,
+    audit,
+    contracts,
+    devices,
+    jobs,
+    ledger,
+    program,
+    queries,
+    results,
+    streams,
+)
 
 BATCHES_MAX = 100
 
 
 def reading_routers(sources: Sources) -> list[APIRouter]:
-    return [_devices(sources), _streams(sources), _computed(sources), _people(sources)]
+    return [_devices(sources), _streams(sources), _contracts(sources), _computed(sources), _people(sources)]
 
 
 def _devices(sources: Sources) -> APIRouter:
@@ -116,6 +127,28 @@ def _computed(sources: Sources) -> APIRouter:
     @router.get("/results/{sink}", summary="A sink's rows, newest windows first", tags=["results"])
     async def rows(sink: NameInPath, person: Viewer, before_us: Before = None, limit: Limit = 100) -> dict[str, Any]:
         return await in_thread(results.rows, sources, sink, exact=person.sees_places, before_us=before_us, limit=limit)
+
+    return router
+
+
+def _contracts(sources: Sources) -> APIRouter:
+    router = APIRouter(prefix="/v1/api/contracts", tags=["contracts"], responses=REFUSALS)
+
+    @router.get("", summary="Every sink's promise, what keeps it, and how it is in this hour")
+    async def list_contracts(_: Viewer) -> dict[str, Any]:
+        return await in_thread(contracts.contracts, sources)
+
+    @router.get("/reports", summary="Signed reports of all sinks, newest first")
+    async def list_reports(_: Viewer, limit: Limit = 100, before: Before = None) -> dict[str, Any]:
+        return await in_thread(contracts.reports, sources, limit=limit, before=before)
+
+    @router.get("/verify", summary="Whether every report is as it was signed")
+    async def verify(_: Operator) -> dict[str, Any]:
+        return await in_thread(contracts.verify, sources)
+
+    @router.get("/sinks/{sink}", summary="One sink: now, its reports, and what each strategy would cost")
+    async def one_contract(sink: NameInPath, _: Viewer, limit: Limit = 48, before: Before = None) -> dict[str, Any]:
+        return await in_thread(contracts.contract, sources, sink, limit=limit, before=before)
 
     return router
 

@@ -15,6 +15,7 @@ from cloud_backend.dashboard.history.arrivals import SECOND_US
 from cloud_backend.dashboard.history.history import HOUR_US
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.views.streams import lag_s
+from shared.contracts.auditor import Verdict
 
 MIB = 1024 * 1024
 
@@ -48,7 +49,7 @@ def host_only(url: str) -> str:
 
 def conditions(sources: Sources) -> list[Condition]:
     """Everything that needs attention now, by the rules that are on."""
-    watchers = {"gap": _gaps, "lag": _lags, "ledger": _ledger, "job": _jobs, "disk": _disk}
+    watchers = {"gap": _gaps, "lag": _lags, "ledger": _ledger, "job": _jobs, "contract": _contracts, "disk": _disk}
     return [
         condition
         for kind, rule in sources.alerts.rules().items()
@@ -114,6 +115,13 @@ def _parked(store: Path) -> list[str]:
     except (OSError, ValueError):
         return []
     return sorted(status.get("parked", {}))
+
+
+def _contracts(sources: Sources, _: Rule) -> Iterator[Condition]:
+    for each in sources.contracts.now(sources.clock_us()):
+        if each.findings.verdict in (Verdict.AT_RISK, Verdict.BROKEN):
+            state, why = each.findings.verdict.value, ", ".join(each.findings.why)
+            yield Condition("contract", each.sink, f"the promise of {each.sink} is {state}: {why}")
 
 
 def _disk(sources: Sources, rule: Rule) -> Iterator[Condition]:

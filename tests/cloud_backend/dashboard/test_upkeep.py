@@ -199,3 +199,17 @@ def test_a_device_that_pairs_again_keeps_its_new_results(dashboard, sources, upk
     sources.results.publish(2, [type(row)(**{**{name: getattr(row, name) for name in row.__slots__}, "revision": 9})])
     asyncio.run(upkeep.delete())
     assert gone.hex() in {row.device for row in sources.results.current()}
+
+
+def test_a_promise_that_is_broken_is_told_and_over_with_its_hour(dashboard, sources, upkeep):
+    hour_us = 3600 * 1_000_000
+    upkeep.measure()
+    dashboard.deliver(dashboard.phones[0], seq=8)
+    upkeep.measure()
+    upkeep.watch()
+    told = {alert.subject: alert.detail for alert in sources.alerts.alerts(only_open=True) if alert.kind == "contract"}
+    assert told == {"gps": "the promise of gps is broken: loss"}
+    sources.contracts.follow(sources.clock_us() + 2 * hour_us)
+    upkeep.watch()
+    assert not [alert for alert in sources.alerts.alerts(only_open=True) if alert.kind == "contract"]
+    assert [each.verdict for each in sources.contracts.reports()][-1] == "broken"

@@ -92,3 +92,20 @@ def test_rows_too_late_are_counted_with_the_reason_and_given_a_stream_of_their_o
     assert late["reason"] == "more than 1m behind the frontier"
     assert late["rows"] > 0
     assert json.loads((bench.home / "status.json").read_text())["late"]
+
+
+def test_each_edge_of_the_plan_has_a_light_by_what_waits_here(bench, tmp_path):  # noqa: F811
+    bench.gateway.plan_to_send = plan(
+        tmp_path,
+        "rs.sensor('gps', every='1s').sync('up', batch=10, within='5s', contract=rs.lossless(delay='10m'))",
+    )
+    bench.start()
+    bench.run_until(lambda: bench.delivered("up") >= 20)
+    (promise,) = bench.node.view()["promises"]
+    assert (promise["name"], promise["promise"], promise["verdict"]) == ("up", "lossless within 10m", "kept")
+    assert (promise["bound_s"], promise["ledgered"]) == (600.0, 0)
+    bench.gateway.down = True
+    bench.run_until(lambda: bench.node.view()["promises"][0]["verdict"] == "unknown")
+    bench.run_until(lambda: bench.node.view()["promises"][0]["verdict"] == "broken")
+    assert bench.node.view()["promises"][0]["why"] == "delay"
+    assert bench.node.view()["promises"][0]["delay_s"] > 600.0

@@ -160,3 +160,21 @@ def test_an_anchor_kept_elsewhere_shows_what_was_cut(house, tmp_path):
     kept.write_text(kept.read_text().replace('"number": 1', '"number": 7'))
     with pytest.raises(ResurgeError, match="audit-anchor-file"):
         run(house, "audit", "verify", "--anchor", str(kept))
+
+
+def test_contracts_are_shown_and_a_report_that_was_altered_by_a_byte_is_named(house):
+    audits, now_us = house.app.state.sources.contracts, house.now_us
+    audits.follow(now_us)
+    house.deliver(house.phones[0], seq=8)
+    audits.follow(now_us + 2 * 3600 * 1_000_000)
+    assert "lossless" in run(house, "contract", "show")
+    assert "broken" in run(house, "contract", "show", "gps")
+    shown = run(house, "contract", "show", "gps", as_json=True)
+    assert 0.75 in [each["kept"] for each in shown["reports"]]
+    assert f"{len(shown['reports'])} reports, all as they were signed" in run(house, "contract", "verify")
+    with sqlite3.connect(house.settings.home / "contracts.sqlite") as database:
+        database.execute("DROP TRIGGER reports_stay")
+        database.execute("UPDATE reports SET body = replace(body, '0.75', '0.85')")
+    database.close()
+    with pytest.raises(ResurgeError, match=r"report 1 on contracts was changed .*contract-chain"):
+        run(house, "contract", "verify")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shared.contracts.auditor import RANGES_MAX, Auditor, Findings, Lost, Verdict
+from shared.contracts.auditor import RANGES_MAX, Auditor, Findings, Lost, Outage, Verdict
 from shared.contracts.delays import Delays
 from shared.plan.contracts import LOSSLESS, Contract
 
@@ -187,6 +187,25 @@ def test_what_no_operator_could_use_is_wrong_and_a_correction_is_only_counted() 
     batch(auditor, 1000, 1000)
     auditor.quarantined(11)
     assert hour(auditor).why == ("wrong",)
+
+
+def test_a_silence_that_ended_is_an_outage_with_its_times() -> None:
+    auditor = Auditor(LOSSLESS, gap_us=90 * SECOND)
+    batch(auditor, 0)
+    batch(auditor, 10)
+    batch(auditor, 20, delay_s=305)
+    found = hour(auditor)
+    assert found.outages == (Outage("a", START + 24 * SECOND, START + 334 * SECOND),)
+    assert found.verdict is Verdict.KEPT  # it came, and nothing was said about how late
+
+
+def test_what_was_gone_before_it_was_read_is_unknown_and_not_lost() -> None:
+    auditor = Auditor(LOSSLESS)
+    batch(auditor, 0)
+    auditor.unread()
+    batch(auditor, 500)
+    found = hour(auditor)
+    assert (found.verdict, found.why, found.ledgered) == (Verdict.UNKNOWN, ("unread",), 0)
 
 
 def test_a_restart_in_the_middle_of_an_hour_changes_nothing() -> None:
