@@ -111,7 +111,7 @@ class Audits:
         self._lock = threading.Lock()
         self._sinks: dict[int, _Sink] = {}  # by edge number
         self._known_plan: Plan | None = None
-        self._uncertainty_us: dict[str, int] = {}
+        self._uncertainty_us: dict[str, int] = {}  # of every stream that is due
         self._saved_at = time.monotonic()
         place = self.stored.state("place") or {}
         self._position = int(place.get("position", -1))
@@ -148,6 +148,7 @@ class Audits:
                     break
             else:
                 self._position = end
+                self._forget_gone()
                 self._close_hours(now_us - SETTLE_US, now_us)
             if time.monotonic() - self._saved_at > SAVE_EVERY_S:
                 self._save(())
@@ -177,10 +178,13 @@ class Audits:
         return [] if plan is None else [edge.name for edge in plan.edges if edge_id(edge.name) in self._sinks]
 
     def _begin(self, now_us: int) -> None:
-        if self._position < 0 and self._begin_us is not None:
+        if self._position >= 0:
+            return
+        if self._begin_us is not None:
             self._position, self._from_us = self._log.start, self._begin_us
-        elif self._position < 0:
+        else:
             self._position, self._from_us = self._log.durable_end, now_us
+        self._save(())  # after a kill it goes on from here, and not from where the log ends then
 
     def _look_around(self, now_us: int) -> None:
         plan = self._plan()
@@ -189,14 +193,20 @@ class Audits:
         devices = self._devices()
         due = {_stream(each.id, each.incarnation): each for each in devices}
         self._uncertainty_us = {name: each.uncertainty_us for name, each in due.items()}
+        self._forget_gone()
         with self._lock:
             for sink in self._sinks.values():
-                for name in [name for name in sink.auditor.streams() if name not in due]:
-                    sink.auditor.forget(name)
                 for name, each in due.items():
                     if each.has_plan:
                         sink.auditor.expect(name, each.since_us)
             self._take_aftermath(self._aftermath())
+
+    def _forget_gone(self) -> None:
+        """Nothing is due from a device that was revoked, nor from an earlier incarnation."""
+        with self._lock:
+            for sink in self._sinks.values():
+                for name in [name for name in sink.auditor.streams() if name not in self._uncertainty_us]:
+                    sink.auditor.forget(name)
 
     def _take_plan(self, plan: Plan, now_us: int) -> None:
         """Another program may promise otherwise: what ran until now is reported by the promise it ran under."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from cloud_backend.contracts.reports import Reports
 from cloud_backend.coordinator.alerts import Alerts
 from cloud_backend.coordinator.audit import AuditLog
 from cloud_backend.coordinator.people import People, Person
@@ -19,7 +21,7 @@ from cloud_backend.results.store import Results
 FROZEN = json.loads((Path(__file__).parent / "databases_v1.json").read_text())
 KINDS = {
     "accounts": People, "audit": AuditLog, "alerts": Alerts, "queries": Queries, "roster": Roster,
-    "results": Results, "history": HistoryFile,
+    "results": Results, "history": HistoryFile, "contracts": partial(Reports, sign=lambda message: message),
 }  # fmt: skip
 NOW = FROZEN["files"] | {"results": json.loads((Path(__file__).parent / "results_v2.json").read_text())}
 ADDED_LATER = {"alerts": ("outcomes",), "audit": ("heads",), "roster": ("settings", "deletions"), "results": ("marks",)}

@@ -245,8 +245,9 @@ def _write_day(log: Log, phones: list[PhoneOfDay], plan: Plan, now_us: int, hour
 
 def _poll(phone: PhoneOfDay, edge, second: int, now_us: int) -> list[Record]:
     """An exchange without a batch: a frontier says that the phone is there."""
-    if _is_away(phone, second) or not phone.next_seq:
-        return []
+    lately = range(second - STEP_S, second + 1, POLL_S)
+    if not phone.next_seq or any(_is_away(phone, each) for each in lately):
+        return []  # after an outage the backlog comes first
     at_us = now_us + second * SECOND_US
     said = Frontier(phone.device, 1, edge_id(edge.name), phone.next_seq, at_us - STEP_S * SECOND_US)
     return [Record(at_us + 250_000, encode(said.frame()))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from functools import partial
 from pathlib import Path
@@ -98,3 +99,13 @@ def test_the_file_itself_refuses_to_change_a_report(path: Path) -> None:
     with sqlite3.connect(path) as database, pytest.raises(sqlite3.IntegrityError, match="append-only"):
         database.execute("UPDATE reports SET verdict = 'kept'")
     database.close()
+
+
+def test_the_chain_of_a_report_is_the_one_it_always_was(path: Path) -> None:
+    reports = Reports(path, sign=KEYS.sign)
+    first, second = reversed(reports.reports(before=3))
+    reports.close()
+    assert first.body == '{"from_us":0,"kept":0.969,"number":1,"sink":"up","to_us":10,"verdict":"kept"}'
+    assert first.hash == hashlib.sha256(first.body.encode()).digest()
+    assert second.hash == hashlib.sha256(first.hash + second.body.encode()).digest()
+    assert second.signature == KEYS.sign(b"resurge-contract-report" + (2).to_bytes(8, "big") + second.hash)
