@@ -35,9 +35,9 @@ class WaitingCards(Column):
         )  # fmt: skip
         self.add_widget(Column(self._notice, waiting))
         self._promises = Column(gap=10)
-        self.add_widget(Card(section("What is promised"), self._promises))
         self.add_widget(Card(section("Every reading, accounted for"), self._account_meter, self._account))
         self.add_widget(Card(section("What would go first"), self._first))
+        self.add_widget(Card(section("What is promised"), self._promises))
         self.add_widget(Card(section("Last receipt"), self._receipt))
 
     def show(self, view: View) -> None:
