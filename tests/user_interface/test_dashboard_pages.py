@@ -108,8 +108,8 @@ def test_devices_are_found_by_name_and_state(opened):
 
 def test_lines_of_results_are_named_after_the_phones_that_are_listed(opened):
     page = opened("overview")
-    expect(page.locator("#phones tr")).not_to_have_count(0)
-    names = [name.splitlines()[0].split()[0] for name in page.locator("#phones tr").all_inner_texts()]
+    expect(page.locator("#phones tr a")).not_to_have_count(0)
+    names = page.locator("#phones tr a").all_text_contents()
     expect(page.locator("#results .u-legend .u-label").filter(has_not_text=LEGEND)).to_have_text(sorted(names))
 
 
