@@ -3,9 +3,10 @@
     python -m tests.processes.attackers < instructions
     python -m tests.processes.attackers relay < instructions
 
-Instructions are one JSON object: `port` on this machine, `seconds`, the gateway's `key`, private keys of hostile `devices`
-that are enrolled, and HELLOs that were `recorded`, all in hexadecimal; the session `cookie` of a viewer and the address of
-a `relay`, which only the second of them floods. Each attack goes on as fast as it is answered. It ends by itself and prints what it did as JSON.
+Instructions are a line of JSON: `port` on this machine, the gateway's `key`, private keys of hostile `devices` that are enrolled, and
+HELLOs that were `recorded`, all in hexadecimal; the session `cookie` of a viewer and the address of a `relay`, which only the
+second of them floods. Each attack goes on as fast as it is answered. Once each has come through it says so in a line, and
+goes on until its input ends; then it prints what it did as JSON.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import hmac
 import json
 import os
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -36,6 +38,8 @@ HEAD = b"POST /v1/exchange HTTP/1.1\r\nhost: x\r\ncontent-type: " + MEDIA + b"\r
 SILENT_SOCKETS = 1500  # more than a process with `ulimit -n 1024` can open
 ANNOUNCING_SOCKETS = 60
 QUESTIONS_AT_ONCE = 8
+LONGEST_S = 600.0
+KINDS = ("recorded HELLOs", "trailer bytes", "unread requests", "announced", "silent", "questions")
 PHONES_AT_RELAY = 60
 RELAY_LINK_BYTES_PER_S = 30_000_000
 QUESTION = "SELECT " + "+".join(["1"] * 6000)  # 12 KB that an earlier gateway compiled for minutes
@@ -45,7 +49,9 @@ Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
 class Attack:
     def __init__(self, instructions: dict) -> None:
         self.port: int = instructions["port"]
-        self.until = time.monotonic() + instructions["seconds"]
+        self.until = time.monotonic() + LONGEST_S
+        self.is_told = False
+        self.kinds = KINDS
         self.key = bytes.fromhex(instructions["key"])
         self.recorded = [bytes.fromhex(each) for each in instructions["recorded"]]
         self.phones = [self._phone(bytes.fromhex(each)) for each in instructions["devices"]]
@@ -60,7 +66,17 @@ class Attack:
 
     @property
     def goes_on(self) -> bool:
-        return time.monotonic() < self.until
+        return not self.is_told and time.monotonic() < self.until
+
+    def attend(self) -> None:
+        """Say when every attack has come through, then wait to be told that it is enough."""
+        while time.monotonic() < self.until and not all(
+            any(name.startswith(kind) for name in list(self.done)) for kind in self.kinds
+        ):
+            time.sleep(0.05)
+        print("begun", flush=True)
+        sys.stdin.read()
+        self.is_told = True
 
     @contextlib.asynccontextmanager
     async def connection(self, source: str = "127.0.0.2") -> AsyncIterator[tuple[Reader, Writer]]:
@@ -98,7 +114,11 @@ class Attack:
             *(self.again("silent", self.silent) for _ in range(SILENT_SOCKETS)),
             *(self.again("questions", self.ask) for _ in range(QUESTIONS_AT_ONCE)),
         ]
-        await asyncio.gather(*repeated)
+        tasks = [asyncio.create_task(each) for each in repeated]
+        await asyncio.to_thread(self.attend)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         return dict(self.done)
 
     async def post(self, reader: Reader, writer: Writer, body: bytes) -> tuple[int, bytes]:
@@ -171,6 +191,7 @@ class Attack:
     async def announce(self) -> None:
         async with self.connection() as (reader, writer):
             writer.write(HEAD + b"content-length: %d\r\n\r\n" % EXCHANGE_BYTES_MAX)
+            self.done["announced bodies"] += 1
             await reader.read(1000)
 
     async def start_body(self) -> None:
@@ -182,6 +203,7 @@ class Attack:
     async def silent(self) -> None:
         """From the address that the honest devices have."""
         async with self.connection("127.0.0.1") as (reader, _):
+            self.done["silent sockets"] += 1
             await reader.read(1)
 
     async def ask(self) -> None:
@@ -224,8 +246,10 @@ class Attack:
 if __name__ == "__main__":
     raise_file_limit()
     os.nice(20)  # on machines of their own they would not take the gateway's processor
-    given = Attack(json.load(sys.stdin))
+    given = Attack(json.loads(sys.stdin.readline()))
     if sys.argv[1:] == ["relay"]:
+        given.kinds = ("relayed",)
+        threading.Thread(target=given.attend, daemon=True).start()
         given.flood_relay()
         print(json.dumps(given.done))
     else:

@@ -268,7 +268,7 @@ def test_honest_devices_are_served_while_everything_attacks_at_once(tmp_path, de
             post.close()
         before = [resident_bytes(pid) for pid in (gateway.process.pid, relay_pid)]
         instructions = {
-            "port": gateway.port, "seconds": attacked_s, "key": gateway.key.hex(), "relay": relay,
+            "port": gateway.port, "key": gateway.key.hex(), "relay": relay,
             "devices": [each.hex() for each in hostile], "recorded": [each.hex() for each in recorded],
         }  # fmt: skip
         story = Story(home, fleet, slow, behind, leaving.device, instructions)
@@ -328,19 +328,22 @@ class Story:
         cookie = await asyncio.to_thread(invite, self.home, server.sockets[0].getsockname()[1])
         attacks = [await self._attack(cookie), await self._attack(cookie, "relay")]
         try:
-            await asyncio.sleep(1.0)  # until they have begun
+            async with asyncio.timeout(PATIENCE_S):
+                for attack in attacks:
+                    assert await attack.stdout.readline() == b"begun\n"
             late: list[float] = []
             waking = asyncio.create_task(wake_ups(late))
             self.attacked, *_ = await asyncio.gather(
-                self._for_a_while(attacked_s - 1.0),
+                self._for_a_while(attacked_s),
                 self._slowly(attacked_s),
-                asyncio.to_thread(self.behind.run, attacked_s - 1.0),
+                asyncio.to_thread(self.behind.run, attacked_s),
                 self._delete(attacked_s + 20.0),
             )
             waking.cancel()
             self.late = statistics.quantiles(late, n=100)[98]
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_S):
                 for attack in attacks:
+                    attack.stdin.close()
                     self.done |= json.loads(await attack.stdout.read())
                     await attack.wait()
         finally:
@@ -363,8 +366,7 @@ class Story:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        attack.stdin.write(json.dumps({**self.instructions, "cookie": cookie}).encode())
-        attack.stdin.close()
+        attack.stdin.write(json.dumps({**self.instructions, "cookie": cookie}).encode() + b"\n")
         return attack
 
     async def _for_a_while(self, seconds: float) -> float:
