@@ -108,7 +108,6 @@ class Results:
                 if row.sink in sessions and not row.retract:
                     replaced += _inside(database, row)
                 for each in (*replaced, row):
-                    _count_correction(database, each)
                     _put(database, each)
             # After a rollback an epoch comes again with corrections: its last publication is the one to recognise.
             database.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)", (epoch, len(rows), digest))
@@ -256,20 +255,6 @@ def _keep_change(database: sqlite3.Connection) -> None:
     database.execute("INSERT OR REPLACE INTO marks VALUES ('change', ?)", (last,))
 
 
-def _count_correction(database: sqlite3.Connection, row: ResultRow) -> None:
-    """Before a row is put: whether something else was said under its identity."""
-    known = database.execute(
-        "SELECT 1 FROM answers WHERE sink = ? AND key = ? AND window_start_us = ? AND window_end_us = ? AND row = ?"
-        " AND NOT retract",
-        row.identity,
-    ).fetchone()
-    if known is not None:
-        database.execute(
-            "INSERT INTO marks VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET value = value + 1",
-            (f"{_CORRECTED}{row.sink}",),
-        )
-
-
 def _is_news(database: sqlite3.Connection, row: ResultRow) -> bool:
     known = database.execute(
         "SELECT * FROM answers WHERE sink = ? AND key = ? AND window_start_us = ? AND window_end_us = ? AND row = ?",
@@ -310,7 +295,17 @@ def _unnumbered(database: sqlite3.Connection, row: ResultRow) -> list[ResultRow]
 
 
 def _put(database: sqlite3.Connection, row: ResultRow) -> None:
-    """The row as the answer of its sink, and, where it is for a device, on its way down."""
+    """The row as the answer of its sink, and, where it is for a device, on its way down. A correction is counted."""
+    known = database.execute(
+        "SELECT 1 FROM answers WHERE sink = ? AND key = ? AND window_start_us = ? AND window_end_us = ? AND row = ?"
+        " AND NOT retract",
+        row.identity,
+    ).fetchone()
+    if known is not None:
+        database.execute(
+            "INSERT INTO marks VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET value = value + 1",
+            (f"{_CORRECTED}{row.sink}",),
+        )
     stored = (
         *row.identity, row.device, row.revision, int(row.retract), int(row.complete), encode_values(row.values)
     )  # fmt: skip

@@ -81,7 +81,7 @@ def decode(
 def decode_times(data: Data) -> NDArray[np.int64]:
     """The event times of the rows that a DATA message carries. Raises PeerError as `decode` does."""
     if data.codec == CODEC_COLUMNS:
-        return columns.decode_times(data.columns, lo=data.lo, hi=data.hi)
+        return columns.open_payload(data.columns, lo=data.lo, hi=data.hi).time_us
     return read_times(_plain(data.codec, data.columns), lo=data.lo, hi=data.hi)
 
 

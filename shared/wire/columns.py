@@ -186,7 +186,7 @@ def decode(
     """The batch again. Raises PeerError (columns-codec, columns-damaged, columns-large) on anything else."""
     if codec != CODEC_COLUMNS:
         raise PeerError(f"codec {codec}; this side reads {CODEC_COLUMNS}, upgrade it", code="columns-codec")
-    opened = _open(payload, lo=lo, hi=hi)
+    opened = open_payload(payload, lo=lo, hi=hi)
     with np.errstate(all="ignore"):  # of floats that a grid gives; once, it costs as much as reading a plane
         columns = _read_columns(opened.reader, opened.rows, schema, grouped=opened.grouped)
     opened.reader.finish()
@@ -196,7 +196,7 @@ def decode(
     )  # fmt: skip
 
 
-class _Opened(NamedTuple):
+class Opened(NamedTuple):
     """A payload read up to its columns."""
 
     reader: Reader
@@ -206,7 +206,8 @@ class _Opened(NamedTuple):
     time_us: NDArray[np.int64]
 
 
-def _open(payload: bytes | memoryview, *, lo: int, hi: int) -> _Opened:
+def open_payload(payload: bytes | memoryview, *, lo: int, hi: int) -> Opened:
+    """Its numbers and event times, and where its columns begin: the times alone cost a few percent of wide rows."""
     outer = Cursor(payload)
     flags = outer.byte()
     rows = outer.varint()
@@ -222,12 +223,7 @@ def _open(payload: bytes | memoryview, *, lo: int, hi: int) -> _Opened:
         seq = read_integers(reader, rows) + np.int64(lo)
         if rows and (int(seq[0]) < lo or int(seq[-1]) >= hi or bool((seq[1:] <= seq[:-1]).any())):
             raise damaged("its sequence numbers do not ascend within its range")
-    return _Opened(reader, rows, bool(flags & _GROUPED), seq, _read_scaled(reader, rows))
-
-
-def decode_times(payload: bytes | memoryview, *, lo: int, hi: int) -> NDArray[np.int64]:
-    """The event times of a batch's rows and nothing else of it: a few percent of what `decode` costs for wide rows."""
-    return _open(payload, lo=lo, hi=hi).time_us
+    return Opened(reader, rows, bool(flags & _GROUPED), seq, _read_scaled(reader, rows))
 
 
 def _decoded_bytes(batch: Batch) -> int:

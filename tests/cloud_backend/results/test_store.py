@@ -228,3 +228,12 @@ def test_windows_that_end_together_are_never_cut_apart(results):
         seen += [(each.window_start_us, each.device) for each in found]
         before = found[-1].window_end_us
     assert len(seen) == len(set(seen)) == 12
+
+
+def test_answers_that_were_said_otherwise_or_taken_back_are_counted_by_sink(results):
+    results.publish(1, [row(0), row(1)])
+    assert results.corrections() == {}
+    results.publish(2, [row(0, revision=2, km=2.0), row(2)])
+    results.publish(2, [row(0, revision=2, km=2.0), row(2)])  # the same publication again
+    results.publish(3, [row(1, revision=3, retract=True)])
+    assert results.corrections() == {"my_trips": 2}
