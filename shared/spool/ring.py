@@ -375,7 +375,7 @@ class Spool:
         contents = self._contents
         wanted = contents.used_bytes - room
         ranked = batch.priority if evict is Evict.PRIORITY else None
-        most = 0 if self.evict is Evict.BLOCK else contents.bytes_within_promises(wanted, ranked)
+        most = within = 0 if self.evict is Evict.BLOCK else contents.bytes_within_promises(wanted, ranked)
         if most < wanted and evict is not Evict.BLOCK and self._can_spare(batch):
             return False
         if most < wanted:
@@ -394,7 +394,8 @@ class Spool:
         evict = self.evict if evict is Evict.BLOCK else evict
         choose = choice(evict)
         while contents.used_bytes > room:
-            chosen = choose(contents, batch.edge, batch.priority, True)
+            # Most spools have promises on all edges, and then nothing can go within them: do not look for it.
+            chosen = choose(contents, batch.edge, batch.priority, True) if within else None
             if chosen is None:
                 chosen = choose(contents, batch.edge, batch.priority, False)
             if chosen is None:
