@@ -20,7 +20,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import cast
 
 from cloud_backend.log.format import Record
 from cloud_backend.log.log import Log
@@ -158,6 +157,7 @@ class Appender:
     def _tell(self, reply: Reply, outcome: Reply | Unavailable) -> None:
         """One whose connection breaks while it is answered must not keep the rest of the group from their answers."""
         try:
-            cast("OnOutcome", reply.handle)(outcome)
+            decided: OnOutcome = reply.handle  # type: ignore[assignment]  # it came with `submit`
+            decided(outcome)
         except Exception as error:
             asyncio.get_running_loop().call_exception_handler({"message": "answering failed", "exception": error})

@@ -34,15 +34,14 @@ class Bodies:
 class Body:
     """One body. Call `release` when its exchange is over, however it ended; once or more often."""
 
-    __slots__ = ("_bodies", "_device", "_held", "_is_known", "_parts", "_size")
+    _size = 0
+    _held = 0
+    _is_known = False  # whether it was looked at who sends it; small ones need no look
+    _device: DeviceId | None = None
 
     def __init__(self, bodies: Bodies) -> None:
         self._bodies = bodies
         self._parts: list[bytes] = []
-        self._size = 0
-        self._held = 0
-        self._is_known = False  # whether it was looked at who sends it; small ones need no look
-        self._device: DeviceId | None = None
 
     def add(self, data: bytes) -> None:
         """Take what came. Problem when it is too much, for this body or for all of them."""

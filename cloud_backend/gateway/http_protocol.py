@@ -46,22 +46,23 @@ class _Event:
         pass
 
 
-class ExchangeCycle:
-    """One exchange under way; has what uvicorn asks of its own request-response cycle."""
-
-    __slots__ = ("body", "disconnected", "is_submitted", "keep_alive", "response_complete")
+class ExchangeCycle(Body):
+    """The body of one exchange under way, with what uvicorn asks of its own request-response cycle."""
 
     message_event = _Event()
-
-    def __init__(self, body: Body, keep_alive: bool) -> None:
-        self.body = body
-        self.keep_alive = keep_alive
-        self.is_submitted = False
-        self.response_complete = False
-        self.disconnected = False
+    keep_alive = True
+    is_submitted = False
+    response_complete = False
+    disconnected = False
 
 
 class ExchangeProtocol(HttpToolsProtocol):
+    # Beside uvicorn's 28 attributes: beyond 30 Python keeps a dictionary for each connection, which is slower to use.
+    __slots__ = (
+        "_address", "_address_group", "_deadline", "_earlier", "_head_bytes", "_idle", "_idle_until", "_in_head",
+        "_ingest", "_open", "_peer", "_proxies", "_unfinished", "_unread",
+    )  # fmt: skip
+
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         gateway = self.config.app.gateway  # type: ignore[union-attr]
@@ -75,6 +76,8 @@ class ExchangeProtocol(HttpToolsProtocol):
         self._in_head = False  # what comes now are headers or trailers
         self._head_bytes = 0  # of pieces that were nothing but head; what came with the start or the end is bounded
         self._deadline: asyncio.TimerHandle | None = None
+        self._idle: asyncio.TimerHandle | None = None
+        self._idle_until = 0.0  # when it is closed, unless a request is under way
         self._unread: asyncio.TimerHandle | None = None
         self._earlier: list[RequestResponseCycle] = []  # requests under way when the next one came, for ASGI
 
@@ -82,7 +85,7 @@ class ExchangeProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._peer = self._address = self.client[0] if self.client else ""
         self._address_group = address_group(self._address)
-        self.timeout_keep_alive_task = self.loop.call_later(FIRST_REQUEST_SECONDS_MAX, self.timeout_keep_alive_handler)
+        self._wait_idle(FIRST_REQUEST_SECONDS_MAX)
         if self._peer in self._proxies:
             self._open.trusted(self)
         else:
@@ -90,12 +93,14 @@ class ExchangeProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._open.closed(self, self._address_group)
+        if self._idle is not None:
+            self._idle.cancel()
         self._finish_receiving()
         self._end_cycles()
         self.resume_writing()
         cycle: object = self.cycle
         if isinstance(cycle, ExchangeCycle) and not cycle.is_submitted:
-            cycle.body.release()  # one that was submitted is released when it is decided
+            cycle.release()  # one that was submitted is released when it is decided
             cycle.response_complete = True
         super().connection_lost(exc)
 
@@ -143,6 +148,10 @@ class ExchangeProtocol(HttpToolsProtocol):
                 self.transport.resume_reading()
 
     def on_response_complete(self) -> None:
+        self._idle_until = self.loop.time() + self.timeout_keep_alive
+        if not self.pipeline and not self.flow.read_paused:  # uvicorn would set a timer and nothing else
+            self.server_state.total_requests += 1
+            return
         super().on_response_complete()
         if self.flow.write_paused and not self.transport.is_closing():
             self.transport.pause_reading()  # which uvicorn may just have resumed
@@ -150,9 +159,11 @@ class ExchangeProtocol(HttpToolsProtocol):
     # -- called by the parser ----------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        self._unfinished = True
-        self._begin_head()
-        super().on_message_begin()
+        self._unfinished = self._in_head = True
+        self._head_bytes = 0
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
 
     def on_headers_complete(self) -> None:
         self._in_head = False
@@ -161,27 +172,28 @@ class ExchangeProtocol(HttpToolsProtocol):
         elif len(self.headers) > HEADERS_MAX:
             self._refuse_head()
         if self.transport.is_closing():
-            over = ExchangeCycle(Body(self._ingest.bodies), False)
+            over = ExchangeCycle(self._ingest.bodies)
             over.response_complete = True  # whatever follows is dropped
             self.cycle = over  # type: ignore[assignment]
             return
         if self._proxies and self._peer in self._proxies:
             self._believe_proxy()
-        if self.is_busy() and isinstance(self.cycle, RequestResponseCycle):
-            self._earlier = [each for each in (*self._earlier, self.cycle) if not each.response_complete]
-        if self.url != _PATH or self.is_busy() or self.expect_100_continue or self.parser.get_method() != b"POST":
-            super().on_headers_complete()
+        parser = self.parser
+        if self.url != _PATH or self.is_busy() or self.expect_100_continue or parser.get_method() != b"POST":
+            self._to_asgi()
             return
-        keep_alive = self.parser.get_http_version() == "1.1" and self.parser.should_keep_alive()
-        cycle = ExchangeCycle(Body(self._ingest.bodies), keep_alive)
+        cycle = ExchangeCycle(self._ingest.bodies)
         self.cycle = cycle  # type: ignore[assignment]
+        if not parser.should_keep_alive() or parser.get_http_version() != "1.1":
+            cycle.keep_alive = False
         try:
             self._ingest.check_head(self.headers)
         except Problem as problem:
             self._refuse(cycle, problem)
 
     def on_chunk_header(self) -> None:
-        self._begin_head()  # of trailers, if this is the last chunk; else a body follows at once
+        self._in_head = True  # of trailers, if this is the last chunk; else a body follows at once
+        self._head_bytes = 0
 
     def on_body(self, body: bytes) -> None:
         self._in_head = False
@@ -192,13 +204,14 @@ class ExchangeProtocol(HttpToolsProtocol):
         if cycle.response_complete:
             return
         try:
-            cycle.body.add(body)
+            cycle.add(body)
         except Problem as problem:
             self._refuse(cycle, problem)
 
     def on_message_complete(self) -> None:
-        self._in_head = False
-        self._finish_receiving()
+        self._in_head = self._unfinished = False
+        if self._deadline is not None:
+            self._finish_receiving()
         cycle: object = self.cycle
         if not isinstance(cycle, ExchangeCycle):
             super().on_message_complete()
@@ -207,14 +220,26 @@ class ExchangeProtocol(HttpToolsProtocol):
             return
         cycle.is_submitted = True
         try:
-            self._ingest.submit(cycle.body.whole(), self._address, partial(self._decided, cycle))
+            self._ingest.submit(cycle.whole(), self._address, partial(self._decided, cycle))
         except Problem as problem:
             self._refuse(cycle, problem)
 
     # ------------------------------------------------------------------------------------------------------------
 
+    def _to_asgi(self) -> None:
+        """This request goes uvicorn's way, with the scope that uvicorn makes of every request."""
+        if self.is_busy() and isinstance(self.cycle, RequestResponseCycle):
+            self._earlier = [each for each in (*self._earlier, self.cycle) if not each.response_complete]
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        self.headers.extend(headers)  # the scope has the same list
+        if self._address != self._peer:
+            self.scope["client"] = (self._address, 0)
+        super().on_headers_complete()
+
     def _decided(self, cycle: ExchangeCycle, outcome: Reply | Unavailable) -> None:
-        cycle.body.release()
+        cycle.release()
         if isinstance(outcome, Unavailable):
             self._write(cycle, self._ingest.refusal(outcome))
         elif outcome.refused is not None or not cycle.keep_alive or outcome.introduced:
@@ -223,10 +248,11 @@ class ExchangeProtocol(HttpToolsProtocol):
             self._open.used(self, self._address_group)
             cycle.response_complete = True
             if not self.transport.is_closing():
-                self._respond(_ok(len(outcome.body)) + outcome.body, close=False)
+                self.transport.write(_ok(len(outcome.body)) + outcome.body)
+                self.on_response_complete()
 
     def _refuse(self, cycle: ExchangeCycle, problem: Problem) -> None:
-        cycle.body.release()
+        cycle.release()
         self._write(cycle, self._ingest.refusal(problem))
 
     def _write(self, cycle: ExchangeCycle, answer: Answer) -> None:
@@ -234,17 +260,10 @@ class ExchangeProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         cycle.keep_alive = cycle.keep_alive and not answer.close
-        self._respond(_head(answer, cycle.keep_alive) + answer.body, close=not cycle.keep_alive)
-
-    def _respond(self, response: bytes, *, close: bool) -> None:
-        self.transport.write(response)
-        if close:
+        self.transport.write(_head(answer, cycle.keep_alive) + answer.body)
+        if not cycle.keep_alive:
             self.transport.close()
         self.on_response_complete()
-
-    def _begin_head(self) -> None:
-        self._in_head = True
-        self._head_bytes = 0
 
     def _refuse_head(self) -> None:
         if not self.transport.is_closing():
@@ -257,7 +276,20 @@ class ExchangeProtocol(HttpToolsProtocol):
         named = [value for name, value in self.headers if name == b"x-forwarded-for"]
         if named:
             self._address = named[-1].rpartition(b",")[2].strip().decode("ascii", "replace")[:64]
-            self.scope["client"] = (self._address, 0)
+
+    def _wait_idle(self, seconds: float) -> None:
+        """One timer for many requests: it looks when the last one was, instead of a new one with each."""
+        self._idle_until = self.loop.time() + seconds
+        self._idle = self.loop.call_later(min(seconds, self.timeout_keep_alive), self._close_idle)
+
+    def _close_idle(self) -> None:
+        left_s = self._idle_until - self.loop.time()
+        if self._unfinished or self.is_busy():
+            left_s = self.timeout_keep_alive
+        if left_s > 0:
+            self._idle = self.loop.call_later(left_s, self._close_idle)
+        elif not self.transport.is_closing():
+            self.transport.close()
 
     def _finish_receiving(self) -> None:
         self._unfinished = False

@@ -30,7 +30,6 @@ NOT_READ = -1
 _DATA, _TOMBSTONE, _FRONTIER = int(FrameType.DATA), int(FrameType.TOMBSTONE), int(FrameType.FRONTIER)
 _DECLARE, _CHAIN, _MARK = int(FrameType.DECLARE), int(FrameType.CHAIN), int(FrameType.MARK)
 _REPORTS = frozenset({int(FrameType.STATUS), int(FrameType.RESULT_RECEIPT)})
-_NEXT, _DUPLICATE, _GAP = int(Meeting.NEXT), int(Meeting.DUPLICATE), int(Meeting.GAP)
 
 
 class HighWater(Protocol):
@@ -105,13 +104,32 @@ class DeviceEdges:
         }  # by edge, of all there are
 
 
+class Announcements:
+    """What an exchange says beside its batches. Most say nothing, so it is made by the first that does."""
+
+    __slots__ = (
+        "chains", "declared", "declared_bytes", "events", "frontiers", "new_edges", "operators", "plan_version",
+        "results_through",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.frontiers: dict[int, int] = {}
+        self.chains: dict[int, int] = {}
+        self.declared: dict[tuple[int, int], Schema] = {}
+        self.declared_bytes: dict[int, int] = {}
+        self.new_edges: dict[int, IncomingEdge] = {}
+        self.events: list[object] = []
+        self.results_through = 0
+        self.plan_version: int | None = None
+        self.operators: frozenset[str] | None = None
+
+
 class Exchange:
     """What an exchange would change. `read` raises PeerError before anything has changed."""
 
     __slots__ = (
-        "_edges", "_incoming", "_index", "_session", "_signatures", "chains", "declared", "declared_bytes",
-        "duplicates", "elements", "events", "frontiers", "gaps", "high_water", "new_edges", "operators",
-        "plan_version", "records", "results_through", "stale",
+        "_edges", "_incoming", "_index", "_session", "_signatures", "announced", "duplicates", "elements", "gaps",
+        "high_water", "records", "stale",
     )  # fmt: skip
 
     def __init__(
@@ -129,16 +147,8 @@ class Exchange:
         self._signatures = signatures
         self.records: list[LogRecord] = []
         self.high_water: dict[int, int] = {}  # of every edge this exchange spoke of
-        self.frontiers: dict[int, int] = {}
-        self.chains: dict[int, int] = {}
-        self.declared: dict[tuple[int, int], Schema] = {}
-        self.declared_bytes: dict[int, int] = {}
-        self.new_edges: dict[int, IncomingEdge] = {}
-        self.events: list[object] = []
         self.elements = self.duplicates = self.gaps = self.stale = 0
-        self.results_through = 0
-        self.plan_version: int | None = None
-        self.operators: frozenset[str] | None = None
+        self.announced: Announcements | None = None
 
     def read(self, frames: memoryview, digests: Iterable[bytes]) -> Exchange:
         """`digests` are those of the frames' payloads, in order."""
@@ -147,65 +157,80 @@ class Exchange:
         offset = 0
         for digest in digests:
             header = read_header(frames, offset, digest)
-            kind, number = header.kind, header.edge
-            start, offset = offset, offset + HEADER_BYTES + header.payload_bytes
+            _, _, kind, _, _, _, _, incarnation, source, number, lo, count, length, frontier_us = header
+            start, offset = offset, offset + HEADER_BYTES + length
             data = frames[start:offset]
-            if header.source != device or (header.incarnation != current and kind not in _REPORTS):
+            if source != device or (incarnation != current and kind not in _REPORTS):
                 if not self._carries(header):
                     self.stale += 1
                     continue
             elif kind in _REPORTS:
                 self._report(frame_of(header, bytes(data[HEADER_BYTES:])))
                 continue
-            edge = edges.get(number) or self.new_edges.get(number) or self._new_edge(header)
+            edge = edges.get(number) or self._new_edge(header)
             if edge is None:
                 self.stale += 1
                 continue
             if kind == _DATA:
-                if header.payload_bytes < DATA_PREFIX.size or not header.elements:
+                if length < DATA_PREFIX.size or not count:
                     raise PeerError("a DATA frame covers at least one element and has a prefix", code="message-data")
                 schema_id, _, rows = DATA_PREFIX.unpack_from(frames, start + HEADER_BYTES)
-                if rows > header.elements:
-                    raise PeerError(f"{rows} rows in a range of {header.elements} elements", code="message-data")
-                self._check_declared(number, schema_id)
-                self._number(edge, LogRecord(data, edge.key, header.seq, header.hi, kind, digest))
+                if rows > count:
+                    raise PeerError(f"{rows} rows in a range of {count} elements", code="message-data")
+                if (number, schema_id) not in session.declared:
+                    self._check_declared(number, schema_id)
+                if self._is_next(edge, number, lo, lo + count):
+                    self.records.append(LogRecord(data, edge.key, lo, lo + count, kind, digest))
             elif kind == _TOMBSTONE:
                 LostRange.of(frame_of(header, bytes(data[HEADER_BYTES:])))
-                self._number(edge, LogRecord(data, edge.key, header.seq, header.hi, kind, digest))
+                if self._is_next(edge, number, lo, lo + count):
+                    self.records.append(LogRecord(data, edge.key, lo, lo + count, kind, digest))
             elif kind == _DECLARE:
                 self._declare(edge, Declare.of(frame_of(header, bytes(data[HEADER_BYTES:]))), data, digest)
             elif kind == _FRONTIER:
-                self._advance(edge, data, header.seq, header.frontier_us, digest)
+                self._advance(edge, data, lo, frontier_us, digest)
             elif kind == _CHAIN:
                 self._chain(edge, Chain.of(frame_of(header, bytes(data[HEADER_BYTES:]))), data, digest)
             elif kind == _MARK and self._index.takes_marks:
-                self._mark(edge, header.seq, data, digest)
+                self._mark(edge, lo, data, digest)
             else:
                 raise PeerError(f"a frame of type {kind} does not travel this way", code="sync-direction")
         return self
+
+    def _announce(self) -> Announcements:
+        if self.announced is None:
+            self.announced = Announcements()
+        return self.announced
+
+    def _known(self, number: int) -> IncomingEdge | None:
+        known = self._edges.by_number.get(number)
+        return known if known is not None or self.announced is None else self.announced.new_edges.get(number)
 
     def _carries(self, header: FrameHeader) -> bool:
         """Whether this session may send elements that are not its device's own; False where it may no longer."""
         number = header.edge
         key = EdgeKey(header.source, header.incarnation, number)
         term = self._index.producer_term(self._session.device, key)
-        known = self._edges.by_number.get(number) or self.new_edges.get(number)
+        known = self._known(number)
         if term is None or (known is not None and known.key != key):
             raise PeerError("a frame of another device in this session", code="sync-identity")
         return header.term == term
 
     def _new_edge(self, header: FrameHeader) -> IncomingEdge | None:
+        """One that no exchange before this has spoken of."""
         number = header.edge
+        if (told := self._known(number)) is not None:
+            return told
         key = EdgeKey(header.source, header.incarnation, number)
         incoming = self._incoming.get(key) or IncomingEdge(key, self._index.high_water(key))
         if incoming.high_water == NOT_READ:
             return None
-        known = self._edges.declared_bytes
+        known, announced = self._edges.declared_bytes, self._announce()
         if number not in known:
-            self.declared_bytes[number] = 0
-            if len(known) + sum(edge not in known for edge in self.declared_bytes) > EDGES_PER_DEVICE_MAX:
+            announced.declared_bytes[number] = 0
+            if len(known) + sum(edge not in known for edge in announced.declared_bytes) > EDGES_PER_DEVICE_MAX:
                 raise PeerError(f"more than {EDGES_PER_DEVICE_MAX} edges from one device", code="sync-edges")
-        self.new_edges[number] = incoming
+        announced.new_edges[number] = incoming
         return incoming
 
     def _mark(self, edge: IncomingEdge, position: int, data: memoryview, digest: bytes) -> None:
@@ -214,21 +239,20 @@ class Exchange:
             self.records.append(LogRecord(bytes(data), edge.key, position, position, _MARK, digest))
 
     def _check_declared(self, number: int, schema_id: int) -> None:
-        identity = (number, schema_id)
-        if identity not in self._session.declared and identity not in self.declared:
+        if self.announced is None or (number, schema_id) not in self.announced.declared:
             raise PeerError("a batch came before the declaration of its schema; declare it", code="sync-undeclared")
 
-    def _number(self, edge: IncomingEdge, record: LogRecord) -> None:
-        number, lo, hi = edge.key.edge, record.lo, record.hi
+    def _is_next(self, edge: IncomingEdge, number: int, lo: int, hi: int) -> bool:
+        """Whether this range is the one to keep; counts it, whatever it is."""
         high_water = self.high_water.get(number, edge.high_water)
-        meeting = meet(lo, hi, high_water)
-        if meeting == _NEXT:
-            self.records.append(record)
+        if lo == high_water:
             self.elements += hi - lo
-            high_water = hi
-        elif meeting == _DUPLICATE:
+            self.high_water[number] = hi
+            return True
+        meeting = meet(lo, hi, high_water)
+        if meeting is Meeting.DUPLICATE:
             self.duplicates += 1
-        elif meeting == _GAP:
+        elif meeting is Meeting.GAP:
             self.gaps += 1
         else:
             raise PeerError(
@@ -236,35 +260,38 @@ class Exchange:
                 code="sync-overlap",
             )
         self.high_water[number] = high_water
+        return False
 
     def _declare(self, edge: IncomingEdge, declare: Declare, data: memoryview, digest: bytes) -> None:
         if edge_id(declare.name) != edge.key.edge:
             raise PeerError("a DECLARE's name does not belong to its edge", code="message-declare")
         identity = (int(edge.key.edge), declare.schema.id)
         high_water = self.high_water.setdefault(edge.key.edge, edge.high_water)
-        known = self._session.declared.get(identity) or self.declared.get(identity)
+        announced = self._announce()
+        known = self._session.declared.get(identity) or announced.declared.get(identity)
         if known is None:
-            self.declared[identity] = declare.schema
-            self._check_room(edge.key.edge, len(data))
+            announced.declared[identity] = declare.schema
+            self._check_room(announced, edge.key.edge, len(data))
             self.records.append(LogRecord(bytes(data), edge.key, high_water, high_water, _DECLARE, digest))
         elif known != declare.schema:
             raise PeerError("two schemas of one edge have the same number; rename a column", code="sync-schema-number")
 
-    def _check_room(self, number: int, declaration_bytes: int) -> None:
-        self.declared_bytes[number] = declaration_bytes
-        if sum({**self._edges.declared_bytes, **self.declared_bytes}.values()) > DECLARED_BYTES_PER_DEVICE_MAX:
+    def _check_room(self, announced: Announcements, number: int, declaration_bytes: int) -> None:
+        announced.declared_bytes[number] = declaration_bytes
+        if sum({**self._edges.declared_bytes, **announced.declared_bytes}.values()) > DECLARED_BYTES_PER_DEVICE_MAX:
             raise PeerError(
                 f"the schemas of one device take more than {DECLARED_BYTES_PER_DEVICE_MAX} bytes", code="sync-schemas"
             )
-        if len(self._session.declared) + len(self.declared) > DECLARATIONS_PER_SESSION_MAX:
+        if len(self._session.declared) + len(announced.declared) > DECLARATIONS_PER_SESSION_MAX:
             raise PeerError(f"more than {DECLARATIONS_PER_SESSION_MAX} schemas in one session", code="sync-schemas")
 
     def _advance(self, edge: IncomingEdge, frame: memoryview, seq: int, frontier_us: int, digest: bytes) -> None:
         number = edge.key.edge
         high_water = self.high_water.setdefault(number, edge.high_water)
         # Behind a gap it would promise for elements that are not here yet; repeated it would only fill the log.
-        if seq <= high_water and frontier_us > self.frontiers.get(number, edge.frontier_us):
-            self.frontiers[number] = frontier_us
+        frontiers = self._announce().frontiers
+        if seq <= high_water and frontier_us > frontiers.get(number, edge.frontier_us):
+            frontiers[number] = frontier_us
             self.records.append(LogRecord(bytes(frame), edge.key, high_water, high_water, _FRONTIER, digest))
 
     def _chain(self, edge: IncomingEdge, chain: Chain, data: memoryview, digest: bytes) -> None:
@@ -274,17 +301,17 @@ class Exchange:
             return  # it signs what is not here yet and comes again with it; or it is here already
         if not self._signatures.verify(self._session.public_key, chain.signed(), chain.signature):
             raise PeerError("the signature over a run of batches is wrong", code="sync-chain-signature")
-        self.chains[number] = chain.hi
+        self._announce().chains[number] = chain.hi
         self.records.append(LogRecord(bytes(data), edge.key, high_water, high_water, _CHAIN, digest))
 
     def _report(self, frame: Frame) -> None:
-        session = self._session
+        session, announced = self._session, self._announce()
         if frame.type is FrameType.RESULT_RECEIPT:
             through = ResultReceipt.of(frame).through
-            self.results_through = max(self.results_through, through)
-            self.events.append(ResultsAcknowledged(session.device, through))
+            announced.results_through = max(announced.results_through, through)
+            announced.events.append(ResultsAcknowledged(session.device, through))
             return
         status = Status.of(frame).status
-        self.plan_version = status.plan
-        self.operators = None if status.operators is None else frozenset(status.operators)
-        self.events.append(StatusReceived(session.device, session.incarnation, status))
+        announced.plan_version = status.plan
+        announced.operators = None if status.operators is None else frozenset(status.operators)
+        announced.events.append(StatusReceived(session.device, session.incarnation, status))

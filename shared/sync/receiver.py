@@ -28,7 +28,15 @@ from typing import NamedTuple, Protocol
 
 from shared.errors import PeerError
 from shared.identity import DeviceId, EdgeKey
-from shared.sync.exchange import DeviceEdges, Exchange, HighWater, IncomingEdge, LogRecord, Signatures
+from shared.sync.exchange import (
+    Announcements,
+    DeviceEdges,
+    Exchange,
+    HighWater,
+    IncomingEdge,
+    LogRecord,
+    Signatures,
+)
 from shared.sync.session import GatewaySession, GatewaySessions
 from shared.sync.step import Step
 from shared.wire.envelope import is_envelope
@@ -122,14 +130,19 @@ class Receiver:
             refusal = encode(Refusal(session.device, error.code, error.message).frame())
             self._send.append(Reply(handle, session.seal(counter, (refusal,)), error.code))
             return
-        touched: Iterable[int] = edges.by_number  # a replay learns of all, as if its reply had not been lost
-        if exchange is not None:
-            touched = exchange.high_water
-            self._apply(session, edges, exchange)
-            self.stale += exchange.stale
-            done = (exchange.elements, exchange.duplicates, exchange.gaps)
-            self._events.append(ExchangeApplied(session.device, session.incarnation, session.id, counter, *done))
-        self._send.append(Reply(handle, session.seal(counter, self._answer(session, edges.by_number, touched, fresh))))
+        if exchange is None:  # a replay learns of all edges, as if its reply had not been lost
+            self._send.append(Reply(handle, session.seal(counter, _receipts(edges.by_number, edges.by_number))))
+            return
+        self._apply(session, edges, exchange)
+        self.stale += exchange.stale
+        self._events.append(
+            ExchangeApplied(
+                session.device, session.incarnation, session.id, counter, exchange.elements, exchange.duplicates,
+                exchange.gaps,
+            )
+        )  # fmt: skip
+        receipts = _receipts(edges.by_number, exchange.high_water)
+        self._send.append(Reply(handle, session.seal(counter, self._answer(session, receipts))))
 
     def wake(self, now: float) -> None:
         self._sessions.expire(now)
@@ -175,35 +188,30 @@ class Receiver:
 
     def _apply(self, session: GatewaySession, of_device: DeviceEdges, exchange: Exchange) -> None:
         edges = of_device.by_number
-        if exchange.new_edges:
-            edges.update(exchange.new_edges)
-            self._incoming.update((edge.key, edge) for edge in exchange.new_edges.values())
-        if exchange.declared_bytes:
-            of_device.declared_bytes.update(exchange.declared_bytes)
+        if exchange.announced is not None:
+            self._announce(session, of_device, exchange.announced)
         for number, high_water in exchange.high_water.items():
             edges[number].high_water = high_water
-        if exchange.frontiers:
-            for number, frontier_us in exchange.frontiers.items():
-                edges[number].frontier_us = frontier_us
-        if exchange.chains:
-            for number, through in exchange.chains.items():
-                edges[number].chain_through = through
-        if exchange.declared:
-            session.declared |= exchange.declared
-        session.results_through = max(session.results_through, exchange.results_through)
-        if exchange.plan_version is not None:
-            session.plan_version, session.operators = exchange.plan_version, exchange.operators
         self._persist += exchange.records
-        if exchange.events:
-            self._events += exchange.events
 
-    def _answer(
-        self, session: GatewaySession, edges: dict[int, IncomingEdge], touched: Iterable[int], fresh: bool
-    ) -> list[bytes]:
+    def _announce(self, session: GatewaySession, of_device: DeviceEdges, announced: Announcements) -> None:
+        edges = of_device.by_number
+        edges.update(announced.new_edges)
+        self._incoming.update((edge.key, edge) for edge in announced.new_edges.values())
+        of_device.declared_bytes.update(announced.declared_bytes)
+        for number, frontier_us in announced.frontiers.items():
+            edges[number].frontier_us = frontier_us
+        for number, through in announced.chains.items():
+            edges[number].chain_through = through
+        session.declared |= announced.declared
+        session.results_through = max(session.results_through, announced.results_through)
+        if announced.plan_version is not None:
+            session.plan_version, session.operators = announced.plan_version, announced.operators
+        self._events += announced.events
+
+    def _answer(self, session: GatewaySession, frames: list[bytes]) -> list[bytes]:
+        """The receipts, and behind them what waits for the device."""
         device = session.device
-        frames = self._receipts(edges[number] for number in touched)
-        if not fresh:
-            return frames
         plan = self._downlink.plan(device, session.plan_version, session.operators)
         if plan is not None:
             frames.append(encode(plan.frame()))
@@ -219,8 +227,11 @@ class Receiver:
             frames.append(frame)
         return frames
 
-    def _receipts(self, edges: Iterable[IncomingEdge]) -> list[bytes]:
-        """What is durable of each edge once this step's records are."""
-        return [
-            Receipt.encoded(edge.key.device, edge.key.incarnation, edge.key.edge, edge.high_water) for edge in edges
-        ]
+
+def _receipts(edges: Mapping[int, IncomingEdge], numbers: Iterable[int]) -> list[bytes]:
+    """What is durable of each of these edges once this step's records are."""
+    frames = []
+    for number in numbers:
+        edge = edges[number]
+        frames.append(Receipt.encoded(edge.key.device, edge.key.incarnation, number, edge.high_water))
+    return frames

@@ -299,8 +299,9 @@ class GatewaySessions:
         return self._sessions.get(bytes(body[: envelope.SESSION_ID_BYTES]))
 
     def open(self, body: bytes | memoryview, now: float) -> Opened:
-        """A sealed exchange, its seal checked; not fresh means a replay: answer, apply nothing."""
-        session_id, counter = envelope.envelope_session(body)
+        """A sealed exchange (a body that `is_envelope`), its seal checked; not fresh means a replay: answer, apply
+        nothing."""
+        session_id, counter = envelope.ENVELOPE.unpack_from(body)
         session = self._sessions.get(session_id)
         if session is None:
             raise PeerError("no such session here; say HELLO again", code="session-unknown")

@@ -56,7 +56,7 @@ class Timers:
 
     def __init__(self, connection: ExchangeProtocol) -> None:
         self._loop = connection.loop
-        self._now = 0.0
+        self._now = connection.loop.time()
         self._due: list[tuple[float, asyncio.TimerHandle]] = []
         connection.loop = self
 
@@ -67,6 +67,9 @@ class Timers:
         handle = asyncio.TimerHandle(self._now + delay, callback, arguments, self._loop)
         self._due.append((self._now + delay, handle))
         return handle
+
+    def time(self) -> float:
+        return self._now
 
     def advance(self, seconds: float) -> None:
         self._now += seconds
@@ -209,15 +212,34 @@ def test_nothing_is_written_to_a_connection_that_was_hung_up_on(tmp_path: Path):
     run(tmp_path, story)
 
 
-def test_an_idle_connection_is_closed_and_one_in_use_is_not(tmp_path: Path):
-    async def story(_app, connection, transport):
-        timers = Timers(connection)
+@pytest.mark.parametrize("route", ["exchange", "healthz"])
+def test_an_idle_connection_is_closed_and_one_in_use_is_not(tmp_path: Path, route):
+    sent = request(b"no frame") if route == "exchange" else b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+
+    async def story(_app, first, _transport):
+        timers = Timers(first)
+        connection, transport = other_connection(first)
         for count in range(1, 6):
-            connection.data_received(request(b"no frame"))
+            connection.data_received(sent)
             await answered(transport, count)
             timers.advance(0.6 * connection.timeout_keep_alive)  # five times: longer than it in all
             assert not transport.is_closing()
-        timers.advance(connection.timeout_keep_alive)
+        timers.advance(0.6 * connection.timeout_keep_alive)
+        assert transport.is_closing()
+
+    run(tmp_path, story)
+
+
+def test_an_idle_connection_is_not_closed_while_its_request_is_under_way(tmp_path: Path):
+    async def story(_app, first, _transport):
+        timers = Timers(first)
+        connection, transport = other_connection(first)
+        connection.data_received(request(b"no frame")[:-1])
+        timers.advance(module.REQUEST_SECONDS_MAX - 1)
+        assert not transport.is_closing()
+        connection.data_received(b"e")
+        await answered(transport, 1)
+        timers.advance(2 * connection.timeout_keep_alive)
         assert transport.is_closing()
 
     run(tmp_path, story)
