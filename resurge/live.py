@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
+from shared.batch import END_OF_TIME, Batch
 from shared.engine.pipeline import Pipeline
 from shared.engine.row_code import drops_row
 from shared.engine.rows import read_only
@@ -48,6 +48,7 @@ class Live:
         fragment = near_fragment(plan)
         self._pipeline = Pipeline(fragment, device=device)
         self._schemas = {entry.name: entry.schema for entry in fragment.inputs}
+        self._names = {name: frozenset(schema.names) for name, schema in self._schemas.items()}
         self._next = dict.fromkeys(self._schemas, 0)
         self._cycles = any(name.startswith("feedback ") for name in self._schemas)
         self._drops = _droppers(fragment)
@@ -62,31 +63,37 @@ class Live:
         if name not in self._schemas:
             raise UsageError(f"nothing here reads {name!r} (has: {', '.join(self._schemas)})", code="live-input")
         schema = self._schemas[name]
-        unknown = sorted(set(columns) ^ set(schema.names))
-        if unknown:
+        if columns.keys() != self._names[name]:
+            unknown = sorted(columns.keys() ^ self._names[name])
             raise UsageError(
                 f"{name!r} has the columns {', '.join(schema.names)}; look at {unknown[0]!r}", code="live-input"
             )
-        one = not _several(time)
-        given = {field.name: _column(name, field.name, columns[field.name], field.kind, one=one) for field in schema}
-        times = _column(name, TIME, time, "int64", one=one)
-        uneven = [column for column, values in given.items() if len(values) != len(times)]
+        one, where = not _several(time), repr(name)
+        given = {
+            field.name: _column(where, field.name, columns[field.name], field.kind, one=one) for field in schema.fields
+        }
+        times = _column(where, TIME, time, "int64", one=one)
+        uneven = [] if one else [column for column, values in given.items() if len(values) != len(times)]
         if uneven:
             raise UsageError(
                 f"column {uneven[0]!r} of {name!r} has {len(given[uneven[0]])} values, time has {len(times)}",
                 code="live-input",
             )
-        rows = range(len(times)) if self._cycles else range(min(1, len(times)))
-        for row in rows:  # in a cycle each row goes round before the next one comes
-            part = slice(row, row + 1) if self._cycles else slice(None)
+        if not self._cycles:
+            self._push(name, given, times)
+            return
+        for row in range(len(times)):  # in a cycle each row goes round before the next one comes
+            part = slice(row, row + 1)
             self._push(name, {column: values[part] for column, values in given.items()}, times[part])
 
-    def _push(self, name: str, arrays: dict[str, np.ndarray], times: np.ndarray) -> None:
-        schema = self._schemas[name]
+    def _push(self, name: str, columns: dict[str, np.ndarray], times: np.ndarray) -> None:
+        if not len(times):
+            return
         lo = self._next[name]
-        self._next[name] = lo + len(times)
-        frontier_us = int(times.max()) if len(times) else NO_FRONTIER
-        self._take(self._pipeline.push(name, Batch.of(schema, arrays, times, lo=lo, frontier_us=frontier_us)))
+        hi = self._next[name] = lo + len(times)
+        frontier_us = int(times[0] if hi == lo + 1 else times.max())
+        numbers = np.arange(lo, hi, dtype=np.int64)
+        self._take(self._pipeline.push(name, Batch(self._schemas[name], columns, times, numbers, lo, hi, frontier_us)))
 
     def advance(self, time: int) -> None:
         """No row before `time` follows on any stream: windows that end by then go out."""
@@ -142,9 +149,9 @@ def _input_name(stream: Stream) -> str:
 
 
 def _several(time: object) -> bool:
-    return isinstance(time, Sequence) or np.ndim(time) > 0  # type: ignore[arg-type]  # a datetime has no dimension
+    return type(time) is not int and (isinstance(time, Sequence) or np.ndim(time) > 0)  # type: ignore[arg-type]  # a datetime has no dimension
 
 
-def _column(name: str, column: str, values: object, kind: str, *, one: bool) -> np.ndarray:
+def _column(where: str, column: str, values: object, kind: str, *, one: bool) -> np.ndarray:
     """The values of one row or of several, as the column's kind."""
-    return column_of([values] if one else values, kind, column=column, where=repr(name), code="live-input")
+    return column_of([values] if one else values, kind, column=column, where=where, code="live-input")

@@ -51,6 +51,7 @@ class Pipeline:
         self._leaving: dict[int, list[Output]] = {}
         for output in self.fragment.outputs:
             self._leaving.setdefault(replaced_by.get(output.node, output.node), []).append(output)
+        self._columns = {output.name: list(output.schema.names) for output in self.fragment.outputs}
         self._inputs = {entry.name: entry for entry in self.fragment.inputs}
         self._brings_device = {entry.name: DEVICE in entry.schema for entry in self.fragment.inputs}
         self._adds_device = {
@@ -143,7 +144,10 @@ class Pipeline:
                 self._pass(entry.node, progress, out)
                 if self._cycles:
                     self._go_round(out)
-        return [(output.name, as_batch(each, output.schema, self._frontiers[output.name])) for output, each in out]
+        return [
+            (output.name, as_batch(each, output.schema, self._columns[output.name], self._frontiers[output.name]))
+            for output, each in out
+        ]
 
     def _go_round(self, out: list[tuple[Output, Rows]]) -> None:
         """Rows fed back enter again, until none is."""

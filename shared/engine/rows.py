@@ -120,10 +120,11 @@ def empty(schema: Schema) -> Rows:
     return Rows(columns, np.empty(0, np.int64), np.empty(0, np.int64), 0, 0)
 
 
-def as_batch(rows: Rows, schema: Schema, frontier_us: int) -> Batch:
+def as_batch(rows: Rows, schema: Schema, names: list[str], frontier_us: int) -> Batch:
+    """`names` are the schema's."""
     columns = rows.columns
-    if len(columns) != len(schema.fields) or any(field.name not in columns for field in schema.fields):
-        columns = {field.name: columns[field.name] for field in schema.fields}
+    if list(columns) != names:
+        columns = {name: columns[name] for name in names}
     return Batch(schema, columns, rows.time, rows.seq, rows.lo, rows.hi, frontier_us)
 
 

@@ -66,17 +66,21 @@ class CountSpans:
         return column[self._ends]
 
     def _grid(self, values: np.ndarray, fill: object) -> np.ndarray:
-        grid = np.full(self.lines * self.size, fill, values.dtype)
-        grid[self.low - self.begin : self.high - self.begin] = values[self.low : self.high]
+        grid = np.empty(self.lines * self.size, values.dtype)
+        low, high = self.low - self.begin, self.high - self.begin
+        grid[:low] = fill
+        grid[low:high] = values[self.low : self.high]
+        grid[high:] = fill
         return grid.reshape(self.lines, self.size)
 
     def folded(self, function: np.ufunc, values: np.ndarray, fill: object) -> np.ndarray:
         """The fold of each window; `fill` changes nothing in it."""
         grid = self._grid(values, fill)
-        before = function.accumulate(grid[:, ::-1], axis=1)[:, ::-1]
-        before[:, 0] = fill  # a window that begins with a line has no rows before its cut
+        backwards = grid.reshape(-1)[::-1].reshape(grid.shape)  # from the last row to the first: a view
+        before = function.accumulate(backwards, axis=1)
+        before[:, -1] = fill  # a window that begins with a line has no rows before its cut
         after = function.accumulate(grid, axis=1)
-        made: np.ndarray = function(before.reshape(-1)[self._left], after.reshape(-1)[self._right])
+        made: np.ndarray = function(before.reshape(-1)[::-1][self._left], after.reshape(-1)[self._right])
         return made
 
     def moments(self, values: np.ndarray, present: np.ndarray | None) -> tuple[Moments, Moments]:

@@ -47,6 +47,10 @@ class StatelessRun(Operator):
         if index is None:
             out = {name: columns[source] for name, source in self.renamed}
             inner = columns
+        elif not len(index):
+            out = {name: columns[source][:0] for name, source in self.renamed}
+            inner = {name: columns[name][:0] for name in self.gathered}
+            time, seq = time[:0], seq[:0]
         else:
             out = {name: take(columns[source], index) for name, source in self.renamed}
             inner = {name: take(columns[name], index) for name in self.gathered}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -15,6 +16,7 @@ KINDS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
 ADDED = "added"  # metadata of a field that plans of the first format lack: left out of JSON while it is its default
 
 
+@cache  # numpy looks a type up by its name in ten times as long
 def dtype(kind: str) -> np.dtype:
     """The numpy type that holds a column of this kind. Text is numpy's variable-width string type."""
     if kind == "str":

@@ -42,15 +42,15 @@ def column_of(values: object, kind: str, *, column: str, where: str, code: str) 
         raise UsageError(f"column {column!r} of {where} takes {kind}, not {error}{at}", code=code) from None
 
 
-_PLAIN = {"float64": float, "float32": float, "str": str, "bool": bool}  # every other kind: int
+_PLAIN: dict[str, set[type]] = {"float64": {float}, "float32": {float}, "str": {str}, "bool": {bool}}
+_INT: set[type] = {int}  # of every other kind
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 def _plain(values: list[object], kind: str) -> np.ndarray | None:
     """Values of exactly the kind's own Python type, as most rows have; None where they must be looked at one by one.
     A row of twelve columns is appended five times as fast by it."""
-    own = _PLAIN.get(kind, int)
-    if not values or any(type(value) is not own for value in values):
+    if set(map(type, values)) != _PLAIN.get(kind, _INT):
         return None
     if kind == "float32" and any(value < -_FLOAT32_MAX or value > _FLOAT32_MAX for value in values):  # type: ignore[operator]
         return None
