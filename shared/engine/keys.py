@@ -36,6 +36,7 @@ class KeyIndex:
         self._tables: dict[tuple[object, ...], _Table] = {}  # by the other key columns' values
         self._untabled: set[tuple[object, ...]] = set()
         self._again: tuple[str, np.ndarray | None, str, _Table] | None = None
+        self._steady: tuple[list[tuple[str, np.ndarray | None]], int] | None = None
         self._owners: list[np.ndarray | None] = []
         self._last_around: tuple[object, ...] = ()
         self._ranks = np.empty(0, np.int64)  # each number's place among all keys in order, while nobody is new
@@ -61,10 +62,17 @@ class KeyIndex:
                 )
                 if np.minimum.reduce(found) >= 0:
                     return found
+        if self._steady is not None:
+            owners, number = self._steady
+            if all(columns[name].base is owner for name, owner in owners):
+                return self._of_one(number, rows)
         given = [columns[name] for name in self.names]
         varying = [place for place, column in enumerate(given) if not _constant(column, self.kinds[place])]
         if not varying:
             number = self.number(tuple(column[:1].tolist()[0] for column in given))
+            if all(isinstance(column.base, np.ndarray) and column.base.size == 1 for column in given):
+                # One device's next batch has views of the same values.
+                self._steady = ([(name, columns[name].base) for name in self.names], number)
             return self._of_one(number, rows)
         if len(varying) == 1 and self.kinds[varying[0]] in INTEGERS:
             place = varying[0]
@@ -239,7 +247,7 @@ class KeyIndex:
             self._numbers.clear()
             self._tables.clear()
             self._untabled.clear()
-            self._again = None
+            self._again = self._steady = None
             self._ranks = np.empty(0, np.int64)
             self._same.clear()
             self._columns = [np.empty(0, dtype(kind)) for kind in self.kinds]

@@ -108,6 +108,7 @@ class TimeWindows(KeyedWindows):
         # Columns, times and numbers of rows that are taken, not late, and not folded yet.
         self._waiting: list[tuple[Mapping[str, np.ndarray], np.ndarray, np.ndarray]] = []
         self._waiting_rows = 0
+        self._waiting_since = NO_FRONTIER  # the least time of those
         self._reads = tuple(dict.fromkeys((*aggregation.reads, *key.names)))
         self.dropped: set[int] = set()  # panes that ended since the last dump
         self.tracking = False
@@ -136,10 +137,12 @@ class TimeWindows(KeyedWindows):
         if least_time < self.frontier.floor_us or self.frontier.devices or type(self._before) is not int:
             return False
         self.touched = True
+        if not self._waiting or least_time < self._waiting_since:
+            self._waiting_since = least_time
+            first = self.bounds.ended(least_time) + 1  # of the windows with these rows
+            self._quiet_until = min(self._quiet_until, self.bounds.end(first))
         self._waiting.append((rows.columns, rows.time, rows.seq))
         self._waiting_rows += count
-        first = self.bounds.ended(least_time) + 1  # of the windows with these rows
-        self._quiet_until = min(self._quiet_until, self.bounds.end(first))
         if self._waiting_rows >= _WAITING_ROWS_MAX:
             self._settle()
         return True

@@ -262,9 +262,9 @@ def _read_columns(reader: Reader, rows: int, schema: Schema, *, grouped: bool) -
     order: NDArray[np.intp] | None = None
     if grouped:
         place = reader.head.varint()
-        if place >= len(schema.names):
+        if place >= len(schema.fields):
             raise damaged("grouped by a column that is not there")
-        group = schema.names[place]
+        group = schema.fields[place].name
     read: dict[str, NDArray[Any]] = {}
     for column in schema.fields if group is None else _grouped_fields(schema, group):
         values = _read_column(reader, rows, column.kind)
@@ -275,7 +275,7 @@ def _read_columns(reader: Reader, rows: int, schema: Schema, *, grouped: bool) -
         elif column.name == group:
             order = _group_order(values)
         read[column.name] = values
-    return read if group is None else {name: read[name] for name in schema.names}
+    return read if group is None else {column.name: read[column.name] for column in schema.fields}
 
 
 def _read_column(reader: Reader, rows: int, kind: str) -> NDArray[Any]:

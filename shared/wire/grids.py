@@ -10,9 +10,8 @@ exceptions, kept as they are beside it. The last resort is the grid of the bits 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +37,7 @@ class GridKind(IntEnum):
     STEP = 2  # integer * step + offset
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(NamedTuple):  # three times as fast to make as a frozen dataclass, and every column read makes one
     kind: GridKind
     narrow: bool = False  # doubles that all fit single precision: predict and correct in single
     shift: int = 0  # BITS: low bits dropped
@@ -47,8 +45,7 @@ class Grid:
     offset: float = 0.0  # STEP
 
 
-@dataclass(frozen=True, slots=True)
-class OnGrid:
+class OnGrid(NamedTuple):
     """A column on its grid: integers, corrections (None: all zero), and where the exceptions are (None: nowhere)."""
 
     integers: Integers

@@ -103,22 +103,20 @@ class Cursor:
         return self._view[at]
 
     def varint(self) -> int:
-        at = self._at
-        if at < self._end and (value := self._view[at]) < 0x80:  # most are
-            self._at = at + 1
-            return value
-        value = self.byte() & 0x7F
-        shift = 7
-        while True:
-            byte = self.byte()
+        value = shift = 0
+        for at in range(self._at, self._end):
+            byte = self._view[at]
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 break
             shift += 7
             if shift > 63:
                 raise damaged("a number is too long")
+        else:
+            raise damaged("it ends early")
         if value >= 2**64:
             raise damaged("a number is too long")
+        self._at = at + 1
         return value
 
     def signed(self) -> int:
