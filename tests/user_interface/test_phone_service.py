@@ -70,7 +70,7 @@ def test_live_shows_what_the_sensors_give(hand):
 def test_flow_and_buffer_show_the_running_plan(hand):
     hand.go("flow")
     hand.until_text("On this phone")
-    hand.until_text("lossless, within 10m")
+    hand.until_text("lossless within 10m")
     hand.go("buffer")
     hand.until(lambda: hand.app.view["spooled"] > 0, "readings are spooled")
     hand.until_text("no gateway is paired")
