@@ -24,6 +24,7 @@ OTHERWISE = {
 @pytest.mark.parametrize("field", [field.name for field in fields(DeviceStatus)])
 def test_every_field_of_a_status_is_shown_on_the_devices_page(dashboard, monkeypatch, field):
     monkeypatch.setattr(devices, "FRESH_S", 0.0)
+    object.__setattr__(dashboard.app.state.sources, "clock_us", lambda: dashboard.now_us)  # pages say how long ago
     device, browser = dashboard.phones[0], dashboard.browser("viewer")
 
     def page(status: DeviceStatus) -> str:
