@@ -10,6 +10,7 @@ newest one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -17,16 +18,22 @@ from typing import NamedTuple
 from shared.errors import DamagedData, PeerError, UsageError
 from shared.hosting.wiring import wire
 from shared.identity import DeviceId
+from shared.plan.cuts import region_vertices
 from shared.plan.deployment import Deployment, HostedQuery, Peer, Placement, decode_deployment, encode_deployment
+from shared.plan.wellformed import operator_references
+from shared.recovery.executor import carry_out
+from shared.recovery.failures import RESTARTS_MAX, Failure, HostsFailed, OperatorFailed, StreamFailed, View
 from shared.recovery.strategies import STRATEGIES
-from shared.recovery.strategies.row import Include
+from shared.recovery.strategies.row import Home, Include
 from shared.sync.step import Step
 from shared.wire.messages import Hint, PlanMessage
-from shared.wire.status import DeviceStatus
+from shared.wire.status import DeviceStatus, InstanceStatus
 
 SILENCE_S = 5.0  # without a STATUS so long a node is taken for lost
 PATIENCE_S = 60.0  # that a failed vertex waits for a silent node which has its newest snapshot
-RUNNING, BEHIND = "running", "behind"
+RESTART_S, RESTART_S_MAX = 1.0, 60.0  # between two starts of a vertex that fails again and again
+FORGIVEN_S = 120.0  # that it must run to count as never failed
+RUNNING, FAILED, BEHIND = "running", "failed", "behind"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,16 @@ class _Heard:
     status: DeviceStatus
 
 
+@dataclass(slots=True)
+class _Tried:
+    """How often a failing vertex was started again, and when it may be once more."""
+
+    at: float
+    count: int = 0
+    term: int = 0
+    next_at: float = 0.0
+
+
 class Coordinator:
     """Keeps one fleet. A `Downlink` for the nodes that call: it gives each its deployment."""
 
@@ -80,6 +97,9 @@ class Coordinator:
         self._lacking: dict[tuple[str, str], float] = {}  # since when a vertex waits for a node that has its snapshot
         self._too_old: dict[tuple[str, str], tuple[int, int]] = {}  # the newest snapshot that was not new enough
         self._said_waiting: tuple[str, tuple[str, ...]] | None = None
+        self._tried: dict[tuple[str, str], _Tried] = {}
+        self._apart: dict[tuple[str, str], float] = {}  # (node, node it does not reach) -> since when
+        self._judged_at = now
         self._fleet = Deployment(node, 0, lease, (), ())
         if stored:
             self._fleet = _decoded(stored)
@@ -128,12 +148,14 @@ class Coordinator:
         self._judge(now)
 
     def next_wake(self) -> float | None:
-        """When the next node would be silent for too long, or a vertex has waited long enough."""
+        """When the next node or link would be silent for too long, or a vertex has waited long enough."""
         times = [since + self._patience_s for since in self._lacking.values()]
+        times += [since + self._silence_s for since in self._apart.values()]
+        times += [tried.next_at for tried in self._tried.values()]
         times += [
             self._last_heard(peer.node) + self._silence_s for peer in self._fleet.peers if peer.node != self._node
         ]
-        return min(times, default=None)
+        return min((time for time in times if time > self._judged_at), default=None)
 
     def step(self) -> Step[StoreFleet, object]:
         persist, self._persist = tuple(self._persist[-1:]), []
@@ -187,88 +209,175 @@ class Coordinator:
         return self._since if heard is None else heard.at
 
     def _judge(self, now: float) -> None:
+        self._judged_at = now
         alive = self.alive(now)
+        self._note_apart(alive, now)
         queries = list(self._fleet.queries)
-        changed = False
         for place, query in enumerate(queries):
-            failures = self._failures(query, alive)
-            if not failures:
+            found, why = self._recovered(query, queries, alive, now)
+            if found == query.placements:
                 continue
-            placements, moves, waiting = self._recovered(query, failures, alive, now)
-            if waiting and (query.name, tuple(waiting)) != self._said_waiting:
-                self._said_waiting = (query.name, tuple(waiting))
-                self._events.append(Unplaced(query.name, tuple(waiting), "only silent nodes have its snapshot"))
-            if placements != query.placements:
-                queries[place] = replace(query, placements=placements)
-                changed = True
-                why = "; ".join(sorted(set(failures.values())))
-                self._events.append(Recovered(now, query.name, moves, why))
-        if changed:
+            queries[place] = replace(query, placements=found)
+            before = {one.vertex: one for one in query.placements}
+            moves = {one.vertex: one.hosts[0] for one in found if one.term > before[one.vertex].term}
+            self._events.append(Recovered(now, query.name, moves, "; ".join(sorted(set(why)))))
+        if queries != list(self._fleet.queries):
             self._fleet = replace(self._fleet, version=self._fleet.version + 1, queries=tuple(queries))
             self._store()
 
-    def _failures(self, query: HostedQuery, alive: frozenset[str]) -> dict[str, str]:
-        """{vertex: why} of what does not run where it is placed."""
-        found: dict[str, str] = {}
+    def _recovered(
+        self, query: HostedQuery, queries: Sequence[HostedQuery], alive: frozenset[str], now: float
+    ) -> tuple[tuple[Placement, ...], list[str]]:
+        """The placements after one failure after the other was recovered from, and what failed."""
+        strategy = STRATEGIES[query.row]
+        why: list[str] = []
+        waiting: set[str] = set()
+        placements = query.placements
+        for failure, reason in self._failures(query, alive, now):
+            current = replace(query, placements=placements)
+            view, short = self._view(current, queries, alive, failure, now)
+            waiting |= short
+            plan = strategy.recover(failure, view)
+            after = {placed.vertex: placed for placed in carry_out(plan, placements)}
+            found = []
+            for before in placements:
+                placed = after.get(before.vertex, before)
+                goes = before.vertex not in short and alive & {*placed.hosts}
+                found.append(placed if goes else before)
+            if tuple(found) != placements:
+                placements = tuple(found)
+                why.append(reason)
+        if waiting and (query.name, tuple(sorted(waiting))) != self._said_waiting:
+            self._said_waiting = (query.name, tuple(sorted(waiting)))
+            self._events.append(Unplaced(*self._said_waiting, "only silent nodes have its snapshot"))
+        return placements, why
+
+    def _failures(self, query: HostedQuery, alive: frozenset[str], now: float) -> list[tuple[Failure, str]]:
+        """What is not as it was placed, and why: nodes first, then vertices, then links."""
+        found: list[tuple[Failure, str]] = []
+        silent = {node for placed in query.placements for node in (*placed.hosts, *placed.keepers)} - alive
+        row, others = STRATEGIES[query.row].row, len(alive) - 1
+        wanted = {Home.PEERS: min(row.copies, others), Home.REGION: others}.get(row.home, 0)
+        if silent or any(len(placed.keepers) < wanted for placed in query.placements):
+            names = ", ".join(sorted(map(self._name, silent)))
+            found.append((HostsFailed(frozenset(silent)), f"{names} is silent" if silent else "too few keepers"))
         for placed in query.placements:
             for host in placed.hosts:
-                if host not in alive:
-                    found[placed.vertex] = f"{self._name(host)} is silent"
-                elif (why := self._instance_failure(query.name, placed, host)) is not None:
-                    found[placed.vertex] = why
+                one = self._instance(query.name, placed, host) if host in alive else None
+                if one is None:
+                    continue
+                if one.state == RUNNING:
+                    self._worked(query.name, placed.vertex, now)
+                elif (restarts := self._restarts(query.name, one, now)) is not None:
+                    why = f"{placed.vertex!r} {one.state} on {self._name(host)}: {one.why}"
+                    found.append((OperatorFailed(placed.vertex, restarts, host), why))
+        for (writer, reader), since in sorted(self._apart.items()):
+            if now - since >= self._silence_s:
+                why = f"{self._name(writer)} does not reach {self._name(reader)}"
+                found.append((StreamFailed(writer, reader), why))
         return found
 
-    def _instance_failure(self, query: str, placed: Placement, host: str) -> str | None:
-        status = self.status(host)
-        for one in () if status is None else status.instances:
-            if (one.query, one.vertex, one.term) == (query, placed.vertex, placed.term) and one.state != RUNNING:
-                return f"{placed.vertex!r} {one.state} on {self._name(host)}: {one.why}"
-        return None
-
-    def _instance_state(self, query: str, placed: Placement, host: str) -> str:
+    def _instance(self, query: str, placed: Placement, host: str) -> InstanceStatus | None:
         status = self.status(host)
         for one in () if status is None else status.instances:
             if (one.query, one.vertex, one.term) == (query, placed.vertex, placed.term):
-                return one.state
-        return ""
+                return one
+        return None
 
-    def _recovered(
-        self, query: HostedQuery, failures: Mapping[str, str], alive: frozenset[str], now: float
-    ) -> tuple[tuple[Placement, ...], dict[str, str], list[str]]:
-        """New placements, who moved where, and what nobody can run."""
-        hosting: dict[str, int] = {}
-        for each in self._fleet.queries:
-            for placed in each.placements:
-                for host in placed.hosts:
-                    hosting[host] = hosting.get(host, 0) + 1
-        room = {peer.node: peer.capacity for peer in self._fleet.peers}
-        keeps_state = STRATEGIES[query.row].row.include is not Include.NOTHING
-        found: list[Placement] = []
-        moves: dict[str, str] = {}
-        waiting: list[str] = []
-        for placed in query.placements:
-            if placed.vertex not in failures:
-                found.append(placed)
-                continue
-            left = [host for host in placed.hosts if host in alive and not self._failed(query.name, placed, host)]
-            if left:  # a copy runs on: nothing goes back
-                found.append(replace(placed, hosts=tuple(left)))
-                continue
-            near, anew = sorted(alive), True
-            if keeps_state:
-                near, anew = self._having(query.name, placed, alive, now)
-            if not near:
-                waiting.append(placed.vertex)
-                found.append(placed)
-                continue
-            host = min(near, key=lambda node: (hosting.get(node, 0) >= room[node], hosting.get(node, 0), node))
-            hosting[host] = hosting.get(host, 0) + 1
-            others = sorted(
-                alive - {host}, key=lambda node: (node not in placed.keepers, hosting.get(node, 0), node)
-            )  # fmt: skip
-            moves[placed.vertex] = host
-            found.append(Placement(placed.vertex, (host,), tuple(others[: len(placed.keepers)]), placed.term + 1, anew))
-        return tuple(found), moves, waiting
+    def _worked(self, query: str, vertex: str, now: float) -> None:
+        """It runs: after a while it counts as never failed."""
+        name = (query, vertex)
+        self._lacking.pop(name, None)
+        self._too_old.pop(name, None)
+        tried = self._tried.get(name)
+        if tried is not None and now - tried.at > FORGIVEN_S:
+            del self._tried[name]
+
+    def _restarts(self, query: str, one: InstanceStatus, now: float) -> int | None:
+        """How often a failing vertex was started again; None while it is too early for the next time. What its node
+        lost in a restart, or began with too old a snapshot, is not the vertex's fault."""
+        if one.state != FAILED:
+            return 0
+        name = (query, one.vertex)
+        tried = self._tried.setdefault(name, _Tried(now))
+        if now < tried.next_at:
+            return None
+        if tried.term != one.term:
+            tried.term, tried.at = one.term, now
+            tried.count += 1
+            tried.next_at = now + min(RESTART_S_MAX, RESTART_S * 2.0 ** (tried.count - 1))
+        return tried.count - 1
+
+    def _note_apart(self, alive: frozenset[str], now: float) -> None:
+        """Since when which live nodes do not reach each other, as they say. Who is heard here reaches this node."""
+        said = {
+            (node, other)
+            for node in alive
+            if (status := self.status(node)) is not None
+            for other in status.unreachable
+            if other in alive and other != self._node
+        }
+        self._apart = {pair: self._apart.get(pair, now) for pair in said}
+
+    def _view(
+        self, query: HostedQuery, queries: Sequence[HostedQuery], alive: frozenset[str], failure: Failure, now: float
+    ) -> tuple[View, set[str]]:
+        """What a strategy needs to know of a query, and the vertices that must wait."""
+        hosting = Counter(host for each in queries for placed in each.placements for host in placed.hosts)
+        vertices = region_vertices(query.plan)
+        maker = {output.name: vertex.name for vertex in vertices for output in vertex.fragment.outputs}
+        inputs = {
+            vertex.name: tuple(dict.fromkeys(maker[name] for name in vertex.inputs if name in maker))
+            for vertex in vertices
+        }
+        ends = {
+            vertex.name: frozenset(
+                [node for node in query.sources if any(name not in maker for name in vertex.inputs)]
+                + [query.sink for output in vertex.fragment.outputs if output.kind == "subscribe"]
+            )
+            for vertex in vertices
+        }
+        needed = {
+            vertex.name: {reference for node in vertex.operators for reference in operator_references(node)}
+            for vertex in vertices
+        }
+        able = {
+            name: frozenset(peer.node for peer in self._fleet.peers if types <= {*peer.operators})
+            for name, types in needed.items()
+        }
+        having: dict[str, frozenset[str]] = {}
+        too_old: set[str] = set()
+        waiting: set[str] = set()
+        if STRATEGIES[query.row].row.include is not Include.NOTHING:
+            for placed in query.placements:
+                if not self._concerns(failure, placed):
+                    continue
+                again = isinstance(failure, OperatorFailed) and failure.restarts >= RESTARTS_MAX
+                elsewhere = alive - {*placed.hosts} if again else alive
+                nodes, old = self._having(query.name, placed, elsewhere or alive, now)
+                having[placed.vertex] = frozenset(nodes)
+                if old:
+                    too_old.add(placed.vertex)
+                if not nodes:
+                    waiting.add(placed.vertex)
+        view = View(
+            {placed.vertex: placed for placed in query.placements}, inputs, alive, hosting,
+            {peer.node: peer.capacity for peer in self._fleet.peers}, having, frozenset(too_old), able,
+            fed_by={vertex.name: frozenset(query.sources) for vertex in vertices}, ends=ends,
+            apart=frozenset((min(pair), max(pair)) for pair in self._apart), relays=False,
+        )  # fmt: skip
+        return view, waiting
+
+    @staticmethod
+    def _concerns(failure: Failure, placed: Placement) -> bool:
+        """Whether a failure may take this vertex from where it is."""
+        match failure:
+            case HostsFailed(nodes):
+                return nodes >= {*placed.hosts}
+            case StreamFailed(writer, reader):
+                return bool({writer, reader} & {*placed.hosts})
+            case _:
+                return failure.vertex == placed.vertex
 
     def _having(
         self, query: str, placed: Placement, alive: frozenset[str], now: float
@@ -280,19 +389,20 @@ class Coordinator:
         versions = {node: self._version(node, query, placed.vertex) for node in alive}
         name = (query, placed.vertex)
         for host in placed.hosts:
-            if self._instance_state(query, placed, host) == BEHIND:
+            one = self._instance(query, placed, host)
+            if one is not None and one.state == BEHIND:
                 self._too_old[name] = max(self._too_old.get(name, (0, 0)), self._version(host, query, placed.vertex))
                 self._lacking.setdefault(name, now)
         too_old = self._too_old.get(name)
         better = {node: version for node, version in versions.items() if too_old is None or version > too_old}
-        if not better and now - self._lacking[name] < self._patience_s:
+        if not better and now - self._lacking.get(name, now) < self._patience_s:
             return [], False
         anew = not better
         if anew:
             del self._too_old[name], self._lacking[name]
         best = max((better or versions).values(), default=(0, 0))
         having = [node for node, version in (better or versions).items() if version == best]
-        listed = [node for node in having if node in placed.keepers]  # they may have more than they could say
+        listed = [node for node in having if node in (*placed.keepers, *placed.hosts)]
         return sorted(listed or having), anew
 
     def _version(self, node: str, query: str, vertex: str) -> tuple[int, int]:
@@ -301,9 +411,6 @@ class Coordinator:
         kept = () if heard is None else heard.status.kept
         found = [(one.term, one.number) for one in kept if (one.query, one.vertex) == (query, vertex)]
         return max(found, default=(0, 0))
-
-    def _failed(self, query: str, placed: Placement, host: str) -> bool:
-        return self._instance_failure(query, placed, host) is not None
 
     def _name(self, node: str) -> str:
         return next((peer.name for peer in self._fleet.peers if peer.node == node), node[:8])

@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Protocol
 
@@ -151,6 +151,7 @@ class Host:
         self._makers: dict[EdgeId, tuple[Instance | Source, EdgeSpec]] = {}
         self._state_edges: dict[EdgeId, Instance] = {}
         self._storing: dict[tuple[str, int, str], _Storing] = {}
+        self._own: dict[tuple[str, int, str], KeptSnapshot] = {}  # newest of what runs here: to begin again, to pass on
         self._loads: dict[tuple[EdgeId, str], int] = {}
         self._senders: dict[str, Sender] = {}
         self._persist: list[HostPersist] = [StoreMemory(memory.encode())]
@@ -180,7 +181,7 @@ class Host:
             )
         if (deployment.version, deployment.lease) == (memory.version, memory.lease):
             return
-        if deployment.version <= memory.version:
+        if deployment.version < memory.version:
             raise PeerError(
                 f"deployment {deployment.version} after {memory.version}; an older one changes nothing",
                 code="deployment-stale",
@@ -194,22 +195,29 @@ class Host:
         self._wiring = wiring
         self._peers.clear()
         self._peers.update((peer.node, peer) for peer in deployment.peers)
+        keepers = {identity: one.spec.placement.keepers for identity, one in self._instances.items()}
         self._begin_vertices(wiring, restarted=restarted)
         self._persist += self._keeper.keep_for(wiring.kept, wiring.known)
         self._begin_sinks(wiring)
         self._serve(wiring, now)
+        self._say_frontiers(now)
         self.receiver.forget_edges()
         self._receivers()
         for identity, instance in self._instances.items():
-            if identity not in self._storing and instance.restored is not None and not instance.failed:
+            if identity in self._storing or instance.failed:
+                continue  # its keepers get what is under way
+            if instance.restored is not None:
                 self._keep(instance, instance.restored)  # its new keepers should have what it began with
                 instance.restored = None
+            elif identity in self._own and {*instance.spec.placement.keepers} - {*keepers.get(identity, ())}:
+                self._keep(instance, self._own[identity])
 
     def _begin_vertices(self, wiring: Wiring, *, restarted: bool) -> None:
         wanted = {spec.identity: spec for spec in wiring.vertices}
         for identity in [identity for identity in self._instances if identity not in wanted]:
             del self._instances[identity]
             self._storing.pop(identity, None)
+            self._own.pop(identity, None)
         self._lost = {identity: term for identity, term in self._lost.items() if identity in wanted}
         for identity, spec in wanted.items():
             running = self._instances.get(identity)
@@ -227,7 +235,11 @@ class Host:
             self._begin(identity, spec)
 
     def _begin(self, identity: tuple[str, int, str], spec: VertexSpec) -> None:
-        kept = self._keeper.newest(identity)
+        kept = max(
+            (one for one in (self._keeper.newest(identity), self._own.get(identity)) if one is not None),
+            key=lambda one: one.version,
+            default=None,
+        )
         try:
             instance = Instance(spec, self._random, kept)
         except ResurgeError as error:  # a snapshot of another plan or engine: say so, and do not lose it
@@ -245,6 +257,15 @@ class Host:
         state = state_edge(spec.query, spec.placement)
         self.outbox.serve(state.key.edge, STATE, self._made, [node for node in state.readers if node != self.node])
         self.outbox.restart(state.key.edge, 0)
+
+    def _say_frontiers(self, now: float) -> None:
+        """How far time has come on every edge made here: a reader that was restored, too, may not know, and round a
+        cycle nobody would say it again."""
+        for instance in self._instances.values():
+            for name, frontier_us in instance.frontiers.items():
+                edge = instance.spec.outputs[name]
+                for node in edge.readers if frontier_us > NO_FRONTIER else ():
+                    self._senders[node].frontier(edge.key.edge, frontier_us, now)
 
     def _begin_sinks(self, wiring: Wiring) -> None:
         wanted = {edge.key: (query, name) for query, name, edge in wiring.sinks}
@@ -426,7 +447,7 @@ class Host:
             # Pieces of a snapshot that is not whole yet are in memory only: a restart asks for them again.
             through, term = self._keeper.through.get(key, 0), self._memory.boot
         for instance, label in self._readers_of.get(key, ()):
-            through = min(through, instance.checkpoints.through(label))
+            through = 0 if instance.unkept else min(through, instance.checkpoints.through(label))
             term += instance.term
             load += instance.checkpoints.load
             if instance.full or (self._full() and label not in instance.spec.back):
@@ -599,9 +620,8 @@ class Host:
     def _keep(self, instance: Instance, kept: KeptSnapshot) -> None:
         """Send a snapshot to the keepers; this node's own has it at once, durable with this step."""
         spec = instance.spec
-        data = KeptSnapshot(
-            kept.query, kept.incarnation, kept.vertex, instance.term, kept.permanent, kept.state, kept.ranges
-        ).encode()
+        kept = self._own[spec.identity] = replace(kept, term=instance.term)
+        data = kept.encode()
         state = state_edge(spec.query, spec.placement)
         if self.node in spec.placement.keepers:
             own = KeptSpec(spec.query.name, spec.query.incarnation, spec.vertex.name, instance.term, state)
@@ -627,8 +647,11 @@ class Host:
         state = state_edge(instance.spec.query, instance.spec.placement)
         others = any(node != self.node for node in state.readers)
         if not others or self.outbox.through(state.key.edge) >= storing.end:
+            instance.unkept = False
             instance.checkpoints.stored(storing.id)
             self._checkpoint(instance)
+            if self._storing.get(instance.spec.identity) is storing:  # it was one to begin with: nothing waited for it
+                del self._storing[instance.spec.identity]
 
     # --- what senders tell -----------------------------------------------------------------------------------
 
@@ -723,10 +746,11 @@ class Host:
             for (query, _, vertex), term in self._lost.items()
         ]
         away = tuple(sorted(node for node, sender in self._senders.items() if sender.disconnected))
-        kept = tuple(
-            KeptStatus(one.query, one.vertex, one.term, 0 if one.permanent.id is None else one.permanent.id.number)
-            for one in self._keeper.held()
-        )
+        held = {one.identity: one for one in self._keeper.held()}
+        for identity, one in self._own.items():
+            if identity not in held or held[identity].version < one.version:
+                held[identity] = one
+        kept = tuple(KeptStatus(one.query, one.vertex, *one.version) for _, one in sorted(held.items()))
         return DeviceStatus(
             boot=self._memory.boot, instances=tuple(found), kept=kept, unreachable=away, plan=self.version
         )

@@ -57,7 +57,9 @@ class Instance:
         self.spec = spec
         self.query, self.vertex, self.term = spec.query.name, spec.vertex.name, spec.placement.term
         self.failed = ""
-        self.restored = kept  # until its keepers have it, too
+        self.restored = kept  # until it was sent to its keepers
+        # Until its keepers have it, no one may forget what it stands for.
+        self.unkept = kept is not None and kept.permanent.id is not None
         self.behind = False  # it began with an older snapshot than its neighbours rely on
         self._pipeline = Pipeline(spec.vertex)
         self._input = OrderedInput(
@@ -65,7 +67,7 @@ class Instance:
         )
         self.taken = dict.fromkeys(spec.inputs, 0)
         self.heads = dict.fromkeys(spec.outputs, 0)  # by output name
-        self._frontiers = dict.fromkeys(spec.outputs, NO_FRONTIER)
+        self.frontiers = dict.fromkeys(spec.outputs, NO_FRONTIER)  # that its outputs have promised
         self._frozen: dict[MarkId, tuple[Permanent, bytes]] = {}
         self._labels = {name: edge.label for name, edge in spec.outputs.items()}
         self._names = {label: name for name, label in self._labels.items()}
@@ -141,15 +143,15 @@ class Instance:
         for name in self.spec.outputs:
             mine = [batch for output, batch in out if output == name and len(batch)]
             frontier_us = self._pipeline.frontier_us(name)
-            moved = frontier_us > self._frontiers[name]
-            self._frontiers[name] = max(frontier_us, self._frontiers[name])
+            moved = frontier_us > self.frontiers[name]
+            self.frontiers[name] = max(frontier_us, self.frontiers[name])
             if mine:
                 rows = Batch.joined(mine)
                 lo = self.heads[name]
                 hi = self.heads[name] = lo + len(rows)
                 numbers = np.arange(lo, hi, dtype=np.int64)
-                batch = replace(rows, seq=numbers, lo=lo, hi=hi, frontier_us=self._frontiers[name])
-                made.append(Made(name, batch, self._frontiers[name]))
+                batch = replace(rows, seq=numbers, lo=lo, hi=hi, frontier_us=self.frontiers[name])
+                made.append(Made(name, batch, self.frontiers[name]))
             elif moved:
                 made.append(Made(name, None, frontier_us))
         return made
@@ -192,7 +194,7 @@ class Instance:
 
     def _snapshot(self) -> bytes:
         return encode_state(
-            [self._pipeline.snapshot(), self._input.dump(), dict(self.heads), dict(self._frontiers), self.lost]
+            [self._pipeline.snapshot(), self._input.dump(), dict(self.heads), dict(self.frontiers), self.lost]
         )
 
     def _restore(self, kept: KeptSnapshot) -> None:
@@ -202,7 +204,7 @@ class Instance:
                 self._pipeline.restore(pipeline)
                 self._input.load(held, self._schemas)
                 self.heads.update(heads)
-                self._frontiers.update(frontiers)
+                self.frontiers.update(frontiers)
                 self.taken.update({label: at for label, at in kept.permanent.inputs.items() if label in self.taken})
                 return
         raise DamagedData("the state of a kept snapshot is of another form", code="snapshot-kept")

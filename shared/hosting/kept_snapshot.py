@@ -38,6 +38,11 @@ class KeptSnapshot:
     def identity(self) -> tuple[str, int, str]:
         return self.query, self.incarnation, self.vertex
 
+    @property
+    def version(self) -> tuple[int, int]:
+        """Grows: a later term, or a later mark, is newer."""
+        return self.term, 0 if self.permanent.id is None else self.permanent.id.number
+
     def encode(self) -> bytes:
         at = self.permanent
         mark = None if at.id is None else [at.id.number, at.id.initiator]

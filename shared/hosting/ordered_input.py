@@ -7,7 +7,8 @@ rows alone, not on the steps in which time moved.
 
 A feedback edge would hold itself back for ever: it brings nothing before the vertex has put something out. So its rows
 and its frontier count as `delay_us` later than their time says. The first rows go through alone, and each round of the
-cycle lets the next `delay_us` through.
+cycle lets the next `delay_us` through. When all other edges have ended and nothing came round for `REST_US`, time
+stands still: it would go round for ever.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import numpy as np
 from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
 from shared.engine.snapshots import Value
 from shared.errors import BrokenInvariant
+
+REST_US = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class OrderedInput:
         self._held: dict[str, list[Batch]] = {name: [] for name in self._edges}
         self._next = {edge.input: 0 for edge in self._edges.values()}  # number of the next row pushed
         self._floor_us = NO_FRONTIER
+        self._last_us = NO_FRONTIER  # of the latest row that went through
         self.held_bytes = 0
 
     def take(self, edge: str, batch: Batch) -> None:
@@ -61,10 +65,17 @@ class OrderedInput:
     def release(self) -> tuple[list[tuple[str, Batch]], int]:
         """The rows that may go, in order, by input; and the frontier that holds for all inputs after them."""
         floor_us = self._floor()
-        if floor_us <= self._floor_us:
+        if floor_us <= self._floor_us or self._rests():
             return [], self._floor_us
         self._floor_us = floor_us
         return self._rows_before(floor_us), floor_us
+
+    def _rests(self) -> bool:
+        """Whether only time itself is still going round."""
+        forward = [self._frontiers[name] for name, edge in self._edges.items() if not edge.delay_us]
+        if len(forward) == len(self._edges) or not all(at == END_OF_TIME for at in forward):
+            return False
+        return not any(self._held.values()) and self._floor_us > max(self._last_us, 0) + REST_US
 
     def inputs(self) -> tuple[str, ...]:
         return tuple(self._next)
@@ -107,6 +118,7 @@ class OrderedInput:
         if not parts:
             return []
         time = np.concatenate([batch.time_us for _, _, batch in parts])
+        self._last_us = max(self._last_us, int(time.max()))
         seq = np.concatenate([batch.seq for _, _, batch in parts])
         edge = np.concatenate([np.full(len(batch), place) for place, _, batch in parts])
         order = np.lexsort((seq, edge, time))
@@ -139,11 +151,11 @@ class OrderedInput:
             for name, batches in self._held.items()
             if batches
         }
-        return [dict(self._frontiers), held, dict(self._next), self._floor_us]
+        return [dict(self._frontiers), held, dict(self._next), self._floor_us, self._last_us]
 
     def load(self, state: Value, schemas: Mapping[str, Batch]) -> None:
         """`schemas` has an empty batch of each edge, as its rows come."""
-        frontiers, held, following, self._floor_us = state
+        frontiers, held, following, self._floor_us, self._last_us = state
         self._frontiers.update({name: at for name, at in frontiers.items() if name in self._edges})
         self._next.update(following)
         for name, batches in held.items():

@@ -20,7 +20,9 @@ def carry_out(plan: RecoveryPlan, placements: Iterable[Placement]) -> tuple[Plac
 
 
 def _placed(plan: RecoveryPlan, placed: Placement) -> Placement:
-    move = plan.moves.get(placed.vertex)
+    vertex = placed.vertex
+    move = plan.moves.get(vertex)
     if move is not None:
         placed = replace(placed, hosts=move.hosts, keepers=move.keepers)
-    return replace(placed, term=max(placed.term, plan.fences.get(placed.vertex, 0)))
+    anew = vertex in plan.forgotten if vertex in plan.rollback else placed.anew
+    return replace(placed, term=max(placed.term, plan.fences.get(vertex, 0)), anew=anew)

@@ -18,6 +18,7 @@ class OperatorFailed:
 
     vertex: str
     restarts: int = 0  # how often it was started again since it last worked
+    host: str = ""  # where, if other copies of it run elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,13 @@ class View:
     hosting: Mapping[str, int] = field(default_factory=dict)  # node -> vertices it runs, of all queries
     room: Mapping[str, int] = field(default_factory=dict)  # node -> how many it can; not said: any number
     having: Mapping[str, frozenset[str]] = field(default_factory=dict)  # vertex -> nodes with its newest snapshot
+    too_old: frozenset[str] = frozenset()  # vertices of which even that one lacks what its inputs no longer have
+    able: Mapping[str, frozenset[str]] = field(default_factory=dict)  # vertex -> nodes with its operator types
     stateless: frozenset[str] = frozenset()  # vertices that can start from nothing without loss
     fed_by: Mapping[str, frozenset[str]] = field(default_factory=dict)  # vertex -> all nodes whose sensors feed it
+    ends: Mapping[str, frozenset[str]] = field(default_factory=dict)  # vertex -> devices and sinks beside it
     apart: frozenset[tuple[str, str]] = frozenset()  # pairs of nodes that do not reach each other, smaller first
+    relays: bool = True  # nodes pass on what is for others
     threshold: int = 1  # nodes that a region needs
     # Of a job in the cloud:
     manifests: Mapping[str, VertexManifest] = field(default_factory=dict)

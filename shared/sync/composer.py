@@ -101,9 +101,10 @@ class Composer:
         """Add what fits of one edge; returns the bytes left. At least one entry goes whatever its size."""
         session = self._session
         origin, incarnation = edge.origin, edge.incarnation
+        # A FRONTIER that promises nothing is logged nowhere; its receipt says how much the reader has.
+        question = Frontier(origin, incarnation, edge.number, edge.reach, NO_FRONTIER, edge.term)
+        before = len(frames)
         if not edge.met:
-            # A FRONTIER that promises nothing is logged nowhere; its receipt says how much the reader has.
-            question = Frontier(origin, incarnation, edge.number, edge.reach, NO_FRONTIER, edge.term)
             frames.append(encode(question.frame()))
             outstanding.asked.add(edge.number)
             edge.waiting_since, edge.waiting_rows, edge.waiting_bytes = None, 0, 0
@@ -153,6 +154,8 @@ class Composer:
             message = Frontier(origin, incarnation, edge.number, head, edge.frontier_us, edge.term)
             frames.append(encode(message.frame()))
             outstanding.frontiers[edge.number] = edge.frontier_us
+        if len(frames) == before and isinstance(self._spool, Reading) and self._spool.retains(edge.number):
+            frames.append(encode(question.frame()))  # its snapshots go on becoming permanent while nothing flows
         return budget
 
     @staticmethod

@@ -4,8 +4,8 @@ Every reading node has a `Reading`, which its sender takes for its spool. A read
 told by the reader's receipts: `taken`, where to go on, and `through`, below which that reader will never ask again.
 Between the two lies what a restored reader is given once more. The spool is trimmed at the least `through`.
 
-A vertex that runs again after a failure makes the same elements with the same numbers, but not in the same batches.
-Readers stay strict: an overlap is an error there. So the batch that straddles `taken` is cut here.
+A vertex that runs again after a failure, or on two nodes at once, makes the same elements with the same numbers, not
+in the same batches. Readers take no batch that overlaps what they have. So the one that straddles `taken` is cut here.
 """
 
 from __future__ import annotations
@@ -137,6 +137,10 @@ class Reading:
             raise BrokenInvariant("a batch of an outbox is a tombstone now; ask pending() again", code="spool-gone")
         batch = spool.read(whole)
         return cut(batch, entry.lo, batch.hi, self._outbox.schema(batch.edge, batch.schema_id))
+
+    def retains(self, edge: EdgeId) -> bool:
+        """Whether the reader may still ask for something that was put out."""
+        return self.through.get(edge, 0) < self.head(edge)
 
     def forget(self, edge: EdgeId) -> None:
         """Nothing is known of how far the reader has come."""

@@ -501,7 +501,7 @@ class Sender:
                 f"{reading.head(edge.number)} only; this node lost its memory, pair it again",
                 code="sync-sequence-behind",
             )
-        restored = edge.met and receipt.term != edge.reader_term
+        restored = not edge.met or receipt.term != edge.reader_term  # or it is a reader that moved here
         edge.met, edge.reader_term, edge.credit = True, receipt.term, receipt.credit
         reading.go_on(edge.number, receipt.taken)
         reading.trim(edge.number, receipt.through)
@@ -515,8 +515,10 @@ class Sender:
             self._events.append(Refused("sync-reader-forgot", text))
         edge.acknowledged = receipt.taken
         self._events.append(ReceiptReceived(edge.number, receipt.through, receipt.load))
+        sent = [frame.seq + frame.count for frame, _ in outstanding.numbered if frame.edge == edge.number]
+        if restored or receipt.taken < max(sent, default=0):
+            edge.frontier_sent_us = NO_FRONTIER  # it stood behind what was not taken
         if restored:
-            edge.frontier_sent_us = NO_FRONTIER
             self._events.append(ReaderRestored(edge.number, receipt.term))
 
     def _downlink(self, frames: list[Frame], now: float) -> None:

@@ -96,6 +96,10 @@ class SimulatedDisk:
     def disarm(self) -> None:
         self._crash_at = None
 
+    def durable(self) -> dict[str, bytes]:
+        """What is there for certain after a crash just now."""
+        return {name: bytes(file.durable) for name, file in self._durable_names.items()}
+
     @property
     def bytes_used(self) -> int:
         return sum(len(file.cache) for file in self._files.values())

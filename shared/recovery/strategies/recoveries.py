@@ -46,18 +46,22 @@ class _Recovery:
 
     def of_failed(self) -> RecoveryPlan:
         match self.failure:
-            case OperatorFailed(vertex, restarts):
-                self._operator(vertex, elsewhere=restarts >= RESTARTS_MAX)
+            case OperatorFailed(vertex, restarts, host):
+                left = tuple(other for other in self.view.placements[vertex].hosts if other != host)
+                if host and left:  # a live copy goes on: nothing goes back
+                    self._keep(vertex, left)
+                else:
+                    self._operator(vertex, elsewhere=restarts >= RESTARTS_MAX)
             case StreamFailed(writer, reader):
                 relay = self._relay(writer, reader)
                 if relay is not None:
                     return RecoveryPlan(frozenset(), forwards={(writer, reader): relay})
-                self._readers_of(writer, reader)
+                self._cut_off(writer, reader)
             case HostsFailed():
                 for vertex, placed in self.view.placements.items():
                     if self.lost & {*placed.hosts}:
                         self._host(vertex)
-                    elif self.lost & {*placed.keepers}:
+                    elif self.lost & {*placed.keepers} or len(placed.keepers) < self._keepers(vertex):
                         self._keep(vertex, placed.hosts)
         return self._plan(self.reasons)
 
@@ -85,12 +89,13 @@ class _Recovery:
     # Kinds of failure.
 
     def _operator(self, vertex: str, *, elsewhere: bool) -> None:
+        """Where it is, if its newest snapshot is there too or nothing is said of it."""
         self.reasons[vertex] = "failed again where it is" if elsewhere else "failed"
         homes, here = self._homes(vertex), frozenset(self.view.placements[vertex].hosts)
-        if not homes and self._needs_state(vertex):
+        if self._forgets(vertex, homes):
             self.forgotten.add(vertex)
         elsewhere_possible = (homes or self.alive) - here
-        if elsewhere and elsewhere_possible:
+        if elsewhere_possible and (elsewhere or (vertex in self.view.having and homes and not homes & here)):
             self._move(vertex, elsewhere_possible)
 
     def _host(self, vertex: str) -> None:
@@ -107,28 +112,48 @@ class _Recovery:
             return
         self.reasons[vertex] = "its host failed"
         homes = self._homes(vertex)
-        if not homes and self._needs_state(vertex):
+        if self._forgets(vertex, homes):
             self.forgotten.add(vertex)
             self.reasons[vertex] = "its host and all its keepers failed"
         self._move(vertex, homes or self.alive)
 
-    def _readers_of(self, writer: str, reader: str) -> None:
-        """No way round: what reads there what is written here moves to a keeper that hears the writer."""
+    def _cut_off(self, writer: str, reader: str) -> None:
+        """No way round: what reads there what is written here moves to a keeper that reaches all its neighbours. A
+        sink does not move; then what writes to it does. A keeper that is not reached is another one from now on."""
         for vertex, placed in self.view.placements.items():
-            sources = {
-                host for source in self.view.inputs.get(vertex, ()) for host in self.view.placements[source].hosts
-            }
+            if writer in placed.hosts and reader in placed.keepers:
+                self._keep(vertex, placed.hosts)
+        if not self._leave(reader, writer, "cut off from what it reads"):
+            self._leave(writer, reader, "cut off from what reads it")
+
+    def _leave(self, host: str, other: str, why: str) -> bool:
+        """Move what runs on this host next to the other node. False: nothing does, or nobody can take it."""
+        moved = False
+        for vertex, placed in self.view.placements.items():
+            beside = self._beside(vertex)
+            if host not in placed.hosts or other not in beside:
+                continue
             near = {
-                node for node in self._homes(vertex) - {reader} if all(self.view.reach(node, each) for each in sources)
+                node for node in self._homes(vertex) - {host} if all(self.view.reach(node, each) for each in beside)
             }
-            if reader in placed.hosts and writer in sources and near:
-                self.reasons[vertex] = "cut off from what it reads"
+            if near:
+                self.reasons[vertex] = why
                 self._move(vertex, near)
+                moved = True
+        return moved
+
+    def _beside(self, vertex: str) -> set[str]:
+        """Nodes that it exchanges elements with."""
+        placements, inputs = self.view.placements, self.view.inputs
+        others = {*inputs.get(vertex, ()), *(reader for reader, read in inputs.items() if vertex in read)}
+        hosts = {host for other in others - {vertex} for host in placements[other].hosts}
+        return hosts | self.view.ends.get(vertex, frozenset())
 
     # Parts of a decision.
 
-    def _needs_state(self, vertex: str) -> bool:
-        return vertex not in self.view.stateless
+    def _forgets(self, vertex: str, homes: frozenset[str]) -> bool:
+        """Whether it begins without all that it had read."""
+        return vertex not in self.view.stateless and (not homes or vertex in self.view.too_old)
 
     def _homes(self, vertex: str) -> frozenset[str]:
         """Nodes that are there and have its snapshot."""
@@ -139,6 +164,8 @@ class _Recovery:
         return self.view.having.get(vertex, keepers) & self.alive
 
     def _relay(self, writer: str, reader: str) -> str | None:
+        if not self.view.relays:
+            return None
         reach = self.view.reach
         near = {node for node in self.alive - {writer, reader} if reach(node, writer) and reach(node, reader)}
         return min(near, key=self._busy, default=None)
@@ -149,17 +176,33 @@ class _Recovery:
         return (load >= self.view.room.get(node, load + 1), load, node)
 
     def _move(self, vertex: str, candidates: Iterable[str]) -> None:
-        host = min(candidates, key=self._busy, default=None)
-        if host is None:
-            return  # nobody is left: it waits
+        able = self.view.able.get(vertex, self.alive)
+        free = [node for node in candidates if node in able and not self._busy(node)[0]]
+        host = min(free, key=self._busy, default=None)
+        if host is None:  # nobody is left: it waits
+            self.reasons.pop(vertex, None)
+            self.forgotten.discard(vertex)
+            return
         self.hosting[host] = self.hosting.get(host, 0) + 1
         self._keep(vertex, (host,))
 
     def _keep(self, vertex: str, hosts: tuple[str, ...]) -> None:
-        """At these hosts, with as many keepers as before: the old ones first, they have the older parts."""
-        before = self.view.placements[vertex].keepers
-        others = sorted(self.alive - {*hosts}, key=lambda node: (node not in before, *self._busy(node)))
-        self.moves[vertex] = Move(hosts, tuple(others[: len(before)]))
+        """At these hosts, with as many keepers as there should be: those that are reached before those that are not,
+        then the old ones, which have the older parts."""
+        before, reach = self.view.placements[vertex].keepers, self.view.reach
+        others = sorted(
+            self.alive - {*hosts},
+            key=lambda node: (not all(reach(node, host) for host in hosts), node not in before, *self._busy(node)),
+        )
+        self.moves[vertex] = Move(hosts, tuple(others[: self._keepers(vertex)]))
+
+    def _keepers(self, vertex: str) -> int:
+        """How many there should be. After a time with too few nodes there are more again."""
+        placed = self.view.placements[vertex]
+        others = len(self.alive - {*placed.hosts})
+        if self.row.home is Home.REGION:
+            return others
+        return min(others, max(len(placed.keepers), self.row.copies if self.row.home is Home.PEERS else 0))
 
     def _plan(self, reasons: dict[str, str]) -> RecoveryPlan:
         members = frozenset(reasons)

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -26,8 +27,10 @@ from shared.identity import device_id
 from shared.language.codecs import NONE
 from shared.language.registry import references
 from shared.plan.cuts import region_vertices
-from shared.plan.deployment import HostedQuery, Peer, Placement
+from shared.plan.deployment import HostedQuery, Peer, Placement, decode_deployment
 from shared.plan.graph import Plan
+from shared.recovery.strategies import STRATEGIES
+from shared.recovery.strategies.row import Home
 from shared.spool.entry import SpooledBatch
 from shared.spool.evict import Evict
 from shared.spool.ring import Spool
@@ -37,21 +40,27 @@ from shared.wire import codecs
 from shared.wire.frame import FrameType
 from shared.wire.messages import Data
 from tests.simulation.clock import Clock
-from tests.simulation.disk import SimulatedDisk
+from tests.simulation.disk import Crash, SimulatedDisk
 from tests.simulation.keys import ToyKeys
 
 PACING = Pacing(poll_s=1.0, timeout_s=2.0, backoff_s_min=0.1, backoff_s_max=1.0)
 CURVE = "0" * 40
+LOOK_EVERY = 3  # events between two looks of the observers
 RowsOf = Callable[[EdgeSpec, int, int], tuple[dict[str, object], np.ndarray]]
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """At a time a node stops, for so long; or its links to others are cut."""
+    """At a time something fails for so long. `node` is a number; where the kind is about a vertex, which one, in order.
+
+    crash: the node stops. cut: it reaches nobody. part: it and the next one do not reach each other. raise: a vertex raises
+    on the node that runs it. primary, backup, both: the node that runs a vertex stops, one that keeps it, all of those.
+    commit: the node that runs a vertex stops while a snapshot of it is on the way to its keepers. torn: a node stops while
+    it writes."""
 
     at: float
     node: int
-    kind: str = "crash"  # crash | cut
+    kind: str = "crash"
     seconds: float = 1.0
 
 
@@ -72,6 +81,8 @@ class Settings:
     duplication: float = 0.0
     faults: tuple[Fault, ...] = ()
     within_s: float = 120.0
+    patience_s: float = 60.0
+    settle_s: float = 0.0  # that it may go on after the last result, without losses, until no snapshot is pending
 
 
 @dataclass(slots=True)
@@ -83,6 +94,8 @@ class Outcome:
     recoveries: int = 0
     commits: int = 0
     failed: int = 0
+    fired: int = 0
+    control_bytes: int = 0
     digest: str = ""
     seconds: float = 0.0
     lines: list[str] = field(default_factory=list)
@@ -117,6 +130,8 @@ class SimulatedNode:
         self.peer = Peer(self.id, self.name, keys.public_key, CURVE, (), operators=tuple(sorted(references())))
         self.host: Host
         self._wake_at = float("inf")
+        self.raising: set[str] = set()  # vertices that fail here
+        self.torn_s = 1.0
         Spool.create(
             self.spool_disk, capacity_bytes=1 << 22, device=self.device, incarnation=1, evict=Evict.BLOCK
         ).close()
@@ -134,13 +149,16 @@ class SimulatedNode:
         world, coordinator = self.world, None
         if self.number == 0:
             coordinator = Coordinator(
-                self.id, self.keys.sign, stored=stored_fleet(self.disk), silence_s=4.0, now=self.now
+                self.id, self.keys.sign, stored=stored_fleet(self.disk), silence_s=4.0, now=self.now,
+                patience_s=world.settings.patience_s,
             )  # fmt: skip
         self.host = Host(
             self.device, 1, ToyPeerKeys(self.keys), disk=self.disk, sources=self.spool,
             random=world.rng, pacing=PACING, coordinator=world.coordinator_key, downlink=coordinator, now=self.now,
         )  # fmt: skip
         self.machine = FleetNode(self.host, coordinator)
+        for observer in world.observers:
+            observer.started(self)
         world.tell(self.name, "start", f"boot {self.boot}")
         self.drive()
 
@@ -173,7 +191,16 @@ class SimulatedNode:
         self.drive()
 
     def drive(self, message: object | None = None) -> None:
+        try:
+            self._drive(message)
+        except Crash:
+            self.crash(self.torn_s)
+
+    def _drive(self, message: object | None) -> None:
         now, machine = self.now, self.machine
+        for instance in self.host.instances() if self.raising else ():
+            if instance.vertex in self.raising:
+                instance._run = _raise  # type: ignore[method-assign]
         if message is not None:
             machine.receive(message, now)  # type: ignore[arg-type]
         machine.wake(now)
@@ -199,13 +226,20 @@ class SimulatedNode:
         world = self.world
         if isinstance(each, Ask):
             to = world.by_id[each.node]
-            world.carry(self, to, Arrival((self.number, self.boot), each.body), None)
+            sent = self.host._senders[each.node]._outstanding
+            control = sent is None or not sent.numbered
+            world.count(each.body, control=control, own=to is self)
+            world.carry(self, to, Arrival((self.number, self.boot, control), each.body), None)
         else:
-            number, boot = each.handle  # type: ignore[misc]
-            world.carry(self, world.nodes[number], Answer(self.id, each.body), boot)
+            number, boot, control = each.handle  # type: ignore[misc]
+            to = world.nodes[number]
+            world.count(each.body, control=control, own=to is self)
+            world.carry(self, to, Answer(self.id, each.body), boot)
 
     def _notice(self, event: object) -> None:
         world = self.world
+        for observer in world.observers:
+            observer.noticed(self, event)
         match event:
             case Committed():
                 world.outcome.commits += 1
@@ -222,9 +256,30 @@ class SimulatedNode:
                 world.tell(self.name, type(event).__name__.lower(), str(event)[:160])
 
 
+class Observer(Protocol):
+    """Looks on; what it says is a broken promise."""
+
+    def started(self, node: SimulatedNode) -> None: ...
+
+    def noticed(self, node: SimulatedNode, event: object) -> None: ...
+
+    def look(self, world: PeerWorld) -> str:
+        """What is wrong after an event, or nothing."""
+        ...
+
+    def end(self, world: PeerWorld) -> str:
+        """What is wrong when all is done, or nothing."""
+        ...
+
+
+def _raise() -> NoReturn:
+    raise ArithmeticError("this operator fails here")
+
+
 class PeerWorld:
-    def __init__(self, settings: Settings, *, keep: bool = False) -> None:
+    def __init__(self, settings: Settings, *, keep: bool = False, observers: Sequence[Observer] = ()) -> None:
         self.settings = settings
+        self.observers = observers
         self.keep = keep
         self.rng = Random(f"peers {settings.seed}")
         self.clock = Clock()
@@ -236,6 +291,10 @@ class PeerWorld:
         self.nodes = [SimulatedNode(number, self, each) for number, each in enumerate(keys)]
         self.by_id = {node.id: node for node in self.nodes}
         self._cut: dict[int, int] = {}
+        self._parted: dict[frozenset[int], int] = {}
+        self._events = 0
+        self._healed = False
+        self._armed: list[Fault] = []
         for node in self.nodes:
             node.start()
         self._deploy()
@@ -262,7 +321,10 @@ class PeerWorld:
             self.clock.after(0.0, to.deliver, message, boot)
             return
         settings, rng = self.settings, self.rng
-        if self._cut.get(sender.number) or self._cut.get(to.number) or rng.random() < settings.loss:
+        lost = rng.random() < settings.loss and not self._healed
+        if lost or self._cut.get(sender.number) or self._cut.get(to.number):
+            return
+        if self._parted.get(frozenset({sender.number, to.number})):
             return
         for _ in range(2 if rng.random() < settings.duplication else 1):
             self.clock.after(rng.uniform(0.001, 0.03), to.deliver, message, boot)
@@ -271,11 +333,13 @@ class PeerWorld:
         settings = self.settings
         vertices = region_vertices(settings.plan)
         others = [node.id for node in self.nodes[1:]]
-        hosts = {vertex.name: (others[at % len(others)],) for at, vertex in enumerate(vertices)}
-        keepers = {
-            vertex.name: tuple(others[(at + 1 + copy) % len(others)] for copy in range(settings.copies))
-            for at, vertex in enumerate(vertices)
-        }
+        row = STRATEGIES[settings.row].row
+        live = row.copies if row.home is Home.NOWHERE else 1
+        copies = {Home.NOWHERE: 0, Home.REGION: len(others) - 1}.get(row.home, max(settings.copies, row.copies))
+        hosts, keepers = {}, {}
+        for at, vertex in enumerate(vertices):
+            ring = [others[(at + step) % len(others)] for step in range(len(others))]
+            hosts[vertex.name], keepers[vertex.name] = tuple(ring[:live]), tuple(ring[live : live + copies])
         query = HostedQuery(
             "q", 1, settings.plan, settings.row, settings.every,
             tuple(self.nodes[number].id for number in settings.sources),
@@ -298,16 +362,57 @@ class PeerWorld:
         self.clock.after(self.settings.every_s, self._sense, number)
 
     def _inject(self, fault: Fault) -> None:
-        node = self.nodes[fault.node]
-        if fault.kind == "crash":
-            node.crash(fault.seconds)
+        if not any(node.up for node in self.nodes):
             return
-        self._cut[fault.node] = self._cut.get(fault.node, 0) + 1
-        self.tell("network", "cut", f"{node.name} for {fault.seconds:.1f} s")
-        self.clock.after(fault.seconds, self._mend, fault.node)
+        self.outcome.fired += 1
+        match fault.kind:
+            case "crash":
+                self.nodes[fault.node].crash(fault.seconds)
+            case "cut":
+                self._cut[fault.node] = self._cut.get(fault.node, 0) + 1
+                self.tell("network", "cut", f"node{fault.node} for {fault.seconds:.1f} s")
+                self.clock.after(fault.seconds, self._mend, self._cut, fault.node)
+            case "part":
+                pair = frozenset({fault.node, fault.node % (len(self.nodes) - 1) + 1})
+                self._parted[pair] = self._parted.get(pair, 0) + 1
+                self.tell("network", "part", f"{sorted(pair)} for {fault.seconds:.1f} s")
+                self.clock.after(fault.seconds, self._mend, self._parted, pair)
+            case "raise":
+                placed = self._placement(fault.node)
+                self.tell("world", "raise", f"{placed.vertex} on {self.by_id[placed.hosts[0]].name}")
+                self.by_id[placed.hosts[0]].raising.add(placed.vertex)
+            case "torn":
+                self.nodes[fault.node].torn_s = fault.seconds
+                self.nodes[fault.node].disk.arm(self.rng.randint(1, 3))
+            case "commit":
+                self._armed.append(fault)
+            case _:
+                placed = self._placement(fault.node)
+                hit = {"primary": placed.hosts[:1], "backup": placed.keepers[:1], "both": placed.hosts + placed.keepers}
+                for node in hit[fault.kind]:
+                    self.by_id[node].crash(fault.seconds)
 
-    def _mend(self, node: int) -> None:
-        self._cut[node] -= 1
+    def _placement(self, which: int) -> Placement:
+        """Of one of the query's vertices, as the newest deployment that any node has says."""
+        newest = max((node.host for node in self.nodes if node.up), key=lambda host: host.version)
+        placed = decode_deployment(newest._memory.deployment).queries[0].placements
+        return placed[which % len(placed)]
+
+    def _while_committing(self) -> None:
+        for fault in list(self._armed):
+            placed = self._placement(fault.node)
+            node = self.by_id[placed.hosts[0]]
+            if node.up and placed.vertex in {vertex for _, _, vertex in node.host._storing}:
+                self._armed.remove(fault)
+                node.crash(fault.seconds)
+
+    def _mend(self, broken: dict[Any, int], what: object) -> None:
+        broken[what] -= 1
+
+    def count(self, body: bytes, *, control: bool, own: bool) -> None:
+        """What crosses the network without carrying rows."""
+        if control and not own:
+            self.outcome.control_bytes += len(body)
 
     # --- running ---------------------------------------------------------------------------------------------------
 
@@ -315,10 +420,18 @@ class PeerWorld:
         """Until the sinks hold so many elements, or for as long as allowed; without a number for a fixed time."""
         outcome = self.outcome
         until = self.settings.within_s
+        healed_at = 0.0
         try:
             while self.clock.run_one(until):
-                if expected is not None and self._reached() >= expected and self.clock.now > self._last_fault():
+                if self._armed and any(node.up for node in self.nodes):
+                    self._while_committing()
+                if outcome.violation or self._looked():
                     break
+                if expected is not None and self._reached() >= expected and self.clock.now > self._last_fault():
+                    healed_at = healed_at or self.clock.now
+                    self._healed = True
+                    if self._drained() or self.clock.now >= healed_at + self.settings.settle_s:
+                        break
         except Exception as error:  # a machine must not raise, whatever happens around it
             outcome.violation = f"NothingBreaks: {type(error).__name__}: {error}"
             if self.keep:
@@ -330,10 +443,22 @@ class PeerWorld:
         outcome.digest = hashlib.sha256("\n".join(map(repr, rows)).encode()).hexdigest()[:16]
         if expected is not None and not outcome.violation and self._reached() < expected:
             outcome.violation = f"ConvergesAfterHeal: {self._reached()} of {expected} results"
+        if not outcome.violation:
+            outcome.violation = next(filter(None, (one.end(self) for one in self.observers)), "")
         return outcome
 
+    def _looked(self) -> bool:
+        self._events += 1
+        if self.observers and self._events % LOOK_EVERY == 0:
+            self.outcome.violation = next(filter(None, (one.look(self) for one in self.observers)), "")
+        return bool(self.outcome.violation)
+
+    def _drained(self) -> bool:
+        instances = [instance for node in self.nodes if node.up for instance in node.host.instances()]
+        return not any(instance.checkpoints.pending or instance.failed for instance in instances)
+
     def _last_fault(self) -> float:
-        return max((fault.at for fault in self.settings.faults), default=0.0)
+        return max((fault.at + fault.seconds for fault in self.settings.faults), default=0.0)
 
     def _reached(self) -> int:
         node = self.nodes[0]
@@ -356,14 +481,20 @@ class PeerWorld:
         return rows, lost
 
 
-def run(settings: Settings, expected: int | None = None, *, keep: bool = False) -> Outcome:
-    return PeerWorld(settings, keep=keep).run(expected)
+def run(
+    settings: Settings, expected: int | None = None, *, keep: bool = False, observers: Sequence[Observer] = ()
+) -> Outcome:
+    return PeerWorld(settings, keep=keep, observers=observers).run(expected)
 
 
-def faults_of(rng: Random, nodes: Sequence[int], count: int, within_s: float) -> tuple[Fault, ...]:
+ALL_KINDS = ("crash", "cut", "primary", "primary", "backup", "both", "commit", "commit", "part", "torn")
+
+
+def faults_of(
+    rng: Random, nodes: Sequence[int], count: int, within_s: float, kinds: Sequence[str] = ("crash", "crash", "cut")
+) -> tuple[Fault, ...]:
+    """Some faults before `within_s`. Each ends by itself."""
     return tuple(
-        Fault(
-            rng.uniform(0.5, within_s), rng.choice(nodes), rng.choice(("crash", "crash", "cut")), rng.uniform(0.2, 9.0)
-        )
+        Fault(rng.uniform(0.3, within_s), rng.choice(nodes), rng.choice(kinds), rng.uniform(0.2, 9.0))
         for _ in range(count)
     )

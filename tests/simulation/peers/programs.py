@@ -1,0 +1,79 @@
+"""The queries that simulated nodes run: two small ones, and the stream processes without feedback of the ECOC paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+import resurge as rs
+from resurge import col
+from resurge.examples.peers.average import mean as average
+from resurge.examples.peers.beats import beats
+from shared.hosting.wiring import EdgeSpec
+from shared.plan.graph import Plan
+from tests.simulation.peers.world import Outcome, Settings, run
+
+ACYCLIC = ("ecoc", "extended-ecoc", "ecoc-region", "uncoordinated", "dist-2")
+
+
+def chain() -> Plan:
+    """One sensor, two windows with a filter between them."""
+    means = rs.sensor("x", every="33ms", columns={"x": "float64"}).gather("g").sliding(count=5)
+    sums = means.aggregate(m=rs.mean("x")).where(col.m > 0).sliding(count=10)
+    return rs.plan_of(sums.aggregate(s=rs.sum("m")).subscribe("out"))
+
+
+def meeting() -> Plan:
+    """Rows of several devices meet and are counted together."""
+    rows = rs.sensor("x", every="33ms", columns={"x": "float64"}).gather("g")
+    both = rows.key_by().tumbling("1s").aggregate(m=rs.mean("x"), n=rs.count())
+    return rs.plan_of(both.sliding(count=3).aggregate(s=rs.sum("m")).subscribe("out"))
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    plan: Callable[[], Plan]
+    sources: tuple[int, ...]
+    rows: int  # that every source makes
+    strategies: tuple[str, ...]  # that promise to lose nothing of it
+
+
+PROGRAMS = {
+    "chain": Program(chain, (1,), 300, ACYCLIC),
+    "meeting": Program(meeting, (1, 2), 300, ACYCLIC),
+    "sp1": Program(lambda: rs.plan_of(beats), (1,), 1800, ACYCLIC),
+    "sp2": Program(lambda: rs.plan_of(average), (1,), 600, ACYCLIC),
+}
+
+
+def rows_of(spec: EdgeSpec, lo: int, hi: int) -> tuple[dict[str, object], np.ndarray]:
+    """A row is a function of its number and its device."""
+    numbers = np.arange(lo, hi)
+    shift = spec.key.device[0] % 7
+    match spec.name:
+        case "q/ecg":
+            beat = np.exp(-(((numbers % 300) - 150) ** 2) / 8.0)  # a peak every 0.8 s
+            return {"mv": beat + 0.05 * np.sin(numbers * 0.1)}, numbers * 2_778 + 1
+        case "q/test_a" | "q/test_b":
+            shift = 3 if spec.name == "q/test_b" else 0
+            return {"v": np.sin(numbers * 0.02) + 0.5 + (numbers + shift) % 5 * 0.1}, numbers * 5_000 + 1
+        case _:
+            return {"x": np.sin(numbers * 0.1) * 10 + (numbers + shift) % 7}, numbers * 33_000 + 1 + shift
+
+
+def settings(name: str, **more: object) -> Settings:
+    program = PROGRAMS[name]
+    few = program.rows // 30
+    return Settings(
+        program.plan(), program.rows, rows_of, sources=program.sources,
+        **{"batch": few, "every": 4 * few, **more},  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+@cache
+def undisturbed(name: str) -> Outcome:
+    """What the sinks hold when nothing fails."""
+    return run(settings(name, row="extended-ecoc", within_s=12.0))
