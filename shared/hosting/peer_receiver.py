@@ -43,8 +43,9 @@ class PeerReceiver(Receiver):
         for record in exchange.records:
             self._host.take(session, record)
 
-    def _receipts(self, edges: Iterable[IncomingEdge]) -> list[bytes]:
-        read = [edge.key for edge in edges if self._host.high_water(edge.key) != NOT_READ]
+    def _receipts(self, edges: Mapping[int, IncomingEdge], numbers: Iterable[int]) -> list[bytes]:
+        keys = [edges[number].key for number in numbers]
+        read = [key for key in keys if self._host.high_water(key) != NOT_READ]
         return [encode(self._host.receipt(key).frame()) for key in read] + self._host.answers()
 
 

@@ -131,7 +131,7 @@ class Receiver:
             self._send.append(Reply(handle, session.seal(counter, (refusal,)), error.code))
             return
         if exchange is None:  # a replay learns of all edges, as if its reply had not been lost
-            self._send.append(Reply(handle, session.seal(counter, _receipts(edges.by_number, edges.by_number))))
+            self._send.append(Reply(handle, session.seal(counter, self._receipts(edges.by_number, edges.by_number))))
             return
         self._apply(session, edges, exchange)
         self.stale += exchange.stale
@@ -141,7 +141,7 @@ class Receiver:
                 exchange.gaps,
             )
         )  # fmt: skip
-        receipts = _receipts(edges.by_number, exchange.high_water)
+        receipts = self._receipts(edges.by_number, exchange.high_water)
         self._send.append(Reply(handle, session.seal(counter, self._answer(session, receipts))))
 
     def wake(self, now: float) -> None:
@@ -227,11 +227,10 @@ class Receiver:
             frames.append(frame)
         return frames
 
-
-def _receipts(edges: Mapping[int, IncomingEdge], numbers: Iterable[int]) -> list[bytes]:
-    """What is durable of each of these edges once this step's records are."""
-    frames = []
-    for number in numbers:
-        edge = edges[number]
-        frames.append(Receipt.encoded(edge.key.device, edge.key.incarnation, number, edge.high_water))
-    return frames
+    def _receipts(self, edges: Mapping[int, IncomingEdge], numbers: Iterable[int]) -> list[bytes]:
+        """What is durable of each of these edges once this step's records are. Vertices answer otherwise."""
+        frames = []
+        for number in numbers:
+            edge = edges[number]
+            frames.append(Receipt.encoded(edge.key.device, edge.key.incarnation, number, edge.high_water))
+        return frames
