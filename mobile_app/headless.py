@@ -41,6 +41,8 @@ from mobile_app.service.terminal import Terminal, unknown_sensors
 from mobile_app.settings import load_gateway, load_settings
 from shared.batch import Batch
 from shared.errors import ResurgeError, UsageError
+from shared.hosting.fleet_file import read_fleet
+from shared.language.registry import references
 from shared.plan.graph import Plan
 from shared.stream.drafts import Callback
 from shared.stream.program import load_operators
@@ -59,6 +61,7 @@ class RunOptions:
     relay: str = ""  # tcp://HOST:PORT; empty: what settings.toml says
     sensors: dict[str, Choice] = field(default_factory=dict)
     outages: str = ""
+    fleet: Path | None = None  # the file of the fleet whose queries this node shares
     speed: float = 1.0
     rest: Rest = field(default_factory=OnMains)
     end_unused: bool = False  # end when nothing is to be read or sent, and nobody looks
@@ -114,6 +117,8 @@ def run(options: RunOptions) -> dict[str, Any]:
     options.home.mkdir(parents=True, exist_ok=True, mode=0o700)
     built = import_bundled()
     load_operators(options.home)
+    if options.fleet is not None:
+        load_operators(options.fleet.resolve().parent)
     outages = parse_outages(options.outages)
     started = time.monotonic()
     end = math.inf if options.for_s is None else started + options.for_s
@@ -202,6 +207,8 @@ class _Running:
             on_view=self._published,
             lock=self.lock,
             build="" if self.built is None else self.built.build,
+            fleet=None if options.fleet is None else read_fleet(options.fleet, sorted(references())),
+            say=options.say,
         )
         try:
             node = Node(options.home, surroundings)

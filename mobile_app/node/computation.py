@@ -27,6 +27,7 @@ from shared.plan.late_account import late_account
 from shared.plan.operators import Appended, Sensor, SyncBack, Timer
 from shared.plan.placement import device_fragment
 
+LEAVING = ("sync", "gather")
 RATE_LEAST = 0.01  # a hint may slow a sensor down a hundredfold, not stop it: silence is for the plan to ask for
 
 TEXT_CHARACTERS_MAX = 80  # of what a user's exception says
@@ -254,8 +255,8 @@ class Computation:
         return done
 
     def frontiers(self) -> dict[str, int]:
-        """Per sync edge: no earlier row follows."""
-        return {name: self._pipeline.frontier_us(name) for name, kind in self.kinds.items() if kind == "sync"}
+        """Per edge that leaves the device: no earlier row follows."""
+        return {name: self._pipeline.frontier_us(name) for name, kind in self.kinds.items() if kind in LEAVING}
 
     def slow_down(self, rates: Mapping[str, float]) -> None:
         """Apply hints: each sensor at this share of its plan's rate, `*` for all; what is not named has all of it."""

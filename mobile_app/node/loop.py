@@ -22,6 +22,7 @@ from mobile_app.home.files import HomeLock
 from mobile_app.links.courier import Courier
 from mobile_app.node.computation import Computation, OperatorFailed
 from mobile_app.node.gateway_state import GatewayState
+from mobile_app.node.hosting import Hosting
 from mobile_app.node.plan_runner import PlanRunner, choose_plan
 from mobile_app.node.plans import NO_PLAN
 from mobile_app.node.rates import Rates
@@ -75,6 +76,12 @@ class Node:
             stores, self.access, self.sender, first=plan, new_spooler=self._new_spooler,
             on_output=around.on_output, refuse=self.gateway.refuse, on_failure=self._failed,
         )  # fmt: skip
+        self.hosting: Hosting | None = None
+        if around.fleet is not None:
+            self.hosting = Hosting(
+                home, around.fleet, stores, self.access, wake=self.uplink.wake, say=around.say, speed=around.speed,
+                loss_window_s=around.settings.loss_window_s, now=self.rest.now(),
+            )  # fmt: skip
         self._asked_at = self.rest.now()
         self._left = False
 
@@ -115,6 +122,8 @@ class Node:
             self._read(now)
         self._keep_recording(now)
         self._exchange(now)
+        if self.hosting is not None:
+            self.hosting.step(now)
         self.runner.slow_down(self.rates.now(now))
         if self.schedule.upkeep_due(now):
             self._keep_up(now)
@@ -133,15 +142,18 @@ class Node:
             if not self.schedule.watched and not self.uplink.outstanding:
                 turn_s = self.rest.turn_s(turn_s, periods_us, self.settings.loss_window_s)
                 turn_s = turn_s if self.around.gateway is not None else min(turn_s, UNUSED_S)
-                asleep = self.rest.may_sleep(periods_us)
+                asleep = self.hosting is None and self.rest.may_sleep(periods_us)
             if asleep:
                 self.runner.settle(now)
-            pause = min(turn_s, self.uplink.next_wake() - self.rest.now())
+            wakes = [self.uplink.next_wake()]
+            if self.hosting is not None and (due := self.hosting.next_wake()) is not None:
+                wakes.append(due)
+            pause = min(turn_s, min(wakes) - self.rest.now())
             self.rest.wait(max(0.0, pause), self.uplink, asleep=asleep)
 
     def unused(self) -> bool:
         """No plan, no recording, no gateway that could send a plan, and nobody at a screen for a minute."""
-        needed = self.around.gateway is not None or self.runner.plan is not None
+        needed = self.around.gateway is not None or self.runner.plan is not None or self.hosting is not None
         return not needed and self.stores.recordings.running is None and self.schedule.unwatched_s > UNUSED_S
 
     def periods_us(self) -> dict[str, int]:
@@ -161,6 +173,8 @@ class Node:
     def _read(self, now: float) -> None:
         until_us = self.stores.clock.now_us()
         self.runner.read(until_us, now)
+        if self.hosting is not None:
+            self.hosting.read(until_us, now)
         capture, running, computation = self.access.capture, self.stores.recordings.running, self.runner.computation
         wanted = capture.looked_at(now)
         if running is not None:
@@ -262,6 +276,8 @@ class Node:
         if self._left:
             return
         self._left = True
+        if self.hosting is not None:
+            self.hosting.close()
         self.uplink.close()
         self.access.capture.close()
         self.runner.close()

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from mobile_app.node.computation import Computation, OperatorFailed
 from mobile_app.node.plans import Plans
 from mobile_app.node.retry import Retry
 from mobile_app.node.stores import Stores
 from mobile_app.sensors.access import SensorAccess
-from mobile_app.spool.spooler import Spooler, spool_leftovers
+from mobile_app.sensors.source import Source
+from mobile_app.spool.spooler import Outgoing, Spooler, spool_leftovers
 from shared.batch import Batch
 from shared.errors import UsageError
 from shared.identity import edge_id
@@ -25,7 +25,6 @@ from shared.plan.graph import Plan
 from shared.plan.placement import ON_DEVICE, check_unhosted
 from shared.plan.wellformed import check_activation
 from shared.spool.ring import SpoolFull
-from shared.sync.sender import Sender
 
 TRY_MISSING_S = 10.0
 
@@ -40,7 +39,7 @@ class PlanRunner:
         self,
         stores: Stores,
         access: SensorAccess,
-        sender: Sender,
+        sender: Outgoing,
         *,
         first: Plan | None,
         new_spooler: Callable[[Computation], Spooler],
@@ -101,14 +100,21 @@ class PlanRunner:
         stores, from_us = self._stores, self._access.from_us(plan)
         self._retry.adopting(now)
         self._try_missing_at = now + TRY_MISSING_S
+        begun = False
+
+        def open_source(sensor: str, every_us: int) -> Source:
+            """All sensors of a plan are read from one moment on; one that turns up later, from when it does."""
+            return self._access.open_for(plan, sensor, every_us, None if begun else from_us)
+
         try:
             computation = Computation(
-                plan, stores.device.hex(), partial(self._access.open_for, plan), from_us=from_us,
+                plan, stores.device.hex(), open_source, from_us=from_us,
                 read_results=stores.results.since, results_from=stores.results.through + 1,
             )  # fmt: skip
         except UsageError as error:  # it needs an operator that is not installed here: the old plan goes on
             self._refuse(str(error))
             return
+        begun = True
         try:
             self.spool_everything()
             snapshot = stores.snapshots.fitting(lambda name: stores.spool.head(edge_id(name)))

@@ -200,6 +200,7 @@ def node_view(node: Node) -> dict[str, Any]:
         "encrypted_at_rest": stores.encrypted,
         "key_protection": KEY_PROTECTION,
         "build": around.build,
+        "fleet": None if node.hosting is None else node.hosting.view(),
         "operators": sorted(references()),
     }
 

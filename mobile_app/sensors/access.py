@@ -85,10 +85,13 @@ class SensorAccess:
         """Whether positions pause: nothing comes from them until the phone moves, or for a quarter of an hour."""
         return any(each.is_paused for each in self._pausing)
 
-    def open_for(self, plan: Plan, sensor: str, every_us: int) -> Source:
+    def open_for(self, plan: Plan, sensor: str, every_us: int, from_us: int | None = None) -> Source:
+        """The sensor for a plan that may read it. `from_us`: what `from_us(plan)` said when the plan began."""
         if not self.may_read(plan, sensor):
             raise SensorMissing(f"{sensor!r} waits for its person's consent", code="sensor-consent")
-        return self.readings.watch(sensor, self.open(sensor, every_us, self.from_us(plan)), every_us)
+        return self.readings.watch(
+            sensor, self.open(sensor, every_us, self.from_us(plan) if from_us is None else from_us), every_us
+        )
 
     def may_read(self, plan: Plan, sensor: str) -> bool:
         """A program that a person started by hand speaks for them; a gateway's plan does not."""

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from mobile_app.node.computation import Computation
 from mobile_app.spool.batching import EdgeBatcher
 from mobile_app.spool.snapshots import OpenEdge, Snapshot, Snapshots
 from shared.batch import Batch
-from shared.identity import edge_id
+from shared.identity import EdgeId, edge_id
 from shared.language.codecs import AUTO
-from shared.spool.entry import NO_DEADLINE, PRIORITY_MAX, SpooledBatch
+from shared.language.schema import Schema
+from shared.plan.graph import SyncEdge
+from shared.spool.entry import NO_DEADLINE, PRIORITY_MAX, Entry, SpooledBatch
 from shared.spool.evict import edge_policy
 from shared.spool.ring import Spool, SpoolFull
 from shared.spool.segment import CONTROL_BYTES
 from shared.sync.composer import EdgePolicy
-from shared.sync.sender import Sender
 from shared.wire import codecs, columns
 
 MICROSECONDS = 1_000_000
@@ -26,6 +28,16 @@ GATHER_S = 0.5
 REPEATED_BYTES_MAX = 28 * 1024
 
 
+class Outgoing(Protocol):
+    """What takes the batches of the edges: the sender to the gateway, or the host of a fleet's node."""
+
+    def declare(self, name: str, schema: Schema, policy: EdgePolicy | None = None) -> EdgeId: ...
+
+    def append(self, batch: SpooledBatch, now: float) -> Entry: ...
+
+    def frontier(self, edge: EdgeId, frontier_us: int, now: float) -> None: ...
+
+
 class Spooler:
     """One computation's way to the spool. `loss_window_s` bounds what a kill may take."""
 
@@ -33,14 +45,16 @@ class Spooler:
         self,
         computation: Computation,
         spool: Spool,
-        sender: Sender,
+        sender: Outgoing,
         snapshots: Snapshots,
         *,
         loss_window_s: float,
         turn_s: float = 0.0,
         speed: float = 1.0,
+        edges: Sequence[SyncEdge] | None = None,
     ) -> None:
-        """`turn_s`: how old a reading may be when it is taken; it is part of the window."""
+        """`turn_s`: how old a reading may be when it is taken; it is part of the window. `edges` are those to the
+        gateway unless it is said."""
         self._computation = computation
         self._digest = computation.digest()
         self._spool = spool
@@ -58,10 +72,11 @@ class Spooler:
         self._first_append: float | None = None
         self._caches: dict[str, columns.Cache] = {}
         self.batchers: dict[str, EdgeBatcher] = {}
-        self._within_s = {edge.name: edge.within_us / MICROSECONDS / speed for edge in computation.plan.edges}
+        edges = computation.plan.edges if edges is None else edges
+        self._within_s = {edge.name: edge.within_us / MICROSECONDS / speed for edge in edges}
         least_s = min(self._within_s.values(), default=0.0)
         self._quiet_window_us = max(self._loss_window_us, round(least_s * MICROSECONDS))
-        for edge in computation.plan.edges:
+        for edge in edges:
             # Rows wait from when they were held here; a moment more lets other edges join the exchange.
             within_s = self._within_s[edge.name]
             policy = EdgePolicy(
@@ -92,7 +107,8 @@ class Spooler:
             if name in self.batchers:
                 self.batchers[name].add(batch, now_us)
         for name, frontier_us in self._computation.frontiers().items():
-            self.batchers[name].reach(frontier_us)
+            if name in self.batchers:
+                self.batchers[name].reach(frontier_us)
         self._read_until_us = read_until_us
 
     def commit(self, now: float, spooled_us: int, *, everything: bool = False) -> None:
@@ -183,7 +199,7 @@ class Spooler:
                 self._sender.frontier(edge_id(name), batcher.frontier_us, now - self._within_s[name])
 
 
-def spool_leftovers(snapshot: Snapshot, sender: Sender, spooled_us: int, now: float) -> None:
+def spool_leftovers(snapshot: Snapshot, sender: Outgoing, spooled_us: int, now: float) -> None:
     """Spool what another plan's computation still held when it ended; its state is of no more use.
 
     A kill after this finds heads that the snapshot no longer fits, so nothing is spooled twice.

@@ -29,7 +29,8 @@ from shared.sync.step import Step
 from shared.wire.messages import Hint, PlanMessage
 from shared.wire.status import DeviceStatus, InstanceStatus
 
-SILENCE_S = 5.0  # without a STATUS so long a node is taken for lost
+SILENCE_S = 10.0  # without a word so long a node is taken for lost
+START_S = 30.0  # so much later if it has not spoken since the coordinator started: it may be starting, too
 PATIENCE_S = 60.0  # that a failed vertex waits for a silent node which has its newest snapshot
 RESTART_S, RESTART_S_MAX = 1.0, 60.0  # between two starts of a vertex that fails again and again
 FORGIVEN_S = 120.0  # that it must run to count as never failed
@@ -206,7 +207,7 @@ class Coordinator:
 
     def _last_heard(self, node: str) -> float:
         heard = self._heard.get(node)
-        return self._since if heard is None else heard.at
+        return self._since + START_S if heard is None else heard.at
 
     def _judge(self, now: float) -> None:
         self._judged_at = now

@@ -18,7 +18,6 @@ in steps, so a deployment that is repeated, or whose answer is lost, changes not
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
@@ -26,6 +25,7 @@ from typing import Protocol
 
 from shared.batch import NO_FRONTIER, Batch
 from shared.errors import PeerError, ResurgeError, UsageError
+from shared.hosting.initiators import number_of, text_of
 from shared.hosting.instance import Instance, Made
 from shared.hosting.keeper import Keeper
 from shared.hosting.kept_snapshot import KeptSnapshot, pieces
@@ -49,11 +49,11 @@ from shared.hosting.wiring import STATE, EdgeSpec, KeptSpec, VertexSpec, Wiring,
 from shared.identity import DeviceId, EdgeId, EdgeKey
 from shared.language.codecs import NONE
 from shared.language.schema import Schema
-from shared.plan.deployment import Deployment, Peer, decode_deployment
+from shared.plan.deployment import Deployment, HostedQuery, Peer, decode_deployment
 from shared.recovery.checkpoints import Permanent, Store
 from shared.recovery.marks import Extend, Freeze, Mark, MarkId
 from shared.spool.disk import Disk
-from shared.spool.entry import Reason, SpooledBatch
+from shared.spool.entry import Entry, Reason, SpooledBatch
 from shared.spool.evict import Evict
 from shared.spool.memory import MemoryDisk
 from shared.spool.ring import Spool
@@ -152,11 +152,11 @@ class Host:
         self._state_edges: dict[EdgeId, Instance] = {}
         self._storing: dict[tuple[str, int, str], _Storing] = {}
         self._own: dict[tuple[str, int, str], KeptSnapshot] = {}  # newest of what runs here: to begin again, to pass on
+        self._unconfirmed: dict[tuple[str, int, str], KeptSnapshot] = {}  # wait until their instance is confirmed
         self._loads: dict[tuple[EdgeId, str], int] = {}
         self._senders: dict[str, Sender] = {}
         self._persist: list[HostPersist] = [StoreMemory(memory.encode())]
         self._events: list[object] = []
-        self._initiators: dict[int, str] = {}
         self._answers: list[bytes] = []  # to marks of the exchange that is being taken
         sessions = GatewaySessions(keys.answering(), Roster(self._peers))
         self.receiver = PeerReceiver(self, sessions, downlink or NoDownlink(), keys.answering())
@@ -190,6 +190,19 @@ class Host:
         memory.deployment, memory.version, memory.lease = encoded, deployment.version, deployment.lease
         self._persist.append(StoreMemory(memory.encode()))
 
+    def meet(self, peers: Sequence[Peer], now: float) -> None:
+        """Whom a node knows before its first deployment: it asks the coordinator among them for one."""
+        if not self._memory.version:
+            self._peers.update((peer.node, peer) for peer in peers)
+            self._carry({}, now)
+
+    def peers(self) -> tuple[Peer, ...]:
+        return tuple(self._peers.values())
+
+    def queries(self) -> tuple[HostedQuery, ...]:
+        """Those that this node's own device feeds."""
+        return tuple({query.name: query for query, _ in self._wiring.sources}.values())
+
     def _apply(self, deployment: Deployment, now: float, *, restarted: bool = False) -> None:
         wiring = wire(deployment)  # raises before anything has changed
         self._wiring = wiring
@@ -200,7 +213,6 @@ class Host:
         self._persist += self._keeper.keep_for(wiring.kept, wiring.known)
         self._begin_sinks(wiring)
         self._serve(wiring, now)
-        self._say_frontiers(now)
         self.receiver.forget_edges()
         self._receivers()
         for identity, instance in self._instances.items():
@@ -231,6 +243,7 @@ class Host:
                 continue
             self._lost.pop(identity, None)
             self._storing.pop(identity, None)
+            self._unconfirmed.pop(identity, None)
             self._memory.begun[name] = spec.placement.term
             self._begin(identity, spec)
 
@@ -257,15 +270,6 @@ class Host:
         state = state_edge(spec.query, spec.placement)
         self.outbox.serve(state.key.edge, STATE, self._made, [node for node in state.readers if node != self.node])
         self.outbox.restart(state.key.edge, 0)
-
-    def _say_frontiers(self, now: float) -> None:
-        """How far time has come on every edge made here: a reader that was restored, too, may not know, and round a
-        cycle nobody would say it again."""
-        for instance in self._instances.values():
-            for name, frontier_us in instance.frontiers.items():
-                edge = instance.spec.outputs[name]
-                for node in edge.readers if frontier_us > NO_FRONTIER else ():
-                    self._senders[node].frontier(edge.key.edge, frontier_us, now)
 
     def _begin_sinks(self, wiring: Wiring) -> None:
         wanted = {edge.key: (query, name) for query, name, edge in wiring.sinks}
@@ -328,8 +332,16 @@ class Host:
                 if name not in wanted:
                     sender.drop(name)
             for spec, term in carried.get(node, ()):
-                sender.carry(spec.name, spec.schema, spec.key, term=term, within_s=WITHIN_S)
+                sender.carry(spec.name, spec.schema, spec.key, term=term, read=spec.readers[node], within_s=WITHIN_S)
+                sender.frontier(spec.key.edge, self._frontier_of(spec), now)
             sender.hurry(now)
+
+    def _frontier_of(self, spec: EdgeSpec) -> int:
+        """How far time has come on an edge that is made here: a new reader must hear it, also where nothing moves."""
+        maker = self._makers.get(spec.key.edge)
+        if maker is None:  # a state edge has no time
+            return NO_FRONTIER
+        return maker[0].frontier_us(spec)
 
     def _receivers(self) -> None:
         self._readers_of = {}
@@ -343,17 +355,20 @@ class Host:
         """The edges that this node's own device feeds."""
         return tuple(spec for _, spec in self._wiring.sources)
 
-    def offer(self, key: EdgeKey, batch: SpooledBatch, now: float) -> None:
-        """A batch of this node's own device, numbered from its spool's head. Sent once it is durable."""
-        self._sources_spool.append(batch)
+    def offer(self, key: EdgeKey, batch: SpooledBatch, now: float) -> Entry:
+        """A batch of this node's own device, numbered from its spool's head. Sent once it is durable. SpoolFull while
+        readers have not made room."""
+        entry = self._sources_spool.append(batch)
         source, spec = self._sources[key], self._makers[key.edge][1]
         for node in spec.readers:
             self._senders[node].appended(batch, now)
         for mark in source.elements(batch.hi - batch.lo, batch.hi):
             self._send_mark(spec, 0, mark, now)
+        return entry
 
     def frontier(self, key: EdgeKey, frontier_us: int, now: float) -> None:
         """No earlier element follows on an edge of this node's own device."""
+        self._sources[key].advance(frontier_us)
         for node in self._makers[key.edge][1].readers:
             self._senders[node].frontier(key.edge, frontier_us, now)
 
@@ -489,6 +504,13 @@ class Host:
             self._events.append(SinkTook(sink.query, sink.sink, record.lo, record.hi))
 
     def _take(self, instance: Instance, label: str, session: GatewaySession, record: LogRecord) -> None:
+        self._take_frame(instance, label, session, record)
+        instance.confirm(label)
+        waiting = self._unconfirmed.pop(instance.spec.identity, None) if instance.confirmed else None
+        if waiting is not None:
+            self._keep(instance, waiting)
+
+    def _take_frame(self, instance: Instance, label: str, session: GatewaySession, record: LogRecord) -> None:
         frame, _ = decode_one(record.frame, digest=record.digest)
         match frame.type:
             case FrameType.DATA:
@@ -509,7 +531,8 @@ class Host:
                 self._leave(instance, [*instance.advance(label, frame.frontier_us)])
             case FrameType.MARK:
                 message = MarkMessage.of(frame)
-                answer = instance.mark(label, Mark(self._mark_id(message), message.position))
+                id = MarkId(message.number, text_of(message.initiator))
+                answer = instance.mark(label, Mark(id, message.position))
                 if isinstance(answer, Freeze):
                     self._leave(instance, [answer])
                 elif isinstance(answer, Extend):
@@ -594,7 +617,7 @@ class Host:
                 self._senders[node].frontier(edge.key.edge, made.frontier_us, self._now)
 
     def _send_mark(self, edge: EdgeSpec, term: int, mark: Mark, now: float) -> None:
-        number = self._initiator_number(mark.id.initiator)
+        number = number_of(mark.id.initiator)
         message = MarkMessage(
             edge.key.device, edge.key.incarnation, edge.key.edge, mark.position, mark.id.number, number, term
         )
@@ -620,10 +643,13 @@ class Host:
     def _keep(self, instance: Instance, kept: KeptSnapshot) -> None:
         """Send a snapshot to the keepers; this node's own has it at once, durable with this step."""
         spec = instance.spec
+        if not instance.confirmed:
+            self._unconfirmed[spec.identity] = kept
+            return
         kept = self._own[spec.identity] = replace(kept, term=instance.term)
         data = kept.encode()
         state = state_edge(spec.query, spec.placement)
-        if self.node in spec.placement.keepers:
+        if self.node in spec.placement.keepers or not spec.placement.keepers:  # where nobody is left, it keeps its own
             own = KeptSpec(spec.query.name, spec.query.incarnation, spec.vertex.name, instance.term, state)
             self._persist.append(self._keeper.keep(data, own))
         others = [node for node in state.readers if node != self.node]
@@ -672,7 +698,7 @@ class Host:
             case Extended(extend):
                 found = self._makers.get(extend.edge)
                 if found is not None:
-                    id = MarkId(extend.number, self._initiator_text(extend.initiator))
+                    id = MarkId(extend.number, text_of(extend.initiator))
                     found[0].checkpoints.extended(found[1].label, id, extend.wait)
                     self._decide(found[0])
             case ReaderRestored(edge, _):
@@ -716,22 +742,6 @@ class Host:
             self._checkpoint(maker)
         else:
             maker.settle()
-
-    # --- ids of marks on the wire ----------------------------------------------------------------------------
-
-    def _initiator_number(self, text: str) -> int:
-        if text.startswith("#"):
-            return int(text[1:], 16)
-        number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
-        self._initiators[number] = text
-        return number
-
-    def _initiator_text(self, number: int) -> str:
-        """The name where it is one of this node's own, else the number."""
-        return self._initiators.get(number, f"#{number:08x}")
-
-    def _mark_id(self, message: MarkMessage) -> MarkId:
-        return MarkId(message.number, self._initiator_text(message.initiator))
 
     # --- what it shows ---------------------------------------------------------------------------------------
 

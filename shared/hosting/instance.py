@@ -21,9 +21,10 @@ from shared.engine.pipeline import Pipeline
 from shared.engine.rows import constant
 from shared.engine.snapshots import decode_state, encode_state
 from shared.errors import DamagedData
+from shared.hosting.initiators import initiator_text
 from shared.hosting.kept_snapshot import KeptSnapshot
 from shared.hosting.ordered_input import OrderedEdge, OrderedInput
-from shared.hosting.wiring import VertexSpec
+from shared.hosting.wiring import EdgeSpec, VertexSpec
 from shared.language.schema import Schema, dtype
 from shared.plan.operators import DEVICE
 from shared.recovery.checkpoints import Checkpoints, Permanent, Store
@@ -61,6 +62,7 @@ class Instance:
         # Until its keepers have it, no one may forget what it stands for.
         self.unkept = kept is not None and kept.permanent.id is not None
         self.behind = False  # it began with an older snapshot than its neighbours rely on
+        self._heard_of: set[str] = set()  # inputs that have gone on from where it began
         self._pipeline = Pipeline(spec.vertex)
         self._input = OrderedInput(
             {label: OrderedEdge(each.input, each.delay_us) for label, each in spec.inputs.items()}
@@ -85,6 +87,7 @@ class Instance:
             random=random,
             term=self.term,
             permanent=None if kept is None else self._adopted(kept.permanent),
+            initiator=initiator_text(f"{self.query}/{self.vertex}@{self.term}"),
         )
 
     def _adopted(self, permanent: Permanent) -> Permanent:
@@ -180,9 +183,23 @@ class Instance:
         pending = set(self.checkpoints.pending)
         self._frozen = {id: frozen for id, frozen in self._frozen.items() if id in pending}
 
+    def confirm(self, label: str) -> None:
+        """An input goes on from where this instance is: what it began with is new enough for it."""
+        self._heard_of.add(label)
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether its snapshots may take the place of those of earlier terms. Until all inputs have gone on it may have
+        begun with less than they rely on, and would write over the only copy that is new enough."""
+        return self.term == 1 or self._heard_of >= self.spec.inputs.keys()
+
     def rewire(self, spec: VertexSpec) -> None:
         """The same vertex under the same term, with other readers."""
         self.spec = spec
+
+    def frontier_us(self, spec: EdgeSpec) -> int:
+        """No earlier element follows on one of its outputs."""
+        return self.frontiers[self._names[spec.label]]
 
     @property
     def full(self) -> bool:

@@ -10,10 +10,14 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from shared.errors import PeerError
+from shared.errors import PeerError, UsageError
 from shared.identity import EdgeKey
+from shared.plan.cuts import region_vertices
+from shared.plan.deployment import HostedQuery
 from shared.spool.disk import Disk
-from shared.wire.frame import Frame, decode_one
+from shared.wire import codecs
+from shared.wire.frame import Frame, FrameType, decode_one
+from shared.wire.messages import Data
 
 PREFIX = "sink-"
 
@@ -52,6 +56,26 @@ class Sink:
 def sink_file(query: str, sink: str, incarnation: int) -> str:
     digest = hashlib.blake2b(f"{query}/{incarnation}/{sink}".encode(), digest_size=16).hexdigest()
     return PREFIX + digest
+
+
+def sink_rows(disk: Disk, query: HostedQuery, sink: str) -> tuple[list[dict[str, object]], int]:
+    """Every row that a sink took, with its number and time, and how many numbers came as tombstones."""
+    outputs = [output for vertex in region_vertices(query.plan) for output in vertex.fragment.outputs]
+    schema = next((each.schema for each in outputs if each.kind == "subscribe" and each.name == sink), None)
+    if schema is None:
+        names = ", ".join(each.name for each in outputs if each.kind == "subscribe")
+        raise UsageError(f"query {query.name!r} has no sink {sink!r} in its region (has: {names})", code="plan-sink")
+    rows: list[dict[str, object]] = []
+    lost = 0
+    for frame, _ in read_sink(disk, sink_file(query.name, sink, query.incarnation)):
+        if frame.type is not FrameType.DATA:
+            lost += frame.count
+            continue
+        batch = codecs.decode_data(Data.of(frame), schema)
+        columns = {"number": batch.seq, "time_us": batch.time_us, **batch.columns}
+        values = zip(*(column.tolist() for column in columns.values()), strict=True)
+        rows += [dict(zip(columns, row, strict=True)) for row in values]
+    return rows, lost
 
 
 def read_sink(disk: Disk, name: str) -> Iterator[tuple[Frame, int]]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from random import Random
 
+from shared.batch import NO_FRONTIER
+from shared.hosting.initiators import initiator_text
 from shared.hosting.wiring import EdgeSpec
 from shared.plan.deployment import HostedQuery
 from shared.recovery.checkpoints import Checkpoints, Store
@@ -17,10 +19,18 @@ from shared.recovery.strategies import STRATEGIES
 class Source:
     def __init__(self, spec: EdgeSpec, query: HostedQuery, boot: int, random: Random) -> None:
         self.spec = spec
+        self._frontier_us = NO_FRONTIER
         self.checkpoints = Checkpoints(
             STRATEGIES[query.row].row, (), (spec.label,), frozenset(), query.every,
-            name=spec.label, random=random, term=boot,
+            name=spec.label, random=random, term=boot, initiator=initiator_text(f"{spec.label}@{boot}"),
         )  # fmt: skip
+
+    def advance(self, frontier_us: int) -> None:
+        self._frontier_us = max(self._frontier_us, frontier_us)
+
+    def frontier_us(self, spec: EdgeSpec) -> int:  # noqa: ARG002 - as an instance answers, which has several
+        """No earlier element follows, as far as its device has said."""
+        return self._frontier_us
 
     def elements(self, count: int, head: int) -> list[Mark]:
         """So many more were made; the marks that go behind them."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from shared.errors import UsageError
 from shared.identity import DeviceId, EdgeKey, edge_id
 from shared.language.schema import Schema
 from shared.plan import operators as op
@@ -17,6 +18,8 @@ from shared.plan.deployment import Deployment, HostedQuery, Placement, query_ori
 from shared.plan.fragments import Vertex
 from shared.plan.placement import device_fragment
 from shared.plan.stream_type import with_device, without_device
+from shared.recovery.strategies import STRATEGIES
+from shared.recovery.strategies.row import Align, Home
 
 FEEDBACK_DELAY_US = 1_000_000  # a row that is fed back counts so much later; see `ordered_input`
 STATE = Schema.of({"state": "uint8"})  # declared for state edges; their payloads are pieces of a snapshot
@@ -31,7 +34,7 @@ class EdgeSpec:
     schema: Schema  # as it travels
     maker: str  # the vertex that makes it, or the node whose device does
     carriers: Mapping[str, int]  # node -> the term under which it makes this edge
-    readers: tuple[str, ...]  # nodes
+    readers: Mapping[str, int]  # node -> sum of the terms of what reads it there; changes when one begins again
 
     @property
     def label(self) -> str:
@@ -98,15 +101,46 @@ def state_edge(query: HostedQuery, placed: Placement) -> EdgeSpec:
     name = f"{query.name}/state {placed.vertex} {placed.term}"
     key = EdgeKey(query_origin(query.name), query.incarnation, edge_id(name))
     carriers = dict.fromkeys(placed.hosts, placed.term)
-    return EdgeSpec(name, key, STATE, placed.vertex, carriers, placed.keepers)
+    return EdgeSpec(name, key, STATE, placed.vertex, carriers, dict.fromkeys(placed.keepers, 0))
 
 
 def wire(deployment: Deployment) -> Wiring:
-    """What a checked deployment means for its node."""
+    """What a checked deployment means for its node. UsageError where it cannot be carried out."""
     found = Wiring()
     for query in deployment.queries:
+        _check_hosting(query)
         _wire_query(deployment.node, query, found)
+    names = [spec.name for _, spec in found.sources]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(
+                f"two queries gather {name!r} from the same device; give one of them another name",
+                code="deployment-gather",
+            )
     return found
+
+
+def _check_hosting(query: HostedQuery) -> None:
+    strategy = STRATEGIES.get(query.row)
+    if strategy is None:
+        raise UsageError(
+            f"query {query.name!r} wants strategy {query.row!r}; there are: {', '.join(STRATEGIES)}",
+            code="deployment-strategy",
+        )
+    row = strategy.row
+    if row.home is Home.STORE or row.align is not Align.NONE:
+        raise UsageError(
+            f"query {query.name!r}: strategy {query.row!r} is not for nodes that run alone; choose another",
+            code="deployment-strategy",
+        )
+    for vertex in region_vertices(query.plan):
+        for output in vertex.fragment.outputs:
+            if output.kind == "sync":
+                raise UsageError(
+                    f"query {query.name!r} syncs {output.name!r} from the region to the cloud, which nodes do not "
+                    "carry yet; end it with .subscribe(), whose rows stay on the query's sink node",
+                    code="deployment-sync",
+                )
 
 
 def _wire_query(node: str, query: HostedQuery, found: Wiring) -> None:
@@ -114,12 +148,14 @@ def _wire_query(node: str, query: HostedQuery, found: Wiring) -> None:
     sinks = [output for vertex in vertices for output in vertex.fragment.outputs if output.kind == "subscribe"]
     placed = {each.vertex: each for each in query.placements}
     origin = query_origin(query.name)
-    readers: dict[str, set[str]] = {}  # input name -> nodes that read it
+    readers: dict[str, dict[str, int]] = {}  # input name -> nodes that read it
     for vertex in vertices:
         for name in vertex.inputs:
-            readers.setdefault(name, set()).update(placed[vertex.name].hosts)
+            for host in placed[vertex.name].hosts:
+                terms = readers.setdefault(name, {})
+                terms[host] = terms.get(host, 0) + placed[vertex.name].term
     for output in sinks:
-        readers.setdefault(output.name, set()).add(query.sink)
+        readers.setdefault(output.name, {}).setdefault(query.sink, 0)
     made: dict[str, EdgeSpec] = {}
     for vertex in vertices:
         where = placed[vertex.name]
@@ -127,19 +163,18 @@ def _wire_query(node: str, query: HostedQuery, found: Wiring) -> None:
             name = f"{query.name}/{output.name}"
             key = EdgeKey(origin, query.incarnation, edge_id(name))
             carriers = dict.fromkeys(where.hosts, where.term)
-            made[output.name] = EdgeSpec(
-                name, key, output.schema, vertex.name, carriers, tuple(sorted(readers.get(output.name, ())))
-            )
+            made[output.name] = EdgeSpec(name, key, output.schema, vertex.name, carriers, readers.get(output.name, {}))
     gathered: dict[str, list[EdgeSpec]] = {}
     for output in device_fragment(query.plan).outputs:
         if output.kind != "gather":
             continue
         for source in query.sources:
-            name = f"{query.name}/{output.name}"
+            # A device's own edges are named by its program, as those to the gateway are.
+            name = output.name
             key = EdgeKey(DeviceId(bytes.fromhex(source)), query.incarnation, edge_id(name))
             spec = EdgeSpec(
                 name, key, without_device(output.schema), source, {source: 0},
-                tuple(sorted(readers.get(output.name, ()))),
+                readers.get(output.name, {}),
             )  # fmt: skip
             gathered.setdefault(output.name, []).append(spec)
             if source == node:

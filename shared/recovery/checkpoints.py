@@ -121,9 +121,11 @@ class Checkpoints:
         term: int = 0,
         permanent: Permanent | None = None,
         source: bool | None = None,
+        initiator: str = "",
     ) -> None:
         """`back` are the edges that lie on a cycle, `every` is c in elements. `outputs` are those to other vertices:
-        what leaves the plan is not waited for. `source`: whether this vertex begins snapshots that others follow; if
+        what leaves the plan is not waited for. `initiator` is how all nodes write this instance in ids, where that is
+        not its name and term. `source`: whether this vertex begins snapshots that others follow; if
         not said, one without inputs does."""
         if row.align is Align.EPOCH or row.commit is Commit.STABLE:
             raise UsageError(f"strategy {row.name} is for a job's vertices, not for nodes", code="strategy-needs-job")
@@ -140,7 +142,7 @@ class Checkpoints:
         self.permanent = permanent or Permanent(
             None, dict.fromkeys(inputs, 0), dict.fromkeys(outputs, 0), dict.fromkeys(outputs, 0)
         )
-        self._initiator = f"{name}@{term}"
+        self._initiator = initiator or f"{name}@{term}"
         self._random = random
         self._every = max(1, every)
         self._begins = row.trigger in {Trigger.EVERY, Trigger.JITTERED} and (

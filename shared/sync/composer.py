@@ -57,6 +57,7 @@ class OutgoingEdge:
     frontier_sent_us: int = NO_FRONTIER
     run: SignedRun | None = None
     marks: list[MarkMessage] = field(default_factory=list)  # that the reader has not answered, by position
+    read: int = 0  # changes when another vertex reads it there, as the deployment says
     reader_term: int | None = None  # of the vertex that reads it, as its last receipt said
     credit: int | None = None  # bytes that the reader has room for; the gateway sets no limit
 

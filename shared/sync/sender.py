@@ -153,8 +153,9 @@ class Sender:
             self._persist.append(StoreEdge(name, schema))
         return edge.number
 
-    def carry(self, name: str, schema: Schema, key: EdgeKey, *, term: int, within_s: float) -> EdgeId:
-        """Make known an edge of an outbox that this reader reads. A new term starts it anew: the reader says where."""
+    def carry(self, name: str, schema: Schema, key: EdgeKey, *, term: int, read: int, within_s: float) -> EdgeId:
+        """Make known an edge of an outbox that this reader reads. A new term starts it anew: the reader says where. So
+        does another value of `read`: something begins to read it there, or begins again."""
         edge = self._edge(name)
         edge.schemas[schema.id] = schema
         edge.policy = EdgePolicy(within_s=within_s)
@@ -164,7 +165,17 @@ class Sender:
             edge.met, edge.frontier_us, edge.frontier_sent_us = False, NO_FRONTIER, NO_FRONTIER
             edge.marks.clear()
             self._composer.forgotten.pop(edge.number, None)
+            self._expect_nothing_of(edge.number)
+        if edge.read != read:
+            edge.read, edge.met, edge.frontier_sent_us = read, False, NO_FRONTIER
+            self._expect_nothing_of(edge.number)
         return edge.number
+
+    def _expect_nothing_of(self, edge: EdgeId) -> None:
+        """What is under way of an edge was for whoever read it before: its answer says nothing of who does now."""
+        if self._outstanding is not None:
+            self._outstanding.frontiers.pop(edge, None)
+            self._outstanding.asked.discard(edge)
 
     def edge_names(self) -> tuple[str, ...]:
         return tuple(edge.name for edge in self._edges.values())
@@ -172,6 +183,7 @@ class Sender:
     def drop(self, name: str) -> None:
         """This reader reads the edge no more."""
         self._edges.pop(edge_id(name), None)
+        self._expect_nothing_of(edge_id(name))
 
     def append(self, batch: SpooledBatch, now: float) -> Entry:
         """Spool a batch, as `Spool.append` does. Durable once the SyncSpool of a later step is done."""

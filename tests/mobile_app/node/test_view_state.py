@@ -13,6 +13,7 @@ from tests.mobile_app.node.test_loop import RAW, bench, plan  # noqa: F401
 from tests.shared.sync.builders import pair
 
 OF_THE_SENDER = {"plan", "poll_s"}
+OF_A_HOST = {"boot", "instances", "kept", "unreachable"}  # said to a coordinator, not to the gateway
 VIEW = {
     "battery": {"level": 0.834, "charging": True}, "spool": {"used_bytes": 4, "capacity_bytes": 9, "full_in_s": 59.7},
     "incarnation": 2, "lane": "wifi", "paused": "battery-floor", "malformed_results": 3, "late": [{"rows": 4}],
@@ -23,7 +24,7 @@ VIEW = {
 def test_the_node_writes_every_field_that_the_sender_does_not():
     status = status_for_fleet(VIEW, "not \x1b[31menrolled" + "!" * 500)
     unsaid = {field.name for field in fields(DeviceStatus) if getattr(status, field.name) == field.default}
-    assert unsaid <= OF_THE_SENDER | {"version"}  # which has none where the package is not installed
+    assert unsaid <= OF_THE_SENDER | OF_A_HOST | {"version"}  # which has none where the package is not installed
     assert (status.battery, status.full_in_s, status.overruns, status.clock_doubt_s) == (83, 60, 5, 0.12)
     assert DeviceStatus.from_json(status.to_json()) == status
 

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from shared.errors import PeerError
 from shared.wire.messages import decode_json, encode_json
-from shared.wire.status import OPERATORS_MAX, DeviceStatus, reportable_operators
+from shared.wire.status import OPERATORS_MAX, DeviceStatus, InstanceStatus, KeptStatus, reportable_operators
 
 FULL = DeviceStatus(
-    battery=83, build="My trips 1.0 (org.example.trips)", charging=True, clock_doubt_s=0.12, full_in_s=3600.0, incarnation=2, lane="wifi", late=6, leaving="battery low", malformed_results=1,
+    battery=83, boot=3, build="My trips 1.0 (org.example.trips)", charging=True, clock_doubt_s=0.12, full_in_s=3600.0, incarnation=2, lane="wifi", late=6, leaving="battery low", malformed_results=1,
     missing_sensors=("gps", "light"), operators=("track@1", "trip@2"), overruns=5, plan=3, poll_s=30.0, produced=12, python="3.11.9", refusal="no",
-    spool_bytes=4, spool_capacity_bytes=9, version="1.0",
+    spool_bytes=4, spool_capacity_bytes=9, version="1.0", unreachable=("ab" * 16,),
+    instances=(InstanceStatus("beats", "qrs", 2, "failed", "it raised", 7),), kept=(KeptStatus("beats", "qrs", 2, 14),),
 )  # fmt: skip
 
 
@@ -37,7 +38,8 @@ def test_unknown_keys_are_ignored_and_missing_ones_have_their_defaults() -> None
         ("full_in_s", float("inf")), ("full_in_s", -1), ("poll_s", 90_000), ("lane", 3), ("plan", -2),
         ("missing_sensors", "gps"), ("missing_sensors", [1]), ("incarnation", 1 << 32), ("overruns", -1),
         ("operators", "track@1"), ("operators", [1]), ("operators", ["x"] * 129), ("operators", ["x" * 101]),
-        ("operators", ["a\x1bb"]), ("build", 7), ("clock_doubt_s", -0.1),
+        ("operators", ["a\x1bb"]), ("build", 7), ("clock_doubt_s", -0.1), ("boot", -1), ("instances", [["q", "v", -1, "failed", "", 0]]),
+        ("instances", [["q"]]), ("instances", [[]] * 257), ("kept", [["q", "v", 1, "x"]]), ("kept", {"q": 1}),
     ],
 )  # fmt: skip
 def test_a_value_that_makes_no_sense_is_refused_by_its_name(name: str, value: object) -> None:

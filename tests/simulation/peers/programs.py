@@ -54,11 +54,11 @@ def rows_of(spec: EdgeSpec, lo: int, hi: int) -> tuple[dict[str, object], np.nda
     numbers = np.arange(lo, hi)
     shift = spec.key.device[0] % 7
     match spec.name:
-        case "q/ecg":
+        case "ecg":
             beat = np.exp(-(((numbers % 300) - 150) ** 2) / 8.0)  # a peak every 0.8 s
             return {"mv": beat + 0.05 * np.sin(numbers * 0.1)}, numbers * 2_778 + 1
-        case "q/test_a" | "q/test_b":
-            shift = 3 if spec.name == "q/test_b" else 0
+        case "test_a" | "test_b":
+            shift = 3 if spec.name == "test_b" else 0
             return {"v": np.sin(numbers * 0.02) + 0.5 + (numbers + shift) % 5 * 0.1}, numbers * 5_000 + 1
         case _:
             return {"x": np.sin(numbers * 0.1) * 10 + (numbers + shift) % 7}, numbers * 33_000 + 1 + shift

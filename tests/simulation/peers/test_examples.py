@@ -40,7 +40,7 @@ def made(edge: str, numbers: np.ndarray) -> Values:
 
 
 def rows_of(spec: EdgeSpec, lo: int, hi: int) -> Values:
-    return made(spec.name.partition("/")[2], np.arange(lo, hi))
+    return made(spec.name, np.arange(lo, hi))
 
 
 def world(name: str, **more: object) -> PeerWorld:

@@ -1,0 +1,196 @@
+"""Exchanges between nodes over ZeroMQ: one thread owns all sockets, the node's loop owns everything else.
+
+    node DEALER -- [number, body] --> ROUTER node       an exchange, by CURVE to that node's key
+    node DEALER <-- [number, body] -- ROUTER node       its answer
+
+CURVE hides what passes and lets in only the keys of the roster; who speaks, and what it may say, is decided by the
+session inside the body. `number` tells an answer to the newest question from a late one. Queues are bounded: what does
+not fit is dropped, and is sent again like everything that was not answered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from shared.errors import UsageError
+from shared.hosting.messages import Answer, Ask, Unreachable
+from shared.plan.deployment import Peer
+from shared.sync.receiver import Arrival, Reply
+from shared.wire.envelope import EXCHANGE_BYTES_MAX
+
+try:
+    import zmq
+    from zmq.auth.thread import ThreadAuthenticator
+except ImportError:  # only nodes of a fleet need ZeroMQ
+    zmq = None  # type: ignore[assignment]
+
+WAITING_MAX = 1024
+UNREAD_MAX = 16
+POLL_MS = 500
+UNANSWERED_MAX = 3
+CLOSE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class CurveKeys:
+    """This node's CURVE key pair, as z85 text."""
+
+    public: str
+    secret: str
+
+    @staticmethod
+    def generate() -> CurveKeys:
+        _zmq_or_refuse()
+        public, secret = zmq.curve_keypair()
+        return CurveKeys(public.decode(), secret.decode())
+
+
+def _zmq_or_refuse() -> None:
+    if zmq is None or not zmq.has("curve"):
+        raise UsageError(
+            "nodes of a fleet speak ZeroMQ with CURVE, which is not installed here; `pip install pyzmq`",
+            code="peers-zmq",
+        )
+
+
+class PeerLinks:
+    """Carries exchanges to and from the nodes of a fleet. `arrivals` holds what came."""
+
+    def __init__(self, bind: str, keys: CurveKeys, peers: Iterable[Peer], on_arrival: Callable[[], None]) -> None:
+        _zmq_or_refuse()
+        self._keys = keys
+        self._on_arrival = on_arrival
+        self._context = zmq.Context()
+        self.meet(peers)  # before anybody can connect: who is refused once does not try again
+        self._authenticator = ThreadAuthenticator(self._context)
+        self._authenticator.start()
+        self._authenticator.configure_curve_callback(domain="*", credentials_provider=self)
+        self._router = self._socket(zmq.ROUTER)
+        self._router.curve_server = True
+        try:
+            self._router.bind(bind)
+        except zmq.ZMQError as error:
+            self._router.close()
+            self._authenticator.stop()
+            self._context.term()
+            raise UsageError(
+                f"cannot listen on {bind!r} ({error}); write another address in the fleet's file", code="peers-bind"
+            ) from error
+        self.address = str(self._router.get_string(zmq.LAST_ENDPOINT))
+        self._orders = self._context.socket(zmq.PULL)
+        self._orders.bind("inproc://orders")
+        self._order = self._context.socket(zmq.PUSH)
+        self._order.connect("inproc://orders")
+        self._dealers: dict[str, zmq.Socket[bytes]] = {}
+        self._asked: dict[str, int] = {}  # number of the newest question to a node
+        self._unanswered: dict[str, int] = {}  # questions to a node since it last answered
+        self._numbers = 0
+        self.arrivals: queue.Queue[Arrival | Answer | Unreachable] = queue.Queue(WAITING_MAX)
+        self.dropped = 0
+        self._thread = threading.Thread(target=self._carry, name="peers", daemon=True)
+        self._thread.start()
+
+    def _socket(self, kind: int) -> zmq.Socket[bytes]:
+        socket = self._context.socket(kind)
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.MAXMSGSIZE, EXCHANGE_BYTES_MAX)
+        socket.setsockopt(zmq.RCVHWM, UNREAD_MAX)
+        socket.setsockopt(zmq.SNDHWM, UNREAD_MAX)
+        socket.curve_publickey = self._keys.public.encode()
+        socket.curve_secretkey = self._keys.secret.encode()
+        return socket
+
+    def callback(self, domain: str, key: bytes) -> bool:  # noqa: ARG002 - what ZeroMQ's authenticator asks
+        """Whether who has this key may connect."""
+        return key.decode("ascii", "replace") in self._allowed
+
+    def meet(self, peers: Iterable[Peer]) -> None:
+        """These are the nodes of the fleet; others are not let in from now on."""
+        found = {peer.node: peer for peer in peers}
+        self._allowed = frozenset(peer.curve_key for peer in found.values())
+        self._peers = found
+
+    def send(self, message: Ask | Reply) -> None:
+        """Hand a message to the thread that owns the sockets. For the node's loop alone."""
+        if isinstance(message, Ask):
+            self._order.send_multipart([b"ask", message.node.encode(), message.body])
+        elif isinstance(message.handle, tuple):
+            identity, number = message.handle
+            self._order.send_multipart([b"reply", identity, number, message.body])
+
+    def close(self) -> None:
+        self._order.send_multipart([b"end"])
+        self._thread.join(timeout=CLOSE_S)
+        self._order.close()
+        self._authenticator.stop()
+        self._context.destroy(linger=0)
+
+    # --- the thread ------------------------------------------------------------------------------------------
+
+    def _carry(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._orders, zmq.POLLIN)
+        poller.register(self._router, zmq.POLLIN)
+        while True:
+            ready = dict(poller.poll(POLL_MS))
+            if self._orders in ready:
+                parts = self._orders.recv_multipart()
+                if parts[0] == b"end":
+                    break
+                self._carry_out(parts, poller)
+            if self._router in ready:
+                parts = self._router.recv_multipart()
+                if len(parts) == 3 and len(parts[1]) <= 20:
+                    self._arrived(Arrival((parts[0], parts[1]), parts[2]))
+            for node, dealer in list(self._dealers.items()):
+                if dealer in ready:
+                    self._answered(node, dealer.recv_multipart())
+        for socket in (*self._dealers.values(), self._router, self._orders):
+            socket.close()
+
+    def _carry_out(self, parts: list[bytes], poller: zmq.Poller) -> None:
+        if parts[0] == b"reply":
+            with contextlib.suppress(zmq.ZMQError):  # who asked is gone
+                self._router.send_multipart(parts[1:], flags=zmq.NOBLOCK)
+            return
+        node = parts[1].decode()
+        peer = self._peers.get(node)
+        if self._unanswered.get(node, 0) >= UNANSWERED_MAX and node in self._dealers:
+            # It may have refused us before it knew us, and ZeroMQ does not ask again: connect anew.
+            poller.unregister(self._dealers[node])
+            self._dealers.pop(node).close()
+            self._unanswered[node] = 0
+        dealer = self._dealers.get(node)
+        if dealer is None and peer is not None and peer.addresses:
+            dealer = self._dealers[node] = self._socket(zmq.DEALER)
+            dealer.curve_serverkey = peer.curve_key.encode()
+            for address in peer.addresses:
+                dealer.connect(address)
+            poller.register(dealer, zmq.POLLIN)
+        if dealer is None:
+            self._arrived(Unreachable(node))
+            return
+        self._numbers += 1
+        self._asked[node] = self._numbers
+        self._unanswered[node] = self._unanswered.get(node, 0) + 1
+        try:
+            dealer.send_multipart([b"%d" % self._numbers, parts[2]], flags=zmq.NOBLOCK)
+        except zmq.Again:
+            self._arrived(Unreachable(node))
+
+    def _answered(self, node: str, parts: list[bytes]) -> None:
+        if len(parts) == 2 and parts[0] == b"%d" % self._asked.get(node, 0):
+            self._unanswered[node] = 0
+            self._arrived(Answer(node, parts[1]))
+
+    def _arrived(self, message: Arrival | Answer | Unreachable) -> None:
+        try:
+            self.arrivals.put_nowait(message)
+        except queue.Full:
+            self.dropped += 1
+            return
+        self._on_arrival()
