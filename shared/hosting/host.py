@@ -216,13 +216,15 @@ class Host:
         self.receiver.forget_edges()
         self._receivers()
         for identity, instance in self._instances.items():
-            if identity in self._storing or instance.failed:
-                continue  # its keepers get what is under way
+            if instance.failed:
+                continue
             if instance.restored is not None:
                 self._keep(instance, instance.restored)  # its new keepers should have what it began with
                 instance.restored = None
             elif identity in self._own and {*instance.spec.placement.keepers} - {*keepers.get(identity, ())}:
-                self._keep(instance, self._own[identity])
+                self._keep(instance, self._own[identity])  # what was under way may have gone to the others alone
+            else:
+                self._settle_stored(instance)  # perhaps only keepers that are gone had not answered
 
     def _begin_vertices(self, wiring: Wiring, *, restarted: bool) -> None:
         wanted = {spec.identity: spec for spec in wiring.vertices}

@@ -36,17 +36,22 @@ class PeerReceiver(Receiver):
     def __init__(self, host: Reads, sessions: GatewaySessions, downlink: Downlink, signatures: GatewayKeys) -> None:
         super().__init__(host, sessions, downlink, signatures)
         self._host = host
+        self._answers: dict[DeviceId, list[bytes]] = {}  # to each node's last exchange: its reply may be lost
 
     def _apply(self, session: GatewaySession, of_device: DeviceEdges, exchange: Exchange) -> None:
         super()._apply(session, of_device, exchange)
         self._persist.clear()  # the host says what is to be stored
         for record in exchange.records:
             self._host.take(session, record)
+        self._answers[session.device] = self._host.answers()
+
+    def _answers_to(self, session: GatewaySession) -> list[bytes]:
+        return self._answers.get(session.device, [])
 
     def _receipts(self, edges: Mapping[int, IncomingEdge], numbers: Iterable[int]) -> list[bytes]:
         keys = [edges[number].key for number in numbers]
         read = [key for key in keys if self._host.high_water(key) != NOT_READ]
-        return [encode(self._host.receipt(key).frame()) for key in read] + self._host.answers()
+        return [encode(self._host.receipt(key).frame()) for key in read]
 
 
 class Roster:

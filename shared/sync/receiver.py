@@ -131,7 +131,8 @@ class Receiver:
             self._send.append(Reply(handle, session.seal(counter, (refusal,)), error.code))
             return
         if exchange is None:  # a replay learns of all edges, as if its reply had not been lost
-            self._send.append(Reply(handle, session.seal(counter, self._receipts(edges.by_number, edges.by_number))))
+            again = self._receipts(edges.by_number, edges.by_number) + self._answers_to(session)
+            self._send.append(Reply(handle, session.seal(counter, again)))
             return
         self._apply(session, edges, exchange)
         self.stale += exchange.stale
@@ -141,7 +142,7 @@ class Receiver:
                 exchange.gaps,
             )
         )  # fmt: skip
-        receipts = self._receipts(edges.by_number, exchange.high_water)
+        receipts = self._receipts(edges.by_number, exchange.high_water) + self._answers_to(session)
         self._send.append(Reply(handle, session.seal(counter, self._answer(session, receipts))))
 
     def wake(self, now: float) -> None:
@@ -226,6 +227,10 @@ class Receiver:
                 break
             frames.append(frame)
         return frames
+
+    def _answers_to(self, session: GatewaySession) -> list[bytes]:  # noqa: ARG002 - vertices answer marks
+        """What else the reply to a session's last exchange says."""
+        return []
 
     def _receipts(self, edges: Mapping[int, IncomingEdge], numbers: Iterable[int]) -> list[bytes]:
         """What is durable of each of these edges once this step's records are. Vertices answer otherwise."""
