@@ -1,0 +1,92 @@
+"""Edges with several readers: nothing goes before all are through, and a batch is cut where a reader goes on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shared.batch import NO_FRONTIER, Batch
+from shared.identity import DeviceId, EdgeId
+from shared.language.codecs import NONE
+from shared.language.schema import Schema
+from shared.spool.entry import DataEntry, SpooledBatch
+from shared.spool.evict import Evict
+from shared.spool.memory import MemoryDisk
+from shared.spool.ring import Spool
+from shared.sync.outbox import Outbox, Reading
+from shared.wire import codecs
+
+EDGE = EdgeId(7)
+SCHEMA = Schema.of({"x": "int64"})
+
+
+def spooled(lo: int, hi: int) -> SpooledBatch:
+    numbers = np.arange(lo, hi)
+    batch = Batch.of(SCHEMA, {"x": numbers * 2}, numbers * 10, lo=lo, frontier_us=hi * 10)
+    codec, payload = codecs.encode(batch, NONE)
+    return SpooledBatch(EDGE, lo, hi, hi - lo, SCHEMA.id, 0, hi * 10, codec, payload)
+
+
+def outbox(*ranges: tuple[int, int]) -> tuple[Outbox, Spool]:
+    spool = Spool.create(
+        MemoryDisk(), capacity_bytes=1 << 20, device=DeviceId(b"d" * 16), incarnation=1, evict=Evict.BLOCK
+    )  # fmt: skip
+    found = Outbox()
+    found.serve(EDGE, SCHEMA, spool, ["one", "two"])
+    for lo, hi in ranges:
+        spool.append(spooled(lo, hi))
+    spool.sync()
+    return found, spool
+
+
+def values(reading: Reading) -> list[list[int]]:
+    found = []
+    for entry in reading.pending(EDGE):
+        assert isinstance(entry, DataEntry)
+        batch = reading.read(entry)
+        rows = codecs.decode(
+            batch.codec, batch.payload, SCHEMA, lo=batch.lo, hi=batch.hi, frontier_us=batch.frontier_us, applied=0
+        )
+        assert (batch.lo, batch.rows) == (entry.lo, len(rows))
+        found.append(rows.columns["x"].tolist())
+    return found
+
+
+def test_what_the_slower_reader_may_ask_for_stays() -> None:
+    found, _ = outbox((0, 3), (3, 5))
+    found.reading("one").trim(EDGE, 5)
+    assert (found.first(EDGE), found.through(EDGE)) == (0, 0), "the other has said nothing yet"
+    found.reading("two").trim(EDGE, 3)
+    assert (found.first(EDGE), found.through(EDGE)) == (3, 3)
+    found.serve(EDGE, SCHEMA, found.spool(EDGE), ["one"])
+    assert found.first(EDGE) == 5, "who reads no more holds nothing back"
+
+
+def test_readers_go_on_where_each_is_and_the_straddling_batch_is_cut() -> None:
+    found, _ = outbox((0, 3), (3, 5))
+    one, two = found.reading("one"), found.reading("two")
+    assert values(one) == [[0, 2, 4], [6, 8]]
+    one.go_on(EDGE, 2)
+    two.go_on(EDGE, 4)
+    assert (values(one), values(two)) == ([[4], [6, 8]], [[8]])
+    one.go_on(EDGE, 0)
+    assert values(one) == [[0, 2, 4], [6, 8]], "a restored reader asks again"
+
+
+def test_a_copy_is_cut_at_both_ends_and_only_its_last_part_promises() -> None:
+    found, _ = outbox((0, 3), (3, 5), (5, 8))
+    parts = found.copies(EDGE, 1, 6)
+    assert [(part.lo, part.hi, part.rows) for part in parts] == [(1, 3, 2), (3, 5, 2), (5, 6, 1)]
+    assert [part.frontier_us for part in parts] == [30, 50, NO_FRONTIER]
+
+
+def test_an_edge_that_starts_anew_knows_nothing_of_its_readers() -> None:
+    found, spool = outbox((0, 3))
+    found.reading("one").go_on(EDGE, 3)
+    found.restart(EDGE, 2)
+    assert (spool.head(EDGE), found.first(EDGE), found.reading("one").taken) == (2, 2, {})
+    spool.append(spooled(2, 4))
+    spool.sync()
+    assert values(found.reading("one")) == [[4, 6]]
+    assert found.reading("one").retains(EDGE)
+    found.reading("one").trim(EDGE, 4)
+    assert not found.reading("one").retains(EDGE)
