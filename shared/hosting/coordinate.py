@@ -32,6 +32,9 @@ from shared.wire.status import DeviceStatus, InstanceStatus
 SILENCE_S = 10.0  # without a word so long a node is taken for lost
 START_S = 30.0  # so much later if it has not spoken since the coordinator started: it may be starting, too
 PATIENCE_S = 60.0  # that a failed vertex waits for a silent node which has its newest snapshot
+LINK_SILENCES = (
+    3  # so much longer two live nodes may not reach each other: losses look like that, and moving costs more
+)
 RESTART_S, RESTART_S_MAX = 1.0, 60.0  # between two starts of a vertex that fails again and again
 FORGIVEN_S = 120.0  # that it must run to count as never failed
 RUNNING, FAILED, BEHIND = "running", "failed", "behind"
@@ -151,7 +154,7 @@ class Coordinator:
     def next_wake(self) -> float | None:
         """When the next node or link would be silent for too long, or a vertex has waited long enough."""
         times = [since + self._patience_s for since in self._lacking.values()]
-        times += [since + self._silence_s for since in self._apart.values()]
+        times += [since + LINK_SILENCES * self._silence_s for since in self._apart.values()]
         times += [tried.next_at for tried in self._tried.values()]
         times += [
             self._last_heard(peer.node) + self._silence_s for peer in self._fleet.peers if peer.node != self._node
@@ -273,7 +276,7 @@ class Coordinator:
                     why = f"{placed.vertex!r} {one.state} on {self._name(host)}: {one.why}"
                     found.append((OperatorFailed(placed.vertex, restarts, host), why))
         for (writer, reader), since in sorted(self._apart.items()):
-            if now - since >= self._silence_s:
+            if now - since >= LINK_SILENCES * self._silence_s:
                 why = f"{self._name(writer)} does not reach {self._name(reader)}"
                 found.append((StreamFailed(writer, reader), why))
         return found

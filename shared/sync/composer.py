@@ -155,8 +155,9 @@ class Composer:
             message = Frontier(origin, incarnation, edge.number, head, edge.frontier_us, edge.term)
             frames.append(encode(message.frame()))
             outstanding.frontiers[edge.number] = edge.frontier_us
-        if len(frames) == before and isinstance(self._spool, Reading) and self._spool.retains(edge.number):
-            frames.append(encode(question.frame()))  # its snapshots go on becoming permanent while nothing flows
+        if len(frames) == before and isinstance(self._spool, Reading):
+            # While nothing flows its snapshots go on becoming permanent, and it may begin again.
+            frames.append(encode(question.frame()))
         return budget
 
     @staticmethod

@@ -138,10 +138,6 @@ class Reading:
         batch = spool.read(whole)
         return cut(batch, entry.lo, batch.hi, self._outbox.schema(batch.edge, batch.schema_id))
 
-    def retains(self, edge: EdgeId) -> bool:
-        """Whether the reader may still ask for something that was put out."""
-        return self.through.get(edge, 0) < self.head(edge)
-
     def forget(self, edge: EdgeId) -> None:
         """Nothing is known of how far the reader has come."""
         self.taken.pop(edge, None)

@@ -87,6 +87,3 @@ def test_an_edge_that_starts_anew_knows_nothing_of_its_readers() -> None:
     spool.append(spooled(2, 4))
     spool.sync()
     assert values(found.reading("one")) == [[4, 6]]
-    assert found.reading("one").retains(EDGE)
-    found.reading("one").trim(EDGE, 4)
-    assert not found.reading("one").retains(EDGE)
