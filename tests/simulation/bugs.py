@@ -15,10 +15,11 @@ SENDER = "shared/sync/sender.py"
 COMPOSER = "shared/sync/composer.py"
 SESSION = "shared/sync/session.py"
 RING = "shared/spool/ring.py"
-RANGES = "shared/sync/ranges.py"
 LOG = "cloud_backend/log/log.py"
 INDEX = "cloud_backend/log/index.py"
 
+# A range that should not be kept is.
+TAKEN = "            self.elements += hi - lo\n            self.high_water[number] = hi\n            return True\n"
 NO_GUARD_IN_THE_LOG = (INDEX, "if seq != state.high_water or not count:", "if not count:")
 
 
@@ -38,13 +39,12 @@ BUGS = (
     ),
     Bug(
         "no-duplicate-check",
-        ((RANGES, "    if hi <= high_water:\n        return Meeting.DUPLICATE\n", "    if hi <= high_water:\n        return Meeting.NEXT\n"),
-         NO_GUARD_IN_THE_LOG),
+        ((EXCHANGE, "            self.duplicates += 1\n", TAKEN), NO_GUARD_IN_THE_LOG),
         ("NoElementTwice", "OrderWithinEdge"),
     ),
     Bug(
         "gap-accepted",
-        ((RANGES, "return Meeting.GAP if lo > high_water else Meeting.OVERLAP", "return Meeting.NEXT if lo > high_water else Meeting.OVERLAP"),
+        ((EXCHANGE, "            self.gaps += 1\n", TAKEN),
          (COMPOSER, "for entry in self._spool.pending(edge.number):\n            size = ",
           "for entry in list(self._spool.pending(edge.number))[outstanding.results_through % 2 :]:\n            size = "),
          NO_GUARD_IN_THE_LOG),
@@ -67,7 +67,7 @@ BUGS = (
     ),
     Bug(
         "receipt-beyond-durable",
-        ((RECEIVER, "number, edges[number].high_water) for number in touched", "number, edges[number].high_water + 1) for number in touched"),
+        ((RECEIVER, "number, edge.high_water))", "number, edge.high_water + 1))"),
          (RING, "if not contents.is_boundary(through):", "if False:"),
          (SENDER, "if receipt.through > most:", "if False:"),
          (RING, "if contents is None or through > contents.head:", "if contents is None:")),
@@ -75,7 +75,7 @@ BUGS = (
     ),
     Bug(
         "trim-before-receipt",
-        ((COMPOSER, "            self._spool.sent(edge.number, entry.hi)\n", "            self._spool.trim(edge.number, entry.hi)\n"),),
+        ((COMPOSER, "                self._spool.sent(edge.number, entry.hi)\n", "                self._spool.trim(edge.number, entry.hi)\n"),),
         ("ConservationOfElements",),
     ),
     Bug(
@@ -100,8 +100,8 @@ BUGS = (
     ),
     Bug(
         "partial-overlap-accepted",
-        ((RANGES, "return Meeting.GAP if lo > high_water else Meeting.OVERLAP", "return Meeting.GAP if lo > high_water else Meeting.NEXT"),
-         (COMPOSER, "            self._spool.sent(edge.number, entry.hi)\n", ""),  # so that tombstones grow after they were sent
+        ((EXCHANGE, "        else:\n            raise PeerError(\n                f\"range [", f"        elif True:\n{TAKEN}        else:\n            raise PeerError(\n                f\"range ["),
+         (COMPOSER, "                self._spool.sent(edge.number, entry.hi)\n", "                pass\n"),  # so that tombstones grow after they were sent
          NO_GUARD_IN_THE_LOG),
         ("NoElementTwice", "OrderWithinEdge"),
     ),

@@ -32,7 +32,7 @@ def contract(sources: Sources, sink: str, *, limit: int = 48, before: int | None
     now = {each["sink"]: each for each in contracts(sources)["contracts"]}
     reports = sources.contracts.reports(sink=sink, limit=limit, before=before)
     if sink not in now and not reports and before is None:
-        raise UsageError(f"no sink {sink!r} promises anything here", code="contract-not-found")
+        raise UsageError("no sink of this name promises anything here", code="contract-not-found")
     return {
         "sink": sink, "now": now.get(sink), "reports": [report_json(each) for each in reports],
         "before": reports[-1].number if len(reports) == limit else None, "strategies": strategies(sources, sink),

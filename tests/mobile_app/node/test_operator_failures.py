@@ -259,8 +259,9 @@ def test_a_plan_that_arrives_replaces_the_failed_one_and_what_that_held_is_sent_
     run_until_failed(bench)
     held = bench.node.stores.snapshots.newest().edges["tally"].rows
     bench.gateway.plan_to_send = plan(tmp_path, RAW, version=2)
-    bench.run_until(lambda: bench.delivered("raw") >= 40 and bench.delivered("tally") > 0)
-    assert said(bench) is None
+    bench.run_until(
+        lambda: bench.delivered("raw") >= 40 and bench.delivered("tally") > 0 and said(bench) is None
+    )  # health is looked at every few seconds
     assert bench.node.view()["plan"]["version"] == 2
     rows = logged(bench.gateway.records, "tally")
     assert [row[0] for row in rows] == held.seq.tolist()
