@@ -50,7 +50,7 @@ def ride() -> dict[str, Any]:
                   "full_in_s": 93_600.0, "ledger": {}, "damage": 0},
         "loss_window_s": 5.0, "encrypted_at_rest": True,
         "key_protection": KEY_PROTECTION,
-        "build": "My trips 1.0 (org.example.trips)", "operators": ["shaking@1", "track@1", "transport_mode@2"],
+        "fleet": None, "build": "My trips 1.0 (org.example.trips)", "operators": ["shaking@1", "track@1", "transport_mode@2"],
         "recording": {
             "id": "20261116-075300-1", "name": "Ride to the river", "started_us": NOW_US - 727 * SECOND,
             "sensors": ["accelerometer", "gps", "barometer"],
