@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import random
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -102,6 +103,7 @@ class Hosting:
         self.host.meet(fleet.peers, now)
         self._machine = FleetNode(self.host, coordinator)
         bind = own.addresses[0] if own.addresses else "tcp://127.0.0.1:*"
+        self._own: deque[Arrival] = deque()  # of this node's vertices to each other: never dropped for others' sake
         self._wake = wake
         self._woken = False  # the loop has been told that something is here, and has not looked yet
         self._links = PeerLinks(bind, load_curve_keys(home), fleet.peers, self._arrived)
@@ -138,7 +140,7 @@ class Hosting:
                     persist(item, self._disk, self._spool)
                 for message in step.send:
                     self._send(message, now)
-            if self._links.arrivals.empty():  # else vertices of this node have spoken to each other
+            if not self._own and self._links.arrivals.empty():
                 break
         for event in machine.events():
             self._notice(event)
@@ -146,6 +148,8 @@ class Hosting:
             self._deployed()
 
     def _take_arrivals(self, now: float) -> None:
+        while self._own:
+            self._machine.receive(self._own.popleft(), now)
         while True:
             try:
                 message = self._links.arrivals.get_nowait()
@@ -172,7 +176,7 @@ class Hosting:
     def _send(self, message: Ask | Reply, now: float) -> None:
         """Two vertices on this node speak to each other without the network."""
         if isinstance(message, Ask) and message.node == self.host.node:
-            self._links.arrivals.put_nowait(Arrival(self.host.node, message.body))
+            self._own.append(Arrival(self.host.node, message.body))
         elif isinstance(message, Reply) and message.handle == self.host.node:
             self._machine.receive(Answer(self.host.node, message.body), now)
         else:

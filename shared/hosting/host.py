@@ -48,7 +48,6 @@ from shared.hosting.store import HostPersist, Memory, StoreMemory
 from shared.hosting.wiring import STATE, EdgeSpec, KeptSpec, VertexSpec, Wiring, state_edge, wire
 from shared.identity import DeviceId, EdgeId, EdgeKey
 from shared.language.codecs import NONE
-from shared.language.schema import Schema
 from shared.plan.deployment import Deployment, HostedQuery, Peer, decode_deployment
 from shared.recovery.checkpoints import Permanent, Store
 from shared.recovery.marks import Extend, Freeze, Mark, MarkId
@@ -772,9 +771,6 @@ class Host:
 
     def sinks(self) -> tuple[Sink, ...]:
         return tuple(self._sinks.values())
-
-    def sink_schemas(self) -> list[tuple[Sink, Schema]]:
-        return [(self._sinks[edge.key], edge.schema) for _, _, edge in self._wiring.sinks]
 
 
 def _state(instance: Instance) -> str:

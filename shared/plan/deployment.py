@@ -95,11 +95,6 @@ def query_origin(query: str) -> DeviceId:
     return DeviceId(digest.digest())
 
 
-def signed_deployment(encoded: bytes) -> bytes:
-    """What a coordinator signs: node, version and lease are in the bytes, so none of them can be exchanged."""
-    return b"resurge-deployment-1" + encoded
-
-
 # --- Encoding -------------------------------------------------------------------------------------------------------
 
 

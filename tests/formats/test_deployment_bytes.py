@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import resurge as rs
@@ -20,11 +19,9 @@ from shared.plan.deployment import (
     decode_deployment,
     encode_deployment,
     query_origin,
-    signed_deployment,
 )
 
 FROZEN = Path(__file__).with_name("deployment_v1.json")
-SIGNED_SHA256 = "f29ab41b609ca0be28c2e616a26ca80e1292961eb89cc0c19c6269425c410986"
 
 
 def peer(number: int, **more: object) -> Peer:
@@ -61,6 +58,5 @@ def test_a_deployment_of_the_first_release_is_read_as_it_was_meant() -> None:
     ]
 
 
-def test_what_is_signed_and_the_origin_of_a_query_never_change() -> None:
-    assert hashlib.sha256(signed_deployment(FROZEN.read_bytes())).hexdigest() == SIGNED_SHA256
+def test_the_origin_of_a_query_never_changes() -> None:
     assert query_origin("room").hex() == "54ad1e60cc26ad9995e14f344f05c4b6"

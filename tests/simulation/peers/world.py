@@ -20,7 +20,7 @@ from shared.hosting.coordinate import Coordinator, Recovered
 from shared.hosting.fleet_node import FleetNode
 from shared.hosting.host import Host
 from shared.hosting.messages import Answer, Ask, Committed, InstanceFailed, SinkTook
-from shared.hosting.sink import read_sink
+from shared.hosting.sink import sink_rows
 from shared.hosting.store import persist, stored_fleet
 from shared.hosting.wiring import EdgeSpec
 from shared.identity import device_id
@@ -37,8 +37,6 @@ from shared.spool.ring import Spool
 from shared.sync.pacing import Pacing
 from shared.sync.receiver import Arrival, Reply
 from shared.wire import codecs
-from shared.wire.frame import FrameType
-from shared.wire.messages import Data
 from tests.simulation.clock import Clock
 from tests.simulation.disk import Crash, SimulatedDisk
 from tests.simulation.keys import ToyKeys
@@ -468,16 +466,16 @@ class PeerWorld:
         """(sink, number, values ...) of everything the sink's file has, and how many numbers were lost."""
         rows: list[tuple[object, ...]] = []
         lost = 0
-        for sink, schema in self.nodes[0].host.sink_schemas():
-            for frame, _ in read_sink(self.nodes[0].disk, sink.name):
-                if frame.type is not FrameType.DATA:
-                    lost += frame.count
-                    continue
-                batch = codecs.decode_data(Data.of(frame), schema)
-                names = sorted(batch.columns)
-                values = zip(*(batch.columns[name].tolist() for name in names), strict=True)
-                for seq, time, each in zip(batch.seq.tolist(), batch.time_us.tolist(), values, strict=True):
-                    rows.append((sink.sink, seq, time, *each))
+        coordinator = self.nodes[0].machine.coordinator
+        if coordinator is None:
+            raise ValueError("node 0 coordinates")
+        for sink in self.nodes[0].host.sinks():
+            (query,) = (each for each in coordinator.fleet.queries if each.name == sink.query)
+            found, missing = sink_rows(self.nodes[0].disk, query, sink.sink)
+            lost += missing
+            for row in found:
+                number, time_us = row.pop("number"), row.pop("time_us")
+                rows.append((sink.sink, number, time_us, *(row[name] for name in sorted(row))))
         return rows, lost
 
 
