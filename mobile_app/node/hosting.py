@@ -19,6 +19,7 @@ from mobile_app.links.peers import PeerLinks
 from mobile_app.node.computation import Computation, OperatorFailed
 from mobile_app.node.plan_runner import PlanRunner
 from mobile_app.node.stores import Stores
+from mobile_app.node.watchdog import Watchdog
 from mobile_app.sensors.access import SensorAccess
 from mobile_app.spool.snapshots import Snapshots
 from mobile_app.spool.spooler import Spooler
@@ -96,9 +97,11 @@ class Hosting:
         if fleet.coordinator.node == node:
             coordinator = Coordinator(node, keys.answering().sign, stored=stored_fleet(self._disk), now=now)
             coordinator.set_fleet(fleet.peers, fleet.hosted())
+        self._watchdog = Watchdog(fleet.hanging_s, say)
         self.host = Host(
             stores.device, 1, keys, disk=self._disk, sources=self._spool, random=random.Random(), pacing=PACING,
-            coordinator=fleet.coordinator.public_key, downlink=coordinator, now=now,
+            coordinator=fleet.coordinator.public_key, downlink=coordinator,
+            watch=self._watchdog, now=now,
         )  # fmt: skip
         self.host.meet(fleet.peers, now)
         self._machine = FleetNode(self.host, coordinator)
@@ -171,6 +174,7 @@ class Hosting:
             runner.spool_everything()
             runner.close()
         self._links.close()
+        self._watchdog.close()
         self._spool.close()
 
     def _send(self, message: Ask | Reply, now: float) -> None:

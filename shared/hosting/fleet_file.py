@@ -1,6 +1,7 @@
 """A fleet as a person writes it: its nodes, its coordinator, and the queries they share. TOML.
 
     coordinator = "laptop"
+    hanging = "5s"                # an operator that has not returned by then is interrupted, and its vertex has failed
 
     [[node]]                      # `resurge fleet card` prints one for each node
     name = "laptop"
@@ -32,11 +33,13 @@ from typing import Any
 
 from shared.errors import UsageError
 from shared.identity import device_id
+from shared.language.durations import microseconds
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import CAPACITY, HostedQuery, Peer, Placement
 from shared.stream.program import load_program
 
 EVERY = 500
+HANGING_S, HANGING_S_MAX = 5.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class FleetFile:
     peers: tuple[Peer, ...]
     folder: Path
     queries: tuple[Mapping[str, Any], ...]
+    hanging_s: float = HANGING_S
 
     def peer(self, node: str) -> Peer:
         """This node as others know it; UsageError when the file does not."""
@@ -119,7 +123,16 @@ def read_fleet(path: Path, operators: Sequence[str] = ()) -> FleetFile:
     coordinator = next((peer for peer in peers if peer.name == value.get("coordinator")), None)
     if coordinator is None:
         raise _wrong(f"`coordinator` is one of {', '.join(peer.name for peer in peers)}")
-    return FleetFile(coordinator, peers, path.resolve().parent, tuple(queries))
+    return FleetFile(coordinator, peers, path.resolve().parent, tuple(queries), _hanging_s(value))
+
+
+def _hanging_s(value: Mapping[str, Any]) -> float:
+    if "hanging" not in value:
+        return HANGING_S
+    seconds = microseconds(_text(value, "hanging", "fleet")) / 1e6
+    if not 0 < seconds <= HANGING_S_MAX:
+        raise _wrong(f'`hanging` is a duration of at most {HANGING_S_MAX:g} s, like "5s"')
+    return seconds
 
 
 def _peer(given: Mapping[str, Any], operators: Sequence[str]) -> Peer:

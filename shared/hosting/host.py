@@ -45,6 +45,7 @@ from shared.hosting.peer_receiver import NoDownlink, PeerReceiver, Roster
 from shared.hosting.sink import Sink
 from shared.hosting.source import Source
 from shared.hosting.store import HostPersist, Memory, StoreMemory
+from shared.hosting.watching import Result, Unwatched, Watch
 from shared.hosting.wiring import STATE, EdgeSpec, KeptSpec, VertexSpec, Wiring, state_edge, wire
 from shared.identity import DeviceId, EdgeId, EdgeKey
 from shared.language.codecs import NONE
@@ -77,7 +78,7 @@ from shared.wire import codecs
 from shared.wire import messages as wire_messages
 from shared.wire.frame import FrameType, decode_one, encode
 from shared.wire.messages import FORGOTTEN, Data, LostRange, MarkMessage, PeerReceipt
-from shared.wire.status import DeviceStatus, InstanceStatus, KeptStatus
+from shared.wire.status import TEXT_CHARACTERS, DeviceStatus, InstanceStatus, KeptStatus
 
 WITHIN_S = 0.02  # that rows wait for company before they go to the next node
 MADE_BYTES = 16 << 20  # what the vertices here have made and nobody has a receipt for
@@ -121,10 +122,12 @@ class Host:
         pacing: Pacing,
         coordinator: bytes = b"",
         downlink: Downlink | None = None,
+        watch: Watch | None = None,
         now: float = 0.0,
     ) -> None:
         """Reads what is on the disk; what is to be written there is in steps. `sources` is the spool of this node's own
-        device. `coordinator` is the public key of who may deploy here; none: only `deploy` does."""
+        device. `coordinator` is the public key of who may deploy here; none: only `deploy` does. `watch` runs users'
+        code."""
         self.node = node.hex()
         self.device, self._incarnation, self._keys = node, incarnation, keys
         self._disk = disk
@@ -136,6 +139,7 @@ class Host:
         self._random = random
         self._pacing = pacing
         self._coordinator = coordinator
+        self._watch = watch or Unwatched()
         self._made = Spool.create(
             MemoryDisk(), capacity_bytes=MADE_BYTES, device=node, incarnation=incarnation, evict=Evict.BLOCK
         )
@@ -143,7 +147,7 @@ class Host:
         self._wiring = Wiring()
         self._peers: dict[str, Peer] = {}
         self._instances: dict[tuple[str, int, str], Instance] = {}
-        self._lost: dict[tuple[str, int, str], int] = {}  # terms that a restart has spent
+        self._not_begun: dict[tuple[str, int, str], InstanceStatus] = {}  # vertices that should run here, and why not
         self._sources: dict[EdgeKey, Source] = {}
         self._sinks: dict[EdgeKey, Sink] = {}
         self._readers_of: dict[EdgeKey, list[tuple[Instance, str]]] = {}
@@ -231,7 +235,7 @@ class Host:
             del self._instances[identity]
             self._storing.pop(identity, None)
             self._own.pop(identity, None)
-        self._lost = {identity: term for identity, term in self._lost.items() if identity in wanted}
+        self._not_begun = {identity: why for identity, why in self._not_begun.items() if identity in wanted}
         for identity, spec in wanted.items():
             running = self._instances.get(identity)
             if running is not None and running.term == spec.placement.term:
@@ -239,10 +243,10 @@ class Host:
                 continue
             name = "/".join(map(str, identity))
             if self._memory.begun.get(name, 0) >= spec.placement.term:
-                if restarted or identity not in self._lost:
-                    self._lost[identity] = spec.placement.term
+                if restarted or identity not in self._not_begun:
+                    self._cannot_begin(spec, LOST, "the node was restarted")
                 continue
-            self._lost.pop(identity, None)
+            self._not_begun.pop(identity, None)
             self._storing.pop(identity, None)
             self._unconfirmed.pop(identity, None)
             self._memory.begun[name] = spec.placement.term
@@ -254,11 +258,14 @@ class Host:
             key=lambda one: one.version,
             default=None,
         )
+        self._instances.pop(identity, None)  # of an earlier term
         try:
-            instance = Instance(spec, self._random, kept)
-        except ResurgeError as error:  # a snapshot of another plan or engine: say so, and do not lose it
-            instance = Instance(spec, self._random)
-            self._fail(instance, f"its snapshot cannot be restored: {error}")
+            instance = self._watched(spec, functools.partial(Instance, spec, self._random, kept))
+        except Exception as error:  # a user's code, or a snapshot of another plan or engine, which stays where it is
+            why = _said(error) if kept is None else f"its snapshot cannot be restored: {_said(error)}"
+            self._cannot_begin(spec, FAILED, why)
+            self._events.append(InstanceFailed(spec.query.name, spec.vertex.name, spec.placement.term, why))
+            return
         self._instances[identity] = instance
         instance.restored = kept
         for name, edge in spec.outputs.items():
@@ -271,6 +278,11 @@ class Host:
         state = state_edge(spec.query, spec.placement)
         self.outbox.serve(state.key.edge, STATE, self._made, [node for node in state.readers if node != self.node])
         self.outbox.restart(state.key.edge, 0)
+
+    def _cannot_begin(self, spec: VertexSpec, state: str, why: str) -> None:
+        self._not_begun[spec.identity] = InstanceStatus(
+            spec.query.name, spec.vertex.name, spec.placement.term, state, why[:TEXT_CHARACTERS]
+        )
 
     def _begin_sinks(self, wiring: Wiring) -> None:
         wanted = {edge.key: (query, name) for query, name, edge in wiring.sinks}
@@ -517,7 +529,8 @@ class Host:
             case FrameType.DATA:
                 batch = self._decoded(instance, label, session, Data.of(frame))
                 if batch is not None:
-                    self._leave(instance, instance.take(label, batch, len(frame.payload)))
+                    taking = functools.partial(instance.take, label, batch, len(frame.payload))
+                    self._leave(instance, self._watched(instance.spec, taking))
             case FrameType.TOMBSTONE:
                 if record.hi <= instance.taken[label]:
                     return
@@ -529,7 +542,8 @@ class Host:
                 if (freeze := instance.lose(label, record.hi)) is not None:
                     self._leave(instance, [freeze])
             case FrameType.FRONTIER:
-                self._leave(instance, [*instance.advance(label, frame.frontier_us)])
+                advancing = functools.partial(instance.advance, label, frame.frontier_us)
+                self._leave(instance, [*self._watched(instance.spec, advancing)])
             case FrameType.MARK:
                 message = MarkMessage.of(frame)
                 id = MarkId(message.number, text_of(message.initiator))
@@ -584,17 +598,21 @@ class Host:
         try:
             run()
         except Exception as error:  # a user's code, or a batch that its plan does not fit
-            self._fail(instance, f"{type(error).__name__}: {error}")
+            self._fail(instance, _said(error))
+
+    def _watched(self, spec: VertexSpec, work: Callable[[], Result]) -> Result:
+        """Run what may hang. It may be interrupted anywhere, so it touches nothing but its own instance."""
+        return self._watch.run(work, f"{spec.vertex.name!r} of query {spec.query.name!r}")
 
     def _fail(self, instance: Instance, why: str) -> None:
-        instance.failed = why[:200]
+        instance.failed = why[:TEXT_CHARACTERS]
         self.receiver.forget_edges()  # it takes nothing more
         self._events.append(InstanceFailed(instance.query, instance.vertex, instance.term, instance.failed))
 
     def _leave(self, instance: Instance, made: Sequence[Made | Freeze]) -> None:
         for each in made:
             if isinstance(each, Freeze):
-                for mark in instance.freeze(each):
+                for mark in self._watched(instance.spec, functools.partial(instance.freeze, each)):
                     self._send_mark(instance.spec.outputs[mark.output], instance.term, mark.mark, self._now)
             else:
                 self._put_out(instance, each)
@@ -752,10 +770,7 @@ class Host:
             InstanceStatus(one.query, one.vertex, one.term, _state(one), one.failed, one.lost)
             for one in self._instances.values()
         ]
-        found += [
-            InstanceStatus(query, vertex, term, LOST, "the node was restarted")
-            for (query, _, vertex), term in self._lost.items()
-        ]
+        found += self._not_begun.values()
         away = tuple(sorted(node for node, sender in self._senders.items() if sender.disconnected))
         held = {one.identity: one for one in self._keeper.held()}
         for identity, one in self._own.items():
@@ -771,6 +786,12 @@ class Host:
 
     def sinks(self) -> tuple[Sink, ...]:
         return tuple(self._sinks.values())
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, ResurgeError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
 
 
 def _state(instance: Instance) -> str:

@@ -12,6 +12,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,90 +28,124 @@ from tests.processes.gateway_process import ROOT
 from tests.processes.node_processes import free_address
 
 COORDINATOR, PHONE = "laptop", "phone"
-EVERY_US = 20_000  # slower than the programs ask for: a busy machine keeps up, and the readings last
 EXAMPLES = ROOT / "resurge" / "examples" / "peers"
-SINKS = {"average": "mean", "one_attenuated": "mean", "both_attenuated": "mean", "beats": "beats"}
-MODULES = ("resurge.examples.ecg.operators", "resurge.examples.peers.operators")
+Rows = list[tuple[float, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program file, the sensors it reads, and which columns of its sinks are compared."""
+
+    name: str
+    text: str
+    sensors: Mapping[str, str]  # sensor -> its column
+    sinks: Mapping[str, tuple[str, ...]]
+    modules: tuple[str, ...]
+    every_us: int = 20_000  # slower than the programs ask for: a busy machine keeps up, and the readings last
+    lead_s: float = 0.0  # before the first reading
+
+
+def example(name: str) -> Program:
+    """SP1 to SP4 of the ECOC paper."""
+    text = (EXAMPLES / f"{name}.py").read_text()
+    if name == "beats":
+        module = "resurge.examples.ecg.operators"
+        return Program(name, text, {"ecg": "mv"}, {"beats": ("mv", "bpm")}, (module,), every_us=2778, lead_s=8.0)
+    sensors = {"test_a": "v", "test_b": "v"}
+    return Program(name, text, sensors, {"mean": ("v",)}, ("resurge.examples.peers.operators",))
 
 
 def wave(sensor: str, rows: int) -> np.ndarray:
     numbers = np.arange(rows)
+    if sensor == "count":
+        return numbers.astype(np.float64)
     if sensor == "ecg":
         at = numbers / 360
         return np.round(np.exp(-(((at - 0.5) % 0.8 - 0.4) ** 2) / 0.0002), 6)
     return np.round(1.0 + 0.3 * np.sin(numbers / (7 if sensor == "test_a" else 11)), 6)
 
 
-def sensors_of(program: str) -> dict[str, str]:
-    """{sensor: its column} of an example."""
-    return {"ecg": "mv"} if program == "beats" else {"test_a": "v", "test_b": "v"}
-
-
-def first_reading(found: list[tuple[float, ...]], rows: int) -> int:
-    """The number of the reading with which the phone began, by the first mean: its sensors are read from the moment on
-    at which it learnt of the query."""
+def first_reading(program: Program, found: Mapping[str, Rows], rows: int) -> int:
+    """The number of the reading with which the phone began: its sensors are read from the moment on at which it learnt
+    of the query. Known by the first result, or because there is nothing to read before."""
+    if program.lead_s:
+        return 0
+    (value, *_), *_ = next(iter(found.values()))
+    if "count" in program.sensors:
+        return int(value)
     both = wave("test_a", rows) + wave("test_b", rows)
     sums = np.convolve(both, np.ones(100), "valid")
     means = np.convolve(sums, np.ones(100) / 100, "valid")
-    return int(np.argmin(np.abs(means - found[0][0])))
+    return int(np.argmin(np.abs(means - value)))
 
 
-def ideal(program: str, rows: int, first: int = 0) -> list[tuple[float, ...]]:
-    """What the sink should hold, in order, if the phone begins with this reading."""
-    every_us = 2778 if program == "beats" else EVERY_US
+def ideal(program: Program, path: Path, rows: int, first: int) -> dict[str, Rows]:
+    """What each sink should hold, in order, if the phone begins with this reading."""
     given = {
         name: {
-            "time": np.arange(first, rows) * every_us,
+            "time": np.arange(first, rows) * program.every_us,
             "device": np.array(["phone"] * (rows - first)),
             column: wave(name, rows)[first:],
         }
-        for name, column in sensors_of(program).items()
+        for name, column in program.sensors.items()
     }
-    found = rs.evaluate(rs.load_program(EXAMPLES / f"{program}.py"), given)[SINKS[program]]
-    return list(zip(*(found[name].tolist() for name in compared(program)), strict=True))
+    found = rs.evaluate(rs.load_program(path), given)
+    return {
+        sink: list(zip(*(found[sink][name].tolist() for name in names), strict=True))
+        for sink, names in program.sinks.items()
+    }
 
 
-def compared(program: str) -> tuple[str, ...]:
-    return ("mv", "bpm") if program == "beats" else ("v",)
-
-
-def digest(rows: list[tuple[float, ...]]) -> str:
+def digest(rows: Rows) -> str:
     return hashlib.sha256("\n".join(map(repr, rows)).encode()).hexdigest()[:16]
 
 
 class Fleet:
     """Homes, one fleet file, and the processes that run."""
 
-    def __init__(self, folder: Path, program: str, *, hubs: int, strategy: str, rows: int, every: int = 200) -> None:
+    def __init__(
+        self, folder: Path, program: Program, *, hubs: int, strategy: str, rows: int, every: int = 200,
+        hosts: Mapping[str, str] | None = None, hanging: str = "5s", keepers: int = 1,
+    ) -> None:  # fmt: skip
         self.folder, self.program, self.rows = folder, program, rows
         self.names = [COORDINATOR, PHONE, *(f"hub{number}" for number in range(1, hubs + 1))]
         self.file = folder / "fleet.toml"
+        self.path = folder / f"{program.name}.py"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        (folder / f"{program}.py").write_text((EXAMPLES / f"{program}.py").read_text())
-        (folder / "resurge.toml").write_text(f"[operators]\nmodules = {list(MODULES)!r}\n".replace("'", '"'))
-        cards = [self._resurge("fleet", "card", "--name", name, "--home", str(folder / name), "--listen", free_address())
-                 for name in self.names]  # fmt: skip
+        self.path.write_text(program.text)
+        (folder / "resurge.toml").write_text(f"[operators]\nmodules = {json.dumps(program.modules)}\n")
+        placed = ", ".join(f"{json.dumps(vertex)} = {json.dumps(node)}" for vertex, node in (hosts or {}).items())
         query = (
-            f'[[query]]\nname = "q"\nprogram = "{program}.py"\nstrategy = "{strategy}"\nevery = {every}\n'
-            f'sources = ["{PHONE}"]\nsink = "{COORDINATOR}"\n'
+            f'[[query]]\nname = "q"\nprogram = "{self.path.name}"\nstrategy = "{strategy}"\nevery = {every}\n'
+            f'sources = ["{PHONE}"]\nsink = "{COORDINATOR}"\nkeepers = {keepers}\nhosts = {{ {placed} }}\n'
         )
-        self.file.write_text("\n".join([f'coordinator = "{COORDINATOR}"', *cards, query]))
-        for name, column in sensors_of(program).items():
-            every_us = 2778 if name == "ecg" else EVERY_US
-            lines = [f"{number * every_us / 1e6:.6f},{value}" for number, value in enumerate(wave(name, rows).tolist())]
+        self.file.write_text(
+            "\n".join([f'coordinator = "{COORDINATOR}"\nhanging = "{hanging}"', *self._cards(), query])
+        )
+        for name, column in program.sensors.items():
+            values = wave(name, rows).tolist()
+            times = np.arange(rows) * program.every_us / 1e6 + program.lead_s
+            lines = [f"{at:.6f},{value}" for at, value in zip(times.tolist(), values, strict=True)]
             (folder / f"{name}.csv").write_text("\n".join([f"time,{column}", *lines]) + "\n")
 
-    def _resurge(self, *arguments: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "resurge", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
-        )
-        return done.stdout
+    def _cards(self) -> list[str]:
+        making = [
+            subprocess.Popen(
+                [sys.executable, "-m", "resurge", "fleet", "card", "--name", name, "--home", str(self.folder / name),
+                 "--listen", free_address()],
+                cwd=ROOT, stdout=subprocess.PIPE, text=True,
+            )
+            for name in self.names
+        ]  # fmt: skip
+        cards = [process.communicate()[0] for process in making]
+        assert all(cards)
+        return cards
 
     def start(self, *names: str) -> None:
         for name in names or self.names:
             sensors = []
             if name == PHONE:
-                for sensor in sensors_of(self.program):
+                for sensor in self.program.sensors:
                     sensors += ["--sensor", f"{sensor}=recording:{self.folder / f'{sensor}.csv'}"]
             with (self.folder / f"{name}.log").open("ab") as log:
                 self.processes[name] = subprocess.Popen(
@@ -134,20 +170,32 @@ class Fleet:
                 process.wait()
         self.processes.clear()
 
-    def results(self) -> list[tuple[float, ...]]:
-        """What the sink holds now; a lost number is a failure of the test."""
+    def results(self) -> dict[str, Rows]:
+        """What each sink holds now; a lost number is a failure of the test."""
         hosted = read_fleet(self.file, sorted(references())).hosted()[0]
-        rows, lost = sink_rows(PosixDisk(self.folder / COORDINATOR / "fleet"), hosted, SINKS[self.program])
-        assert not lost, f"{lost} numbers came as tombstones"
-        assert [row["number"] for row in rows] == list(range(len(rows))), "a number is missing or came twice"
-        return [tuple(row[name] for name in compared(self.program)) for row in rows]  # type: ignore[misc]
+        found: dict[str, Rows] = {}
+        for sink, names in self.program.sinks.items():
+            rows, lost = sink_rows(PosixDisk(self.folder / COORDINATOR / "fleet"), hosted, sink)
+            assert not lost, f"{lost} numbers came as tombstones"
+            assert [row["number"] for row in rows] == list(range(len(rows))), "a number is missing or came twice"
+            found[sink] = [tuple(row[name] for name in names) for row in rows]  # type: ignore[misc]
+        return found
+
+    def count(self) -> int:
+        """Of results in the sink that has fewest."""
+        return min(map(len, self.results().values()))
+
+    def shown(self) -> dict[str, Any]:
+        """What `resurge fleet show` says on the coordinator's node."""
+        shown: dict[str, Any] = json.loads((self.folder / COORDINATOR / "status.json").read_text())["fleet"]
+        return shown
 
     def placed(self) -> dict[str, str]:
         """{vertex: the node it runs on}, as the coordinator says."""
-        shown: dict[str, Any] = json.loads(
-            self._resurge("fleet", "show", "--home", str(self.folder / COORDINATOR), "--json")
-        )
-        return {each["vertex"]: each["hosts"][0] for each in shown["placements"]}
+        return {each["vertex"]: each["hosts"][0] for each in self.shown()["placements"]}
+
+    def terms(self) -> dict[str, int]:
+        return {each["vertex"]: each["term"] for each in self.shown()["placements"]}
 
     def logs(self) -> str:
         return "\n".join(f"== {path.name}\n{path.read_text()[-2000:]}" for path in sorted(self.folder.glob("*.log")))

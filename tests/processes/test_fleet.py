@@ -1,32 +1,35 @@
-"""One program on several node processes; the node that runs its last vertex is killed, and nobody who reads the results
+"""One program on several node processes: a node is killed, an operator raises or hangs, and nobody who reads the results
 can tell."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.claims import Claim
 from tests.patience import SPARK_PATIENCE_S, wait_until
-from tests.processes.fleets import COORDINATOR, PHONE, SINKS, Fleet, digest, first_reading, ideal
+from tests.processes.fleets import COORDINATOR, PHONE, Fleet, Program, digest, example, first_reading, ideal
 
 pytestmark = pytest.mark.processes
 ROWS = 12_000  # four minutes; the test ends long before
+HANGING_S = 1.0
+FIVE = ("one", "two", "three", "raises", "hangs")
 
 
 @pytest.mark.covers("EC-14", "EC-21", "EC-28", "EC-30")
 def test_a_killed_hub_changes_no_result(tmp_path: Path, claim: Claim) -> None:
-    fleet = Fleet(tmp_path, "average", hubs=2, strategy="ecoc", rows=ROWS, every=100)
+    fleet = Fleet(tmp_path, example("average"), hubs=2, strategy="ecoc", rows=ROWS, every=100)
     fleet.start()
     try:
-        wait_until(lambda: len(fleet.results()) > 50, "first results", patience_s=SPARK_PATIENCE_S)
-        host = fleet.placed()[SINKS["average"]]
+        wait_until(lambda: fleet.count() > 50, "first results", patience_s=SPARK_PATIENCE_S)
+        host = fleet.placed()["mean"]
         assert host not in (COORDINATOR, PHONE)
-        before = len(fleet.results())
+        before = fleet.count()
         fleet.kill(host)
         wait_until(
-            lambda: len(fleet.results()) > before + 200 and fleet.placed()[SINKS["average"]] != host,
+            lambda: fleet.count() > before + 200 and fleet.placed()["mean"] != host,
             "results after the kill", patience_s=SPARK_PATIENCE_S,
         )  # fmt: skip
     except AssertionError:
@@ -35,7 +38,65 @@ def test_a_killed_hub_changes_no_result(tmp_path: Path, claim: Claim) -> None:
     finally:
         fleet.stop()
     found = fleet.results()
-    same = ideal("average", ROWS, first_reading(found, ROWS))[: len(found)]
-    claim(f"1 kill of {host}, {len(found)} rows compared, digests {digest(found)} = {digest(same)}")
-    assert len(found) > before
-    assert digest(found) == digest(same)
+    same = ideal(fleet.program, fleet.path, ROWS, first_reading(fleet.program, found, ROWS))
+    rows = found["mean"]
+    claim(f"1 kill of {host}, {len(rows)} rows compared, digests {digest(rows)} = {digest(same['mean'][: len(rows)])}")
+    assert len(rows) > before
+    assert digest(rows) == digest(same["mean"][: len(rows)])
+
+
+def five_operators(folder: Path) -> Program:
+    """Five vertices beside each other; one will raise, one will hang, once each."""
+    lines = [
+        "import resurge as rs",
+        "import tests.processes.faulty_operators",
+        'near = rs.sensor("count", every="5ms", columns={"v": "float64"}).gather("count", batch=20, within="200ms")',
+    ]
+    for name, at in zip(FIVE, (0, 0, 0, 150, 300), strict=True):
+        fault = name[:-1] if at else ""
+        given = f'fault="{fault}", at={at}, marker={str(folder / f"{name}.fired")!r}'
+        lines.append(f'near.apply("faulty", {given}).subscribe("{name}")')
+    sinks = dict.fromkeys(FIVE, ("v", "total"))
+    return Program("five", "\n".join(lines), {"count": "v"}, sinks, ("tests.processes.faulty_operators",))
+
+
+@pytest.mark.covers("EC-14")
+def test_of_five_operators_on_a_node_one_raises_and_one_hangs_and_the_others_go_on(
+    tmp_path: Path, claim: Claim
+) -> None:
+    program = five_operators(tmp_path)
+    fleet = Fleet(
+        tmp_path, program, hubs=1, strategy="ecoc", rows=ROWS, every=50, hanging=f"{HANGING_S:g}s",
+        hosts=dict.fromkeys(FIVE, "hub1"),
+    )  # fmt: skip
+    fleet.start()
+    longest_s, last, at = 0.0, 0, 0.0
+    try:
+        wait_until(lambda: fleet.count() > 0, "first results", patience_s=SPARK_PATIENCE_S)
+        until = time.monotonic() + 60.0
+        while fleet.count() < 500 and time.monotonic() < until:
+            undisturbed = min(len(rows) for name, rows in fleet.results().items() if name in FIVE[:3])
+            now = time.monotonic()
+            if undisturbed > last:
+                longest_s = max(longest_s, now - at) if at else 0.0
+                last, at = undisturbed, now
+            time.sleep(0.05)
+        expected = dict(zip(FIVE, (1, 1, 1, 2, 2), strict=True))
+        wait_until(lambda: fleet.terms() == expected, "two vertices begun again, the others as they were")
+        assert set(fleet.placed().values()) == {"hub1"}, "nothing moved"
+    except AssertionError:
+        print(fleet.logs())
+        raise
+    finally:
+        fleet.stop()
+    found = fleet.results()
+    same = ideal(program, fleet.path, ROWS, first_reading(program, found, ROWS))
+    assert [(tmp_path / f"{name}.fired").exists() for name in FIVE] == [False, False, False, True, True]
+    pairs = {name: (digest(rows), digest(same[name][: len(rows)])) for name, rows in found.items()}
+    claim(
+        f"2 faults, {sum(map(len, found.values()))} rows of 5 vertices compared, digests "
+        f"{', '.join(f'{mine} = {theirs}' for mine, theirs in pairs.values())}; longest pause of the others {longest_s:.1f} s"
+    )
+    assert all(len(rows) >= 500 for rows in found.values()), fleet.logs()
+    assert all(mine == theirs for mine, theirs in pairs.values())
+    assert longest_s < HANGING_S + 3.0, "the bound, and a busy machine"

@@ -1,0 +1,36 @@
+"""A fleet's file as a person writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shared.errors import UsageError
+from shared.hosting.fleet_file import HANGING_S, read_fleet
+
+NODE = f'[[node]]\nname = "laptop"\npublic_key = "{"ab" * 32}"\ncurve_key = "{"0" * 40}"\n'
+
+
+def written(folder: Path, *lines: str) -> Path:
+    path = folder / "fleet.toml"
+    path.write_text("\n".join(['coordinator = "laptop"', *lines, NODE]))
+    return path
+
+
+def test_how_long_an_operator_may_take(tmp_path: Path) -> None:
+    assert read_fleet(written(tmp_path)).hanging_s == HANGING_S
+    assert read_fleet(written(tmp_path, 'hanging = "1500ms"')).hanging_s == 1.5
+
+
+@pytest.mark.parametrize("value", ['"2m"', "5", '"soon"', '""', '"0s"'])
+def test_a_time_that_makes_no_sense_is_refused(tmp_path: Path, value: str) -> None:
+    with pytest.raises(UsageError, match=r"hanging|duration"):
+        read_fleet(written(tmp_path, f"hanging = {value}"))
+
+
+def test_a_coordinator_that_is_no_node_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    path.write_text(path.read_text().replace('"laptop"', '"desk"', 1))
+    with pytest.raises(UsageError, match=r"`coordinator` is one of laptop \[fleet-file\]"):
+        read_fleet(path)
