@@ -54,7 +54,7 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
             [
                 *PYTEST,
                 "-n",
-                "4",  # many of them wait: for sockets, timers, child processes
+                "3",  # some of them wait: for sockets, timers, child processes
                 "-m",
                 UNIT,
                 "--ignore=tests/architecture",

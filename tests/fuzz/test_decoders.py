@@ -59,7 +59,7 @@ def test_whatever_is_changed_is_understood_or_refused(name: str) -> None:
     seeds = [*DECODERS[name].seeds(), *corpus(name)]
 
     @given(st.randoms(use_true_random=False))
-    @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
+    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
     def changed(random: Random) -> None:
         outcome(name, mutated(random, seeds))
 

@@ -6,7 +6,7 @@ import contextlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -14,6 +14,7 @@ from shared.batch import Batch
 from shared.errors import PeerError
 from shared.language.schema import KINDS, Schema, dtype
 from shared.wire.columns import CODEC_COLUMNS, Cache, decode, encode
+from tests.examples_drawn import examples_drawn
 
 
 @st.composite
@@ -46,7 +47,7 @@ def batches(draw: st.DrawFn) -> Batch:
 
 
 @pytest.mark.covers("SO-12")
-@settings(max_examples=150, deadline=None)
+@examples_drawn(50, 1_000)
 @given(st.lists(batches(), min_size=1, max_size=3))
 def test_any_batches_through_one_cache_come_back_bit_for_bit(several: list[Batch]) -> None:
     cache = Cache()
@@ -61,7 +62,7 @@ def test_any_batches_through_one_cache_come_back_bit_for_bit(several: list[Batch
             assert ours.tolist() == theirs.tolist() if field.kind == "str" else ours.tobytes() == theirs.tobytes()
 
 
-@settings(max_examples=300, deadline=None)
+@examples_drawn(150, 2_000)
 @given(st.binary(max_size=400), st.lists(st.sampled_from(KINDS), max_size=4), st.integers(0, 5000))
 def test_any_bytes_decode_to_a_batch_or_a_peer_error(payload: bytes, kinds: list[str], count: int) -> None:
     schema = Schema.of({f"c{place}": kind for place, kind in enumerate(kinds)})
@@ -72,7 +73,7 @@ def test_any_bytes_decode_to_a_batch_or_a_peer_error(payload: bytes, kinds: list
     assert len(batch) <= count
 
 
-@settings(max_examples=150, deadline=None)
+@examples_drawn(50, 1_000)
 @given(batches(), st.data())
 def test_a_mangled_payload_decodes_to_a_batch_or_a_peer_error(batch: Batch, data: st.DataObject) -> None:
     _, payload = encode(batch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.identity import EdgeId
@@ -14,6 +14,7 @@ from shared.spool.evict import Evict
 from shared.spool.memory import MemoryDisk
 from shared.spool.ring import Spool
 from shared.spool.segment import CONTROL_BYTES
+from tests.examples_drawn import examples_drawn
 from tests.shared.spool.story import DEVICE
 
 CAPACITY = 6000
@@ -26,7 +27,7 @@ def allowance(spool: Spool, edge: EdgeId, promise: float, head: int) -> int:
 
 
 @pytest.mark.covers("EC-10")
-@settings(max_examples=150, deadline=None)
+@examples_drawn(60, 1_000)
 @given(
     evict=st.sampled_from([Evict.OLDEST, Evict.QUERY_AWARE, Evict.QUERY_AWARE_BYTES]),
     promises=st.tuples(*[st.sampled_from([0.0, 0.5, 0.9, 1.0])] * 3),

@@ -6,7 +6,7 @@ import contextlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import resurge as rs
@@ -15,6 +15,7 @@ from shared.plan.encoding import decode_plan, encode_plan
 from shared.plan.rewrites import rewrite
 from shared.plan.wellformed import check_plan
 from shared.stream.drafts import assemble
+from tests.examples_drawn import examples_drawn
 
 S = 1_000_000
 COLUMNS = {"a": "float64", "b": "int64", "w": "str"}
@@ -105,7 +106,7 @@ def bits(answer: dict[str, np.ndarray]) -> dict[str, object]:
 
 
 @pytest.mark.covers("SO-16", "SO-18")
-@settings(max_examples=200)
+@examples_drawn(70, 2_000)
 @given(programs(), rows)
 def test_rewrites_keep_every_bit(streams: list[rs.Stream], drawn: list[tuple]) -> None:
     sinks = [stream.subscribe(f"out {number}").draft for number, stream in enumerate(streams)]

@@ -17,7 +17,7 @@ from tests.reference.programs import COLUMNS, Program, program
 from tests.reference.region_run import BEGINNING_OF_TIME, Devices, OnePipeline, Scattered, VertexByVertex
 from tests.reference.test_programs import by_key
 
-QUICK, MANY = 60, 2_000
+QUICK, MANY = 30, 2_000
 Rows = list[dict[str, Any]]
 
 

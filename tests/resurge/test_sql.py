@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import resurge as rs
 from resurge import col
 from shared.errors import ResurgeError, UsageError
 from shared.stream.drafts import Program, collecting, stop_collecting
+from tests.examples_drawn import examples_drawn
 
 FOOTBALL = {"sid": "int64", "v": "float64", "vx": "float64", "az": "float64", "team": "str"}
 S = 1_000_000
@@ -221,7 +222,7 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples_drawn(100, 2_000)
 @given(st.lists(WORDS, max_size=14).map(" ".join) | st.text(max_size=40))
 def test_no_text_raises_anything_but_our_errors(text: str) -> None:
     with contextlib.suppress(ResurgeError):

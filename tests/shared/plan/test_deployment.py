@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import resurge as rs
@@ -27,6 +27,7 @@ from shared.plan.deployment import (
     encode_deployment,
     query_origin,
 )
+from tests.examples_drawn import examples_drawn
 
 
 def peer(number: int, **changed: Any) -> Peer:
@@ -169,7 +170,7 @@ def test_bytes_that_are_no_deployment_are_refused(data: bytes) -> None:
         decode_deployment(data)
 
 
-@settings(max_examples=200, deadline=None)
+@examples_drawn(60, 1_000)
 @given(st.data())
 def test_random_damage_never_raises_anything_but_our_errors(data: st.DataObject) -> None:
     encoded = bytearray(encode_deployment(deployment()))

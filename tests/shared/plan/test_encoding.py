@@ -6,7 +6,7 @@ import contextlib
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import resurge as rs
@@ -15,6 +15,7 @@ from shared.errors import ResurgeError, UsageError
 from shared.language.registry import _types
 from shared.plan.encoding import decode_plan, encode_plan
 from shared.plan.operators import OPERATORS
+from tests.examples_drawn import examples_drawn
 
 
 @rs.operator("encoding_speed", takes={"lat": "float64"}, gives={"a": {"v": "float64"}, "b": {"v": "float64"}})
@@ -148,7 +149,7 @@ def test_bytes_that_are_no_plan_are_refused(data: bytes) -> None:
         decode_plan(data)
 
 
-@settings(max_examples=150, deadline=None)
+@examples_drawn(60, 1_000)
 @given(st.data())
 def test_random_damage_never_raises_anything_but_our_errors(data: st.DataObject) -> None:
     encoded = bytearray(

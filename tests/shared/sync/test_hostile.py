@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.identity import EdgeKey, edge_id
 from shared.sync.session import DeviceSession
 from shared.wire.frame import Frame, FrameType, decode_one, encode
 from shared.wire.messages import DATA_PREFIX, Declare, Refusal
+from tests.examples_drawn import examples_drawn
 from tests.shared.sync.builders import SCHEMA, Gateway, pair
 
 EDGES = [edge_id(name) for name in ("trips", "alerts", "bulk")]
@@ -45,7 +46,7 @@ def marks(gateway: Gateway) -> dict[EdgeKey, int]:
     return found
 
 
-@settings(max_examples=100)
+@examples_drawn(50, 1_000)
 @given(data=st.data())
 def test_the_receiver_survives_any_frames_in_a_good_seal(data: st.DataObject) -> None:
     node = pair()
@@ -70,7 +71,7 @@ def test_the_receiver_survives_any_frames_in_a_good_seal(data: st.DataObject) ->
         marks(gateway)
 
 
-@settings(max_examples=100)
+@examples_drawn(50, 1_000)
 @given(data=st.data())
 def test_the_sender_survives_any_frames_in_a_good_seal(data: st.DataObject) -> None:
     node = pair()

@@ -30,13 +30,13 @@ OF_A_HOST = {
 
 
 @pytest.mark.parametrize("field", [field.name for field in fields(DeviceStatus) if field.name not in OF_A_HOST])
-def test_every_field_of_a_status_is_shown_on_the_devices_page(dashboard, monkeypatch, field):
+def test_every_field_of_a_status_is_shown_on_the_devices_page(house, monkeypatch, field):
     monkeypatch.setattr(devices, "FRESH_S", 0.0)
-    object.__setattr__(dashboard.app.state.sources, "clock_us", lambda: dashboard.now_us)  # pages say how long ago
-    device, browser = dashboard.phones[0], dashboard.browser("viewer")
+    object.__setattr__(house.app.state.sources, "clock_us", lambda: house.now_us)  # pages say how long ago
+    device, browser = house.phones[0], house.browser("viewer")
 
     def page(status: DeviceStatus) -> str:
-        dashboard.gateway.roster.seen([(device, dashboard.now_us, status)])
+        house.gateway.roster.seen([(device, house.now_us, status)])
         answer = browser.get(f"/devices/{device.hex()}", headers={"hx-request": "true"})
         assert answer.status_code == 200
         return answer.text
