@@ -173,6 +173,11 @@ class Spool:
         contents = self._contents.edges.get(edge)
         return contents.head if contents else 0
 
+    def first(self, edge: EdgeId) -> int:
+        """The first number of this edge that is still here, durable or not yet; its head where nothing is."""
+        contents = self._contents.edges.get(edge)
+        return contents.delivered if contents else 0
+
     def protect(self, edge: EdgeId, protected: bool = True) -> None:
         """Never give this edge's batches up to make room for others. Not stored: say it again after opening."""
         self._contents.protect(edge, protected)

@@ -72,9 +72,8 @@ class Outbox:
         return self._schemas[edge, schema_id]
 
     def first(self, edge: EdgeId) -> int:
-        """The first number that is still here."""
-        spool = self._spools[edge]
-        return next((entry.lo for entry in spool.pending(edge)), spool.head(edge))
+        """The first number that is still here, also where it is not durable yet: that is not gone."""
+        return self._spools[edge].first(edge)
 
     def through(self, edge: EdgeId) -> int:
         """What every reader is through with; 0 until all of them have said."""

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,9 @@ import resurge as rs
 from shared.hosting.fleet_file import read_fleet
 from shared.hosting.sink import sink_rows
 from shared.language.registry import references
+from shared.plan.deployment import HostedQuery
 from shared.spool.disk import PosixDisk
+from tests.patience import SPARK_PATIENCE_S
 from tests.processes.gateway_process import ROOT
 from tests.processes.node_processes import free_address
 
@@ -112,6 +115,7 @@ class Fleet:
         self.file = folder / "fleet.toml"
         self.path = folder / f"{program.name}.py"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._hosted: HostedQuery | None = None
         self.path.write_text(program.text)
         (folder / "resurge.toml").write_text(f"[operators]\nmodules = {json.dumps(program.modules)}\n")
         placed = ", ".join(f"{json.dumps(vertex)} = {json.dumps(node)}" for vertex, node in (hosts or {}).items())
@@ -172,10 +176,11 @@ class Fleet:
 
     def results(self) -> dict[str, Rows]:
         """What each sink holds now; a lost number is a failure of the test."""
-        hosted = read_fleet(self.file, sorted(references())).hosted()[0]
+        if self._hosted is None:
+            self._hosted = read_fleet(self.file, sorted(references())).hosted()[0]
         found: dict[str, Rows] = {}
         for sink, names in self.program.sinks.items():
-            rows, lost = sink_rows(PosixDisk(self.folder / COORDINATOR / "fleet"), hosted, sink)
+            rows, lost = sink_rows(PosixDisk(self.folder / COORDINATOR / "fleet"), self._hosted, sink)
             assert not lost, f"{lost} numbers came as tombstones"
             assert [row["number"] for row in rows] == list(range(len(rows))), "a number is missing or came twice"
             found[sink] = [tuple(row[name] for name in names) for row in rows]  # type: ignore[misc]
@@ -184,6 +189,13 @@ class Fleet:
     def count(self) -> int:
         """Of results in the sink that has fewest."""
         return min(map(len, self.results().values()))
+
+    def wait_for(self, count: int, what: str) -> None:
+        """Until every sink holds so many results. The nodes need the machine more than this does: look seldom."""
+        end = time.monotonic() + SPARK_PATIENCE_S
+        while (found := self.count()) < count:
+            assert time.monotonic() < end, f"{what}: {found} of {count} results\n{self.logs()}"
+            time.sleep(0.2)
 
     def shown(self) -> dict[str, Any]:
         """What `resurge fleet show` says on the coordinator's node."""

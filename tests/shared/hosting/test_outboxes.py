@@ -87,3 +87,14 @@ def test_an_edge_that_starts_anew_knows_nothing_of_its_readers() -> None:
     spool.append(spooled(2, 4))
     spool.sync()
     assert values(found.reading("one")) == [[4, 6]]
+
+
+def test_what_was_made_just_now_is_not_gone() -> None:
+    """A reader that asks before what it reads is durable must not be told that it is lost."""
+    found, spool = outbox()
+    spool.append(spooled(0, 3))
+    assert (values(found.reading("one")), found.first(EDGE)) == ([], 0)
+    spool.sync()
+    found.reading("one").trim(EDGE, 3)
+    found.reading("two").trim(EDGE, 3)
+    assert found.first(EDGE) == 3

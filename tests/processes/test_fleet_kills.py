@@ -1,0 +1,84 @@
+"""SP1 to SP4 on five node processes that are killed at random, under every strategy that promises to lose nothing."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from shared.recovery.strategies import STRATEGIES
+from shared.recovery.strategies.row import Align, Commit, Home, Include
+from tests.claims import Claim
+from tests.patience import SPARK_PATIENCE_S, wait_until
+from tests.processes.fleets import COORDINATOR, PHONE, Fleet, digest, example, first_reading, ideal
+
+pytestmark = pytest.mark.processes
+ROWS = 30_000
+CYCLIC = ("one_attenuated", "both_attenuated")
+GROWS = {"beats": 4}  # results that must follow a kill; the others' come faster
+BETWEEN_NODES = [
+    each.row for each in STRATEGIES.values() if each.row.home is not Home.STORE and each.row.align is Align.NONE
+]
+LOSSLESS = [row.name for row in BETWEEN_NODES if row.include is not Include.NOTHING]
+FOR_CYCLES = [
+    name for name in LOSSLESS if STRATEGIES[name].row.commit is not Commit.READERS or STRATEGIES[name].row.extends
+]
+CASES = [
+    (program, strategy)
+    for program in ("beats", "average", *CYCLIC)
+    for strategy in (FOR_CYCLES if program in CYCLIC else LOSSLESS)
+]
+KILLS = 4  # of each case: 120 in all
+
+
+def kill_some(fleet: Fleet, kills: int, rng: Random, *, moves: bool) -> list[str]:
+    """Kill so many nodes, one after the other. Each is started again at once, or when its vertices are elsewhere."""
+    killed = []
+    victims = [name for name in fleet.names if name != PHONE]  # its sensors would be read with a gap
+    grows = GROWS.get(fleet.program.name, 60)
+    for _ in range(kills):
+        name, before = rng.choice(victims), fleet.count()
+        time.sleep(rng.uniform(0.0, 1.5))
+        fleet.kill(name)
+        killed.append(name)
+        if moves and name != COORDINATOR and rng.random() < 0.5:
+            wait_until(lambda name=name: name not in fleet.placed().values(), "a move", patience_s=SPARK_PATIENCE_S)
+        else:
+            time.sleep(rng.uniform(0.0, 2.0))
+        fleet.start(name)
+        fleet.wait_for(before + grows, f"results after killing {', '.join(killed)}")
+    return killed
+
+
+def check(folder: Path, program: str, strategy: str, kills: int, claim: Claim) -> None:
+    row = STRATEGIES[strategy].row
+    keepers = {Home.LOCAL: 0, Home.REGION: 4}.get(row.home, row.copies)
+    fleet = Fleet(folder, example(program), hubs=3, strategy=strategy, rows=ROWS, every=100, keepers=keepers)
+    fleet.start()
+    try:
+        fleet.wait_for(1, "first results")
+        killed = kill_some(fleet, kills, Random(f"{program} {strategy}"), moves=row.home is not Home.LOCAL)
+    except AssertionError:
+        print(fleet.logs())
+        raise
+    finally:
+        fleet.stop()
+    found = fleet.results()
+    same = ideal(fleet.program, fleet.path, ROWS, first_reading(fleet.program, found, ROWS))
+    for sink, rows in found.items():
+        mine, theirs = digest(rows), digest(same[sink][: len(rows)])
+        claim(
+            f"{program} under {strategy}: {len(killed)} kills ({', '.join(killed)}), {len(rows)} rows compared, "
+            f"digests {mine} = {theirs}"
+        )
+        assert len(killed) == kills
+        assert rows
+        assert mine == theirs
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("program", "strategy"), CASES)
+def test_random_kills_change_no_result(program: str, strategy: str, tmp_path: Path, claim: Claim) -> None:
+    check(tmp_path, program, strategy, KILLS, claim)
