@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from shared.batch import END_OF_TIME
 from shared.engine.keyed_state import TwoInputs
 from shared.engine.keys import KeyIndex
 from shared.engine.operator import Operator, Use, key_of
@@ -16,10 +17,10 @@ from shared.engine.snapshots import Value
 from shared.engine.windows import windows_over
 from shared.errors import UsageError
 from shared.language.expressions import TIME
-from shared.language.registry import IN, PLAIN, Named, OperatorMachine, OperatorType, operator_type
+from shared.language.registry import IN, PLAIN, HoldingMachine, Named, OperatorMachine, OperatorType, operator_type
 from shared.language.schema import Schema, dtype
 from shared.language.values import column_of
-from shared.plan.operators import Apply, Port
+from shared.plan.operators import DEVICE, Apply, Port
 
 
 class PortRows(Rows):
@@ -182,7 +183,8 @@ def set_parameters(stream: TwoInputs, keys: np.ndarray, rows: Rows, defaults: Ma
 class Machines(TwoInputs):
     """One machine per key, one row at a time. With several inputs rows come in order of time.
 
-    A config row sets the machine's attributes of the parameters' names; its state is kept beside the parameters.
+    A config row sets the machine's attributes of the parameters' names; its state is kept beside the parameters. Time
+    passes only as far as the earliest row that a machine says it still holds.
     """
 
     def __init__(self, operator: Apply, key: KeyIndex, inputs: int) -> None:
@@ -195,6 +197,8 @@ class Machines(TwoInputs):
         self.machines: dict[int, OperatorMachine] = {}
         self.several = len(self.kind.outputs) > 1
         self.schemas = dict(self.kind.outputs)
+        self.holds = isinstance(self.kind.implementation, type) and hasattr(self.kind.implementation, "holds_since")
+        self.held_since: dict[int, int] = {}  # key -> time of the earliest row that its machine holds
 
     def push(self, port: int, rows: Rows) -> list[Rows]:
         if not len(rows):
@@ -212,6 +216,33 @@ class Machines(TwoInputs):
             else:
                 out += self._process(port, rows)
         return out
+
+    def outward(self, progress: Progress) -> Progress:
+        if not self.holds:
+            return progress
+        # All there is to say, not the news: what was held back until now may go on with news of another device.
+        frontier = self.frontier
+        devices = {name: self._until(at, name) for name, at in frontier.devices.items()}
+        return Progress(self._until(frontier.floor_us), devices, progress.complete_us)
+
+    def _until(self, frontier_us: int, device: str | None = None) -> int:
+        """How far time may pass, for one device or for all. At the end of time no row can free what is held."""
+        if frontier_us == END_OF_TIME:
+            return frontier_us
+        place = self.key.names.index(DEVICE) if device is not None and DEVICE in self.key.names else None
+        since = (
+            at for number, at in self.held_since.items() if place is None or self.key.values[number][place] == device
+        )
+        return min(frontier_us, min(since, default=frontier_us))
+
+    def _note_held(self, numbers: Iterable[int]) -> None:
+        for number in numbers if self.holds else ():
+            machine = self._machine(number)
+            since = machine.holds_since() if isinstance(machine, HoldingMachine) else None
+            if since is None:
+                self.held_since.pop(number, None)
+            else:
+                self.held_since[number] = int(since)
 
     def _machine(self, number: int) -> OperatorMachine:
         machine = self.machines.get(number)
@@ -263,6 +294,7 @@ class Machines(TwoInputs):
             if keys[place] not in self.states:
                 self.states[keys[place]] = (self.defaults, None)
             self.touch(keys[place])
+        self._note_held(set(keys))
         return [self._rows(out, rows, made) for out, made in found.items()]
 
     def _rows(self, port: str, rows: Rows, made: list[tuple[int, int, dict[str, object]]]) -> Rows:
@@ -286,9 +318,12 @@ class Machines(TwoInputs):
         super()._load(state)
         for number in state[3]:
             self.machines.pop(number, None)
+        with self.named:
+            self._note_held(state[3])
 
     def load(self, state: Value) -> None:
         self.machines.clear()
+        self.held_since.clear()
         super().load(state)
 
 

@@ -438,22 +438,12 @@ class Host:
     # --- what others ask of it -------------------------------------------------------------------------------
 
     def high_water(self, key: EdgeKey) -> int:
-        readers = [instance.taken[label] for instance, label in self._readers_of.get(key, ()) if self._ready(instance)]
+        readers = [instance.taken[label] for instance, label in self._readers_of.get(key, ()) if not instance.failed]
         if key in self._sinks:
             readers.append(self._sinks[key].taken)
         if self._keeper.reads(key) is not None:
             readers.append(self._keeper.taken.get(key, 0))
         return min(readers, default=NOT_READ)
-
-    def _ready(self, instance: Instance) -> bool:
-        """Whether an instance takes anything. One that begins again first hears from its readers how far its edges have
-        come: if what it has to read again is gone, it goes on from there."""
-        if instance.failed:
-            return False
-        if instance.term > 1:
-            edges = [edge for edge in instance.spec.outputs.values() if edge.readers]
-            return all(edge.key.edge in self.outbox.reading(node).taken for edge in edges for node in edge.readers)
-        return True
 
     def edges_of(self, device: DeviceId, incarnation: int) -> Mapping[EdgeId, int]:  # noqa: ARG002
         return {}
@@ -517,13 +507,16 @@ class Host:
             self._events.append(SinkTook(sink.query, sink.sink, record.lo, record.hi))
 
     def _take(self, instance: Instance, label: str, session: GatewaySession, record: LogRecord) -> None:
-        self._take_frame(instance, label, session, record)
+        if record.lo > instance.taken[label] or not self._take_frame(instance, label, session, record):
+            self.receiver.forget_edges()  # the receipt says where it stands, and what was left comes again
+            return
         instance.confirm(label)
         waiting = self._unconfirmed.pop(instance.spec.identity, None) if instance.confirmed else None
         if waiting is not None:
             self._keep(instance, waiting)
 
-    def _take_frame(self, instance: Instance, label: str, session: GatewaySession, record: LogRecord) -> None:
+    def _take_frame(self, instance: Instance, label: str, session: GatewaySession, record: LogRecord) -> bool:
+        """False: it cannot be taken yet."""
         frame, _ = decode_one(record.frame, digest=record.digest)
         match frame.type:
             case FrameType.DATA:
@@ -533,12 +526,13 @@ class Host:
                     self._leave(instance, self._watched(instance.spec, taking))
             case FrameType.TOMBSTONE:
                 if record.hi <= instance.taken[label]:
-                    return
+                    return True
                 if LostRange.of(frame).reason == FORGOTTEN:
                     if instance.keeps_state and not instance.spec.placement.anew:
                         instance.behind = True
                         raise PeerError("its snapshot is older than what its inputs still have", code="hosting-behind")
-                    self._go_on_without(instance)
+                    if not self._go_on_without(instance):
+                        return False
                 if (freeze := instance.lose(label, record.hi)) is not None:
                     self._leave(instance, [freeze])
             case FrameType.FRONTIER:
@@ -561,10 +555,15 @@ class Host:
                     )
             case _:
                 pass  # a declaration: the session remembers it
+        return True
 
-    def _go_on_without(self, instance: Instance) -> None:
+    def _go_on_without(self, instance: Instance) -> bool:
         """Its newest snapshots are gone and so is what it had read since: its edges go on where their readers are,
-        behind one number that says so."""
+        behind one number that says so. False while a reader has not said where it is. Nothing else waits for readers:
+        round a cycle each vertex reads what the one before it makes, and if all waited, none would begin."""
+        edges = [(edge.key.edge, node) for edge in instance.spec.outputs.values() for node in edge.readers]
+        if any(number not in self.outbox.reading(node).taken for number, node in edges):
+            return False
         for name, edge in instance.spec.outputs.items():
             number = edge.key.edge
             taken = max([instance.heads[name], *(self.outbox.reading(node).taken[number] for node in edge.readers)])
@@ -573,6 +572,7 @@ class Host:
                 self.outbox.reading(node).go_on(number, taken)
             self._made.give_up(number, taken, taken + 1, Reason.FORGOTTEN)
             instance.heads[name] = taken + 1
+        return True
 
     def _decoded(self, instance: Instance, label: str, session: GatewaySession, data: Data) -> Batch | None:
         """The part of a batch that the instance has not taken; None when it has all of it."""

@@ -10,7 +10,8 @@ positions stay where they are, and somebody who sees all of the fleet decides wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -64,6 +65,9 @@ class Instance:
         self.behind = False  # it began with an older snapshot than its neighbours rely on
         self._heard_of: set[str] = set()  # inputs that have gone on from where it began
         self._pipeline = Pipeline(spec.vertex)
+        # Rows that are merged in the order in which they are pushed may wait for the frontier before that. So that
+        # nothing depends on the steps in which time moved, it then moves before every row.
+        self._moment_by_moment = spec.vertex.merge != "ordered"
         self._input = OrderedInput(
             {label: OrderedEdge(each.input, each.delay_us) for label, each in spec.inputs.items()}
         )
@@ -135,11 +139,17 @@ class Instance:
         runs, floor_us = self._input.release()
         out: list[tuple[str, Batch]] = []
         for name, batch in runs:
-            out += self._pipeline.push(name, batch)
+            if self._moment_by_moment:
+                for rows in _moments(batch):
+                    out += self._advanced(int(rows.time_us[0])) + self._pipeline.push(name, rows)
+            else:
+                out += self._pipeline.push(name, batch)
         if floor_us > NO_FRONTIER:
-            for name in self._input.inputs():
-                out += self._pipeline.advance(name, floor_us)
+            out += self._advanced(floor_us)
         return self._numbered(out)
+
+    def _advanced(self, frontier_us: int) -> list[tuple[str, Batch]]:
+        return [each for name in self._input.inputs() for each in self._pipeline.advance(name, frontier_us)]
 
     def _numbered(self, out: list[tuple[str, Batch]]) -> list[Made]:
         made: list[Made] = []
@@ -225,6 +235,14 @@ class Instance:
                 self.taken.update({label: at for label, at in kept.permanent.inputs.items() if label in self.taken})
                 return
         raise DamagedData("the state of a kept snapshot is of another form", code="snapshot-kept")
+
+
+def _moments(batch: Batch) -> Iterator[Batch]:
+    """The rows of each time by themselves, of a batch in order of time."""
+    cuts = [0, *(np.flatnonzero(np.diff(batch.time_us)) + 1).tolist(), len(batch)]
+    for start, stop in itertools.pairwise(cuts):
+        rows = batch.take(np.arange(start, stop))
+        yield replace(rows, lo=int(rows.seq[0]), hi=int(rows.seq[-1]) + 1)
 
 
 def _empty(schema: Schema) -> Batch:

@@ -39,6 +39,7 @@ class Keeper:
         self._kept: dict[tuple[str, int, str], KeptSnapshot] = {}
         self._arriving: dict[EdgeKey, Assembly] = {}
         self._specs: dict[EdgeKey, KeptSpec] = {}
+        self._read_last: dict[tuple[str, int, str], EdgeKey] = {}  # the state edge of each vertex, read now or before
         self.taken: dict[EdgeKey, int] = {}
         self.through: dict[EdgeKey, int] = {}  # behind the last piece of the newest whole snapshot
         self.damaged = 0
@@ -59,11 +60,17 @@ class Keeper:
 
     def keep_for(self, specs: Iterable[KeptSpec], known: Collection[tuple[str, int, str]]) -> list[ForgetSnapshot]:
         """Take the snapshots of these from now on. What is here of other vertices that are known stays: a node that was
-        away may have the only copy that is new enough. Of vertices that are gone it goes."""
+        away may have the only copy that is new enough. Of vertices that are gone it goes.
+
+        How far it has come with a state edge stays too. Who makes it may never hear that this node did not read it for
+        a while, and would take an earlier position for an old receipt."""
         self._specs = {spec.edge.key: spec for spec in specs}
-        self._arriving = {key: parts for key, parts in self._arriving.items() if key in self._specs}
-        self.taken = {key: at for key, at in self.taken.items() if key in self._specs}
-        self.through = {key: at for key, at in self.through.items() if key in self._specs}
+        self._read_last.update((spec.identity, key) for key, spec in self._specs.items())
+        self._read_last = {identity: key for identity, key in self._read_last.items() if identity in known}
+        stays = {*self._read_last.values()}
+        self._arriving = {key: parts for key, parts in self._arriving.items() if key in stays}
+        self.taken = {key: at for key, at in self.taken.items() if key in stays}
+        self.through = {key: at for key, at in self.through.items() if key in stays}
         gone = [identity for identity in self._kept if identity not in known]
         return [ForgetSnapshot(_name(identity)) for identity in gone if self._kept.pop(identity)]
 

@@ -12,7 +12,8 @@ the gateway and the executors, and each advertises what it has. Forms:
 | aggregate | a class, one instance per window and key | one row's values at a time | one scalar |
 
 A machine sees single rows so that batching cannot change its answers. A machine or aggregate with state has
-`snapshot() -> bytes` and `restore(bytes)`; parameters are keyword arguments of the function or the class.
+`snapshot() -> bytes` and `restore(bytes)`; parameters are keyword arguments of the function or the class. A machine
+that gives rows later than it took them, with their old times, has `holds_since()` too.
 """
 
 from __future__ import annotations
@@ -49,6 +50,16 @@ class OperatorMachine(Protocol):
     def snapshot(self) -> bytes: ...
 
     def restore(self, state: bytes) -> None: ...
+
+
+@runtime_checkable
+class HoldingMachine(OperatorMachine, Protocol):
+    """A machine that keeps rows to give them later, with the times they had. Whoever reads its output relies on the
+    frontier, which says that nothing earlier follows: so it waits for what is held."""
+
+    def holds_since(self) -> int | None:
+        """The time of the earliest row that may still be given; None while nothing is held."""
+        ...
 
 
 @runtime_checkable

@@ -519,7 +519,7 @@ class Sender:
         reading.trim(edge.number, receipt.through)
         answered = [mark for mark in outstanding.marks if mark.edge == edge.number and mark.position <= receipt.taken]
         edge.marks = [mark for mark in edge.marks if mark not in answered]
-        self._composer.forgotten.pop(edge.number, None)
+        _, buried = self._composer.forgotten.pop(edge.number, (0, 0))
         first = reading.first(edge.number)
         if receipt.taken < first:
             self._composer.forgotten[edge.number] = (receipt.taken, first)
@@ -528,7 +528,7 @@ class Sender:
         edge.acknowledged = receipt.taken
         self._events.append(ReceiptReceived(edge.number, receipt.through, receipt.load))
         sent = [frame.seq + frame.count for frame, _ in outstanding.numbered if frame.edge == edge.number]
-        if restored or receipt.taken < max(sent, default=0):
+        if restored or receipt.taken < max([buried, *sent]):
             edge.frontier_sent_us = NO_FRONTIER  # it stood behind what was not taken
         if restored:
             self._events.append(ReaderRestored(edge.number, receipt.term))

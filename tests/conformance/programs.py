@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -51,6 +52,29 @@ class Debounce:
 
     def restore(self, state: bytes) -> None:
         self.seen = int.from_bytes(state, "little")
+
+
+@rs.operator("conformance_hold", takes={"x": "float64"}, gives={"x": "float64"})
+class Hold:
+    """Each row of a key once two more have come, with its own time."""
+
+    def __init__(self) -> None:
+        self.held: list[tuple[int, float]] = []
+
+    def process(self, port: str, row: Row) -> Iterator[Row]:
+        self.held.append((int(row["time"]), float(row["x"])))
+        if len(self.held) > 2:
+            time, x = self.held.pop(0)
+            yield {"time": time, "x": x}
+
+    def holds_since(self) -> int | None:
+        return min((time for time, _ in self.held), default=None)
+
+    def snapshot(self) -> bytes:
+        return b"".join(struct.pack("<qd", *each) for each in self.held)
+
+    def restore(self, state: bytes) -> None:
+        self.held = list(struct.iter_unpack("<qd", state))
 
 
 @rs.function(name="conformance_half")
@@ -131,7 +155,7 @@ def columns(draw: np.random.Generator, rows: int) -> dict[str, np.ndarray]:
 
 ROW_STEPS = (
     "where", "extend", "significant", "significant_metres", "state", "state_config", "apply_rows", "none", "state_keep",
-    "previous", "text", "map", "distinct_within", "state_expire",
+    "previous", "text", "map", "distinct_within", "state_expire", "hold",
 )  # fmt: skip
 PAIR_STEPS = (
     "union", "zip", "combine", "join", "with_latest", "none", "join_left", "none", "as_of", "as_of_left", "join_on", "none",
@@ -267,6 +291,8 @@ def rows_step(made: Case, stream: Stream, second: Stream, step: str) -> Stream:
         return stream.state({"n": 0, "x": 0.0}, config=config, n=rs.state.n + 1, x=col.x).extend(
             small=col.n % 5, tag="c", flag=col.n > 3, y=col.x
         )
+    if step == "hold":
+        return stream.apply("conformance_hold").extend(n=1, small=2, tag="h", flag=col.x > 0, y=col.x)
     if step == "apply_rows":
         return stream.apply("conformance_scale", factor=0.5).extend(
             x=col.scaled, n=1, small=2, tag="r", flag=True, y=col.scaled

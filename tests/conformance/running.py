@@ -34,9 +34,14 @@ def rebatched(case: Case, seed: int, *, by_device: bool = False) -> list[tuple[o
     given = {name: as_columns(plan, name, columns) for name, columns in case.inputs.items()}
     at = dict.fromkeys(given, 0)
     found: list[Batch] = []
+    promised_us = NO_FRONTIER  # that nothing earlier follows on the output
 
     def take(outputs: list[tuple[str, Batch]]) -> None:
+        nonlocal promised_us
         found.extend(batch for _, batch in outputs)
+        for _, batch in outputs:
+            assert not len(batch) or batch.time_us.min() >= promised_us, "a row came behind the promised frontier"
+        promised_us = max(promised_us, pipeline.frontier_us(fragment.outputs[0].name))
 
     names = [entry.name for entry in fragment.inputs]
     for name in names:

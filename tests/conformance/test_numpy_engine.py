@@ -31,7 +31,7 @@ def test_the_random_programs_use_every_verb() -> None:
     used = set().union(*(case(seed).verbs for seed in range(60)))
     assert used >= {
         "where", "extend", "significant", "significant_metres", "state", "state_config", "state_keep", "previous", "text", "apply_rows", "union", "zip", "combine",
-        "join", "with_latest", "sync", "key_by", "key_by_nothing", "key_by_computed", "key_by_thrice", "key_by_device_again", "tumbling", "hopping", "hopping_odd", "sliding", "session",
+        "join", "with_latest", "hold", "sync", "key_by", "key_by_nothing", "key_by_computed", "key_by_thrice", "key_by_device_again", "tumbling", "hopping", "hopping_odd", "sliding", "session",
         "count", "calendar", "daily", "distinct_within", "state_expire", "followed_by", "absent", "count_hopping", "count_sliding", "aggregate", "apply_window", "machine", "ports", "sum", "mean", "min", "max",
         "map", "of_some", "first_of_some", "ratio", "join_left", "join_on", "as_of", "as_of_left", "variance", "std", "quantile", "first", "last", "top_k", "distinct", "path_km", "dft", "user",
     }  # fmt: skip

@@ -4,8 +4,8 @@
 A sensor has no inputs, so what comes back to it is taken by a vertex behind it: `attenuate`. Which answer counts for
 which reading is decided by their numbers, never by when they arrived: block j of the readings waits for answer j - 4.
 So the rows are the same on every network and after every failure, as long as none is lost. Four blocks are one more
-than the way round is long (100 readings in each of two sliding windows and in the block that answers), so readings
-hardly ever wait.
+than the way round is long (100 readings in each of two sliding windows and in the block that answers). Between nodes an
+answer counts a second later, so readings wait: they go out with their own times, and time waits with them.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ class Attenuate:
             self._given += 1
             if self._given % BLOCK == 0:
                 self._gains.popleft()
+
+    def holds_since(self) -> int | None:
+        return min((time for time, _ in self._waiting), default=None)
 
     def snapshot(self) -> bytes:
         return json.dumps([self._given, list(self._gains), list(self._waiting)]).encode()

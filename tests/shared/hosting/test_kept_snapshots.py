@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -77,6 +78,20 @@ def test_a_keeper_keeps_the_last_whole_snapshot_and_finds_it_on_its_disk() -> No
     (gone,) = again.keep_for([], set())
     assert gone.name == item.name
     assert again.newest(SPEC.identity) is None
+
+
+def test_a_keeper_that_was_none_for_a_while_goes_on_where_it_was() -> None:
+    keeper = Keeper(MemoryDisk())
+    keeper.keep_for([SPEC], {SPEC.identity})
+    (piece,) = pieces(snapshot().encode())
+    keeper.take(KEY, 1, piece)
+    keeper.keep_for([], {SPEC.identity})
+    assert keeper.reads(KEY) is None
+    keeper.keep_for([SPEC], {SPEC.identity})
+    assert (keeper.taken[KEY], keeper.through[KEY]) == (1, 1), "the vertex may not have heard of it"
+    later = replace(EDGE, key=replace(KEY, edge=EdgeId(8)))
+    keeper.keep_for([replace(SPEC, term=3, edge=later)], {SPEC.identity})
+    assert KEY not in keeper.taken, "of an earlier term nothing is asked again"
 
 
 @pytest.mark.parametrize("other", [snapshot(term=1), KeptSnapshot("q", 1, "w", 2, snapshot().permanent, b"")])

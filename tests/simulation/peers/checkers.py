@@ -6,10 +6,14 @@ under an older one is nobody's concern, as long as it changes nothing.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import partial
 from random import Random
 
+import numpy as np
+
+from shared.batch import NO_FRONTIER
 from shared.hosting.host import Host
 from shared.hosting.instance import Instance, Made
 from shared.hosting.kept_snapshot import KeptSnapshot
@@ -123,6 +127,34 @@ class Numbers(Checker):
         return self._found
 
 
+class Promises(Checker):
+    """NothingBehindTheFrontier: an element has no earlier time than was promised on its edge before its number."""
+
+    def __init__(self) -> None:
+        self._promised: dict[str, tuple[list[int], list[int]]] = {}  # by edge: from which number on, which frontier
+        self._found = ""
+
+    def started(self, node: SimulatedNode) -> None:
+        host = node.host
+        host._put_out = partial(self._put_out, host._put_out)  # type: ignore[method-assign, assignment]
+
+    def _put_out(self, put_out: object, instance: Instance, made: Made) -> None:
+        label, head = instance.spec.outputs[made.output].label, instance.heads[made.output]
+        numbers, frontiers = self._promised.setdefault(label, ([], []))
+        if made.batch is not None and len(made.batch) and numbers:
+            known = np.concatenate(([NO_FRONTIER], np.maximum.accumulate(frontiers)))
+            places = np.searchsorted(numbers, made.batch.seq, side="right")
+            if (made.batch.time_us < known[places]).any():
+                self._found = f"NothingBehindTheFrontier: {label} has an element that is earlier than was promised"
+        at = bisect_right(numbers, head)
+        numbers.insert(at, head)
+        frontiers.insert(at, made.frontier_us)
+        put_out(instance, made)  # type: ignore[operator]
+
+    def look(self, _world: PeerWorld) -> str:
+        return self._found
+
+
 class Snapshots(Checker):
     """OneSnapshotPerMark: under one term a vertex freezes once for a mark. PendingDrains: when all is well again no
     snapshot stays pending. PermanentRestores: what keepers have can be restored, at the positions it says."""
@@ -216,4 +248,4 @@ class Durable(Checker):
 
 
 def every_checker() -> tuple[Checker, ...]:
-    return (Positions(), Numbers(), Snapshots(), Terms(), Durable())
+    return (Positions(), Numbers(), Promises(), Snapshots(), Terms(), Durable())

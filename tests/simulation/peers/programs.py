@@ -1,4 +1,4 @@
-"""The queries that simulated nodes run: two small ones, and the stream processes without feedback of the ECOC paper."""
+"""The queries that simulated nodes run: two small ones, and the four stream processes of the ECOC paper."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ import resurge as rs
 from resurge import col
 from resurge.examples.peers.average import mean as average
 from resurge.examples.peers.beats import beats
+from resurge.examples.peers.both_attenuated import mean as both_attenuated
+from resurge.examples.peers.one_attenuated import mean as one_attenuated
 from shared.hosting.wiring import EdgeSpec
 from shared.plan.graph import Plan
 from tests.simulation.peers.world import Outcome, Settings, run
 
-ACYCLIC = ("ecoc", "extended-ecoc", "ecoc-region", "uncoordinated", "dist-2")
+CYCLIC = ("extended-ecoc", "ecoc-region", "uncoordinated", "dist-2", "dist-3")
+ACYCLIC = ("ecoc", *CYCLIC)
 
 
 def chain() -> Plan:
@@ -46,6 +49,8 @@ PROGRAMS = {
     "meeting": Program(meeting, (1, 2), 300, ACYCLIC),
     "sp1": Program(lambda: rs.plan_of(beats), (1,), 1800, ACYCLIC),
     "sp2": Program(lambda: rs.plan_of(average), (1,), 600, ACYCLIC),
+    "sp3": Program(lambda: rs.plan_of(one_attenuated), (1,), 900, CYCLIC),
+    "sp4": Program(lambda: rs.plan_of(both_attenuated), (1,), 900, CYCLIC),
 }
 
 

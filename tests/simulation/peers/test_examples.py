@@ -18,7 +18,7 @@ from tests.simulation.peers.world import Fault, PeerWorld, Settings, faults_of
 
 pytestmark = pytest.mark.sim
 CYCLIC = ("one_attenuated", "both_attenuated")
-ROWS = {"beats": 1_200, "average": 400, "one_attenuated": 460, "both_attenuated": 460}
+ROWS = {"beats": 1_200, "average": 400, "one_attenuated": 900, "both_attenuated": 900}
 SOURCE = 1
 QUICK, MANY = 2, 50  # the first without a fault
 Values = tuple[dict[str, np.ndarray], np.ndarray]
@@ -83,3 +83,14 @@ def test_what_fails_changes_no_result_of_the_papers_processes(name: str, seeds: 
         compared += outcome.elements
     assert crashes
     claim(f"{name}: {crashes} crashes, {compared} rows compared, digests {outcome.digest} = {ideal}")
+
+
+@pytest.mark.parametrize("name", CYCLIC)
+def test_a_cycle_all_of_whose_vertices_begin_again_goes_on(name: str, claim: Claim) -> None:
+    """Each of them reads what the one before it makes: none may wait for the others before it begins."""
+    expected, ideal = evaluated(name)
+    faults = tuple(Fault(0.8, node, "crash", 1.0) for node in (1, 2, 3, 4))
+    outcome = world(name, faults=faults).run(expected)
+    claim(f"{name}: {outcome.crashes} crashes, {outcome.elements} rows compared, digests {outcome.digest} = {ideal}")
+    assert (outcome.violation, outcome.lost, outcome.digest) == ("", 0, ideal)
+    assert outcome.crashes == 4

@@ -36,6 +36,17 @@ def test_what_fails_changes_no_result(name: str, row: str, claim: Claim) -> None
     check(name, row, range(1), claim)
 
 
+@pytest.mark.parametrize(
+    ("name", "row", "seed"),
+    [
+        pytest.param("sp1", "extended-ecoc", 105, id="a keeper that was none for a while said it had nothing"),
+        pytest.param("sp3", "ecoc-region", 0, id="answers overtook readings that waited for the frontier"),
+    ],
+)
+def test_a_world_that_broke_a_promise_once_keeps_it(name: str, row: str, seed: int, claim: Claim) -> None:
+    check(name, row, range(seed, seed + 1), claim)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize(("name", "row"), CASES)
 def test_what_fails_changes_no_result_in_a_long_run(name: str, row: str, claim: Claim) -> None:
