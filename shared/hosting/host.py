@@ -21,7 +21,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from shared.batch import NO_FRONTIER, Batch
 from shared.errors import PeerError, ResurgeError, UsageError
@@ -103,6 +103,13 @@ class _Storing:
     id: MarkId
     end: int  # its last piece on the state edge
     bytes: int
+
+
+class Held(NamedTuple):
+    """Bytes that the vertices here keep in memory."""
+
+    rows: int  # that readers may ask for again
+    snapshots: int  # frozen and not permanent, on their way to keepers, and the newest of each
 
 
 class Host:
@@ -420,10 +427,9 @@ class Host:
         if self._sources_spool.dirty:
             self._persist.append(SyncSpool())
         else:
-            status = self.status()
             for node, sender in list(self._senders.items()):
-                if self._peers[node].public_key == self._coordinator:
-                    sender.status(status)
+                if self._peers[node].public_key == self._coordinator and sender.next_wake() <= now:
+                    sender.status(self.status())
                 while step := sender.step(now):
                     send += [Ask(node, body) for body in step.send]
             self._notice(now)
@@ -786,6 +792,13 @@ class Host:
 
     def sinks(self) -> tuple[Sink, ...]:
         return tuple(self._sinks.values())
+
+    def held(self) -> Held:
+        """What recovery costs here in memory."""
+        by_edge = {each.edge: each.bytes for each in self._made.statistics().edges}
+        sent = sum(size for edge, size in by_edge.items() if edge in self._state_edges)
+        frozen = sum(one.frozen_bytes for one in self._instances.values())
+        return Held(sum(by_edge.values()) - sent, sent + frozen + sum(one.size for one in self._own.values()))
 
 
 def _said(error: Exception) -> str:

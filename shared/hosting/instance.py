@@ -193,6 +193,10 @@ class Instance:
         pending = set(self.checkpoints.pending)
         self._frozen = {id: frozen for id, frozen in self._frozen.items() if id in pending}
 
+    @property
+    def frozen_bytes(self) -> int:
+        return sum(len(state) for _, state in self._frozen.values())
+
     def confirm(self, label: str) -> None:
         """An input goes on from where this instance is: what it began with is new enough for it."""
         self._heard_of.add(label)

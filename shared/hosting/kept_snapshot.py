@@ -43,6 +43,11 @@ class KeptSnapshot:
         """Grows: a later term, or a later mark, is newer."""
         return self.term, 0 if self.permanent.id is None else self.permanent.id.number
 
+    @property
+    def size(self) -> int:
+        """Bytes of its state and of what was stored with it."""
+        return len(self.state) + sum(len(batch.payload) for batches in self.ranges.values() for batch in batches)
+
     def encode(self) -> bytes:
         at = self.permanent
         mark = None if at.id is None else [at.id.number, at.id.initiator]
