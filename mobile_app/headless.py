@@ -318,6 +318,12 @@ def _enrol_if_asked(options: RunOptions, stop: threading.Event, end: float) -> E
     """Begin to enrol. With a plan at hand nobody waits for it: record first."""
     if not options.link or enrolled_with(options.home, options.link):
         return None
+    files = [choice.argument if choice.kind == "recording" else "" for choice in options.sensors.values()]
+    if files and options.plan is None and not any(not name or Path(name).expanduser().exists() for name in files):
+        raise NothingToRead(  # before the link is spent: it is good once
+            f"there is no recording at {files[0]!r}, and no other source is given; the link is still good",
+            code="node-nothing-to-read",
+        )
     load_keys(options.home)  # made here once, before two threads look for it
     enrolling = EnrolmentThread(options, stop)
     enrolling.start()

@@ -25,8 +25,9 @@ class Recording(SoftwareSource):
         self._unreadable = samples.unreadable.rows
         self._note = ""
         if samples.unreadable.rows:
-            rows = "1 row" if self._unreadable == 1 else f"{self._unreadable:,} rows"
-            self._note = f"{rows} of {path.name!r} cannot be read and are left out ({samples.unreadable.first})"
+            one = self._unreadable == 1
+            rows, are = ("1 row", "is") if one else (f"{self._unreadable:,} rows", "are")
+            self._note = f"{rows} of {path.name!r} cannot be read and {are} left out ({samples.unreadable.first})"
         self._shift_us = origin_us - int(samples.time_us[0])
         self._times = samples.time_us + self._shift_us
         self._columns = samples.columns

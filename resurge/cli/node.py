@@ -94,8 +94,10 @@ def relay(
 def status(home: Home = DEFAULT_HOME, as_json: Json = False) -> None:
     """What the node holds, what was delivered or given up, and whether it is connected."""
     from mobile_app.service.inspection import inspect
+    from resurge.cli.node_status import status_lines
 
-    _report(inspect(home.expanduser()), as_json)
+    view = inspect(home.expanduser())
+    print(json.dumps(view) if as_json else "\n".join(status_lines(view)))
 
 
 @app.command()
@@ -193,4 +195,5 @@ def _report(values: dict[str, Any], as_json: bool) -> None:
         return
     width = max(map(len, values))
     for name, value in values.items():
-        print(f"{name.replace('_', ' '):<{width}}  {json.dumps(value) if isinstance(value, dict | list) else value}")
+        shown = "none" if value in ([], {}) else json.dumps(value) if isinstance(value, dict | list) else value
+        print(f"{name.replace('_', ' '):<{width}}  {shown}")

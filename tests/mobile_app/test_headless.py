@@ -156,6 +156,15 @@ def test_a_program_that_can_read_nothing_is_refused_at_once_with_the_reason(home
         )
 
 
+def test_a_link_is_not_spent_on_a_recording_that_is_not_there(home, tmp_path):
+    link = str(EnrolmentLink("127.0.0.1", 1, b"c" * 16, b"k" * 32))
+    sensors = parse_choices([f"gps=recording:{tmp_path}/absent.gpx"])
+    with pytest.raises(UsageError, match="node-nothing-to-read") as refused:
+        run(options(home, None, sensors=sensors, link=link, for_s=60.0))
+    assert "the link is still good" in str(refused.value)
+    assert not (home / "gateway.json").exists()
+
+
 def test_one_source_that_is_missing_is_said_and_the_rest_runs(home, tmp_path):
     (tmp_path / "program.py").write_text(
         "import resurge as rs\nrs.sensor('gps', every='1s').sync('raw')\nrs.sensor('accelerometer', every='1s').sync('shake')"

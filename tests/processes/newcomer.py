@@ -31,7 +31,7 @@ ROW = r"│ [0-9a-f]{8}"
 # What a command must say at last; those that ask for what others compute are asked again until they do.
 ANSWERS = {
     "resurge plan": r"on each device:|wrote|^$",
-    "resurge node status": r"connected +True",
+    "resurge node status": r"connected to http",
     "resurge node results": r"km=",
     "resurge node watch": r"delivered",
     "resurge node enrol": r"compare +\d{6}",

@@ -1,0 +1,34 @@
+"""What a person reads of a node: nothing raw, and nothing that is not so."""
+
+from __future__ import annotations
+
+import pytest
+
+from resurge.cli.node_status import status_lines
+from tests.user_interface import phone_world
+
+
+@pytest.mark.parametrize("state", ["ride", "offline", "empty", "trouble"])
+def test_every_state_of_a_node_reads_as_text(state: str) -> None:
+    view = getattr(phone_world, state)() | {"running": True}
+    lines = status_lines(view)
+    assert not [line for line in lines if any(sign in line for sign in ("{", "[]", "None", "True"))]
+    assert any(line.startswith("account") and f"{view['produced']:,} produced" in line for line in lines)
+    assert all(any(entry["what"] in line for line in lines) for entry in view["health"])
+
+
+def test_it_says_whether_it_runs_and_reaches_its_gateway() -> None:
+    ride, offline, empty = phone_world.ride(), phone_world.offline(), phone_world.empty()
+    assert f"connected to {ride['gateway']}" in status_lines(ride | {"running": True})[1]
+    assert "not connected to" in status_lines(offline | {"running": True})[1]
+    assert "not paired" in status_lines(empty | {"running": True})[1]
+    stopped = status_lines(offline | {"running": False, "connected": False})
+    assert "does not run" in stopped[1]
+    assert not any("full in" in line for line in stopped), "a node that does not run fills nothing"
+
+
+def test_what_was_left_out_and_given_up_is_counted() -> None:
+    view = phone_world.offline() | {"running": True, "late": [{"operator": "mean", "rows": 3}], "unreadable": 2}
+    text = "\n".join(status_lines(view))
+    assert "3 late, 2 unreadable" in text
+    assert "12,512 given up" in text
