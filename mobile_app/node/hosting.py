@@ -32,6 +32,7 @@ from shared.hosting.store import persist, stored_fleet
 from shared.identity import EdgeId, EdgeKey, edge_id
 from shared.language.schema import Schema
 from shared.plan.deployment import HostedQuery
+from shared.recovery.delays import SILENCE_S, SILENCE_S_MIN
 from shared.spool.disk import PosixDisk
 from shared.spool.entry import Entry, SpooledBatch
 from shared.spool.evict import Evict
@@ -46,6 +47,7 @@ SOURCES = "sources"
 SOURCES_MB = 16
 PACING = Pacing(poll_s=1.0, timeout_s=3.0, backoff_s_min=0.1, backoff_s_max=2.0)
 EVENTS_MAX = 50
+SPARE_S = 1.0  # that a node may take to speak again, after an operator was interrupted
 ROUNDS_MAX = 100  # within one turn; the sensors want theirs
 
 
@@ -95,7 +97,11 @@ class Hosting:
         keys = FleetKeys(home)
         coordinator = None
         if fleet.coordinator.node == node:
-            coordinator = Coordinator(node, keys.answering().sign, stored=stored_fleet(self._disk), now=now)
+            least_s = max(SILENCE_S_MIN, fleet.hanging_s + SPARE_S)  # what hangs and is interrupted is no silent node
+            coordinator = Coordinator(
+                node, keys.answering().sign, stored=stored_fleet(self._disk), silence_s=max(SILENCE_S, least_s),
+                silence_s_min=least_s, now=now,
+            )  # fmt: skip
             coordinator.set_fleet(fleet.peers, fleet.hosted())
         self._watchdog = Watchdog(fleet.hanging_s, say)
         self.host = Host(
@@ -272,5 +278,6 @@ class Hosting:
                 for query in coordinator.fleet.queries
                 for placed in query.placements
             ],
+            "waits": [] if coordinator is None else [waits._asdict() for waits in coordinator.waits()],
             "events": list(self._log),
         }  # fmt: skip

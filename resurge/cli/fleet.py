@@ -47,6 +47,12 @@ def show(home: Home = DEFAULT_HOME, as_json: Json = False) -> None:
             f"{placed['query']}  {placed['vertex']}  on {', '.join(placed['hosts'])}  kept by "
             f"{', '.join(placed['keepers']) or 'nobody'}  term {placed['term']}  {placed['strategy']}"
         )
+    for waits in view["waits"]:
+        promise = "no delay is promised" if waits["delay_s"] is None else f"{waits['delay_s']:.3g} s are promised"
+        print(
+            f"{waits['query']}  moves from a node that is silent for {waits['silence_s']:.3g} s ({promise}, a recovery "
+            f"takes {waits['recovery_s']:.2g} s)"
+        )
     for one in view["instances"]:
         state = f"failed: {one['failed']}" if one["failed"] else f"{one['taken']} in, {one['made']} out"
         permanent = "no snapshot yet" if one["permanent"] is None else f"snapshot {one['permanent']}"

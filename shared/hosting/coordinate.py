@@ -21,6 +21,7 @@ from shared.identity import DeviceId
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import Deployment, HostedQuery, Peer, Placement, decode_deployment, encode_deployment
 from shared.plan.wellformed import operator_references
+from shared.recovery.delays import SILENCE_S, SILENCE_S_MIN, RecoveryTimes, delay_left_s, silence_allowed_s
 from shared.recovery.executor import carry_out
 from shared.recovery.failures import RESTARTS_MAX, Failure, HostsFailed, OperatorFailed, StreamFailed, View
 from shared.recovery.strategies import STRATEGIES
@@ -29,15 +30,14 @@ from shared.sync.step import Step
 from shared.wire.messages import Hint, PlanMessage
 from shared.wire.status import DeviceStatus, InstanceStatus
 
-SILENCE_S = 10.0  # without a word so long a node is taken for lost
 START_S = 30.0  # so much later if it has not spoken since the coordinator started: it may be starting, too
 PATIENCE_S = 60.0  # that a failed vertex waits for a silent node which has its newest snapshot
-LINK_SILENCES = (
-    3  # so much longer two live nodes may not reach each other: losses look like that, and moving costs more
-)
+# So much longer two live nodes may not reach each other, unless a promise says otherwise: losses look like that, and
+# moving costs more.
+LINK_SILENCES = 3
 RESTART_S, RESTART_S_MAX = 1.0, 60.0  # between two starts of a vertex that fails again and again
 FORGIVEN_S = 120.0  # that it must run to count as never failed
-RUNNING, FAILED, BEHIND = "running", "failed", "behind"
+STARTING, RUNNING, FAILED, BEHIND = "starting", "running", "failed", "behind"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,15 @@ class Recovered(NamedTuple):
     query: str
     moves: Mapping[str, str]  # vertex -> node
     why: str
+
+
+class Waits(NamedTuple):
+    """How long a query's vertices stay on a silent node, and what that follows from."""
+
+    query: str
+    silence_s: float
+    delay_s: float | None  # that its contract leaves for the way through the region; None: it promises none
+    recovery_s: float  # that a recovery takes here
 
 
 class Unplaced(NamedTuple):
@@ -91,13 +100,17 @@ class Coordinator:
         stored: bytes = b"",
         lease: int = 1,
         silence_s: float = SILENCE_S,
+        silence_s_min: float = SILENCE_S_MIN,
         patience_s: float = PATIENCE_S,
         now: float = 0.0,
     ) -> None:
-        """`stored` is what StoreFleet stored; every start takes a higher lease than all before it."""
+        """`stored` is what StoreFleet stored; every start takes a higher lease than all before it. `silence_s` is for
+        queries that promise no delay."""
         self._node = node
         self._sign = sign
-        self._silence_s, self._patience_s = silence_s, patience_s
+        self._silence_s, self._silence_s_min, self._patience_s = silence_s, silence_s_min, patience_s
+        self._times = RecoveryTimes()
+        self._left_s: dict[str, float | None] = {}  # by query, what its contract leaves
         self._lacking: dict[tuple[str, str], float] = {}  # since when a vertex waits for a node that has its snapshot
         self._too_old: dict[tuple[str, str], tuple[int, int]] = {}  # the newest snapshot that was not new enough
         self._said_waiting: tuple[str, tuple[str, ...]] | None = None
@@ -138,6 +151,7 @@ class Coordinator:
         fleet = replace(fleet, version=fleet.version + 1)
         wire(decode_deployment(encode_deployment(fleet)))
         self._fleet = fleet
+        self._left_s.clear()
         self._store()
 
     def heard(self, device: DeviceId, now: float, status: DeviceStatus | None = None) -> None:
@@ -154,11 +168,12 @@ class Coordinator:
     def next_wake(self) -> float | None:
         """When the next node or link would be silent for too long, or a vertex has waited long enough."""
         times = [since + self._patience_s for since in self._lacking.values()]
-        times += [since + LINK_SILENCES * self._silence_s for since in self._apart.values()]
         times += [tried.next_at for tried in self._tried.values()]
-        times += [
-            self._last_heard(peer.node) + self._silence_s for peer in self._fleet.peers if peer.node != self._node
-        ]
+        silences = {self._silence_s, *(waits.silence_s for waits in self.waits())}
+        links = {LINK_SILENCES * self._silence_s, *silences}
+        times += [since + link_s for since in self._apart.values() for link_s in links]
+        last = [self._last_heard(peer.node) for peer in self._fleet.peers if peer.node != self._node]
+        times += [heard_at + silence_s for heard_at in last for silence_s in silences]
         return min((time for time in times if time > self._judged_at), default=None)
 
     def step(self) -> Step[StoreFleet, object]:
@@ -174,12 +189,24 @@ class Coordinator:
         deployment = replace(self._fleet, node=node)
         return deployment, encode_deployment(deployment)
 
-    def alive(self, now: float) -> frozenset[str]:
-        """The nodes that are heard of."""
+    def waits(self) -> list[Waits]:
+        """For each query, how long a node may say nothing."""
+        found, recovery_s = [], self._times.average_s
+        for query in self._fleet.queries:
+            if query.name not in self._left_s:
+                self._left_s[query.name] = delay_left_s(query.plan)
+            left_s = self._left_s[query.name]
+            silence_s = silence_allowed_s(left_s, recovery_s, usual_s=self._silence_s, least_s=self._silence_s_min)
+            found.append(Waits(query.name, silence_s, left_s, recovery_s))
+        return found
+
+    def alive(self, now: float, silence_s: float | None = None) -> frozenset[str]:
+        """The nodes that were heard of within this time; without one, the usual."""
+        within_s = self._silence_s if silence_s is None else silence_s
         return frozenset(
             peer.node
             for peer in self._fleet.peers
-            if peer.node == self._node or now - self._last_heard(peer.node) < self._silence_s
+            if peer.node == self._node or now - self._last_heard(peer.node) < within_s
         )
 
     def status(self, node: str) -> DeviceStatus | None:
@@ -214,30 +241,34 @@ class Coordinator:
 
     def _judge(self, now: float) -> None:
         self._judged_at = now
-        alive = self.alive(now)
-        self._note_apart(alive, now)
+        self._note_apart(self.alive(now), now)
         queries = list(self._fleet.queries)
-        for place, query in enumerate(queries):
-            found, why = self._recovered(query, queries, alive, now)
+        for place, (query, waits) in enumerate(zip(queries, self.waits(), strict=True)):
+            found, why = self._recovered(query, queries, waits, now)
             if found == query.placements:
                 continue
             queries[place] = replace(query, placements=found)
             before = {one.vertex: one for one in query.placements}
             moves = {one.vertex: one.hosts[0] for one in found if one.term > before[one.vertex].term}
+            for one in found:
+                if one.vertex in moves:
+                    self._times.began(query.name, one.vertex, one.term, now)
             self._events.append(Recovered(now, query.name, moves, "; ".join(sorted(set(why)))))
         if queries != list(self._fleet.queries):
             self._fleet = replace(self._fleet, version=self._fleet.version + 1, queries=tuple(queries))
             self._store()
 
     def _recovered(
-        self, query: HostedQuery, queries: Sequence[HostedQuery], alive: frozenset[str], now: float
+        self, query: HostedQuery, queries: Sequence[HostedQuery], waits: Waits, now: float
     ) -> tuple[tuple[Placement, ...], list[str]]:
         """The placements after one failure after the other was recovered from, and what failed."""
+        not_lost = self.alive(now, waits.silence_s)
+        alive = not_lost & self.alive(now)  # nobody is sent to a node that is only not given up yet
         strategy = STRATEGIES[query.row]
         why: list[str] = []
         waiting: set[str] = set()
         placements = query.placements
-        for failure, reason in self._failures(query, alive, now):
+        for failure, reason in self._failures(query, waits, not_lost, now):
             current = replace(query, placements=placements)
             view, short = self._view(current, queries, alive, failure, now)
             waiting |= short
@@ -256,7 +287,9 @@ class Coordinator:
             self._events.append(Unplaced(*self._said_waiting, "only silent nodes have its snapshot"))
         return placements, why
 
-    def _failures(self, query: HostedQuery, alive: frozenset[str], now: float) -> list[tuple[Failure, str]]:
+    def _failures(
+        self, query: HostedQuery, waits: Waits, alive: frozenset[str], now: float
+    ) -> list[tuple[Failure, str]]:
         """What is not as it was placed, and why: nodes first, then vertices, then links."""
         found: list[tuple[Failure, str]] = []
         silent = {node for placed in query.placements for node in (*placed.hosts, *placed.keepers)} - alive
@@ -264,19 +297,21 @@ class Coordinator:
         wanted = {Home.PEERS: min(row.copies, others), Home.REGION: others}.get(row.home, 0)
         if silent or any(len(placed.keepers) < wanted for placed in query.placements):
             names = ", ".join(sorted(map(self._name, silent)))
-            found.append((HostsFailed(frozenset(silent)), f"{names} is silent" if silent else "too few keepers"))
+            why = f"{names} is silent for {waits.silence_s:.3g} s" if silent else "too few keepers"
+            found.append((HostsFailed(frozenset(silent)), why))
         for placed in query.placements:
             for host in placed.hosts:
                 one = self._instance(query.name, placed, host) if host in alive else None
                 if one is None:
                     continue
                 if one.state == RUNNING:
-                    self._worked(query.name, placed.vertex, now)
-                elif (restarts := self._restarts(query.name, one, now)) is not None:
+                    self._worked(query.name, placed, now)
+                elif one.state != STARTING and (restarts := self._restarts(query.name, one, now)) is not None:
                     why = f"{placed.vertex!r} {one.state} on {self._name(host)}: {one.why}"
                     found.append((OperatorFailed(placed.vertex, restarts, host), why))
+        link_s = waits.silence_s if waits.delay_s is not None else LINK_SILENCES * self._silence_s
         for (writer, reader), since in sorted(self._apart.items()):
-            if now - since >= LINK_SILENCES * self._silence_s:
+            if now - since >= link_s:
                 why = f"{self._name(writer)} does not reach {self._name(reader)}"
                 found.append((StreamFailed(writer, reader), why))
         return found
@@ -288,9 +323,10 @@ class Coordinator:
                 return one
         return None
 
-    def _worked(self, query: str, vertex: str, now: float) -> None:
+    def _worked(self, query: str, placed: Placement, now: float) -> None:
         """It runs: after a while it counts as never failed."""
-        name = (query, vertex)
+        name = (query, placed.vertex)
+        self._times.runs(*name, placed.term, now)
         self._lacking.pop(name, None)
         self._too_old.pop(name, None)
         tried = self._tried.get(name)

@@ -82,8 +82,11 @@ from shared.wire.status import TEXT_CHARACTERS, DeviceStatus, InstanceStatus, Ke
 
 WITHIN_S = 0.02  # that rows wait for company before they go to the next node
 MADE_BYTES = 16 << 20  # what the vertices here have made and nobody has a receipt for
+# Frames that are taken only where an edge goes on from what was taken. Declarations and marks come as well from a node
+# that has not heard yet that its reader began again with less.
+GO_ON = frozenset(map(int, (FrameType.DATA, FrameType.TOMBSTONE, FrameType.FRONTIER)))
 CREDIT_BYTES = MADE_BYTES // 2  # beyond it no more is taken, but for rows that go round a cycle
-RUNNING, FAILED, LOST, BEHIND = "running", "failed", "lost", "behind"
+STARTING, RUNNING, FAILED, LOST, BEHIND = "starting", "running", "failed", "lost", "behind"
 
 
 class PeerKeys(Protocol):
@@ -516,7 +519,8 @@ class Host:
         if record.lo > instance.taken[label] or not self._take_frame(instance, label, session, record):
             self.receiver.forget_edges()  # the receipt says where it stands, and what was left comes again
             return
-        instance.confirm(label)
+        if record.kind in GO_ON:
+            instance.confirm(label)
         waiting = self._unconfirmed.pop(instance.spec.identity, None) if instance.confirmed else None
         if waiting is not None:
             self._keep(instance, waiting)
@@ -567,8 +571,7 @@ class Host:
         """Its newest snapshots are gone and so is what it had read since: its edges go on where their readers are,
         behind one number that says so. False while a reader has not said where it is. Nothing else waits for readers:
         round a cycle each vertex reads what the one before it makes, and if all waited, none would begin."""
-        edges = [(edge.key.edge, node) for edge in instance.spec.outputs.values() for node in edge.readers]
-        if any(number not in self.outbox.reading(node).taken for number, node in edges):
+        if not self._is_connected(instance):
             return False
         for name, edge in instance.spec.outputs.items():
             number = edge.key.edge
@@ -579,6 +582,11 @@ class Host:
             self._made.give_up(number, taken, taken + 1, Reason.FORGOTTEN)
             instance.heads[name] = taken + 1
         return True
+
+    def _is_connected(self, instance: Instance) -> bool:
+        """Whether all who read an instance have said where they go on."""
+        edges = [(edge.key.edge, node) for edge in instance.spec.outputs.values() for node in edge.readers]
+        return all(number in self.outbox.reading(node).taken for number, node in edges)
 
     def _decoded(self, instance: Instance, label: str, session: GatewaySession, data: Data) -> Batch | None:
         """The part of a batch that the instance has not taken; None when it has all of it."""
@@ -773,7 +781,7 @@ class Host:
     def status(self) -> DeviceStatus:
         """What a coordinator must know."""
         found = [
-            InstanceStatus(one.query, one.vertex, one.term, _state(one), one.failed, one.lost)
+            InstanceStatus(one.query, one.vertex, one.term, self._state(one), one.failed, one.lost)
             for one in self._instances.values()
         ]
         found += self._not_begun.values()
@@ -786,6 +794,11 @@ class Host:
         return DeviceStatus(
             boot=self._memory.boot, instances=tuple(found), kept=kept, unreachable=away, plan=self.version
         )
+
+    def _state(self, instance: Instance) -> str:
+        if instance.failed:
+            return BEHIND if instance.behind else FAILED
+        return RUNNING if self._is_connected(instance) else STARTING
 
     def instances(self) -> tuple[Instance, ...]:
         return tuple(self._instances.values())
@@ -805,12 +818,6 @@ def _said(error: Exception) -> str:
     if isinstance(error, ResurgeError):
         return str(error)
     return f"{type(error).__name__}: {error}"
-
-
-def _state(instance: Instance) -> str:
-    if not instance.failed:
-        return RUNNING
-    return BEHIND if instance.behind else FAILED
 
 
 def _copies(outbox: Outbox, edges: Mapping[str, EdgeId], output: str, lo: int, hi: int) -> list[SpooledBatch]:

@@ -33,7 +33,7 @@ class InstanceStatus:
     query: str
     vertex: str
     term: int
-    state: str  # running | failed | lost | behind
+    state: str  # starting | running | failed | lost | behind
     why: str = ""
     lost: int = 0  # elements of its inputs that are nowhere any more
 

@@ -1,0 +1,132 @@
+"""When a coordinator takes a query's vertices from a silent node: by the delay that the query promises (EC-15)."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+import resurge as rs
+from shared.hosting.coordinate import Coordinator, Recovered
+from shared.identity import DeviceId, device_id
+from shared.language.registry import references
+from shared.plan.contracts import LOSSLESS, Contract
+from shared.plan.cuts import region_vertices
+from shared.plan.deployment import HostedQuery, Peer, Placement
+from shared.recovery.delays import (
+    RECOVERY_S,
+    RECOVERY_S_MAX,
+    SILENCE_S,
+    SILENCE_S_MAX,
+    SILENCE_S_MIN,
+    RecoveryTimes,
+    silence_allowed_s,
+)
+from shared.wire.status import DeviceStatus, InstanceStatus
+
+DELAYS = {"patient": "60s", "eager": "12s", "silent": None}
+
+
+def peer(name: str) -> Peer:
+    key = Random(name).randbytes(32)
+    return Peer(device_id(key).hex(), name, key, "0" * 40, (), operators=tuple(sorted(references())))
+
+
+DESK, PHONE, HUB, SPARE = (peer(name) for name in ("desk", "phone", "hub", "spare"))
+
+
+def query(name: str, contract: Contract) -> HostedQuery:
+    near = rs.sensor("x", every="1s", columns={"x": "float64"}).gather(name, within="1s", contract=contract)
+    plan = rs.plan_of(near.sliding(count=5).aggregate(m=rs.mean("x")).subscribe(f"{name} out"))
+    (vertex,) = region_vertices(plan)
+    placed = Placement(vertex.name, (HUB.node,), (SPARE.node,), 1)
+    return HostedQuery(name, 1, plan, "ecoc", 100, (PHONE.node,), DESK.node, (placed,))
+
+
+def coordinator() -> Coordinator:
+    found = Coordinator(DESK.node, lambda _data: b"")
+    contracts = {
+        name: LOSSLESS if delay is None else rs.lossless(delay=delay) for name, delay in DELAYS.items()
+    }  # fmt: skip
+    found.set_fleet((DESK, PHONE, HUB, SPARE), [query(name, contract) for name, contract in contracts.items()])
+    return found
+
+
+def speak(one: Coordinator, now: float, *peers: Peer, status: DeviceStatus | None = None) -> list[Recovered]:
+    for each in peers:
+        one.heard(DeviceId(bytes.fromhex(each.node)), now, status or DeviceStatus())
+    return [event for event in one.events() if isinstance(event, Recovered)]
+
+
+@pytest.mark.covers("EC-15")
+def test_each_query_gives_a_silent_node_up_when_its_own_delay_would_be_broken() -> None:
+    one = coordinator()
+    speak(one, 0.0, PHONE, HUB, SPARE)
+    moved: dict[str, float] = {}
+    for tenth in range(1, 700):
+        now = tenth / 10
+        for event in speak(one, now, PHONE, SPARE):
+            assert set(event.moves.values()) == {SPARE.node}
+            moved[event.query] = now
+            waits = next(waits for waits in one.waits() if waits.query == event.query)
+            assert event.why == f"hub is silent for {waits.silence_s:.3g} s"
+    assert moved == {"patient": 60 - 1 - RECOVERY_S, "eager": 12 - 1 - RECOVERY_S, "silent": SILENCE_S}
+
+
+def test_a_node_that_is_back_within_the_bound_keeps_its_vertices() -> None:
+    one = coordinator()
+    speak(one, 0.0, PHONE, HUB, SPARE)
+    moved = [event.query for tenth in range(1, 400) for event in speak(one, tenth / 10, PHONE, SPARE)]
+    assert moved == ["eager", "silent"]
+    assert speak(one, 40.0, PHONE, HUB, SPARE) == []
+    assert [placed.hosts for each in one.fleet.queries for placed in each.placements if each.name == "patient"] == [
+        (HUB.node,)
+    ]
+
+
+@pytest.mark.parametrize(("last_s", "host"), [(56.0, SPARE), (45.0, None)])
+def test_nothing_goes_to_a_node_that_is_only_not_given_up_yet(last_s: float, host: Peer | None) -> None:
+    """The query with the longest patience gives the hub up. Its keeper is a good place only if it was heard of lately."""
+    one = coordinator()
+    speak(one, 0.0, PHONE, HUB, SPARE)
+    moved = {}
+    for second in range(1, 60):
+        for event in speak(one, float(second), PHONE, *([SPARE] if second <= last_s else [])):
+            moved[event.query] = set(event.moves.values())
+    assert (moved["patient"] == {SPARE.node}) is (host is SPARE)
+    assert moved["patient"] & {DESK.node, PHONE.node, SPARE.node}
+
+
+def test_recoveries_are_measured_and_the_next_one_begins_accordingly() -> None:
+    one = coordinator()
+    speak(one, 0.0, PHONE, HUB, SPARE)
+    speak(one, 4.0, PHONE, SPARE)
+    assert [event.query for event in speak(one, 8.5, PHONE, SPARE)] == ["eager"]
+    vertex = one.fleet.queries[1].placements[0].vertex
+    for state, at in (("starting", 9.0), ("running", 9.5)):
+        status = DeviceStatus(instances=(InstanceStatus("eager", vertex, 2, state),))
+        assert speak(one, at, SPARE, status=status) == []
+    assert [round(waits.recovery_s, 6) for waits in one.waits()] == [1.0, 1.0, 1.0]
+    assert [waits.silence_s for waits in one.waits()] == [60 - 1 - 1.0, 12 - 1 - 1.0, SILENCE_S]
+    assert [waits.delay_s for waits in one.waits()] == [59.0, 11.0, None]
+
+
+def test_a_moving_average_that_one_long_wait_does_not_spoil() -> None:
+    times = RecoveryTimes()
+    for term, took_s in enumerate((2.0, 2.0, 4.0)):
+        times.began("q", "v", term, 10.0)
+        times.runs("q", "v", term, 10.0 + took_s)
+        times.runs("q", "v", term, 99.0)  # it goes on running
+    assert (round(times.average_s, 6), times.measured) == (2.6, 3)
+    times.began("q", "v", 8, 0.0)
+    times.runs("q", "v", 7, 1.0)  # of an earlier term
+    times.runs("q", "v", 8, 1e6)
+    assert times.average_s < RECOVERY_S_MAX / 3
+
+
+@pytest.mark.parametrize(
+    ("left_s", "recovery_s", "expected"),
+    [(None, 3.0, 10.0), (20.0, 3.0, 17.0), (5.0, 3.0, SILENCE_S_MIN), (86_400.0, 3.0, SILENCE_S_MAX)],
+)
+def test_how_long_a_node_may_be_silent_has_limits(left_s: float | None, recovery_s: float, expected: float) -> None:
+    assert silence_allowed_s(left_s, recovery_s, usual_s=SILENCE_S, least_s=SILENCE_S_MIN) == expected
