@@ -51,6 +51,7 @@ from shared.identity import DeviceId, EdgeId, EdgeKey
 from shared.language.codecs import NONE
 from shared.plan.deployment import Deployment, HostedQuery, Peer, decode_deployment
 from shared.recovery.checkpoints import Permanent, Store
+from shared.recovery.consistency import EdgeCut, inconsistencies
 from shared.recovery.marks import Extend, Freeze, Mark, MarkId
 from shared.spool.disk import Disk
 from shared.spool.entry import Entry, Reason, SpooledBatch
@@ -540,7 +541,10 @@ class Host:
                 if LostRange.of(frame).reason == FORGOTTEN:
                     if instance.keeps_state and not instance.spec.placement.anew:
                         instance.behind = True
-                        raise PeerError("its snapshot is older than what its inputs still have", code="hosting-behind")
+                        cut = EdgeCut(label, record.hi, record.hi, record.hi, instance.taken[label])
+                        raise PeerError(
+                            f"its snapshot is too old for {'; '.join(inconsistencies([cut]))}", code="hosting-behind"
+                        )
                     if not self._go_on_without(instance):
                         return False
                 if (freeze := instance.lose(label, record.hi)) is not None:

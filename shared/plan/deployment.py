@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -132,10 +132,9 @@ def encode_deployment(deployment: Deployment) -> bytes:
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def decode_deployment(data: bytes, *, arrival_rows: Collection[str] = ()) -> Deployment:
+def decode_deployment(data: bytes) -> Deployment:
     """The deployment in these bytes, checked. PeerError where they are no deployment, UsageError where it makes no
-    sense: a plan that is not well formed, a vertex that it does not have, a host that nobody knows. `arrival_rows` as
-    in `check_deployment`."""
+    sense: a plan that is not well formed, a vertex that it does not have, a host that nobody knows."""
     if len(data) > DEPLOYMENT_BYTES_MAX:
         raise PeerError(
             f"a deployment has at most {DEPLOYMENT_BYTES_MAX} bytes, not {len(data)}", code="deployment-size"
@@ -162,7 +161,7 @@ def decode_deployment(data: bytes, *, arrival_rows: Collection[str] = ()) -> Dep
                 _each(peers, PEERS_MAX, "peers", _peer),
                 _each(queries, QUERIES_MAX, "queries", _query),
             )
-            check_deployment(deployment, arrival_rows=arrival_rows)
+            check_deployment(deployment)
             return deployment
     raise _malformed("format, node, version, lease, peers and queries")
 
@@ -264,19 +263,15 @@ def _malformed(expected: str) -> PeerError:
 # --- Checks ---------------------------------------------------------------------------------------------------------
 
 
-def check_deployment(deployment: Deployment, *, arrival_rows: Collection[str] = ()) -> None:
-    """UsageError where peers, queries or placements contradict each other or the plans.
-
-    `arrival_rows` are the rows under which a merge by arrival may stand in the region: those that roll back all that
-    has read it. Under the others a reader's permanent snapshot would hold what a replay does not give again.
-    """
+def check_deployment(deployment: Deployment) -> None:
+    """UsageError where peers, queries or placements contradict each other or the plans."""
     peers = _known_peers(deployment)
     for name, count in Counter(query.name for query in deployment.queries).items():
         if count > 1:
             raise UsageError(f"two queries are called {name!r}; each needs its own name", code="deployment-query")
     for query in deployment.queries:
         _check_query(query, peers)
-        _check_vertices(query, peers, arrival_rows)
+        _check_vertices(query, peers)
     hosting = Counter(host for query in deployment.queries for placed in query.placements for host in placed.hosts)
     for node, count in hosting.items():
         if count > peers[node].capacity:
@@ -315,7 +310,7 @@ def _check_query(query: HostedQuery, peers: dict[str, Peer]) -> None:
         _check_known(placed.keepers, peers, f"{where} is kept by")
 
 
-def _check_vertices(query: HostedQuery, peers: dict[str, Peer], arrival_rows: Collection[str]) -> None:
+def _check_vertices(query: HostedQuery, peers: dict[str, Peer]) -> None:
     placed = {each.vertex: each for each in query.placements}
     if len(placed) < len(query.placements):
         (twice, _), *_ = Counter(each.vertex for each in query.placements).most_common(1)
@@ -332,10 +327,10 @@ def _check_vertices(query: HostedQuery, peers: dict[str, Peer], arrival_rows: Co
                 code="deployment-vertex",
             )
     for name, vertex in known.items():
-        if vertex.merge == "arrival" and query.row not in arrival_rows:
+        if vertex.merge == "arrival":  # a reader's permanent snapshot would hold what a replay does not give again
             raise UsageError(
-                f"vertex {name!r} of query {query.name!r} merges by arrival, which {query.row!r} cannot replay; write "
-                "merge='logged'",
+                f"vertex {name!r} of query {query.name!r} merges by arrival, which no strategy "
+                "between nodes can replay; write merge='logged'",
                 code="deployment-arrival",
             )
         needed = {reference for node in vertex.operators for reference in operator_references(node)}

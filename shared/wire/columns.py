@@ -69,6 +69,7 @@ class Cache:
     columns: dict[str, ColumnMemory] = field(default_factory=dict)
     packer: Packer = field(default_factory=Packer)
     group: str | None = None
+    schema: Schema | None = None  # that it was taught by
     batches: int = 0
     patience: int = PATIENCE_MIN  # batches between two questions
     question_at: int = 0
@@ -98,6 +99,9 @@ def encode(batch: Batch, *, cache: Cache | None = None) -> tuple[int, bytes]:
 
 def _cached(batch: Batch, cache: Cache) -> bytes:
     """Encoded by what the cache knows, which is questioned now and then."""
+    if cache.schema is not batch.schema and cache.schema != batch.schema:
+        cache.take(Cache())  # a grid of doubles is none of floats
+        cache.schema, cache.batches, cache.question_at = batch.schema, 0, 0
     cache.batches += 1
     known: bytes | None = None
     if cache.batches > 1 and (cache.group is None or cache.group in batch.schema):

@@ -6,7 +6,6 @@ import contextlib
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -47,8 +46,7 @@ def batches(draw: st.DrawFn) -> Batch:
 
 
 @pytest.mark.covers("SO-12")
-@examples_drawn(50, 1_000)
-@given(st.lists(batches(), min_size=1, max_size=3))
+@examples_drawn(50, 1_000, st.lists(batches(), min_size=1, max_size=3))
 def test_any_batches_through_one_cache_come_back_bit_for_bit(several: list[Batch]) -> None:
     cache = Cache()
     for batch in several:
@@ -62,8 +60,7 @@ def test_any_batches_through_one_cache_come_back_bit_for_bit(several: list[Batch
             assert ours.tolist() == theirs.tolist() if field.kind == "str" else ours.tobytes() == theirs.tobytes()
 
 
-@examples_drawn(150, 2_000)
-@given(st.binary(max_size=400), st.lists(st.sampled_from(KINDS), max_size=4), st.integers(0, 5000))
+@examples_drawn(150, 2_000, st.binary(max_size=400), st.lists(st.sampled_from(KINDS), max_size=4), st.integers(0, 5000))
 def test_any_bytes_decode_to_a_batch_or_a_peer_error(payload: bytes, kinds: list[str], count: int) -> None:
     schema = Schema.of({f"c{place}": kind for place, kind in enumerate(kinds)})
     try:
@@ -73,8 +70,7 @@ def test_any_bytes_decode_to_a_batch_or_a_peer_error(payload: bytes, kinds: list
     assert len(batch) <= count
 
 
-@examples_drawn(50, 1_000)
-@given(batches(), st.data())
+@examples_drawn(50, 1_000, batches(), st.data())
 def test_a_mangled_payload_decodes_to_a_batch_or_a_peer_error(batch: Batch, data: st.DataObject) -> None:
     _, payload = encode(batch)
     mangled = bytearray(payload)

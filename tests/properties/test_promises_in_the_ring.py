@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.identity import EdgeId
@@ -27,8 +26,9 @@ def allowance(spool: Spool, edge: EdgeId, promise: float, head: int) -> int:
 
 
 @pytest.mark.covers("EC-10")
-@examples_drawn(60, 1_000)
-@given(
+@examples_drawn(
+    60,
+    1_000,
     evict=st.sampled_from([Evict.OLDEST, Evict.QUERY_AWARE, Evict.QUERY_AWARE_BYTES]),
     promises=st.tuples(*[st.sampled_from([0.0, 0.5, 0.9, 1.0])] * 3),
     inserts=batches,

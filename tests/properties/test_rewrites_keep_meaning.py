@@ -6,7 +6,6 @@ import contextlib
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 import resurge as rs
@@ -106,8 +105,7 @@ def bits(answer: dict[str, np.ndarray]) -> dict[str, object]:
 
 
 @pytest.mark.covers("SO-16", "SO-18")
-@examples_drawn(70, 2_000)
-@given(programs(), rows)
+@examples_drawn(70, 2_000, programs(), rows)
 def test_rewrites_keep_every_bit(streams: list[rs.Stream], drawn: list[tuple]) -> None:
     sinks = [stream.subscribe(f"out {number}").draft for number, stream in enumerate(streams)]
     written = check_plan(assemble(sinks))

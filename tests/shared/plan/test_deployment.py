@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 import resurge as rs
@@ -107,10 +106,7 @@ def test_what_contradicts_itself_is_refused_by_name(change: Callable[[Deployment
     assert caught.value.code == code
 
 
-def test_a_merge_by_arrival_is_taken_under_a_row_that_rolls_back_its_readers() -> None:
-    arriving = query(deployment(), plan=hot("arrival"), row="token")
-    check_deployment(arriving, arrival_rows=("token",))
-    decode_deployment(encode_deployment(arriving), arrival_rows=("token",))
+def test_a_merge_that_is_logged_is_taken() -> None:
     check_deployment(query(deployment(), plan=hot("logged")))
 
 
@@ -170,8 +166,7 @@ def test_bytes_that_are_no_deployment_are_refused(data: bytes) -> None:
         decode_deployment(data)
 
 
-@examples_drawn(60, 1_000)
-@given(st.data())
+@examples_drawn(60, 1_000, st.data())
 def test_random_damage_never_raises_anything_but_our_errors(data: st.DataObject) -> None:
     encoded = bytearray(encode_deployment(deployment()))
     for _ in range(data.draw(st.integers(1, 4))):

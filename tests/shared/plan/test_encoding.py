@@ -6,7 +6,6 @@ import contextlib
 import json
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 import resurge as rs
@@ -149,8 +148,7 @@ def test_bytes_that_are_no_plan_are_refused(data: bytes) -> None:
         decode_plan(data)
 
 
-@examples_drawn(60, 1_000)
-@given(st.data())
+@examples_drawn(60, 1_000, st.data())
 def test_random_damage_never_raises_anything_but_our_errors(data: st.DataObject) -> None:
     encoded = bytearray(
         encode_plan(rs.plan_of(rs.sensor("gps", every="5s").where(col.lat > 0.5).sync("up").sync_back("x")))

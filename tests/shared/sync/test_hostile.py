@@ -46,8 +46,7 @@ def marks(gateway: Gateway) -> dict[EdgeKey, int]:
     return found
 
 
-@examples_drawn(50, 1_000)
-@given(data=st.data())
+@examples_drawn(50, 1_000, data=st.data())
 def test_the_receiver_survives_any_frames_in_a_good_seal(data: st.DataObject) -> None:
     node = pair()
     gateway = node.gateway
@@ -71,8 +70,7 @@ def test_the_receiver_survives_any_frames_in_a_good_seal(data: st.DataObject) ->
         marks(gateway)
 
 
-@examples_drawn(50, 1_000)
-@given(data=st.data())
+@examples_drawn(50, 1_000, data=st.data())
 def test_the_sender_survives_any_frames_in_a_good_seal(data: st.DataObject) -> None:
     node = pair()
     node.talk()

@@ -207,3 +207,20 @@ def test_a_batch_too_large_to_decode_is_refused_when_encoded() -> None:
     batch = batch_of({f"c{n}": np.zeros(1 << 19) for n in range(8)})
     with pytest.raises(UsageError, match="columns-large"):
         encode(batch)
+
+
+def test_a_cache_forgets_what_it_learnt_when_a_column_changes_its_kind() -> None:
+    cache = Cache()
+    for kind, values in (("float64", [0.5, 0.25, 1e300, 2.0] * 20), ("float32", [0.5, 0.25, 3.0, 2.0] * 20)):
+        batch = Batch.of(Schema.of({"v": kind}), {"v": values}, list(range(80)), lo=0)
+        for _ in range(3):
+            codec, payload = encode(batch, cache=cache)
+            again = decode(codec, payload, batch.schema, lo=batch.lo, hi=batch.hi)
+            assert again.columns["v"].tobytes() == batch.columns["v"].tobytes()
+    doubles = Batch.of(Schema.of({"v": "float64"}), {"v": [1.5] * 20}, list(range(20)), lo=0)
+    singles = Batch.of(Schema.of({"v": "float32"}), {"v": [np.pi]}, [0], lo=0)
+    cache = Cache()
+    for batch in (doubles, singles):
+        codec, payload = encode(batch, cache=cache)
+        again = decode(codec, payload, batch.schema, lo=batch.lo, hi=batch.hi)
+        assert again.columns["v"].tobytes() == batch.columns["v"].tobytes()

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from shared.contracts.consistency import EdgeCut, inconsistencies
+from shared.recovery.consistency import EdgeCut, inconsistencies
 
 
 def delivered(cut: EdgeCut, total: int = 8) -> list[tuple[int, str]]:
