@@ -14,6 +14,7 @@ from typing import Any
 from cloud_backend.coordinator.device_operators import left_out
 from cloud_backend.coordinator.queries import sinks_of
 from cloud_backend.coordinator.roster import RosterEntry
+from shared.contracts.promises import check_kept
 from shared.errors import UsageError
 from shared.plan.changes import ANEW, GONE, KEPT, NEW, PlanChanges, changes
 from shared.plan.encoding import encode_plan
@@ -59,6 +60,7 @@ def prepare(
     may have corrected it. `taken`: sinks of queries. `parked`: vertices that wait, and how many epochs behind.
     `devices`: those that should get it."""
     check_unhosted(plan)
+    check_kept(plan)
     both = [each for each in sinks_of(plan) if each in taken]
     if both:
         raise UsageError(

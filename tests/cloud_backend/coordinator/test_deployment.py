@@ -36,6 +36,14 @@ def test_a_new_sensor_a_new_edge_and_a_lost_sink_are_said():
     assert "vertex 'points' ends, and its state goes" in words
 
 
+def test_a_promise_that_nothing_keeps_is_refused_before_anything_changes():
+    promised = rs.sensor("gps", every="5s").sync("gps", within="60s", contract=rs.lossless(delay="2s"))
+    plan = rs.plan_of(promised.tumbling("1m").aggregate(n=rs.count()).sync_back("points"), name="walks")
+    with pytest.raises(UsageError) as refused:
+        prepare(plan, program(), None, ())
+    assert refused.value.code == "contract-refused"
+
+
 def test_other_columns_are_warned_about():
     gps = rs.sensor("gps", every="5s").where(col.accuracy < 50).select("lat")
     after = rs.plan_of(gps.sync("gps").tumbling("1m").aggregate(n=rs.count()).sync_back("points"))
