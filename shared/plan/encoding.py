@@ -8,9 +8,11 @@ installed here is no error yet: it may run on the other side; `check_activation`
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import types
 import typing
+from collections.abc import Mapping
 
 from shared.errors import UsageError
 from shared.language import expressions
@@ -153,7 +155,8 @@ def _record(kind: type, value: object, where: str) -> typing.Any:
     return kind(**{name: _decoded(hint, value[name], f"{where}.{name}") for name, hint in wanted.items()})
 
 
-def _annotations(kind: type) -> dict[str, object]:
+@functools.cache  # of a closed set of types; reading annotations takes longer than all else here
+def _annotations(kind: type) -> Mapping[str, object]:
     hints = typing.get_type_hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
