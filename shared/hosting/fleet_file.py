@@ -36,6 +36,8 @@ from shared.identity import device_id
 from shared.language.durations import microseconds
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import CAPACITY, HostedQuery, Peer, Placement
+from shared.recovery.strategies import STRATEGIES
+from shared.recovery.strategies.row import Home
 from shared.stream.program import load_program
 
 EVERY = 500
@@ -84,19 +86,21 @@ class FleetFile:
         copies = given.get("keepers", 1)
         if type(copies) is not int or not 0 <= copies < len(able):
             raise _wrong(f"query {name!r} wants {copies!r} keepers; there are {len(able) - 1} nodes for it")
+        strategy = _text(given, "strategy", f"query {name!r}")
+        row = STRATEGIES[strategy].row if strategy in STRATEGIES else None  # which strategies there are is said later
         placed = []
         for at, vertex in enumerate(vertices):
             host = self._node(hosts[vertex.name], name) if vertex.name in hosts else near[at % len(near)]
             first = able.index(host) if host in able else 0
             others = [able[(first + 1 + step) % len(able)] for step in range(len(able))]
-            keepers = [node for node in others if node != host][:copies]
-            placed.append(Placement(vertex.name, (host,), tuple(keepers), 1))
+            near_it = [host, *(node for node in others if node != host)]
+            live = row.copies if row is not None and row.home is Home.NOWHERE else 1
+            kept = 0 if row is not None and row.home in (Home.NOWHERE, Home.LOCAL) else copies
+            placed.append(Placement(vertex.name, tuple(near_it[:live]), tuple(near_it[live : live + kept]), 1))
         every, incarnation = given.get("every", EVERY), given.get("incarnation", 1)
         if type(every) is not int or every < 1 or type(incarnation) is not int or incarnation < 1:
             raise _wrong(f"`every` and `incarnation` of query {name!r} are whole numbers from 1 on")
-        return HostedQuery(
-            name, incarnation, plan, _text(given, "strategy", f"query {name!r}"), every, sources, sink, tuple(placed)
-        )
+        return HostedQuery(name, incarnation, plan, strategy, every, sources, sink, tuple(placed))
 
     def _node(self, name: object, query: str) -> str:
         for peer in self.peers:
