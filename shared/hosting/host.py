@@ -478,7 +478,7 @@ class Host:
             through = 0 if instance.unkept else min(through, instance.checkpoints.through(label))
             term += instance.term
             load += instance.checkpoints.load
-            if instance.full or (self._full() and label not in instance.spec.back):
+            if instance.full(label) or (self._full() and label not in instance.spec.back):
                 credit = 0
         return PeerReceipt(key.device, key.incarnation, key.edge, through, taken, term, credit, load)
 

@@ -34,7 +34,7 @@ from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Include
 from shared.spool.entry import SpooledBatch
 
-HELD_BYTES_MAX = 16 << 20  # rows that wait for the other inputs; beyond it nothing more is taken
+HELD_BYTES_MAX = 16 << 20  # rows that wait for another input; beyond it nothing more is taken of theirs
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,8 @@ class Instance:
         # nothing depends on the steps in which time moved, it then moves before every row.
         self._moment_by_moment = spec.vertex.merge != "ordered"
         self._input = OrderedInput(
-            {label: OrderedEdge(each.input, each.delay_us) for label, each in spec.inputs.items()}
+            {label: OrderedEdge(each.input, each.delay_us) for label, each in spec.inputs.items()},
+            interleaved=self._moment_by_moment,
         )
         self.taken = dict.fromkeys(spec.inputs, 0)
         self.heads = dict.fromkeys(spec.outputs, 0)  # by output name
@@ -215,9 +216,9 @@ class Instance:
         """No earlier element follows on one of its outputs."""
         return self.frontiers[self._names[spec.label]]
 
-    @property
-    def full(self) -> bool:
-        return self._input.held_bytes > HELD_BYTES_MAX
+    def full(self, label: str) -> bool:
+        """Whether an input should wait. The one that the others wait for never should."""
+        return self._input.held_bytes > HELD_BYTES_MAX and self._input.ahead(label)
 
     @property
     def keeps_state(self) -> bool:

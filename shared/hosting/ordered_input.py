@@ -37,7 +37,10 @@ class OrderedEdge:
 class OrderedInput:
     """Holds rows until they may go, by edge."""
 
-    def __init__(self, edges: Mapping[str, OrderedEdge]) -> None:
+    def __init__(self, edges: Mapping[str, OrderedEdge], *, interleaved: bool = True) -> None:
+        """`interleaved`: rows of different inputs take turns. Where it does not matter whose come first as long as time
+        has not moved, the rows of an input stay together, in far fewer runs."""
+        self._interleaved = interleaved
         self._edges = dict(sorted(edges.items()))
         self._frontiers = dict.fromkeys(self._edges, NO_FRONTIER)
         self._held: dict[str, list[Batch]] = {name: [] for name in self._edges}
@@ -69,6 +72,10 @@ class OrderedInput:
             return [], self._floor_us
         self._floor_us = floor_us
         return self._rows_before(floor_us), floor_us
+
+    def ahead(self, edge: str) -> bool:
+        """Whether another edge is what holds its rows back."""
+        return self._frontiers[edge] > min(self._frontiers.values())
 
     def _rests(self) -> bool:
         """Whether only time itself is still going round."""
@@ -124,6 +131,9 @@ class OrderedInput:
         order = np.lexsort((seq, edge, time))
         names = sorted(self._next)
         inputs = np.concatenate([np.full(len(batch), names.index(name)) for _, name, batch in parts])[order]
+        if not self._interleaved:
+            together = np.argsort(inputs, kind="stable")
+            order, inputs = order[together], inputs[together]
         joined = {name: _joined([batch for _, input_, batch in parts if input_ == name]) for name in names}
         # The rows of one input, in its own joined batch, in the order in which they go.
         places = {name: _places(inputs == number, order, parts, name) for number, name in enumerate(names)}

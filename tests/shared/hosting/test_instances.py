@@ -5,11 +5,13 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import resurge as rs
 from shared.batch import Batch
+from shared.hosting import instance as instance_module
 from shared.hosting.instance import Instance, Made
 from shared.hosting.wiring import VertexSpec, wire
 from shared.plan.cuts import region_vertices
@@ -71,6 +73,15 @@ def schedules(draw: st.DrawFn) -> list[tuple[str, int]]:
             steps.append((name, draw(st.integers(1, left))))
             left -= steps[-1][1]
     return draw(st.permutations(steps))
+
+
+def test_only_inputs_that_are_ahead_wait_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instance_module, "HELD_BYTES_MAX", 100)
+    instance = Instance(SPEC, Random(0))
+    instance.take(LABELS[FEEDBACK], rows(FEEDBACK, 0, ANSWERS), 0)
+    instance.take(LABELS[GATHER], rows(GATHER, 0, READINGS), 0)
+    assert instance.full(LABELS[GATHER]), "its rows wait for answers"
+    assert not instance.full(LABELS[FEEDBACK]), "without them nothing would ever go on"
 
 
 WHOLE = made_of([(GATHER, READINGS), (FEEDBACK, ANSWERS)])
