@@ -7,6 +7,8 @@ from dataclasses import dataclass
 HOST, INSTANCE, STORE = "shared/hosting/host.py", "shared/hosting/instance.py", "shared/hosting/store.py"
 EXCHANGE, COMPOSER, OUTBOX = "shared/sync/exchange.py", "shared/sync/composer.py", "shared/sync/outbox.py"
 CHECKPOINTS, EXECUTOR = "shared/recovery/checkpoints.py", "shared/recovery/executor.py"
+ANSWERS, KEEPER = "shared/recovery/strategies/answers.py", "shared/hosting/keeper.py"
+USER_OPERATORS = "shared/engine/user_operators.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,5 +79,44 @@ BUGS = (
         "straddling-batch-not-cut",
         ((OUTBOX, "return cut(batch, entry.lo, batch.hi, self._outbox.schema(batch.edge, batch.schema_id))", "return batch"),),
         ("ConvergesAfterHeal", "PendingDrains"),
+    ),
+    PeerBug(
+        "same-id-wait-on-a-cycle",
+        ((ANSWERS, "if pending is not None and edge in mine.back:", "if False:"),),
+        ("PendingDrains",),
+        "sp3", "extended-ecoc",
+    ),
+    PeerBug(
+        "unordered-extension",
+        ((CHECKPOINTS, "for pending in reversed(self._pending) if pending.id < id)", "for pending in reversed(self._pending))"),),
+        ("PendingDrains",),
+        "sp4", "extended-ecoc",
+    ),
+    PeerBug(
+        "time-passes-held-rows",
+        ((USER_OPERATORS, "return min(frontier_us, min(since, default=frontier_us))", "return frontier_us"),),
+        ("NothingBehindTheFrontier",),
+        "sp3", "extended-ecoc",
+    ),
+    PeerBug(
+        "order-follows-the-steps-of-time",
+        ((INSTANCE, 'self._moment_by_moment = spec.vertex.merge != "ordered"', "self._moment_by_moment = False"),),
+        ("OneOutputPerNumber",),
+        "sp3", "ecoc-region",
+    ),
+    PeerBug(
+        "vertex-waits-for-its-readers",
+        ((HOST, "in self._readers_of.get(key, ()) if not instance.failed]\n        if key in self._sinks",
+          "in self._readers_of.get(key, ()) if not instance.failed and (instance.term == 1 or all(edge.key.edge in "
+          "self.outbox.reading(node).taken for edge in instance.spec.outputs.values() for node in edge.readers))]\n"
+          "        if key in self._sinks"),),
+        ("ConvergesAfterHeal",),
+        "sp3", "extended-ecoc",
+    ),
+    PeerBug(
+        "keeper-forgets-its-place",
+        ((KEEPER, "stays = {*self._read_last.values()}", "stays = {*self._specs}"),),
+        ("PendingDrains", "ConvergesAfterHeal"),
+        "sp3", "dist-3",
     ),
 )  # fmt: skip

@@ -18,7 +18,7 @@ from shared.hosting.wiring import EdgeSpec
 from shared.plan.graph import Plan
 from tests.simulation.peers.world import Outcome, Settings, run
 
-CYCLIC = ("extended-ecoc", "ecoc-region", "uncoordinated", "dist-2", "dist-3")
+CYCLIC = ("extended-ecoc", "ecoc-region", "uncoordinated", "dist-2", "dist-3", "local")
 ACYCLIC = ("ecoc", *CYCLIC)
 
 
@@ -81,4 +81,4 @@ def settings(name: str, **more: object) -> Settings:
 @cache
 def undisturbed(name: str) -> Outcome:
     """What the sinks hold when nothing fails."""
-    return run(settings(name, row="extended-ecoc", within_s=12.0))
+    return run(settings(name, row="extended-ecoc", within_s=6.0))

@@ -18,9 +18,9 @@ from tests.simulation.peers.world import Fault, PeerWorld, Settings, faults_of
 
 pytestmark = pytest.mark.sim
 CYCLIC = ("one_attenuated", "both_attenuated")
-ROWS = {"beats": 1_200, "average": 400, "one_attenuated": 900, "both_attenuated": 900}
+ROWS = {"beats": 1_200, "average": 400, "one_attenuated": 600, "both_attenuated": 600}  # attenuated from 400 on
 SOURCE = 1
-QUICK, MANY = 2, 50  # the first without a fault
+QUICK, MANY = 1, 50
 Values = tuple[dict[str, np.ndarray], np.ndarray]
 
 
@@ -71,12 +71,12 @@ def test_what_fails_changes_no_result_of_the_papers_processes(name: str, seeds: 
     expected, ideal = evaluated(name)
     assert expected
     crashes = compared = 0
-    for seed in range(seeds):
+    for seed in range(1, 1 + seeds):
         rng = Random(f"{name} {seed}")
         early = Fault(
             rng.uniform(0.2, 0.8), rng.choice((1, 2, 3, 4)), "crash", rng.uniform(0.2, 9.0)
         )  # rows still come
-        faults = (early, *faults_of(rng, (1, 2, 3, 4), rng.randint(0, 3), 3.0)) if seed else ()
+        faults = (early, *faults_of(rng, (1, 2, 3, 4), rng.randint(0, 3), 3.0))
         outcome = world(name, seed=seed, loss=0.05 * (seed % 4), copies=1 + seed % 2, faults=faults).run(expected)
         assert (outcome.violation, outcome.lost, outcome.digest) == ("", 0, ideal), f"seed {seed}"
         crashes += outcome.crashes
@@ -85,12 +85,12 @@ def test_what_fails_changes_no_result_of_the_papers_processes(name: str, seeds: 
     claim(f"{name}: {crashes} crashes, {compared} rows compared, digests {outcome.digest} = {ideal}")
 
 
-@pytest.mark.parametrize("name", CYCLIC)
-def test_a_cycle_all_of_whose_vertices_begin_again_goes_on(name: str, claim: Claim) -> None:
+def test_a_cycle_all_of_whose_vertices_begin_again_goes_on(claim: Claim) -> None:
     """Each of them reads what the one before it makes: none may wait for the others before it begins."""
+    name = "both_attenuated"
     expected, ideal = evaluated(name)
     faults = tuple(Fault(0.8, node, "crash", 1.0) for node in (1, 2, 3, 4))
     outcome = world(name, faults=faults).run(expected)
-    claim(f"{name}: {outcome.crashes} crashes, {outcome.elements} rows compared, digests {outcome.digest} = {ideal}")
+    claim(f"{outcome.crashes} crashes, {outcome.elements} rows compared, digests {outcome.digest} = {ideal}")
     assert (outcome.violation, outcome.lost, outcome.digest) == ("", 0, ideal)
     assert outcome.crashes == 4

@@ -12,7 +12,7 @@ from tests.simulation.peers.worlds import outcome_of
 
 pytestmark = pytest.mark.sim
 CASES = [(name, row) for name, program in PROGRAMS.items() for row in program.strategies]
-QUICK = CASES[::3]  # every program and every strategy
+QUICK = CASES[::5]  # every program and every strategy
 
 
 def check(name: str, row: str, seeds: range, claim: Claim) -> None:

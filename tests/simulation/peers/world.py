@@ -7,6 +7,7 @@ the sink holds at the end is compared with a run of the same query in which noth
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -270,6 +271,9 @@ class Observer(Protocol):
         ...
 
 
+_decoded = functools.lru_cache(maxsize=8)(decode_deployment)  # asked again and again while a fault waits for its moment
+
+
 def _raise() -> NoReturn:
     raise ArithmeticError("this operator fails here")
 
@@ -333,7 +337,9 @@ class PeerWorld:
         others = [node.id for node in self.nodes[1:]]
         row = STRATEGIES[settings.row].row
         live = row.copies if row.home is Home.NOWHERE else 1
-        copies = {Home.NOWHERE: 0, Home.REGION: len(others) - 1}.get(row.home, max(settings.copies, row.copies))
+        copies = {Home.NOWHERE: 0, Home.LOCAL: 0, Home.REGION: len(others) - 1}.get(
+            row.home, max(settings.copies, row.copies)
+        )
         hosts, keepers = {}, {}
         for at, vertex in enumerate(vertices):
             ring = [others[(at + step) % len(others)] for step in range(len(others))]
@@ -393,7 +399,7 @@ class PeerWorld:
     def _placement(self, which: int) -> Placement:
         """Of one of the query's vertices, as the newest deployment that any node has says."""
         newest = max((node.host for node in self.nodes if node.up), key=lambda host: host.version)
-        placed = decode_deployment(newest._memory.deployment).queries[0].placements
+        placed = _decoded(newest._memory.deployment).queries[0].placements
         return placed[which % len(placed)]
 
     def _while_committing(self) -> None:
