@@ -10,7 +10,7 @@ import queue
 import random
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from mobile_app.spool.spooler import Spooler
 from shared.hosting.coordinate import Coordinator, Recovered, Unplaced
 from shared.hosting.fleet_file import FleetFile
 from shared.hosting.fleet_node import FleetNode
+from shared.hosting.fleet_watch import FleetWatch
 from shared.hosting.host import Host
 from shared.hosting.messages import Answer, Ask, Committed, InstanceFailed, PeerBack, PeerLost, SinkTook
 from shared.hosting.store import persist, stored_fleet
@@ -41,6 +42,7 @@ from shared.spool.ring import Spool
 from shared.sync.composer import EdgePolicy
 from shared.sync.pacing import Pacing
 from shared.sync.receiver import Arrival, Reply
+from shared.wire.fleet_status import FleetStatus, told
 
 FOLDER = "fleet"
 SOURCES = "sources"
@@ -48,6 +50,7 @@ SOURCES_MB = 16
 PACING = Pacing(poll_s=1.0, timeout_s=3.0, backoff_s_min=0.1, backoff_s_max=2.0)
 EVENTS_MAX = 50
 SPARE_S = 1.0  # that a node may take to speak again, after an operator was interrupted
+LOOK_S = 1.0  # between two looks at who is silent and which snapshots are new
 ROUNDS_MAX = 100  # within one turn; the sensors want theirs
 
 
@@ -82,13 +85,14 @@ class Hosting:
         *,
         wake: Callable[[], None],
         say: Callable[[str], None],
+        news: Callable[[], None],
         speed: float,
         loss_window_s: float,
         now: float,
     ) -> None:
         self._folder = home / FOLDER
         self._folder.mkdir(exist_ok=True, mode=0o700)
-        self._stores, self._access, self._say = stores, access, say
+        self._stores, self._access, self._say, self._news = stores, access, say, news
         self._speed, self._loss_window_s = speed, loss_window_s
         node = stores.device.hex()
         own = fleet.peer(node)
@@ -100,7 +104,7 @@ class Hosting:
             least_s = max(SILENCE_S_MIN, fleet.hanging_s + SPARE_S)  # what hangs and is interrupted is no silent node
             coordinator = Coordinator(
                 node, keys.answering().sign, stored=stored_fleet(self._disk), silence_s=max(SILENCE_S, least_s),
-                silence_s_min=least_s, now=now,
+                silence_s_min=least_s, now=now, clock_us=stores.clock.now_us,
             )  # fmt: skip
             coordinator.set_fleet(fleet.peers, fleet.hosted())
         self._watchdog = Watchdog(fleet.hanging_s, say)
@@ -111,6 +115,8 @@ class Hosting:
         )  # fmt: skip
         self.host.meet(fleet.peers, now)
         self._machine = FleetNode(self.host, coordinator)
+        self._watch = FleetWatch(self.host, coordinator, stores.clock.now_us())
+        self._now, self._looked_at = now, now
         bind = own.addresses[0] if own.addresses else "tcp://127.0.0.1:*"
         self._own: deque[Arrival] = deque()  # of this node's vertices to each other: never dropped for others' sake
         self._wake = wake
@@ -153,6 +159,10 @@ class Hosting:
                 break
         for event in machine.events():
             self._notice(event)
+        self._now = now
+        if now >= self._looked_at + LOOK_S:
+            self._looked_at = now
+            self._watch.look(now, self._stores.clock.now_us())
         if self.host.version != self._version:
             self._deployed()
 
@@ -242,42 +252,47 @@ class Hosting:
             case _:
                 text = str(event)
         self._say(text)
+        self._news()
         self._log.append({"at_us": self._stores.clock.now_us(), "text": text})
         del self._log[:-EVENTS_MAX]
 
     def _name(self, node: str) -> str:
         return self._names.get(node, node[:8])
 
+    def status(self) -> FleetStatus:
+        """Where each vertex runs and what moved, as this node knows it."""
+        return self._watch.status(self._now, self._stores.clock.now_us())
+
+    @property
+    def coordinates(self) -> bool:
+        return self._machine.coordinator is not None
+
     def view(self) -> dict[str, Any]:
-        """Where each vertex runs, as this node knows it; plain data."""
-        host, coordinator = self.host, self._machine.coordinator
+        """The same as plain data, with what runs, is kept, ends and begins here."""
+        host, coordinator, status = self.host, self._machine.coordinator, self.status()
+        own = told(self._name(host.node))
+        here = {(each.query, each.vertex) for each in status.placements if own in each.hosts}
         instances = [
             {
                 "query": one.query, "vertex": one.vertex, "term": one.term, "failed": one.failed, "lost": one.lost,
                 "taken": sum(one.taken.values()), "made": sum(one.heads.values()),
                 "permanent": None if one.checkpoints.permanent.id is None else one.checkpoints.permanent.id.number,
+                "permanent_bytes": one.permanent_bytes,
+                "permanent_us": self._watch.snapshot_us(one.query, one.vertex),
             }
             for one in host.instances()
         ]  # fmt: skip
-        return {
-            "version": host.version,
-            "coordinates": coordinator is not None,
+        return asdict(status) | {
+            "name": own,
+            "coordinates": self.coordinates,
             "instances": instances,
             "kept": [
                 {"query": kept.query, "vertex": kept.vertex, "term": kept.term, "number": kept.number}
                 for kept in host.status().kept
+                if (kept.query, kept.vertex) not in here
             ],
             "sinks": [{"query": sink.query, "sink": sink.sink, "taken": sink.taken} for sink in host.sinks()],
             "feeds": [spec.name for spec in host.gathers()],
-            "placements": [] if coordinator is None else [
-                {
-                    "query": query.name, "vertex": placed.vertex, "term": placed.term, "strategy": query.row,
-                    "hosts": [self._name(node) for node in placed.hosts],
-                    "keepers": [self._name(node) for node in placed.keepers],
-                }
-                for query in coordinator.fleet.queries
-                for placed in query.placements
-            ],
-            "waits": [] if coordinator is None else [waits._asdict() for waits in coordinator.waits()],
+            "waits": [waits._asdict() for waits in ([] if coordinator is None else coordinator.waits())],
             "events": list(self._log),
-        }  # fmt: skip
+        }

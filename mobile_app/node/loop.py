@@ -79,7 +79,8 @@ class Node:
         self.hosting: Hosting | None = None
         if around.fleet is not None:
             self.hosting = Hosting(
-                home, around.fleet, stores, self.access, wake=self.uplink.wake, say=around.say, speed=around.speed,
+                home, around.fleet, stores, self.access, wake=self.uplink.wake, say=around.say,
+                news=self.schedule.publish_soon, speed=around.speed,
                 loss_window_s=around.settings.loss_window_s, now=self.rest.now(),
             )  # fmt: skip
         self._asked_at = self.rest.now()

@@ -26,6 +26,7 @@ from shared.plan.operators import Sync
 from shared.plan.placement import sides
 from shared.spool.evict import Evict
 from shared.spool.statistics import EdgeStatistics, SpoolStatistics
+from shared.wire.fleet_status import FleetStatus
 from shared.wire.status import (
     SECONDS_MAX,
     SENSORS_MAX,
@@ -209,7 +210,9 @@ def publish_view(node: Node, view: dict[str, Any]) -> None:
     """Write the view state for other processes, and what the fleet page should know into the next exchange."""
     with contextlib.suppress(OSError):  # it only informs; a full disk is told where it matters
         publish(node.home / STATUS_FILE, json.dumps(view).encode())
-    node.sender.status(status_for_fleet(view, node.gateway.refusal))
+    hosting = node.hosting
+    fleet = None if hosting is None or not hosting.coordinates else hosting.status().fitted()
+    node.sender.status(status_for_fleet(view, node.gateway.refusal, fleet))
     if node.around.on_view is not None:
         node.around.on_view(view)
 
@@ -284,7 +287,7 @@ def plan_view(plan: Plan) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def status_for_fleet(view: dict[str, Any], refusal: str) -> DeviceStatus:
+def status_for_fleet(view: dict[str, Any], refusal: str, fleet: FleetStatus | None = None) -> DeviceStatus:
     """What rides on the next exchange; the sender adds the plan it has and how often it exchanges."""
     level, full_in_s = view["battery"]["level"], view["spool"]["full_in_s"]
     # `produced` and not what is spooled: by the time this arrives, the same exchange has delivered some of it.
@@ -293,6 +296,7 @@ def status_for_fleet(view: dict[str, Any], refusal: str) -> DeviceStatus:
         battery=None if level is None else round(100 * min(1.0, max(0.0, level))),
         charging=view["battery"]["charging"],
         clock_doubt_s=_rounded(view["time_uncertainty_us"] / 1e6),
+        fleet=fleet,
         full_in_s=None if full_in_s is None else round(min(full_in_s, SECONDS_MAX)),  # whole: it changes all the time
         incarnation=view["incarnation"],
         late=sum(each["rows"] for each in view["late"]),

@@ -38,29 +38,17 @@ def card(
 @app.command()
 def show(home: Home = DEFAULT_HOME, as_json: Json = False) -> None:
     """Where each vertex runs, who keeps its snapshots, and what moved, as the running node of this home says."""
+    from mobile_app.screens.words.number_text import moment
+    from resurge.cli.fleet_lines import fleet_lines
+
     view = _view(home.expanduser())
     if as_json:
-        print(json.dumps(view))
+        print(json.dumps(view["fleet"]))
         return
-    for placed in view["placements"]:
-        print(
-            f"{placed['query']}  {placed['vertex']}  on {', '.join(placed['hosts'])}  kept by "
-            f"{', '.join(placed['keepers']) or 'nobody'}  term {placed['term']}  {placed['strategy']}"
-        )
-    for waits in view["waits"]:
-        promise = "no delay is promised" if waits["delay_s"] is None else f"{waits['delay_s']:.3g} s are promised"
-        print(
-            f"{waits['query']}  moves from a node that is silent for {waits['silence_s']:.3g} s ({promise}, a recovery "
-            f"takes {waits['recovery_s']:.2g} s)"
-        )
-    for one in view["instances"]:
-        state = f"failed: {one['failed']}" if one["failed"] else f"{one['taken']} in, {one['made']} out"
-        permanent = "no snapshot yet" if one["permanent"] is None else f"snapshot {one['permanent']}"
-        print(f"here  {one['query']}  {one['vertex']}  term {one['term']}  {state}  {permanent}")
-    for sink in view["sinks"]:
-        print(f"sink  {sink['query']}  {sink['sink']}  {sink['taken']} results")
-    for event in view["events"][-10:]:
-        print(f"  {event['text']}")
+    if not view["running"]:
+        print(f"the node does not run; as of {moment(view['time_us'])}:")
+    for line in fleet_lines(view["fleet"], view["time_us"]):
+        print(line)
 
 
 @app.command()
@@ -96,13 +84,13 @@ def results(  # noqa: PLR0917 - options of a command
 
 
 def _view(home: Path) -> dict[str, Any]:
+    from mobile_app.service.inspection import inspect
     from shared.errors import UsageError
 
     try:
-        view = json.loads((home / "status.json").read_text()).get("fleet")
-    except FileNotFoundError:
-        view = None
-    if view is None:
+        view = inspect(home)
+    except UsageError:
+        view = {}
+    if view.get("fleet") is None:
         raise UsageError(f"no node of a fleet runs in {str(home)!r}; start it with --fleet FILE", code="fleet-home")
-    found: dict[str, Any] = view
-    return found
+    return view

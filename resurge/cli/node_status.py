@@ -7,6 +7,9 @@ from typing import Any
 
 from mobile_app.screens.words.number_text import duration, plural, size
 from mobile_app.screens.words.promise_words import light_text
+from resurge.cli.fleet_lines import move_line, snapshot_text
+
+MOVES_SHOWN = 5  # that concern this node
 
 
 def status_lines(view: dict[str, Any]) -> list[str]:
@@ -42,6 +45,7 @@ def _said(view: dict[str, Any]) -> Iterator[tuple[str, str]]:
     promises = {each["name"]: each for each in view.get("promises", [])}
     for name, edge in view["edges"].items():
         yield f"stream {name}", _edge(edge, promises.get(name))
+    yield from _fleet(view)
     yield "spool", _spool(view)
     yield (
         "traffic",
@@ -53,6 +57,24 @@ def _said(view: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for entry in view.get("health", []):
         yield "happened" if entry["over"] else "now", f"{entry['what']} [{entry['code']}]; {entry['remedy']}"
     yield "at rest", "encrypted" if view.get("encrypted_at_rest") else "not encrypted"
+
+
+def _fleet(view: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What runs here of queries that several nodes share, and what was moved here or away."""
+    fleet = view.get("fleet")
+    if not fleet:
+        return
+    role = "coordinates it" if fleet["coordinates"] else "one of its nodes"
+    yield "fleet", f"{plural(len(fleet['nodes']), 'node')}, {fleet['name']} {role}"
+    for one in fleet["instances"]:
+        state = f"failed: {one['failed']}" if one["failed"] else "runs"
+        kept = snapshot_text(one["permanent"], one["permanent_us"], one["permanent_bytes"], view["time_us"])
+        yield f"vertex {one['vertex']}", f"of {one['query']}, {state}; {kept}"
+    for kept in fleet["kept"]:
+        yield "keeps", f"snapshot {kept['number']} of {kept['vertex']} of {kept['query']} for others"
+    own = [move for move in fleet["moves"] if fleet["name"] in (*move["before"], *move["after"])]
+    for move in reversed(own[-MOVES_SHOWN:]):
+        yield "moved", move_line(move, view["time_us"])
 
 
 def _contact(view: dict[str, Any]) -> str:

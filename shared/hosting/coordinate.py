@@ -18,8 +18,17 @@ from typing import NamedTuple
 from shared.errors import DamagedData, PeerError, UsageError
 from shared.hosting.wiring import wire
 from shared.identity import DeviceId
+from shared.moves import Move
 from shared.plan.cuts import region_vertices
-from shared.plan.deployment import Deployment, HostedQuery, Peer, Placement, decode_deployment, encode_deployment
+from shared.plan.deployment import (
+    MOVES_MAX,
+    Deployment,
+    HostedQuery,
+    Peer,
+    Placement,
+    decode_deployment,
+    encode_deployment,
+)
 from shared.plan.wellformed import operator_references
 from shared.recovery.delays import SILENCE_S, SILENCE_S_MIN, RecoveryTimes, delay_left_s, silence_allowed_s
 from shared.recovery.executor import carry_out
@@ -28,7 +37,7 @@ from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Home, Include
 from shared.sync.step import Step
 from shared.wire.messages import Hint, PlanMessage
-from shared.wire.status import DeviceStatus, InstanceStatus
+from shared.wire.status import DeviceStatus, InstanceStatus, clean_text
 
 START_S = 30.0  # so much later if it has not spoken since the coordinator started: it may be starting, too
 PATIENCE_S = 60.0  # that a failed vertex waits for a silent node which has its newest snapshot
@@ -38,6 +47,7 @@ LINK_SILENCES = 3
 RESTART_S, RESTART_S_MAX = 1.0, 60.0  # between two starts of a vertex that fails again and again
 FORGIVEN_S = 120.0  # that it must run to count as never failed
 STARTING, RUNNING, FAILED, BEHIND = "starting", "running", "failed", "behind"
+MOVES_SENT = 16  # of the moves it remembers, so many go to every node: enough for somebody who looks there
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +113,15 @@ class Coordinator:
         silence_s_min: float = SILENCE_S_MIN,
         patience_s: float = PATIENCE_S,
         now: float = 0.0,
+        clock_us: Callable[[], int] | None = None,
     ) -> None:
         """`stored` is what StoreFleet stored; every start takes a higher lease than all before it. `silence_s` is for
-        queries that promise no delay."""
+        queries that promise no delay. `clock_us` is the time that people read in the history of moves; without it they
+        read `now`."""
         self._node = node
         self._sign = sign
         self._silence_s, self._silence_s_min, self._patience_s = silence_s, silence_s_min, patience_s
+        self._clock_us = clock_us
         self._times = RecoveryTimes()
         self._left_s: dict[str, float | None] = {}  # by query, what its contract leaves
         self._lacking: dict[tuple[str, str], float] = {}  # since when a vertex waits for a node that has its snapshot
@@ -186,7 +199,7 @@ class Coordinator:
 
     def deployment(self, node: str) -> tuple[Deployment, bytes]:
         """What this node should do."""
-        deployment = replace(self._fleet, node=node)
+        deployment = replace(self._fleet, node=node, moves=self._fleet.moves[-MOVES_SENT:])
         return deployment, encode_deployment(deployment)
 
     def waits(self) -> list[Waits]:
@@ -212,6 +225,15 @@ class Coordinator:
     def status(self, node: str) -> DeviceStatus | None:
         heard = self._heard.get(node)
         return None if heard is None else heard.status
+
+    def heard_at(self, node: str) -> float | None:
+        """When a node spoke last; None when it did not since the coordinator started."""
+        heard = self._heard.get(node)
+        return None if heard is None else heard.at
+
+    def lacks_snapshot(self, query: str, vertex: str) -> bool:
+        """Whether a vertex waits for a node that has a new enough snapshot of it."""
+        return (query, vertex) in self._lacking
 
     # --- as a downlink ---------------------------------------------------------------------------------------
 
@@ -243,6 +265,7 @@ class Coordinator:
         self._judged_at = now
         self._note_apart(self.alive(now), now)
         queries = list(self._fleet.queries)
+        moved: list[Move] = []
         for place, (query, waits) in enumerate(zip(queries, self.waits(), strict=True)):
             found, why = self._recovered(query, queries, waits, now)
             if found == query.placements:
@@ -253,9 +276,19 @@ class Coordinator:
             for one in found:
                 if one.vertex in moves:
                     self._times.began(query.name, one.vertex, one.term, now)
-            self._events.append(Recovered(now, query.name, moves, "; ".join(sorted(set(why)))))
+            reason = "; ".join(sorted(set(why)))
+            self._events.append(Recovered(now, query.name, moves, reason))
+            at_us = round(now * 1e6) if self._clock_us is None else self._clock_us()
+            moved += [
+                Move(at_us, query.name, one.vertex, one.term, self._names(before[one.vertex].hosts),
+                     self._names(one.hosts), clean_text(reason) or "no reason was given")
+                for one in found if one.vertex in moves
+            ]  # fmt: skip
         if queries != list(self._fleet.queries):
-            self._fleet = replace(self._fleet, version=self._fleet.version + 1, queries=tuple(queries))
+            self._fleet = replace(
+                self._fleet, version=self._fleet.version + 1, queries=tuple(queries),
+                moves=(*self._fleet.moves, *moved)[-MOVES_MAX:],
+            )  # fmt: skip
             self._store()
 
     def _recovered(
@@ -454,6 +487,9 @@ class Coordinator:
 
     def _name(self, node: str) -> str:
         return next((peer.name for peer in self._fleet.peers if peer.node == node), node[:8])
+
+    def _names(self, nodes: Sequence[str]) -> tuple[str, ...]:
+        return tuple(map(self._name, nodes))
 
     def _store(self) -> None:
         self._messages.clear()

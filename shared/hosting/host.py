@@ -156,6 +156,7 @@ class Host:
         )
         self.outbox = Outbox()
         self._wiring = Wiring()
+        self.deployed: Deployment | None = None  # what it was told last
         self._peers: dict[str, Peer] = {}
         self._instances: dict[tuple[str, int, str], Instance] = {}
         self._not_begun: dict[tuple[str, int, str], InstanceStatus] = {}  # vertices that should run here, and why not
@@ -219,7 +220,7 @@ class Host:
 
     def _apply(self, deployment: Deployment, now: float, *, restarted: bool = False) -> None:
         wiring = wire(deployment)  # raises before anything has changed
-        self._wiring = wiring
+        self._wiring, self.deployed = wiring, deployment
         self._peers.clear()
         self._peers.update((peer.node, peer) for peer in deployment.peers)
         keepers = {identity: one.spec.placement.keepers for identity, one in self._instances.items()}
@@ -674,6 +675,7 @@ class Host:
                 elif isinstance(event, Permanent) and event.id is not None:
                     stored = self._storing.pop(identity, None)
                     size = stored.bytes if stored is not None else 0
+                    instance.permanent_bytes = size
                     self._events.append(Committed(instance.query, instance.vertex, instance.term, event.id, size))
                     instance.forget_frozen()
 
@@ -714,6 +716,7 @@ class Host:
             instance.checkpoints.stored(storing.id)
             self._checkpoint(instance)
             if self._storing.get(instance.spec.identity) is storing:  # it was one to begin with: nothing waited for it
+                instance.permanent_bytes = storing.bytes
                 del self._storing[instance.spec.identity]
 
     # --- what senders tell -----------------------------------------------------------------------------------
@@ -785,7 +788,7 @@ class Host:
     def status(self) -> DeviceStatus:
         """What a coordinator must know."""
         found = [
-            InstanceStatus(one.query, one.vertex, one.term, self._state(one), one.failed, one.lost)
+            InstanceStatus(one.query, one.vertex, one.term, self._state(one), one.failed, one.lost, *_permanent(one))
             for one in self._instances.values()
         ]
         found += self._not_begun.values()
@@ -822,6 +825,12 @@ def _said(error: Exception) -> str:
     if isinstance(error, ResurgeError):
         return str(error)
     return f"{type(error).__name__}: {error}"
+
+
+def _permanent(instance: Instance) -> tuple[int | None, int | None]:
+    """The number of its last permanent snapshot, and its bytes."""
+    mark = instance.checkpoints.permanent.id
+    return (None, None) if mark is None else (mark.number, instance.permanent_bytes)
 
 
 def _copies(outbox: Outbox, edges: Mapping[str, EdgeId], output: str, lo: int, hi: int) -> list[SpooledBatch]:

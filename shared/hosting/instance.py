@@ -62,6 +62,7 @@ class Instance:
         self.restored = kept  # until it was sent to its keepers
         # Until its keepers have it, no one may forget what it stands for.
         self.unkept = kept is not None and kept.permanent.id is not None
+        self.permanent_bytes: int | None = None  # of its last permanent snapshot, once its keepers have it
         self.behind = False  # it began with an older snapshot than its neighbours rely on
         self._heard_of: set[str] = set()  # inputs that have gone on from where it began
         self._pipeline = Pipeline(spec.vertex)

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from shared.errors import PeerError, UsageError
 from shared.identity import DEVICE_ID_BYTES, DeviceId, device_id, is_small_order
+from shared.moves import Move
 from shared.plan.cuts import region_vertices
 from shared.plan.encoding import PLAN_BYTES_MAX, decode_plan, encode_plan
 from shared.plan.graph import Plan
@@ -30,6 +31,7 @@ QUERIES_MAX = 1_000
 PLACEMENTS_MAX = 10_000  # of one query: as many as a plan has operators
 ADDRESSES_MAX = 16
 OPERATORS_MAX = 10_000
+MOVES_MAX = 100  # that a coordinator remembers
 CAPACITY = 64  # vertices that a node hosts unless its peer entry says otherwise
 
 _NODE = re.compile(r"[0-9a-f]{32}")
@@ -87,6 +89,7 @@ class Deployment:
     lease: int
     peers: tuple[Peer, ...]
     queries: tuple[HostedQuery, ...]
+    moves: tuple[Move, ...] = ()  # the newest last; for people, nothing is decided by them
 
 
 def query_origin(query: str) -> DeviceId:
@@ -129,6 +132,14 @@ def encode_deployment(deployment: Deployment) -> bytes:
             for query in deployment.queries
         ],
     }  # fmt: skip
+    if deployment.moves:  # before there were any to tell of, there was no such key
+        document["moves"] = [
+            {
+                "at_us": move.at_us, "query": move.query, "vertex": move.vertex, "term": move.term,
+                "before": list(move.before), "after": list(move.after), "why": move.why,
+            }
+            for move in deployment.moves
+        ]  # fmt: skip
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -152,14 +163,16 @@ def decode_deployment(data: bytes) -> Deployment:
             raise _malformed("an object with a format")
     match rest:
         case {"node": node, "version": version, "lease": lease, "peers": peers, "queries": queries, **extra}:
+            moves = extra.pop("moves", [])
             if extra:
-                raise _malformed("nothing but format, node, version, lease, peers and queries")
+                raise _malformed("nothing but format, node, version, lease, peers, queries and moves")
             deployment = Deployment(
                 _node_id(node),
                 _number(version, 1, 2**53 - 1, "version"),
                 _number(lease, 0, 2**32 - 1, "lease"),
                 _each(peers, PEERS_MAX, "peers", _peer),
                 _each(queries, QUERIES_MAX, "queries", _query),
+                _each(moves, MOVES_MAX, "moves", _move),
             )
             check_deployment(deployment)
             return deployment
@@ -224,6 +237,24 @@ def _placement(value: object) -> Placement:
                 anew,
             )
     raise _malformed("each placement with vertex, hosts, keepers, term and anew")
+
+
+def _move(value: object) -> Move:
+    match value:
+        case {
+            "at_us": at_us, "query": query, "vertex": vertex, "term": term, "before": before, "after": after,
+            "why": why, **extra,
+        } if not extra:  # fmt: skip
+            return Move(
+                _number(at_us, 0, 2**53 - 1, "at_us"),
+                _name(query, "a query's name"),
+                _name(vertex, "a vertex"),
+                _number(term, 0, 2**32 - 1, "term"),
+                _each(before, PEERS_MAX, "before", lambda each: _name(each, "a node's name")),
+                _each(after, PEERS_MAX, "after", lambda each: _name(each, "a node's name")),
+                _name(why, "why a vertex moved"),
+            )
+    raise _malformed("each move with at_us, query, vertex, term, before, after and why")
 
 
 def _each(value: object, most: int, what: str, one: Callable[[object], Entry]) -> tuple[Entry, ...]:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from shared.errors import PeerError
+from shared.wire.fleet_status import FleetStatus
+from shared.wire.untrusted_text import clean_text as cut_text
 
 NUMBER_MAX = 1 << 53  # what JSON holds exactly everywhere
 SECONDS_MAX = 1e10
@@ -36,6 +38,8 @@ class InstanceStatus:
     state: str  # starting | running | failed | lost | behind
     why: str = ""
     lost: int = 0  # elements of its inputs that are nowhere any more
+    snapshot: int | None = None  # the number of its last permanent one
+    snapshot_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class DeviceStatus:
     boot: int = 0  # how often it has started; what it ran in memory before is gone
     charging: bool | None = None
     clock_doubt_s: float | None = None  # how far its event time may be from its wall clock
+    fleet: FleetStatus | None = None  # of a fleet's coordinator, to a gateway: where everything runs
     full_in_s: float | None = None  # until the spool must give something up, at the rate of the last minutes
     incarnation: int = 0
     instances: tuple[InstanceStatus, ...] = ()  # of queries that span several nodes
@@ -94,7 +99,7 @@ class DeviceStatus:
 
 def clean_text(text: str, characters: int = TEXT_CHARACTERS) -> str:
     """As much of a text as a status carries, without what cannot be printed."""
-    return "".join(character for character in text[: 4 * characters] if character.isprintable())[:characters]
+    return cut_text(text, characters)
 
 
 def reportable_operators(references: Iterable[str]) -> tuple[str, ...] | None:
@@ -110,8 +115,9 @@ def _plain(value: object) -> object:
     if isinstance(value, KeptStatus):
         return [value.query, value.vertex, value.term, value.number]
     if isinstance(value, InstanceStatus):
-        return [value.query, value.vertex, value.term, value.state, value.why, value.lost]
-    return value
+        said = [value.query, value.vertex, value.term, value.state, value.why, value.lost]
+        return said if value.snapshot is None else [*said, value.snapshot, value.snapshot_bytes]
+    return value.to_json() if isinstance(value, FleetStatus) else value
 
 
 def _refused(name: str, expected: str) -> PeerError:
@@ -166,20 +172,40 @@ def _operators(name: str, value: object) -> tuple[str, ...]:
 
 
 def _instances(name: str, value: object) -> tuple[InstanceStatus, ...]:
-    expected = "a list of [query, vertex, term, state, why, lost]"
+    expected = "a list of [query, vertex, term, state, why, lost, snapshot, snapshot_bytes]"
     if not isinstance(value, list) or len(value) > INSTANCES_MAX:
         raise _refused(name, expected)
     found = []
     for each in value:
         match each:
-            case [str(query), str(vertex), int(term), str(state), str(why), int(lost)] if (
+            case [str(query), str(vertex), int(term), str(state), str(why), int(lost), *rest] if (
                 0 <= term < 1 << 32 and 0 <= lost <= NUMBER_MAX
             ):
                 named = InstanceStatus(clean_text(query), clean_text(vertex), term, clean_text(state, WORD_CHARACTERS))
-                found.append(replace(named, why=clean_text(why), lost=lost))
+                number, size = _snapshot(name, rest, expected)
+                found.append(replace(named, why=clean_text(why), lost=lost, snapshot=number, snapshot_bytes=size))
             case _:
                 raise _refused(name, expected)
     return tuple(found)
+
+
+def _snapshot(name: str, said: list[object], expected: str) -> tuple[int | None, int | None]:
+    """The last permanent one of a vertex; none before there was one."""
+    match said:
+        case []:
+            return None, None
+        case [int(number), int(size) | (None as size), *_] if (
+            0 <= number <= NUMBER_MAX and 0 <= (size or 0) <= NUMBER_MAX
+        ):
+            return number, size
+    raise _refused(name, expected)
+
+
+def _fleet(name: str, value: object) -> FleetStatus:
+    try:
+        return FleetStatus.from_json(value)
+    except ValueError as error:
+        raise _refused(name, f"a fleet as its coordinator tells it: {error}") from None
 
 
 def _kept(name: str, value: object) -> tuple[KeptStatus, ...]:
@@ -202,6 +228,7 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "boot": _count(0, NUMBER_MAX),
     "charging": _truth,
     "clock_doubt_s": _seconds(SECONDS_MAX),
+    "fleet": _fleet,
     "full_in_s": _seconds(SECONDS_MAX),
     "incarnation": _count(0, (1 << 32) - 1),
     "instances": _instances,

@@ -31,6 +31,11 @@ def is_name(text: object) -> TypeGuard[str]:
     return isinstance(text, str) and 0 < len(text) <= NAME_CHARACTERS_MAX and text.isprintable()
 
 
+def clean_text(text: str, characters: int) -> str:
+    """At most so much of a text, without what cannot be printed."""
+    return "".join(character for character in text[: 4 * characters] if character.isprintable())[:characters]
+
+
 def printable(text: str) -> str:
     """The same text with everything that does more than print written as an escape."""
     if text.isprintable():

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import resurge as rs
 from resurge import col
 from shared.identity import device_id
+from shared.moves import Move
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import (
     Deployment,
@@ -22,6 +25,11 @@ from shared.plan.deployment import (
 )
 
 FROZEN = Path(__file__).with_name("deployment_v1.json")
+MOVE = Move(1_794_817_500_000_000, "room", "mean", 6, ("node 2",), ("node 3",), "node 2 is silent")
+MOVES = (  # as the first version with a history wrote it; a deployment without one has no such key
+    b'{"after":["node 3"],"at_us":1794817500000000,"before":["node 2"],"query":"room","term":6,"vertex":"mean",'
+    b'"why":"node 2 is silent"}'
+)
 
 
 def peer(number: int, **more: object) -> Peer:
@@ -56,6 +64,13 @@ def test_a_deployment_of_the_first_release_is_read_as_it_was_meant() -> None:
     assert [(node.operator, node.inputs) for node in query.plan.nodes] == [
         (node.operator, node.inputs) for node in wanted.plan.nodes
     ]
+
+
+def test_the_moves_in_a_deployment() -> None:
+    encoded = encode_deployment(replace(deployment(), moves=(MOVE,)))
+    assert b'"moves":[' + MOVES + b"]" in encoded
+    assert decode_deployment(encoded).moves == (MOVE,)
+    assert "moves" not in json.loads(encode_deployment(deployment()))
 
 
 def test_the_origin_of_a_query_never_changes() -> None:

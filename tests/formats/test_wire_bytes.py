@@ -18,12 +18,14 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 
 from shared.identity import DeviceId, device_id, edge_id
 from shared.language.schema import Schema
+from shared.moves import Move
 from shared.sync.session import DeviceSession, Enrolment, GatewaySessions
 from shared.wire import messages
 from shared.wire.enrolment import EnrolmentAnswer, EnrolmentLink, EnrolmentRequest, comparison_digits
 from shared.wire.envelope import open_envelope, seal
+from shared.wire.fleet_status import FleetNodeStatus, FleetQueryStatus, FleetStatus, PlacementStatus
 from shared.wire.frame import FrameType, decode_all, decode_one, encode
-from shared.wire.status import DeviceStatus
+from shared.wire.status import DeviceStatus, InstanceStatus
 
 FROZEN = Path(__file__).with_name("wire_v2.json")
 DEVICE = DeviceId(bytes(range(16)))
@@ -38,6 +40,15 @@ STATUS_NOW = replace(STATUS, full_in_s=3600.0, malformed_results=1, overruns=2, 
 STATUS_WITH_OPERATORS = replace(
     STATUS_NOW, build="My trips 1.0 (org.example.trips)", operators=("track@1", "trip@2"), clock_doubt_s=0.12
 )
+STATUS_IN_A_FLEET = DeviceStatus(
+    fleet=FleetStatus(
+        4, (FleetNodeStatus("hub", "ab" * 16, 1_794_817_500_000_000),),
+        (FleetQueryStatus("beats", "ecoc", 500, ("phone",), "laptop"),),
+        (PlacementStatus("beats", "qrs", 2, ("laptop",), ("hub",), "running", "", 0, 14, 900, 1_794_817_499_000_000),),
+        (Move(1_794_817_500_000_000, "beats", "qrs", 2, ("hub",), ("laptop",), "hub is silent"),),
+    ),
+    instances=(InstanceStatus("beats", "qrs", 2, "running", "", 0, 14, 900),),
+)  # fmt: skip
 MESSAGES: dict[str, Any] = {
     "HELLO": messages.Hello(DEVICE, 2, b"p" * 32, b"e" * 32, b"g" * 16, b"s" * 64),
     "WELCOME": messages.Welcome(DEVICE, 2, b"i" * 16, b"e" * 32, 3600, b"s" * 64),
@@ -142,6 +153,7 @@ def written() -> dict[str, Any]:
         "frames": {name: encode(message.frame()).hex() for name, message in MESSAGES.items() if name != "STATUS"},
         "status_now": encode(messages.Status(DEVICE, STATUS_NOW).frame()).hex(),
         "status_with_operators": encode(messages.Status(DEVICE, STATUS_WITH_OPERATORS).frame()).hex(),
+        "status_in_a_fleet": encode(messages.Status(DEVICE, STATUS_IN_A_FLEET).frame()).hex(),
         "peer_receipt": encode(PEER_RECEIPT.frame()).hex(),
         "bare_refusal": messages.bare_refusal("device-unknown", "not enrolled", retry_after_s=2.0).hex(),
         "envelope": seal(b"\xe1" * 16, 7, UP, b"k" * 32).hex(),
@@ -234,6 +246,7 @@ def test_a_status_of_today_is_read(frozen: dict[str, Any]) -> None:
     assert messages.Status.of(decode_one(bytes.fromhex(frozen["status_now"]))[0]).status == STATUS_NOW
     said = messages.Status.of(decode_one(bytes.fromhex(frozen["status_with_operators"]))[0]).status
     assert said == STATUS_WITH_OPERATORS
+    assert messages.Status.of(decode_one(bytes.fromhex(frozen["status_in_a_fleet"]))[0]).status == STATUS_IN_A_FLEET
 
 
 if __name__ == "__main__" and sys.argv[1:] == ["freeze"]:

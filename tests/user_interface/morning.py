@@ -39,10 +39,12 @@ from cloud_backend.spark.rollback.roll_back import roll_back
 from resurge import col
 from shared.batch import Batch
 from shared.identity import DeviceId, device_id, edge_id
+from shared.moves import Move
 from shared.plan.encoding import encode_plan
 from shared.plan.graph import Plan
 from shared.spool.disk import PosixDisk
 from shared.wire import columns
+from shared.wire.fleet_status import FleetNodeStatus, FleetQueryStatus, FleetStatus, PlacementStatus
 from shared.wire.frame import encode
 from shared.wire.messages import Data, Declare, Frontier, LostRange
 from shared.wire.status import DeviceStatus
@@ -96,6 +98,41 @@ class PhoneOfDay:
         return device_id(self.key)
 
 
+def shared_queries(now_us: int, ids: dict[str, str]) -> FleetStatus:
+    """What van-2 says of the fleet that it coordinates: a bus drove out of reach, and what it ran went on elsewhere."""
+
+    def ago(seconds: float) -> int:
+        return now_us - round(seconds * SECOND_US)
+
+    def node(name: str, silent_us: int | None = None) -> FleetNodeStatus:
+        return FleetNodeStatus(name, ids.get(name, hashlib.md5(name.encode()).hexdigest()), silent_us)
+
+    return FleetStatus(
+        9,
+        (node("van-2"), node("tram-07"), node("tram-11"), node("bus-12"), node("depot"), node("kiosk", ago(1510))),
+        (
+            FleetQueryStatus("street-noise", "ecoc", 500, ("tram-07", "tram-11"), "van-2"),
+            FleetQueryStatus("crowding", "ecoc-region", 200, ("bus-12",), "van-2"),
+        ),
+        (
+            PlacementStatus("street-noise", "band", 3, ("bus-12",), ("depot",), "running", "", 0, 412, 5_310, ago(41)),
+            PlacementStatus("street-noise", "level", 2, ("depot",), ("bus-12",), "running", "", 0, 412, 18_240, ago(38)),
+            PlacementStatus("street-noise", "loudest", 1, ("van-2",), ("depot",), "running", "", 0, 411, 2_120, ago(96)),
+            PlacementStatus("crowding", "doors", 1, ("bus-12",), ("van-2", "depot", "tram-07"), "running", "", 0, 88, 940, ago(12)),
+            PlacementStatus("crowding", "people", 4, ("depot",), ("van-2", "bus-12", "tram-07"), "failed",
+                            "ValueError: a door that nobody knows: 'middle left'", 0, 85, 7_900, ago(205)),
+        ),
+        (
+            Move(ago(5_320), "street-noise", "band", 2, ("tram-11",), ("kiosk",), "tram-11 is silent"),
+            Move(ago(1_500), "street-noise", "band", 3, ("kiosk",), ("bus-12",), "kiosk is silent"),
+            Move(ago(1_500), "street-noise", "level", 2, ("kiosk",), ("depot",), "kiosk is silent"),
+            Move(ago(152), "crowding", "people", 2, ("bus-12",), ("bus-12",), "'people' failed on bus-12: ValueError: a door that nobody knows: 'middle left'"),
+            Move(ago(150), "crowding", "people", 3, ("bus-12",), ("depot",), "'people' failed on bus-12: ValueError: a door that nobody knows: 'middle left'"),
+            Move(ago(21), "crowding", "people", 4, ("depot",), ("depot",), "'people' failed on depot: ValueError: a door that nobody knows: 'middle left'"),
+        ),
+    )  # fmt: skip
+
+
 def fleet() -> list[PhoneOfDay]:
     return [
         PhoneOfDay("tram-07", "cellular", 0.81, outages=((9.2, 8.1),)),
@@ -137,8 +174,9 @@ def build(directory: Path, *, now_us: int = NOW_US, hours: float = 24.0) -> Morn
     _write_day(log, phones, plan, now_us, hours, manager)
     sources = _sources(directory, log, results, roster, now_us)
     _mishaps(sources, store, manager, now_us)
+    shared = shared_queries(now_us, {phone.name: phone.device.hex() for phone in phones})
     for phone in phones:
-        _tell(roster, phone, now_us)
+        _tell(roster, phone, now_us, shared if phone.name == "van-2" else None)
     sources.history.follow()
     sources.contracts.follow(now_us, seconds_max=60)
     return Morning(sources, app_of(sources), phones, manager)
@@ -208,11 +246,11 @@ def _roster(path: Path, phones: list[PhoneOfDay], now_us: int) -> Roster:
     return roster
 
 
-def _tell(roster: Roster, phone: PhoneOfDay, now_us: int) -> None:
+def _tell(roster: Roster, phone: PhoneOfDay, now_us: int, shared: FleetStatus | None) -> None:
     """What the phone said of itself with its last exchange."""
     waiting = 380 if phone.away_s else random.Random(phone.name).randrange(4)
     status = DeviceStatus(
-        lane=phone.lane, produced=phone.next_seq + waiting, incarnation=1, spool_bytes=180_000 + 2_400 * waiting,
+        fleet=shared, lane=phone.lane, produced=phone.next_seq + waiting, incarnation=1, spool_bytes=180_000 + 2_400 * waiting,
         spool_capacity_bytes=8_000_000, plan=7, version="0.1.0", battery=round(100 * phone.battery),
         charging=phone.charging, full_in_s=5400.0 if phone.name == "bicycle-3" else None, poll_s=30.0,
         clock_doubt_s=0.02, build="My trips 1.0 (org.example.trips)", operators=("shaking@1", "track@1", "transport_mode@2"),

@@ -84,6 +84,7 @@ def pages(morning: Morning) -> dict[str, tuple[str, Callable[[Page], None]]]:
         "overview": ("/", overview),
         "devices": ("/devices", mapped),
         "device": (f"/devices/{first}", device),
+        "fleets": ("/fleets", live),
         "pair": ("/devices/pair", pairing),
         "streams": ("/streams", live),
         "stream": ("/streams/gps", live),

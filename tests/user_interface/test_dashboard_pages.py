@@ -18,8 +18,8 @@ pytestmark = [
 ]
 LEGEND = re.compile(r"^(Time|Value|)$")  # of a chart: its first label, and the value under the pointer
 NAMES = (
-    "overview", "devices", "device", "pair", "streams", "stream", "contracts", "contract", "query", "jobs", "job",
-    "rollback", "results", "sink", "audit", "account", "people",
+    "overview", "devices", "device", "fleets", "pair", "streams", "stream", "contracts", "contract", "query",
+    "jobs", "job", "rollback", "results", "sink", "audit", "account", "people",
 )  # fmt: skip
 
 
@@ -113,7 +113,7 @@ def test_lines_of_results_are_named_after_the_phones_that_are_listed(opened):
     expect(page.locator("#results .u-legend .u-label").filter(has_not_text=LEGEND)).to_have_text(sorted(names))
 
 
-@pytest.mark.parametrize("place", ["/", "/devices", "/streams", "/jobs", "/results", "/audit"])
+@pytest.mark.parametrize("place", ["/", "/devices", "/fleets", "/streams", "/jobs", "/results", "/audit"])
 def test_an_empty_gateway_says_what_to_do_first(browser, tmp_path, place):
     empty = build_empty(tmp_path)
     with served(empty.app) as url:

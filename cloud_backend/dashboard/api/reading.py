@@ -1,4 +1,4 @@
-"""The views as routes of `/v1/api`: devices, streams, contracts, ledger, queries, jobs, results, people, audit."""
+"""The views as routes of `/v1/api`: devices, fleets, streams, contracts, queries, jobs, results, people, audit."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from cloud_backend.dashboard.views import (
     audit,
     contracts,
     devices,
+    fleets,
     jobs,
     ledger,
     program,
@@ -40,7 +41,10 @@ BATCHES_MAX = 100
 
 
 def reading_routers(sources: Sources) -> list[APIRouter]:
-    return [_devices(sources), _streams(sources), _contracts(sources), _computed(sources), _people(sources)]
+    return [
+        _devices(sources), _fleets(sources), _streams(sources), _contracts(sources), _computed(sources),
+        _people(sources),
+    ]  # fmt: skip
 
 
 def _devices(sources: Sources) -> APIRouter:
@@ -57,6 +61,16 @@ def _devices(sources: Sources) -> APIRouter:
     @router.get("/{device}/trail", summary="Where it was: time, latitude, longitude")
     async def trail(device: DeviceHex, person: Viewer) -> dict[str, Any]:
         return {"trail": await in_thread(devices.trail, sources, device, exact=person.sees_places)}
+
+    return router
+
+
+def _fleets(sources: Sources) -> APIRouter:
+    router = APIRouter(prefix="/v1/api/fleets", tags=["fleets"], responses=REFUSALS)
+
+    @router.get("", summary="Where each vertex runs, who keeps its snapshots, what moved and why")
+    async def list_fleets(_: Viewer) -> dict[str, Any]:
+        return {"fleets": await in_thread(fleets.fleets, sources)}
 
     return router
 

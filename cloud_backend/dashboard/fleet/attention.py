@@ -20,6 +20,9 @@ BACKLOG_BYTES = 16 * 1024 * 1024
 NAMES_MAX = 3
 ALERTS_MAX = 4
 ALERTS_LINK = "/audit"  # for operators
+FLEETS_LINK = "/fleets"
+FLEET_STATES_FINE = ("running", "starting")
+FLEET_ISSUES_MAX = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ def issues(
     enrolled = [each for each in devices if each.state != "revoked"]
     found = [
         *_alerts(alerts), *_losses(enrolled), *_jobs(jobs, quarantined), *_contact(enrolled), *_power(enrolled),
-        *_without_operators(enrolled, needs),
+        *_without_operators(enrolled, needs), *_fleets(enrolled),
     ]  # fmt: skip
     return sorted(found, key=lambda issue: issue.severity != "wrong")
 
@@ -147,6 +150,19 @@ def _without_operators(devices: Sequence[Device], needs: PlanNeeds | None) -> li
     words = f"{_names(lacking)} {'does' if len(found) == 1 else 'do'} not get the program as it is deployed"
     detail = found[0][1]
     return [Issue("wrong", words, f"{detail[:1].upper()}{detail[1:]}.", _link(lacking, "all"))]
+
+
+def _fleets(devices: Sequence[Device]) -> list[Issue]:
+    """Vertices that do not run, as a coordinator says that is heard now; of another one nobody knows."""
+    found = []
+    for each in devices:
+        if each.status.fleet is None or not each.is_in_contact:
+            continue
+        still = [placed for placed in each.status.fleet.placements if placed.state not in FLEET_STATES_FINE]
+        for placed in still[:FLEET_ISSUES_MAX]:
+            words = f"{placed.vertex} of {placed.query} does not run on {' and '.join(placed.hosts)}"
+            found.append(Issue("wrong", words, f"It is {placed.state}: {placed.why}.", FLEETS_LINK))
+    return found
 
 
 def _names(devices: Sequence[Device]) -> str:

@@ -112,6 +112,7 @@ def _listing(sources: Sources, request: Request) -> dict[str, Any]:
     return {
         "now_us": sources.clock_us(), "rows": rows, "pages": pages, "show": show, "shown": SHOWN, "query": query,
         "count": len(enrolled), "counts": _counts(devices), "located": any(each.position for each in enrolled),
+        "fleets": any(each.status.fleet is not None for each in enrolled),
     }  # fmt: skip
 
 

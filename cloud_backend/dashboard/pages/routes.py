@@ -11,6 +11,7 @@ from cloud_backend.dashboard.pages.acting import acting_router
 from cloud_backend.dashboard.pages.audit import alert_manners, audit_router
 from cloud_backend.dashboard.pages.contracts import contracts_router
 from cloud_backend.dashboard.pages.devices import device_manners, devices_router
+from cloud_backend.dashboard.pages.fleets import fleets_router
 from cloud_backend.dashboard.pages.jobs import job_act_pages, jobs_router
 from cloud_backend.dashboard.pages.live import live_router
 from cloud_backend.dashboard.pages.overview import dashboard_router
@@ -23,8 +24,8 @@ from cloud_backend.dashboard.privacy.hidden import hidden_columns
 from cloud_backend.dashboard.sources import Sources
 
 ROUTERS = (
-    live_router, devices_router, streams_router, contracts_router, queries_router, jobs_router, results_router,
-    audit_router, people_router, program_router,
+    live_router, devices_router, fleets_router, streams_router, contracts_router, queries_router, jobs_router,
+    results_router, audit_router, people_router, program_router,
 )  # fmt: skip
 
 

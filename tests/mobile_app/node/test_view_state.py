@@ -8,12 +8,14 @@ from dataclasses import fields
 import resurge as rs
 from mobile_app.node.view_state import status_for_fleet
 from shared.sync.exchange import StatusReceived
+from shared.wire.fleet_status import FleetStatus
 from shared.wire.status import DeviceStatus
 from tests.mobile_app.node.test_loop import RAW, bench, plan  # noqa: F401
 from tests.shared.sync.builders import pair
 
 OF_THE_SENDER = {"plan", "poll_s"}
 OF_A_HOST = {"boot", "instances", "kept", "unreachable"}  # said to a coordinator, not to the gateway
+FLEET = FleetStatus(3)
 VIEW = {
     "battery": {"level": 0.834, "charging": True}, "spool": {"used_bytes": 4, "capacity_bytes": 9, "full_in_s": 59.7},
     "incarnation": 2, "lane": "wifi", "paused": "battery-floor", "malformed_results": 3, "late": [{"rows": 4}],
@@ -22,7 +24,7 @@ VIEW = {
 
 
 def test_the_node_writes_every_field_that_the_sender_does_not():
-    status = status_for_fleet(VIEW, "not \x1b[31menrolled" + "!" * 500)
+    status = status_for_fleet(VIEW, "not \x1b[31menrolled" + "!" * 500, FLEET)
     unsaid = {field.name for field in fields(DeviceStatus) if getattr(status, field.name) == field.default}
     assert unsaid <= OF_THE_SENDER | OF_A_HOST | {"version"}  # which has none where the package is not installed
     assert (status.battery, status.full_in_s, status.overruns, status.clock_doubt_s) == (83, 60, 5, 0.12)

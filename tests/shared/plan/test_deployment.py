@@ -15,6 +15,7 @@ import resurge as rs
 from resurge import col
 from shared.errors import PeerError, UsageError
 from shared.identity import device_id
+from shared.moves import Move
 from shared.plan.deployment import (
     DEPLOYMENT_BYTES_MAX,
     Deployment,
@@ -55,7 +56,8 @@ def deployment() -> Deployment:
         Placement("hot", (HUB.node,), (BACKUP.node,), 4),
     )
     query = HostedQuery("hot", 2, hot(), "ecoc", 500, (PHONE.node,), BACKUP.node, placed)
-    return Deployment(HUB.node, 7, 3, (PHONE, HUB, BACKUP), (query,))
+    move = Move(1_700_000_000_000_000, "hot", "hot", 4, ("node 3",), ("node 2",), "node 3 is silent")
+    return Deployment(HUB.node, 7, 3, (PHONE, HUB, BACKUP), (query,), (move,))
 
 
 def test_a_deployment_round_trips_exactly() -> None:
@@ -148,6 +150,11 @@ def damaged(change: Callable[[dict[str, Any]], object]) -> bytes:
         (lambda d: d["queries"][0].update(plan="{}\ud800"), "deployment-json"),
         (lambda d: d["queries"][0].update(placements=[{"vertex": "v"}]), "deployment-json"),
         (lambda d: d["queries"][0].update(every=-1), "deployment-json"),
+        (lambda d: d.update(moves=d["moves"] * 101), "deployment-json"),
+        (lambda d: d["moves"][0].update(why=""), "deployment-json"),
+        (lambda d: d["moves"][0].update(after=["a\x1b"]), "deployment-json"),
+        (lambda d: d["moves"][0].update(at_us=-1), "deployment-json"),
+        (lambda d: d["moves"][0].pop("term"), "deployment-json"),
     ],
 )
 def test_bytes_that_were_tampered_with_are_refused_by_name(

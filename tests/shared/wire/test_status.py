@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import PeerError
+from shared.moves import Move
+from shared.wire.fleet_status import BYTES_MAX, FleetNodeStatus, FleetQueryStatus, FleetStatus, PlacementStatus
 from shared.wire.messages import decode_json, encode_json
 from shared.wire.status import OPERATORS_MAX, DeviceStatus, InstanceStatus, KeptStatus, reportable_operators
 
+FLEET = FleetStatus(
+    4, (FleetNodeStatus("hub", "ab" * 16, 1_700_000_000_000_000), FleetNodeStatus("laptop", "cd" * 16)),
+    (FleetQueryStatus("beats", "ecoc", 500, ("hub",), "laptop"),),
+    (PlacementStatus("beats", "qrs", 2, ("laptop",), ("hub",), "failed", "it raised", 7, 14, 900, 1_700_000_000_000_001),),
+    (Move(1_700_000_000_000_002, "beats", "qrs", 2, ("hub",), ("laptop",), "hub is silent"),), 3,
+)  # fmt: skip
 FULL = DeviceStatus(
     battery=83, boot=3, build="My trips 1.0 (org.example.trips)", charging=True, clock_doubt_s=0.12, full_in_s=3600.0, incarnation=2, lane="wifi", late=6, leaving="battery low", malformed_results=1,
     missing_sensors=("gps", "light"), operators=("track@1", "trip@2"), overruns=5, plan=3, poll_s=30.0, produced=12, python="3.11.9", refusal="no",
     spool_bytes=4, spool_capacity_bytes=9, version="1.0", unreachable=("ab" * 16,),
-    instances=(InstanceStatus("beats", "qrs", 2, "failed", "it raised", 7),), kept=(KeptStatus("beats", "qrs", 2, 14),),
+    fleet=FLEET,
+    instances=(InstanceStatus("beats", "qrs", 2, "failed", "it raised", 7, 14, 900), InstanceStatus("beats", "band", 2, "running")), kept=(KeptStatus("beats", "qrs", 2, 14),),
 )  # fmt: skip
 
 
@@ -39,6 +48,10 @@ def test_unknown_keys_are_ignored_and_missing_ones_have_their_defaults() -> None
         ("missing_sensors", "gps"), ("missing_sensors", [1]), ("incarnation", 1 << 32), ("overruns", -1),
         ("operators", "track@1"), ("operators", [1]), ("operators", ["x"] * 129), ("operators", ["x" * 101]),
         ("operators", ["a\x1bb"]), ("build", 7), ("clock_doubt_s", -0.1), ("boot", -1), ("instances", [["q", "v", -1, "failed", "", 0]]),
+        ("instances", [["q", "v", 1, "failed", "", 0, -1, 9]]), ("instances", [["q", "v", 1, "failed", "", 0, 4]]),
+        ("fleet", []), ("fleet", {"version": 1}), ("fleet", FLEET.to_json() | {"nodes": [["hub"]]}), ("fleet", FLEET.to_json() | {"left_off": -1}),
+        ("fleet", FLEET.to_json() | {"moves": [[1, "q", "v", 1, ["a"] * 65, [], ""]]}), ("fleet", FLEET.to_json() | {"moves": [[]] * 1001}),
+        ("fleet", FLEET.to_json() | {"queries": [["q", "ecoc", "often", [], "s"]]}), ("fleet", FLEET.to_json() | {"placements": [["q", "v", 1 << 32, [], [], "", "", 0, 1, 1, 1]]}),
         ("instances", [["q"]]), ("instances", [[]] * 257), ("kept", [["q", "v", 1, "x"]]), ("kept", {"q": 1}),
     ],
 )  # fmt: skip
@@ -65,6 +78,34 @@ def test_whatever_is_said_is_read_as_something_sendable_or_refused(values: dict[
     except PeerError:
         return
     assert DeviceStatus.from_json(decode_json(encode_json(status.to_json()))) == status
+
+
+def test_what_a_later_version_adds_to_a_fleet_is_ignored() -> None:
+    said = FLEET.to_json() | {"weather": "fine"}
+    said["placements"][0].append("more")
+    said["moves"][0].append(9)
+    assert DeviceStatus.from_json({"fleet": said}).fleet == FLEET
+
+
+def test_a_fleet_s_words_are_cut_and_rid_of_what_cannot_be_printed() -> None:
+    said = replace(FLEET, moves=(replace(FLEET.moves[0], why="a\x1b[2J" + "b" * 300, after=("h\nub" * 50,)),))
+    (move,) = DeviceStatus.from_json({"fleet": said.to_json()}).fleet.moves  # type: ignore[union-attr]
+    assert (move.why, move.after) == ("a[2J" + "b" * 196, (("hub" * 50)[:60],))
+
+
+def test_a_fleet_that_is_too_large_says_fewer_moves_then_fewer_words_then_counts_vertices() -> None:
+    many = replace(FLEET, moves=FLEET.moves * 1000)
+    assert len(many.fitted().moves) == 40
+    wordy = replace(many, placements=(replace(FLEET.placements[0], why="w" * 200),) * 90)
+    assert wordy.fitted().bytes <= BYTES_MAX < replace(wordy, moves=()).bytes
+    assert (wordy.fitted().moves, len(wordy.fitted().placements), wordy.fitted().left_off) == ((), 90, 3)
+    large = replace(FLEET, placements=FLEET.placements * 1000)
+    fitted = large.fitted()
+    assert fitted.bytes <= BYTES_MAX
+    assert len(fitted.placements) + fitted.left_off == 1000 + 3
+    assert FleetStatus.from_json(fitted.to_json()) == fitted
+    nodes = replace(FLEET, nodes=FLEET.nodes * 500)
+    assert nodes.fitted() == FleetStatus(4, left_off=4)  # not even its nodes fit: it says so much
 
 
 def test_having_no_operators_is_not_the_same_as_not_saying() -> None:

@@ -1,0 +1,83 @@
+"""A fleet as a terminal shows it: the same view as on the dashboard's page and on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mobile_app.screens.words.number_text import ago, duration, moment, plural, size
+from shared.hosting.fleet_words import listed, move_words, strategy_words
+from shared.moves import Move
+
+MOVES_SHOWN = 10
+
+
+def fleet_lines(view: dict[str, Any], now_us: int) -> Iterator[str]:
+    """Where each vertex runs, what runs here, and what moved, newest first."""
+    waits = {each["query"]: each for each in view.get("waits", [])}
+    for query in view["queries"]:
+        yield (
+            f"{query['name']}  from {listed(query['sources'])} to {query['sink']}  {query['strategy']}, "
+            f"c = {query['every']}"
+        )
+        yield f"  {strategy_words(query['strategy'], query['every'])}"
+        for placed in view["placements"]:
+            if placed["query"] == query["name"]:
+                yield f"  {_placed(placed, now_us)}"
+        if query["name"] in waits:
+            yield f"  {_waits(waits[query['name']])}"
+    for node in view["nodes"]:
+        if node["silent_us"] is not None:
+            yield f"{node['name']} is silent for {_span(node['silent_us'], now_us)}"
+    yield from here_lines(view)
+    for move in list(reversed(view["moves"]))[:MOVES_SHOWN]:
+        yield move_line(move, now_us)
+
+
+def here_lines(view: dict[str, Any]) -> Iterator[str]:
+    """What the node itself has to do with it."""
+    for one in view["instances"]:
+        state = f"failed: {one['failed']}" if one["failed"] else f"{one['taken']:,} in, {one['made']:,} out"
+        yield f"here  {one['query']}  {one['vertex']}  term {one['term']}  {state}"
+    for kept in view["kept"]:
+        yield f"kept  {kept['query']}  {kept['vertex']}  snapshot {kept['number']} of term {kept['term']}"
+    for sink in view["sinks"]:
+        yield f"sink  {sink['query']}  {sink['sink']}  {plural(sink['taken'], 'result')}"
+
+
+def move_line(move: dict[str, Any], now_us: int) -> str:
+    """What moved, when and why."""
+    made = Move(**move | {"before": tuple(move["before"]), "after": tuple(move["after"])})
+    return f"{moment(made.at_us)}, {ago(max(0, now_us - made.at_us) / 1e6)}: {move_words(made)} ({made.why})"
+
+
+def snapshot_text(number: int | None, at_us: int | None, size_bytes: int | None, now_us: int) -> str:
+    """The last permanent snapshot of a vertex."""
+    if number is None:
+        return "no permanent snapshot yet"
+    when = "" if at_us is None else f" {ago(max(0, now_us - at_us) / 1e6)}"
+    return f"snapshot {number}{when}" + ("" if size_bytes is None else f", {size(size_bytes)}")
+
+
+def _placed(placed: dict[str, Any], now_us: int) -> str:
+    snapshot = snapshot_text(placed["snapshot"], placed["snapshot_us"], placed["snapshot_bytes"], now_us)
+    parts = [
+        f"{placed['vertex']} on {listed(placed['hosts'])}",
+        placed["state"] + (f" ({placed['why']})" if placed["why"] else ""),
+        f"kept by {listed(placed['keepers'])}", snapshot, f"term {placed['term']}",
+    ]  # fmt: skip
+    if placed["lost"]:
+        parts.append(f"{plural(placed['lost'], 'element')} lost")
+    return "  ".join(parts)
+
+
+def _waits(waits: dict[str, Any]) -> str:
+    promise = "no delay is promised" if waits["delay_s"] is None else f"{waits['delay_s']:.3g} s are promised"
+    return (
+        f"moves from a node that is silent for {waits['silence_s']:.3g} s ({promise}, a recovery takes "
+        f"{waits['recovery_s']:.2g} s)"
+    )
+
+
+def _span(since_us: int, now_us: int) -> str:
+    return duration(max(0, now_us - since_us) / 1e6)

@@ -1,0 +1,159 @@
+"""What a node knows of its fleet, for people: where each vertex runs, how it is there, and from what it would begin.
+
+The coordinator knows it of every vertex; another node knows where they are, and how those are that it runs itself. A
+status carries no times of its own, so a snapshot is dated by when its number was first heard. What was there before
+anybody listened has no date, which is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shared.hosting.coordinate import Coordinator
+from shared.hosting.host import Host
+from shared.plan.deployment import HostedQuery, Placement
+from shared.wire.fleet_status import (
+    FAILED,
+    RUNNING,
+    SILENT,
+    STARTING,
+    UNKNOWN,
+    WAITING,
+    WHY_CHARACTERS,
+    FleetNodeStatus,
+    FleetQueryStatus,
+    FleetStatus,
+    PlacementStatus,
+    told,
+)
+from shared.wire.status import DeviceStatus, InstanceStatus
+
+
+@dataclass(slots=True)
+class _Dated:
+    number: int | None
+    at_us: int | None
+
+
+class FleetWatch:
+    """Look often: dates are as exact as that."""
+
+    def __init__(self, host: Host, coordinator: Coordinator | None, now_us: int) -> None:
+        self._host, self._coordinator = host, coordinator
+        self._begun_us = now_us
+        self._snapshots: dict[tuple[str, str], _Dated] = {}
+        self._silent_us: dict[str, int] = {}  # node -> since when
+
+    def look(self, now: float, now_us: int) -> None:
+        """Note what has changed since the last look."""
+        for status in self._statuses().values():
+            for one in status.instances:
+                self._date(one, now_us)
+        coordinator = self._coordinator
+        if coordinator is None:
+            return
+        alive = coordinator.alive(now)
+        for peer in coordinator.fleet.peers:
+            if peer.node in alive:
+                self._silent_us.pop(peer.node, None)
+            elif peer.node not in self._silent_us:
+                heard = coordinator.heard_at(peer.node)
+                self._silent_us[peer.node] = (
+                    self._begun_us if heard is None else now_us - max(0, round((now - heard) * 1e6))
+                )
+
+    def _date(self, one: InstanceStatus, now_us: int) -> None:
+        name = (one.query, one.vertex)
+        known = self._snapshots.get(name)
+        if known is None:
+            self._snapshots[name] = _Dated(one.snapshot, None)
+        elif one.snapshot != known.number:
+            newer = one.snapshot is not None and one.snapshot > (known.number or 0)
+            self._snapshots[name] = _Dated(one.snapshot, now_us if newer else None)
+
+    def snapshot_us(self, query: str, vertex: str) -> int | None:
+        """When a vertex's last permanent snapshot became that; None where nobody here saw it."""
+        dated = self._snapshots.get((query, vertex))
+        return None if dated is None else dated.at_us
+
+    def status(self, now: float, now_us: int) -> FleetStatus:
+        """All of it, as of now."""
+        self.look(now, now_us)
+        deployed = self._host.deployed if self._coordinator is None else self._coordinator.fleet
+        if deployed is None:
+            return FleetStatus(0)
+        names = {peer.node: told(peer.name) for peer in deployed.peers}
+        statuses = self._statuses()
+        return FleetStatus(
+            deployed.version,
+            tuple(FleetNodeStatus(name, node, self._silent_us.get(node)) for node, name in names.items()),
+            tuple(
+                FleetQueryStatus(
+                    told(query.name), told(query.row), query.every, _named(query.sources, names), names[query.sink]
+                )
+                for query in deployed.queries
+            ),
+            tuple(
+                self._placed(query, placed, names, statuses)
+                for query in deployed.queries
+                for placed in query.placements
+            ),
+            deployed.moves,
+        )  # fmt: skip
+
+    def _statuses(self) -> dict[str, DeviceStatus]:
+        """What is known of nodes, by id."""
+        coordinator = self._coordinator
+        if coordinator is None:
+            return {self._host.node: self._host.status()}
+        found = {peer.node: coordinator.status(peer.node) for peer in coordinator.fleet.peers}
+        return {node: status for node, status in found.items() if status is not None}
+
+    def _placed(
+        self, query: HostedQuery, placed: Placement, names: dict[str, str], statuses: dict[str, DeviceStatus]
+    ) -> PlacementStatus:
+        running = {host: _instance(query.name, placed, statuses.get(host)) for host in placed.hosts}
+        state, why = self._state(query, placed, names, running)
+        having = [one for one in running.values() if one is not None and one.snapshot is not None]
+        newest = max(having, key=lambda one: one.snapshot or 0, default=None)
+        return PlacementStatus(
+            told(query.name), told(placed.vertex), placed.term, _named(placed.hosts, names),
+            _named(placed.keepers, names), state, told(why, WHY_CHARACTERS),
+            max((one.lost for one in running.values() if one is not None), default=0),
+            None if newest is None else newest.snapshot, None if newest is None else newest.snapshot_bytes,
+            None if newest is None else self.snapshot_us(query.name, placed.vertex),
+        )  # fmt: skip
+
+    def _state(
+        self, query: HostedQuery, placed: Placement, names: dict[str, str], running: dict[str, InstanceStatus | None]
+    ) -> tuple[str, str]:
+        """How a vertex is, over all its copies: it runs as long as one of them does."""
+        each = [self._on(host, names[host], one) for host, one in running.items()]
+        if any(state == RUNNING for state, _ in each):
+            return RUNNING, "; ".join(why for state, why in each if state != RUNNING)
+        if self._coordinator is not None and self._coordinator.lacks_snapshot(query.name, placed.vertex):
+            return WAITING, "for a silent node that alone has its newest snapshot"
+        return each[0]
+
+    def _on(self, host: str, name: str, one: InstanceStatus | None) -> tuple[str, str]:
+        if self._coordinator is None and host != self._host.node:
+            return UNKNOWN, "only the coordinator knows"
+        if host in self._silent_us:
+            return SILENT, f"{name} is not heard"
+        if one is None:
+            return STARTING, f"{name} has not said that it runs"
+        if one.state == STARTING:
+            return STARTING, "it hears how far its readers are"
+        return (RUNNING, "") if one.state == RUNNING else (FAILED, one.why or one.state)
+
+
+def _instance(query: str, placed: Placement, status: DeviceStatus | None) -> InstanceStatus | None:
+    for one in () if status is None else status.instances:
+        if (one.query, one.vertex, one.term) == (query, placed.vertex, placed.term):
+            return one
+    return None
+
+
+def _named(nodes: Sequence[str], names: dict[str, str]) -> tuple[str, ...]:
+    return tuple(names[node] for node in nodes)

@@ -1,0 +1,185 @@
+"""Where every vertex of a fleet runs, as its coordinator knows it: what it tells a gateway, a screen and a terminal.
+
+On the wire it is JSON with one short list per node, query, vertex and move; what a later version adds to the end of one
+is ignored. Whatever is said is bounded: a fleet that does not fit says fewer moves, then fewer words, and counts the
+vertices that it leaves off.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from shared.moves import Move
+from shared.wire.untrusted_text import clean_text
+
+BYTES_MAX = 24 * 1024  # of a STATUS, which has other things to say
+ENTRIES_MAX = 1_000
+NODES_OF_ONE_MAX = 64  # hosts or keepers of a vertex
+NAME_CHARACTERS = 60
+WORD_CHARACTERS = 20
+WHY_CHARACTERS = 200
+SHORT_CHARACTERS = 40
+MOVES_TOLD = 40
+NUMBER_MAX = 1 << 53
+TERM_MAX = (1 << 32) - 1
+
+RUNNING, STARTING, FAILED, WAITING, SILENT = "running", "starting", "failed", "waiting", "silent"
+UNKNOWN = "unknown"  # of a vertex elsewhere, to a node that does not coordinate
+
+
+@dataclass(frozen=True, slots=True)
+class FleetNodeStatus:
+    name: str
+    node: str  # its id, in hex
+    silent_us: int | None = None  # not heard since then
+
+
+@dataclass(frozen=True, slots=True)
+class FleetQueryStatus:
+    name: str
+    strategy: str
+    every: int  # elements between two snapshots
+    sources: tuple[str, ...]  # nodes whose sensors feed it
+    sink: str  # the node where its results end
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementStatus:
+    """One vertex: where it runs, how it is there, and what it would begin again from."""
+
+    query: str
+    vertex: str
+    term: int
+    hosts: tuple[str, ...]
+    keepers: tuple[str, ...]
+    state: str
+    why: str = ""  # it does not run
+    lost: int = 0  # elements of its inputs that are nowhere any more
+    snapshot: int | None = None  # the number of its last permanent one
+    snapshot_bytes: int | None = None
+    snapshot_us: int | None = None  # when that became permanent
+
+
+@dataclass(frozen=True, slots=True)
+class FleetStatus:
+    version: int  # of the deployment
+    nodes: tuple[FleetNodeStatus, ...] = ()
+    queries: tuple[FleetQueryStatus, ...] = ()
+    placements: tuple[PlacementStatus, ...] = ()
+    moves: tuple[Move, ...] = ()  # the newest last
+    left_off: int = 0  # vertices that did not fit
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": self.version,
+            "nodes": [[each.name, each.node, each.silent_us] for each in self.nodes],
+            "queries": [
+                [each.name, each.strategy, each.every, list(each.sources), each.sink] for each in self.queries
+            ],
+            "placements": [
+                [each.query, each.vertex, each.term, list(each.hosts), list(each.keepers), each.state, each.why,
+                 each.lost, each.snapshot, each.snapshot_bytes, each.snapshot_us]
+                for each in self.placements
+            ],
+            "moves": [
+                [each.at_us, each.query, each.vertex, each.term, list(each.before), list(each.after), each.why]
+                for each in self.moves
+            ],
+            "left_off": self.left_off,
+        }  # fmt: skip
+
+    @staticmethod
+    def from_json(value: object) -> FleetStatus:
+        """Raises ValueError where it is something else, or too much."""
+        match value:
+            case {
+                "version": version, "nodes": list(nodes), "queries": list(queries), "placements": list(placements),
+                "moves": list(moves), "left_off": left_off,
+            }:  # fmt: skip
+                if max(map(len, (nodes, queries, placements, moves))) > ENTRIES_MAX:
+                    raise ValueError("too many entries")
+                return FleetStatus(
+                    _number(version), tuple(map(_node, nodes)), tuple(map(_query, queries)),
+                    tuple(map(_placement, placements)), tuple(map(_move, moves)), _number(left_off),
+                )  # fmt: skip
+        raise ValueError("not the keys of a fleet")
+
+    @property
+    def bytes(self) -> int:
+        return len(json.dumps(self.to_json(), separators=(",", ":")))
+
+    def fitted(self, bytes_max: int = BYTES_MAX) -> FleetStatus:
+        """As much of it as may be told: first older moves are left off, then words are cut, then vertices counted."""
+        fits = replace(self, moves=self.moves[-MOVES_TOLD:])
+        while fits.bytes > bytes_max and fits.moves:
+            fits = replace(fits, moves=fits.moves[len(fits.moves) // 2 + 1 :])
+        if fits.bytes > bytes_max:
+            short = tuple(replace(each, why=each.why[:SHORT_CHARACTERS]) for each in fits.placements)
+            fits = replace(fits, placements=short)
+        while fits.bytes > bytes_max and fits.placements:
+            kept = fits.placements[: len(fits.placements) * 3 // 4]
+            fits = replace(fits, placements=kept, left_off=fits.left_off + len(fits.placements) - len(kept))
+        return fits if fits.bytes <= bytes_max else FleetStatus(fits.version, left_off=fits.left_off)
+
+
+def told(text: str, characters: int = NAME_CHARACTERS) -> str:
+    """A text as a status carries it."""
+    return clean_text(text, characters)
+
+
+def _node(value: object) -> FleetNodeStatus:
+    match value:
+        case [str(name), str(node), silent_us, *_] if len(node) <= NAME_CHARACTERS:
+            return FleetNodeStatus(told(name), told(node), _maybe(silent_us))
+    raise ValueError("a node is [name, id, silent_us]")
+
+
+def _query(value: object) -> FleetQueryStatus:
+    match value:
+        case [str(name), str(strategy), every, list(sources), str(sink), *_]:
+            return FleetQueryStatus(told(name), told(strategy), _number(every), _names(sources), told(sink))
+    raise ValueError("a query is [name, strategy, every, sources, sink]")
+
+
+def _placement(value: object) -> PlacementStatus:
+    match value:
+        case [
+            str(query), str(vertex), term, list(hosts), list(keepers), str(state), str(why), lost, number, size, at, *_
+        ]:  # fmt: skip
+            return PlacementStatus(
+                told(query), told(vertex), _number(term, TERM_MAX), _names(hosts), _names(keepers),
+                told(state, WORD_CHARACTERS), told(why, WHY_CHARACTERS), _number(lost), _maybe(number), _maybe(size),
+                _maybe(at),
+            )  # fmt: skip
+    raise ValueError(
+        "a placement is [query, vertex, term, hosts, keepers, state, why, lost, snapshot, snapshot_bytes, snapshot_us]"
+    )
+
+
+def _move(value: object) -> Move:
+    match value:
+        case [at_us, str(query), str(vertex), term, list(before), list(after), str(why), *_]:
+            return Move(
+                _number(at_us), told(query), told(vertex), _number(term, TERM_MAX), _names(before), _names(after),
+                told(why, WHY_CHARACTERS),
+            )  # fmt: skip
+    raise ValueError("a move is [at_us, query, vertex, term, before, after, why]")
+
+
+def _names(value: Sequence[object]) -> tuple[str, ...]:
+    if len(value) > NODES_OF_ONE_MAX or not all(isinstance(each, str) for each in value):
+        raise ValueError("nodes are a short list of names")
+    return tuple(told(str(each)) for each in value)
+
+
+def _number(value: object, most: int = NUMBER_MAX) -> int:
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError(f"numbers are whole, from 0 to {most}")
+    return value
+
+
+def _maybe(value: object) -> int | None:
+    return None if value is None else _number(value)
