@@ -161,7 +161,7 @@ def _fleets(devices: Sequence[Device]) -> list[Issue]:
         still = [placed for placed in each.status.fleet.placements if placed.state not in FLEET_STATES_FINE]
         for placed in still[:FLEET_ISSUES_MAX]:
             words = f"{placed.vertex} of {placed.query} does not run on {' and '.join(placed.hosts)}"
-            found.append(Issue("wrong", words, f"It is {placed.state}: {placed.why}.", FLEETS_LINK))
+            found.append(Issue("wrong", words, f"{placed.state.capitalize()}: {placed.why}.", FLEETS_LINK))
     return found
 
 

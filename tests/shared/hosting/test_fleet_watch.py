@@ -123,7 +123,7 @@ def test_a_silent_node_is_named_since_when_and_its_vertex_moves_for_that_reason(
     silent = {each.name: each.silent_us for each in status.nodes}
     assert silent == {"laptop": None, "hub": 1_001_000_000, "backup": None, "phone": None}
     (move,) = status.moves
-    assert (move.before, move.after, move.why) == (("hub",), ("backup",), "hub is silent")
+    assert (move.before, move.after, move.why) == (("hub",), ("backup",), "hub is silent for 4 s")
     assert move_words(move) == "hot moved from hub to backup"
     assert [event for event in bench.coordinator.events() if isinstance(event, Recovered)]
 

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 import pytest
 
 from cloud_backend.dashboard.fleet import devices
+from shared.wire.fleet_status import FleetStatus
 from shared.wire.status import DeviceStatus
 
 SAID = DeviceStatus(
@@ -14,7 +15,7 @@ SAID = DeviceStatus(
     spool_bytes=4_000, spool_capacity_bytes=9_000, version="1.0",
 )  # fmt: skip
 OTHERWISE = {
-    "battery": 7, "build": "My trips 1.0", "clock_doubt_s": 18.0, "charging": True, "full_in_s": 600.0, "incarnation": 2, "lane": "cellular", "late": 4,
+    "battery": 7, "build": "My trips 1.0", "clock_doubt_s": 18.0, "charging": True, "fleet": FleetStatus(3), "full_in_s": 600.0, "incarnation": 2, "lane": "cellular", "late": 4,
     "leaving": "battery low",
     "malformed_results": 3, "missing_sensors": ("gps",), "operators": ("track@1",), "overruns": 9, "plan": 4, "poll_s": 60.0, "produced": 900,
     "python": "3.14.0", "refusal": "revoked", "spool_bytes": 8_500, "spool_capacity_bytes": 50_000, "version": "2.0",
