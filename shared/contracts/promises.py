@@ -1,13 +1,18 @@
-"""What a plan's sync edges promise, and what keeps each promise: in lines for a person, or as a refusal."""
+"""What a plan's sync and gather edges promise, and what keeps each promise: in lines for a person, or as a refusal."""
 
 from __future__ import annotations
 
-from shared.contracts.costs import Choice, Host, choose, guess, of_lone_device
+from collections.abc import Collection
+from dataclasses import replace
+
+from shared.contracts.costs import Choice, Host, Load, choose, guess, of_lone_device
 from shared.contracts.levels import level_of
 from shared.errors import UsageError
 from shared.plan import operators as op
+from shared.plan.contracts import strictest
 from shared.plan.graph import Plan
 from shared.plan.placement import ON_DEVICE, sides
+from shared.recovery.strategies import STRATEGIES
 
 # Which nodes a region has is known only when it is deployed: what a plan is told is what two of them could do.
 TWO_NODES = (Host("one", region="region"), Host("another", region="region"))
@@ -29,11 +34,27 @@ def promises(plan: Plan) -> dict[str, Choice]:
     }
 
 
+def of_fleet(plan: Plan, hosts: Collection[Host] = TWO_NODES) -> Choice:
+    """The cheapest strategy by which these nodes keep what every gather of the plan promises. Each of them may stay
+    away: what it has on its own disk is then of no use."""
+    hosts = [replace(host, returns=False) for host in hosts]
+    rows = [strategy.row for strategy in STRATEGIES.values() if strategy.row.between_nodes]
+    loads = {edge.name: _of_vertex(guess(plan, edge)) for edge in plan.gathers}
+    return choose(strictest(edge.contract for edge in plan.gathers), plan, loads, hosts, rows=rows)
+
+
+def _of_vertex(load: Load) -> Load:
+    """Of a vertex that sends on to another node as much as it takes: the most that is likely."""
+    return replace(load, vertex=replace(load.vertex, outputs=(load.element_bytes,)))
+
+
 def contract_lines(plan: Plan) -> tuple[str, ...]:
     """Two lines for each edge: the promise with its levels, and what was picked for it or why nothing was."""
     lines: list[str] = []
-    contracts = {edge.name: edge.contract for edge in plan.edges}
-    for name, choice in promises(plan).items():
+    contracts = {edge.name: edge.contract for edge in (*plan.edges, *plan.gathers)}
+    region = of_fleet(plan) if plan.gathers else None
+    chosen = promises(plan) | ({} if region is None else {edge.name: region for edge in plan.gathers})
+    for name, choice in chosen.items():
         contract = contracts[name]
         lines.append(f"{name}: {contract.describe()} ({', '.join(level_of(contract).names)})")
         if choice.row is None:
@@ -46,6 +67,10 @@ def contract_lines(plan: Plan) -> tuple[str, ...]:
 
 def check_kept(plan: Plan) -> None:
     """Raise UsageError when nothing could keep what an edge of the plan promises."""
+    if plan.gathers and (region := of_fleet(plan)).row is None:
+        raise UsageError(
+            f"gather {plan.gathers[0].name!r} promises what cannot be kept: {region.refused}", code="contract-refused"
+        )
     for name, choice in promises(plan).items():
         if choice.row is None:
             raise UsageError(f"sync {name!r} promises what cannot be kept: {choice.refused}", code="contract-refused")

@@ -12,7 +12,7 @@
     [[query]]
     name = "beats"
     program = "beats.py"          # beside this file
-    strategy = "ecoc"
+    strategy = "ecoc"             # not given: the cheapest that keeps what the program's gathers promise
     every = 500                   # elements between two snapshots
     sources = ["phone"]
     sink = "laptop"
@@ -31,11 +31,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from shared.contracts.costs import Host
+from shared.contracts.promises import of_fleet
 from shared.errors import UsageError
 from shared.identity import device_id
 from shared.language.durations import microseconds
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import CAPACITY, HostedQuery, Peer, Placement
+from shared.plan.graph import Plan
 from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Home
 from shared.stream.program import load_program
@@ -83,10 +86,10 @@ class FleetFile:
         sources = tuple(self._node(each, name) for each in _texts(given.get("sources", []), f"sources of {name!r}"))
         able = [peer.node for peer in self.peers if peer.capacity and peer.addresses]
         near = [node for node in able if node != self.coordinator.node] or able
+        strategy, elements = self._strategy(given, name, plan, able)
         copies = given.get("keepers", 1)
         if type(copies) is not int or not 0 <= copies < len(able):
             raise _wrong(f"query {name!r} wants {copies!r} keepers; there are {len(able) - 1} nodes for it")
-        strategy = _text(given, "strategy", f"query {name!r}")
         row = STRATEGIES[strategy].row if strategy in STRATEGIES else None  # which strategies there are is said later
         placed = []
         for at, vertex in enumerate(vertices):
@@ -97,10 +100,21 @@ class FleetFile:
             live = row.copies if row is not None and row.home is Home.NOWHERE else 1
             kept = 0 if row is not None and row.home in (Home.NOWHERE, Home.LOCAL) else copies
             placed.append(Placement(vertex.name, tuple(near_it[:live]), tuple(near_it[live : live + kept]), 1))
-        every, incarnation = given.get("every", EVERY), given.get("incarnation", 1)
+        every, incarnation = given.get("every", elements), given.get("incarnation", 1)
         if type(every) is not int or every < 1 or type(incarnation) is not int or incarnation < 1:
             raise _wrong(f"`every` and `incarnation` of query {name!r} are whole numbers from 1 on")
         return HostedQuery(name, incarnation, plan, strategy, every, sources, sink, tuple(placed))
+
+    @staticmethod
+    def _strategy(given: Mapping[str, Any], name: str, plan: Plan, able: Sequence[str]) -> tuple[str, int]:
+        """Its name, and the elements between two snapshots. Where it is not given, what was promised picks it."""
+        if "strategy" in given:
+            return _text(given, "strategy", f"query {name!r}"), EVERY
+        choice = of_fleet(plan, [Host(node, region="fleet") for node in able])
+        if choice.row is None:
+            raise UsageError(f"query {name!r} promises what cannot be kept: {choice.refused}", code="contract-refused")
+        bounded = any(edge.contract.delay_us_max is not None for edge in plan.gathers)
+        return choice.row.name, choice.every if bounded and choice.every else EVERY
 
     def _node(self, name: object, query: str) -> str:
         for peer in self.peers:

@@ -19,7 +19,6 @@ from shared.plan.fragments import Vertex
 from shared.plan.placement import device_fragment
 from shared.plan.stream_type import with_device, without_device
 from shared.recovery.strategies import STRATEGIES
-from shared.recovery.strategies.row import Align, Home
 
 FEEDBACK_DELAY_US = 1_000_000  # a row that is fed back counts so much later; see `ordered_input`
 STATE = Schema.of({"state": "uint8"})  # declared for state edges; their payloads are pieces of a snapshot
@@ -127,8 +126,7 @@ def _check_hosting(query: HostedQuery) -> None:
             f"query {query.name!r} wants strategy {query.row!r}; there are: {', '.join(STRATEGIES)}",
             code="deployment-strategy",
         )
-    row = strategy.row
-    if row.home is Home.STORE or row.align is not Align.NONE:
+    if not strategy.row.between_nodes:
         raise UsageError(
             f"query {query.name!r}: strategy {query.row!r} is not for nodes that run alone; choose another",
             code="deployment-strategy",

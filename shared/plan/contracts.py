@@ -7,6 +7,7 @@ too, IESO).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from shared.errors import UsageError
@@ -35,6 +36,17 @@ class Contract:
 
 
 LOSSLESS = Contract()
+
+
+def strictest(contracts: Iterable[Contract]) -> Contract:
+    """One that keeps all of these."""
+    given = list(contracts)
+    return Contract(
+        max((each.kept_min for each in given), default=0.0),
+        min((each.wrong_max for each in given), default=1.0),
+        min((each.delay_us_max for each in given if each.delay_us_max is not None), default=None),
+        "all" if any(each.order == "all" for each in given) else "each",
+    )
 
 
 def check_contract(contract: Contract) -> None:

@@ -76,3 +76,8 @@ class Row:
     keep: Keep
     copies: int = 1  # keepers per vertex; under live copies, hosts per vertex
     extends: bool = False  # a mark may be answered with a request to extend; needed where edges form a cycle
+
+    @property
+    def between_nodes(self) -> bool:
+        """Whether nodes of a fleet run it by themselves: no store, and nobody who holds edges for all of them."""
+        return self.home is not Home.STORE and self.align is Align.NONE

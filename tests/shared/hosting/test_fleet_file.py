@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from shared.errors import UsageError
-from shared.hosting.fleet_file import HANGING_S, read_fleet
+from shared.hosting.fleet_file import EVERY, HANGING_S, read_fleet
+from shared.plan.deployment import HostedQuery
+from shared.recovery.strategies import STRATEGIES
+from shared.recovery.strategies.row import Home, Include, Keep
 
 NODE = f'[[node]]\nname = "laptop"\npublic_key = "{"ab" * 32}"\ncurve_key = "{"0" * 40}"\n'
 
@@ -63,3 +67,42 @@ def test_a_strategy_has_the_hosts_and_keepers_it_needs(tmp_path: Path, strategy:
     for placed in query.placements:
         assert (len(placed.hosts), len(placed.keepers)) == (hosts, keepers)
         assert len({*placed.hosts, *placed.keepers}) == hosts + keepers
+
+
+def hosted(folder: Path, contract: str, *lines: str) -> HostedQuery:
+    keys = {name: Ed25519PrivateKey.from_private_bytes(name.encode() * 32).public_key() for name in "abc"}
+    nodes = [
+        f'[[node]]\nname = "{name}"\npublic_key = "{key.public_bytes_raw().hex()}"\ncurve_key = "{"0" * 40}"\n'
+        f'address = "tcp://127.0.0.1:{7000 + ord(name)}"\n'
+        for name, key in keys.items()
+    ]
+    (folder / "mean.py").write_text(
+        "import resurge as rs\n"
+        f"near = rs.sensor('noise', every='1s', columns={{'db': 'float64'}}).gather('noise', within='2s'{contract})\n"
+        "near.key_by().tumbling('1m').aggregate(db=rs.mean('db')).subscribe('loud')\n"
+    )
+    query = ["[[query]]", 'name = "q"', 'program = "mean.py"', 'sources = ["a"]', 'sink = "a"', *lines]
+    path = folder / "fleet.toml"
+    path.write_text("\n".join(['coordinator = "a"', *nodes, *query]))
+    (found,) = read_fleet(path).hosted()
+    return found
+
+
+def test_what_is_promised_picks_the_strategy(tmp_path: Path) -> None:
+    plain = hosted(tmp_path, "")
+    bounded = hosted(tmp_path, ", contract=rs.lossless(delay='30s')")
+    loose = hosted(tmp_path, ", contract=rs.limited_loss(0.5)")
+    for query in (plain, bounded):
+        row = STRATEGIES[query.row].row
+        assert (row.include, row.keep, row.home) == (Include.STATE, Keep.RECEIPT, Home.PEERS)
+    assert plain.every == EVERY
+    tight = hosted(tmp_path, ", contract=rs.lossless(delay='8s')")
+    assert 0 < tight.every < bounded.every
+    assert STRATEGIES[loose.row].row.include is Include.NOTHING
+    assert hosted(tmp_path, "", 'strategy = "dist-2"', "keepers = 2").row == "dist-2"
+
+
+def test_a_promise_that_no_strategy_keeps_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the nearest is") as refused:
+        hosted(tmp_path, ", contract=rs.lossless(delay='3s')")
+    assert refused.value.code == "contract-refused"
