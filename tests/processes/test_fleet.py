@@ -1,5 +1,4 @@
-"""One program on several node processes: a node is killed, an operator raises or hangs, and nobody who reads the results
-can tell."""
+"""Several operators on one node process: one raises, one hangs, and the others go on."""
 
 from __future__ import annotations
 
@@ -10,39 +9,13 @@ import pytest
 
 from tests.claims import Claim
 from tests.patience import SPARK_PATIENCE_S, wait_until
-from tests.processes.fleets import COORDINATOR, PHONE, Fleet, Program, digest, example, first_reading, ideal
+from tests.processes.fleets import Fleet, Program, digest, first_reading, ideal
 
 pytestmark = pytest.mark.processes
-ROWS = 12_000  # four minutes; the test ends long before
+ROWS = 24_000  # four minutes; the test ends long before
+EVERY_US = 10_000
 HANGING_S = 1.0
 FIVE = ("one", "two", "three", "raises", "hangs")
-
-
-@pytest.mark.covers("EC-14", "EC-21", "EC-28", "EC-30")
-def test_a_killed_hub_changes_no_result(tmp_path: Path, claim: Claim) -> None:
-    fleet = Fleet(tmp_path, example("average"), hubs=2, strategy="ecoc", rows=ROWS, every=100)
-    fleet.start()
-    try:
-        wait_until(lambda: fleet.count() > 50, "first results", patience_s=SPARK_PATIENCE_S)
-        host = fleet.placed()["mean"]
-        assert host not in (COORDINATOR, PHONE)
-        before = fleet.count()
-        fleet.kill(host)
-        wait_until(
-            lambda: fleet.count() > before + 200 and fleet.placed()["mean"] != host,
-            "results after the kill", patience_s=SPARK_PATIENCE_S,
-        )  # fmt: skip
-    except AssertionError:
-        print(fleet.logs())
-        raise
-    finally:
-        fleet.stop()
-    found = fleet.results()
-    same = ideal(fleet.program, fleet.path, ROWS, first_reading(fleet.program, found, ROWS))
-    rows = found["mean"]
-    claim(f"1 kill of {host}, {len(rows)} rows compared, digests {digest(rows)} = {digest(same['mean'][: len(rows)])}")
-    assert len(rows) > before
-    assert digest(rows) == digest(same["mean"][: len(rows)])
 
 
 def five_operators(folder: Path) -> Program:
@@ -57,7 +30,8 @@ def five_operators(folder: Path) -> Program:
         given = f'fault="{fault}", at={at}, marker={str(folder / f"{name}.fired")!r}'
         lines.append(f'near.apply("faulty", {given}).subscribe("{name}")')
     sinks = dict.fromkeys(FIVE, ("v", "total"))
-    return Program("five", "\n".join(lines), {"count": "v"}, sinks, ("tests.processes.faulty_operators",))
+    modules = ("tests.processes.faulty_operators",)
+    return Program("five", "\n".join(lines), {"count": "v"}, sinks, modules, every_us=EVERY_US)
 
 
 @pytest.mark.covers("EC-14")
