@@ -65,6 +65,7 @@ class PeerLinks:
         self._keys = keys
         self._on_arrival = on_arrival
         self._context = zmq.Context()
+        self.strangers = 0  # connections that were refused
         self.meet(peers)  # before anybody can connect: who is refused once does not try again
         self._authenticator = ThreadAuthenticator(self._context)
         self._authenticator.start()
@@ -106,7 +107,9 @@ class PeerLinks:
 
     def callback(self, domain: str, key: bytes) -> bool:  # noqa: ARG002 - what ZeroMQ's authenticator asks
         """Whether who has this key may connect."""
-        return key.decode("ascii", "replace") in self._allowed
+        known = key.decode("ascii", "replace") in self._allowed
+        self.strangers += not known
+        return known
 
     def meet(self, peers: Iterable[Peer]) -> None:
         """These are the nodes of the fleet; others are not let in from now on."""

@@ -49,6 +49,7 @@ SOURCES = "sources"
 SOURCES_MB = 16
 PACING = Pacing(poll_s=1.0, timeout_s=3.0, backoff_s_min=0.1, backoff_s_max=2.0)
 EVENTS_MAX = 50
+STALE_TERM, STRANGER, UNREAD = "stale-term", "peers-stranger", "peers-unread"
 SPARE_S = 1.0  # that a node may take to speak again, after an operator was interrupted
 LOOK_S = 1.0  # between two looks at who is silent and which snapshots are new
 ROUNDS_MAX = 100  # within one turn; the sensors want theirs
@@ -267,6 +268,11 @@ class Hosting:
     def coordinates(self) -> bool:
         return self._machine.coordinator is not None
 
+    def _refused(self) -> dict[str, int]:
+        """By code, what others sent and was not taken."""
+        counted = {STALE_TERM: self.host.receiver.stale, STRANGER: self._links.strangers, UNREAD: self._links.dropped}
+        return {code: count for code, count in sorted((self.host.refused | counted).items()) if count}
+
     def view(self) -> dict[str, Any]:
         """The same as plain data, with what runs, is kept, ends and begins here."""
         host, coordinator, status = self.host, self._machine.coordinator, self.status()
@@ -293,6 +299,7 @@ class Hosting:
             ],
             "sinks": [{"query": sink.query, "sink": sink.sink, "taken": sink.taken} for sink in host.sinks()],
             "feeds": [spec.name for spec in host.gathers()],
+            "refused": self._refused(),
             "waits": [waits._asdict() for waits in ([] if coordinator is None else coordinator.waits())],
             "events": list(self._log),
         }

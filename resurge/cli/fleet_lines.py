@@ -43,6 +43,8 @@ def here_lines(view: dict[str, Any]) -> Iterator[str]:
         yield f"kept  {kept['query']}  {kept['vertex']}  snapshot {kept['number']} of term {kept['term']}"
     for sink in view["sinks"]:
         yield f"sink  {sink['query']}  {sink['sink']}  {plural(sink['taken'], 'result')}"
+    for code, count in view.get("refused", {}).items():
+        yield f"refused  {code}  {count:,}"
 
 
 def move_line(move: dict[str, Any], now_us: int) -> str:

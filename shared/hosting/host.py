@@ -18,6 +18,7 @@ in steps, so a deployment that is repeated, or whose answer is lost, changes not
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
@@ -173,8 +174,9 @@ class Host:
         self._persist: list[HostPersist] = [StoreMemory(memory.encode())]
         self._events: list[object] = []
         self._answers: list[bytes] = []  # to marks of the exchange that is being taken
-        sessions = GatewaySessions(keys.answering(), Roster(self._peers))
-        self.receiver = PeerReceiver(self, sessions, downlink or NoDownlink(), keys.answering())
+        self.refused: Counter[str] = Counter()  # by code, what others sent and nothing was kept of
+        self._sessions = GatewaySessions(keys.answering(), Roster(self._peers))
+        self.receiver = PeerReceiver(self, self._sessions, downlink or NoDownlink(), keys.answering())
         if memory.deployment:
             self._apply(decode_deployment(memory.deployment), now, restarted=True)
 
@@ -221,6 +223,8 @@ class Host:
     def _apply(self, deployment: Deployment, now: float, *, restarted: bool = False) -> None:
         wiring = wire(deployment)  # raises before anything has changed
         self._wiring, self.deployed = wiring, deployment
+        for node in self._peers.keys() - {peer.node for peer in deployment.peers}:
+            self._sessions.revoke(DeviceId(bytes.fromhex(node)))  # it is a stranger from now on
         self._peers.clear()
         self._peers.update((peer.node, peer) for peer in deployment.peers)
         keepers = {identity: one.spec.placement.keepers for identity, one in self._instances.items()}
@@ -438,7 +442,9 @@ class Host:
                 while step := sender.step(now):
                     send += [Ask(node, body) for body in step.send]
             self._notice(now)
-        send += self.receiver.step(now).send
+        replies = self.receiver.step(now).send
+        self.refused.update(reply.refused for reply in replies if reply.refused is not None)
+        send += replies
         persist, self._persist = tuple(self._persist), []
         return Step(persist, tuple(send))
 
@@ -495,7 +501,7 @@ class Host:
             try:
                 self._take_piece(kept, frame.type, record)
             except PeerError as error:  # altered, or of another vertex: the snapshot is not kept, the next one may be
-                self._events.append(Refused(error.code, error.message))
+                self._refuse(error)
         elif key in self._sinks:
             self._take_result(self._sinks[key], frame.type, record)
         for instance, label in self._readers_of.get(key, ()):
@@ -762,7 +768,11 @@ class Host:
         try:
             self.deploy(decode_deployment(plan), plan, now)
         except ResurgeError as error:  # what runs goes on; the coordinator sees that the version did not change
-            self._events.append(Refused(error.code, error.message))
+            self._refuse(error)
+
+    def _refuse(self, error: ResurgeError) -> None:
+        self.refused[error.code] += 1
+        self._events.append(Refused(error.code, error.message))
 
     def _receipted(self, node: str, edge: EdgeId, load: int) -> None:
         if edge in self._state_edges:

@@ -1,0 +1,128 @@
+"""A node that is a fleet by itself: its vertices speak to each other without the network, whatever others send."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mobile_app.headless import NoLink
+from mobile_app.home.keys import load_keys
+from mobile_app.home.peer_keys import load_curve_keys
+from mobile_app.links.peers import CurveKeys, PeerLinks
+from mobile_app.node.hosting import Hosting
+from mobile_app.node.loop import Node
+from mobile_app.node.surroundings import Surroundings
+from mobile_app.sensors.choose import parse_choices
+from mobile_app.settings import Settings
+from shared.hosting.fleet_file import read_fleet
+from shared.hosting.messages import Ask
+from shared.hosting.sink import sink_rows
+from shared.plan.deployment import Peer
+from shared.spool.disk import PosixDisk
+from shared.sync.receiver import Arrival, Reply
+from tests.patience import wait_until
+from tests.processes.node_processes import free_address
+
+ROOM = 8  # for what others send
+PROGRAM = """
+import resurge as rs
+
+near = rs.sensor("gps", every="1s").gather("gps", batch=5, within="5s")
+pairs = near.sliding(count=2).aggregate(n=rs.count())
+pairs.sliding(count=3).aggregate(n=rs.sum("n")).subscribe("sums")
+"""
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    home = tmp_path / "home"
+    home.mkdir()
+    (tmp_path / "program.py").write_text(PROGRAM)
+    file = tmp_path / "fleet.toml"
+    file.write_text(
+        f'coordinator = "alone"\n[[node]]\nname = "alone"\npublic_key = "{load_keys(home).public_key.hex()}"\n'
+        f"curve_key = '{load_curve_keys(home).public}'\naddress = \"{free_address()}\"\n"
+        '[[query]]\nname = "q"\nprogram = "program.py"\nstrategy = "ecoc"\nevery = 20\nsources = ["alone"]\n'
+        'sink = "alone"\nkeepers = 0\n'
+    )
+    found = Node(
+        home,
+        Surroundings(
+            settings=Settings(loss_window_s=0.05, spool_mb=2), gateway=None, link=NoLink(), lane="none",
+            sensors=parse_choices(["gps=synthetic:3"]), speed=60.0, fleet=read_fleet(file),
+        ),
+    )  # fmt: skip
+    yield found
+    found.close()
+
+
+def hosting_of(node: Node) -> Hosting:
+    assert node.hosting is not None
+    return node.hosting
+
+
+def results(node: Node, home: Path) -> list[dict[str, object]]:
+    (query,) = hosting_of(node).host.queries()
+    rows, lost = sink_rows(PosixDisk(home / "fleet"), query, "sums")
+    assert not lost
+    return rows
+
+
+def test_what_vertices_say_to_each_other_is_not_dropped_when_others_flood_the_node(node: Node, tmp_path: Path) -> None:
+    hosting = hosting_of(node)
+    links = hosting._links
+    links.arrivals = queue.Queue(ROOM)
+    send = hosting._send
+
+    def send_in_the_flood(message: Ask | Reply, now: float) -> None:
+        if isinstance(message, Ask):
+            for _ in range(ROOM + 5 - links.arrivals.qsize()):
+                links._arrived(Arrival((b"somebody", b"1"), b"not an exchange"))
+        send(message, now)
+
+    hosting._send = send_in_the_flood  # type: ignore[method-assign]
+
+    def flooded() -> bool:
+        node.turn(node.rest.now())
+        return bool(hosting.host.queries()) and len(results(node, tmp_path / "home")) >= 20
+
+    wait_until(flooded, "results in spite of the flood")
+    rows = results(node, tmp_path / "home")
+    assert [row["number"] for row in rows] == list(range(len(rows)))
+    assert {row["n"] for row in rows[2:]} == {6}
+    assert links.dropped, "the flood's own messages were"
+    refused = hosting.view()["refused"]
+    assert refused["peers-unread"] == links.dropped
+    assert refused["frame-truncated"] >= ROOM, "and those that came were refused by name"
+
+
+def test_the_own_queue_comes_before_the_others_and_keeps_its_order(node: Node) -> None:
+    hosting = hosting_of(node)
+    bodies = [b"first", b"second", b"third"]
+    took: list[bytes] = []
+    hosting._machine.receive = lambda message, _now: took.append(bytes(message.body))  # type: ignore[method-assign]
+    hosting._links._arrived(Arrival((b"somebody", b"1"), b"from elsewhere"))
+    for body in bodies:
+        hosting._send(Ask(hosting.host.node, body), 0.0)
+    hosting._take_arrivals(0.0)
+    assert took == [*bodies, b"from elsewhere"]
+    assert not hosting._own
+
+
+def test_a_key_that_is_not_in_the_fleet_gets_no_connection(node: Node) -> None:
+    links = hosting_of(node)._links
+    (peer,) = links._peers.values()
+    stranger = PeerLinks(
+        free_address(), CurveKeys.generate(), [Peer(peer.node, "it", peer.public_key, peer.curve_key, (links.address,))],
+        lambda: None,
+    )  # fmt: skip
+    try:
+        stranger.send(Ask(peer.node, b"let me in"))
+        wait_until(lambda: links.strangers, "a refused connection")
+    finally:
+        stranger.close()
+    assert links.arrivals.empty()
+    assert hosting_of(node).view()["refused"]["peers-stranger"] >= 1
