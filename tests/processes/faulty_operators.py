@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import resurge as rs
 
+FOREVER_S = 3600.0
+
 
 @rs.operator("faulty", takes={"v": "float64"}, gives={"v": "float64", "total": "float64"})
 class Faulty:
-    """Each row with the sum of all so far. At row `at` it raises or hangs, unless the file `marker` says that it has."""
+    """Each row with the sum of all so far. At row `at` it raises, loops or sleeps for ever, unless the file `marker` says
+    that it has."""
 
     def __init__(self, *, fault: str = "", at: int = 0, marker: str = "") -> None:
         self._fault, self._at, self._marker = fault, at, marker
@@ -25,7 +29,7 @@ class Faulty:
             if self._fault == "raise":
                 raise ArithmeticError("this operator was told to raise")
             while True:
-                pass
+                time.sleep(FOREVER_S if self._fault == "sleep" else 0)
         yield {"time": int(row["time"]), "v": row["v"], "total": self._total}
 
     def snapshot(self) -> bytes:

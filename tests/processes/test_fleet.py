@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -15,30 +16,30 @@ pytestmark = pytest.mark.processes
 ROWS = 24_000  # four minutes; the test ends long before
 EVERY_US = 10_000
 HANGING_S = 1.0
-FIVE = ("one", "two", "three", "raises", "hangs")
+FIVE = {"one": ("", 0), "two": ("", 0), "three": ("", 0), "raises": ("raise", 150), "hangs": ("loop", 300)}
+UNDISTURBED = [name for name, (fault, _) in FIVE.items() if not fault]
 
 
-def five_operators(folder: Path) -> Program:
-    """Five vertices beside each other; one will raise, one will hang, once each."""
+def side_by_side(folder: Path, vertices: Mapping[str, tuple[str, int]]) -> Program:
+    """{vertex: (how it fails, at which row)}, each once; they read the same and not each other."""
     lines = [
         "import resurge as rs",
         "import tests.processes.faulty_operators",
         'near = rs.sensor("count", every="5ms", columns={"v": "float64"}).gather("count", batch=20, within="200ms")',
     ]
-    for name, at in zip(FIVE, (0, 0, 0, 150, 300), strict=True):
-        fault = name[:-1] if at else ""
+    for name, (fault, at) in vertices.items():
         given = f'fault="{fault}", at={at}, marker={str(folder / f"{name}.fired")!r}'
         lines.append(f'near.apply("faulty", {given}).subscribe("{name}")')
-    sinks = dict.fromkeys(FIVE, ("v", "total"))
+    sinks = dict.fromkeys(vertices, ("v", "total"))
     modules = ("tests.processes.faulty_operators",)
-    return Program("five", "\n".join(lines), {"count": "v"}, sinks, modules, every_us=EVERY_US)
+    return Program("side_by_side", "\n".join(lines), {"count": "v"}, sinks, modules, every_us=EVERY_US)
 
 
 @pytest.mark.covers("EC-14")
 def test_of_five_operators_on_a_node_one_raises_and_one_hangs_and_the_others_go_on(
     tmp_path: Path, claim: Claim
 ) -> None:
-    program = five_operators(tmp_path)
+    program = side_by_side(tmp_path, FIVE)
     fleet = Fleet(
         tmp_path, program, hubs=1, strategy="ecoc", rows=ROWS, every=50, hanging=f"{HANGING_S:g}s",
         hosts=dict.fromkeys(FIVE, "hub1"),
@@ -49,7 +50,7 @@ def test_of_five_operators_on_a_node_one_raises_and_one_hangs_and_the_others_go_
         wait_until(lambda: fleet.count() > 0, "first results", patience_s=SPARK_PATIENCE_S)
         until = time.monotonic() + 60.0
         while fleet.count() < 500 and time.monotonic() < until:
-            undisturbed = min(len(rows) for name, rows in fleet.results().items() if name in FIVE[:3])
+            undisturbed = min(len(rows) for name, rows in fleet.results().items() if name in UNDISTURBED)
             now = time.monotonic()
             if undisturbed > last:
                 longest_s = max(longest_s, now - at) if at else 0.0
@@ -74,3 +75,35 @@ def test_of_five_operators_on_a_node_one_raises_and_one_hangs_and_the_others_go_
     assert all(len(rows) >= 500 for rows in found.values()), fleet.logs()
     assert all(mine == theirs for mine, theirs in pairs.values())
     assert longest_s < HANGING_S + 3.0, "the bound, and a busy machine"
+
+
+@pytest.mark.soak
+@pytest.mark.covers("EC-14")
+def test_an_operator_that_cannot_be_interrupted_silences_its_node_and_all_go_elsewhere(
+    tmp_path: Path, claim: Claim
+) -> None:
+    vertices = {"one": ("", 0), "two": ("", 0), "sleeps": ("sleep", 150)}
+    program = side_by_side(tmp_path, vertices)
+    fleet = Fleet(
+        tmp_path, program, hubs=2, strategy="ecoc", rows=ROWS, every=50, hosts=dict.fromkeys(vertices, "hub1")
+    )
+    fleet.start()
+    try:
+        fleet.wait_for(500, "results from elsewhere")
+        wait_until(lambda: "hub1" not in fleet.placed().values(), "all of it elsewhere")
+        log = (tmp_path / "hub1.log").read_text()
+    except AssertionError:
+        print(fleet.logs())
+        raise
+    finally:
+        fleet.stop()
+    assert "'sleeps' of query 'q' does not return and cannot be interrupted" in log
+    assert (tmp_path / "sleeps.fired").exists()
+    found = fleet.results()
+    same = ideal(program, fleet.path, ROWS, first_reading(program, found, ROWS))
+    pairs = {name: (digest(rows), digest(same[name][: len(rows)])) for name, rows in found.items()}
+    claim(
+        f"1 fault, {sum(map(len, found.values()))} rows of 3 vertices compared, digests "
+        f"{', '.join(f'{mine} = {theirs}' for mine, theirs in pairs.values())}"
+    )
+    assert all(mine == theirs for mine, theirs in pairs.values())
