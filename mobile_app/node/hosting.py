@@ -40,6 +40,7 @@ from shared.spool.evict import Evict
 from shared.spool.journal import INDEX_FILES
 from shared.spool.ring import Spool
 from shared.sync.composer import EdgePolicy
+from shared.sync.events import Refused
 from shared.sync.pacing import Pacing
 from shared.sync.receiver import Arrival, Reply
 from shared.wire.fleet_status import FleetStatus, told
@@ -250,6 +251,8 @@ class Hosting:
                 text = f"{self._name(event.node)} cannot be reached ({event.code})"
             case PeerBack():
                 text = f"{self._name(event.node)} is back"
+            case Refused():
+                text = f"{event.text} [{event.code}]"
             case _:
                 text = str(event)
         self._say(text)

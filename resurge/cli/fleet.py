@@ -94,3 +94,33 @@ def _view(home: Path) -> dict[str, Any]:
     if view.get("fleet") is None:
         raise UsageError(f"no node of a fleet runs in {str(home)!r}; start it with --fleet FILE", code="fleet-home")
     return view
+
+
+@app.command("try")
+def try_it(
+    seconds: Annotated[float, typer.Option("--for", min=20, max=600, help="So many seconds of readings.")] = 40.0,
+    strategy: Annotated[str, typer.Option(help="Of recovery; docs/recovery.md has the table.")] = "ecoc",
+    home: Annotated[Path | None, typer.Option(help="An empty directory for everything (default: temporary).")] = None,
+    as_json: Json = False,
+) -> None:
+    """Five nodes on this machine share a program, one is killed; exits 1 if anything in the results differs."""
+    import shutil
+    import sys
+    import tempfile
+    from dataclasses import asdict
+
+    from resurge.up.fleet_trial import fleet_trial
+
+    folder = home or Path(tempfile.mkdtemp(prefix="resurge-fleet-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    outcome = fleet_trial(
+        folder.resolve(), seconds=seconds, strategy=strategy, say=lambda line: print(line, file=sys.stderr, flush=True)
+    )
+    if home is None and outcome.equal:
+        shutil.rmtree(folder, ignore_errors=True)
+    if as_json:
+        print(json.dumps(asdict(outcome) | {"equal": outcome.equal}))
+    else:
+        same = "the same as" if outcome.equal else "NOT the same as"
+        print(f"{outcome.results} results, digest {outcome.digest}: {same} without failures ({outcome.expected})")
+    raise typer.Exit(0 if outcome.equal else 1)

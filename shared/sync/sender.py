@@ -523,8 +523,6 @@ class Sender:
         first = reading.first(edge.number)
         if receipt.taken < first:
             self._composer.forgotten[edge.number] = (receipt.taken, first)
-            text = f"[{receipt.taken}, {first}) of {edge.name!r} is nowhere any more"
-            self._events.append(Refused("sync-reader-forgot", text))
         edge.acknowledged = receipt.taken
         self._events.append(ReceiptReceived(edge.number, receipt.through, receipt.load))
         sent = [frame.seq + frame.count for frame, _ in outstanding.numbered if frame.edge == edge.number]

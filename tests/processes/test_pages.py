@@ -155,6 +155,13 @@ def test_the_commands_of_the_trips_page_work(tmp_path: Path):
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_a_fleet_is_tried_as_its_page_says(tmp_path: Path):
+    with Newcomer(tmp_path / "ann") as ann:
+        assert ann.follow("docs/fleet.md") == 1
+
+
+@pytest.mark.soak
 @pytest.mark.timeout(3000)
 def test_a_new_users_first_hour(tmp_path: Path, claim: Claim):
     """One person on one machine: README from top to bottom, the tutorial, a restart where others can reach it, a second
