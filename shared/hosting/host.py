@@ -20,7 +20,6 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from random import Random
 from typing import NamedTuple, Protocol
 
@@ -29,11 +28,9 @@ from shared.errors import PeerError, ResurgeError, UsageError
 from shared.hosting.initiators import number_of, text_of
 from shared.hosting.instance import Instance, Made
 from shared.hosting.keeper import Keeper
-from shared.hosting.kept_snapshot import KeptSnapshot, pieces
 from shared.hosting.messages import (
     Answer,
     Ask,
-    Committed,
     Heard,
     HostMessage,
     InstanceFailed,
@@ -44,6 +41,7 @@ from shared.hosting.messages import (
 )
 from shared.hosting.peer_receiver import NoDownlink, PeerReceiver, Roster
 from shared.hosting.sink import Sink
+from shared.hosting.snapshots_under_way import SnapshotsUnderWay
 from shared.hosting.source import Source
 from shared.hosting.store import HostPersist, Memory, StoreMemory
 from shared.hosting.watching import Result, Unwatched, Watch
@@ -51,7 +49,6 @@ from shared.hosting.wiring import STATE, EdgeSpec, KeptSpec, VertexSpec, Wiring,
 from shared.identity import DeviceId, EdgeId, EdgeKey
 from shared.language.codecs import NONE
 from shared.plan.deployment import Deployment, HostedQuery, Peer, decode_deployment
-from shared.recovery.checkpoints import Permanent, Store
 from shared.recovery.consistency import EdgeCut, inconsistencies
 from shared.recovery.marks import Extend, Freeze, Mark, MarkId
 from shared.spool.disk import Disk
@@ -99,15 +96,6 @@ class PeerKeys(Protocol):
         ...
 
     def answering(self) -> GatewayKeys: ...
-
-
-@dataclass(slots=True)
-class _Storing:
-    """A snapshot on its way to its keepers."""
-
-    id: MarkId
-    end: int  # its last piece on the state edge
-    bytes: int
 
 
 class Held(NamedTuple):
@@ -166,13 +154,14 @@ class Host:
         self._readers_of: dict[EdgeKey, list[tuple[Instance, str]]] = {}
         self._makers: dict[EdgeId, tuple[Instance | Source, EdgeSpec]] = {}
         self._state_edges: dict[EdgeId, Instance] = {}
-        self._storing: dict[tuple[str, int, str], _Storing] = {}
-        self._own: dict[tuple[str, int, str], KeptSnapshot] = {}  # newest of what runs here: to begin again, to pass on
-        self._unconfirmed: dict[tuple[str, int, str], KeptSnapshot] = {}  # wait until their instance is confirmed
         self._loads: dict[tuple[EdgeId, str], int] = {}
         self._senders: dict[str, Sender] = {}
         self._persist: list[HostPersist] = [StoreMemory(memory.encode())]
         self._events: list[object] = []
+        self._snapshots = SnapshotsUnderWay(
+            self.node, self._keeper, self.outbox, self._made, send=self._appended,
+            store=self._persist.append, say=self._events.append,
+        )  # fmt: skip
         self._answers: list[bytes] = []  # to marks of the exchange that is being taken
         self.refused: Counter[str] = Counter()  # by code, what others sent and nothing was kept of
         self._sessions = GatewaySessions(keys.answering(), Roster(self._peers))
@@ -235,22 +224,14 @@ class Host:
         self.receiver.forget_edges()
         self._receivers()
         for identity, instance in self._instances.items():
-            if instance.failed:
-                continue
-            if instance.restored is not None:
-                self._keep(instance, instance.restored)  # its new keepers should have what it began with
-                instance.restored = None
-            elif identity in self._own and {*instance.spec.placement.keepers} - {*keepers.get(identity, ())}:
-                self._keep(instance, self._own[identity])  # what was under way may have gone to the others alone
-            else:
-                self._settle_stored(instance)  # perhaps only keepers that are gone had not answered
+            if not instance.failed:
+                self._snapshots.rewired(instance, keepers.get(identity, ()))
 
     def _begin_vertices(self, wiring: Wiring, *, restarted: bool) -> None:
         wanted = {spec.identity: spec for spec in wiring.vertices}
         for identity in [identity for identity in self._instances if identity not in wanted]:
             del self._instances[identity]
-            self._storing.pop(identity, None)
-            self._own.pop(identity, None)
+            self._snapshots.forget(identity)
         self._not_begun = {identity: why for identity, why in self._not_begun.items() if identity in wanted}
         for identity, spec in wanted.items():
             running = self._instances.get(identity)
@@ -263,17 +244,11 @@ class Host:
                     self._cannot_begin(spec, LOST, "the node was restarted")
                 continue
             self._not_begun.pop(identity, None)
-            self._storing.pop(identity, None)
-            self._unconfirmed.pop(identity, None)
             self._memory.begun[name] = spec.placement.term
             self._begin(identity, spec)
 
     def _begin(self, identity: tuple[str, int, str], spec: VertexSpec) -> None:
-        kept = max(
-            (one for one in (self._keeper.newest(identity), self._own.get(identity)) if one is not None),
-            key=lambda one: one.version,
-            default=None,
-        )
+        kept = self._snapshots.begins_again(identity)
         self._instances.pop(identity, None)  # of an earlier term
         try:
             instance = self._watched(spec, functools.partial(Instance, spec, self._random, kept))
@@ -445,11 +420,13 @@ class Host:
         replies = self.receiver.step(now).send
         self.refused.update(reply.refused for reply in replies if reply.refused is not None)
         send += replies
-        persist, self._persist = tuple(self._persist), []
+        persist = tuple(self._persist)
+        self._persist.clear()
         return Step(persist, tuple(send))
 
     def events(self) -> list[object]:
-        events, self._events = self._events, []
+        events = list(self._events)
+        self._events.clear()
         return events
 
     # --- what others ask of it -------------------------------------------------------------------------------
@@ -529,9 +506,7 @@ class Host:
             return
         if record.kind in GO_ON:
             instance.confirm(label)
-        waiting = self._unconfirmed.pop(instance.spec.identity, None) if instance.confirmed else None
-        if waiting is not None:
-            self._keep(instance, waiting)
+        self._snapshots.input_went_on(instance)
 
     def _take_frame(self, instance: Instance, label: str, session: GatewaySession, record: LogRecord) -> bool:
         """False: it cannot be taken yet."""
@@ -641,7 +616,7 @@ class Host:
                     self._send_mark(instance.spec.outputs[mark.output], instance.term, mark.mark, self._now)
             else:
                 self._put_out(instance, each)
-        self._checkpoint(instance)
+        self._snapshots.checkpoint(instance)
 
     def _put_out(self, instance: Instance, made: Made) -> None:
         edge = instance.spec.outputs[made.output]
@@ -653,7 +628,7 @@ class Host:
             )  # fmt: skip
             self._made.append(batch)
             for node in edge.readers:
-                self._senders[node].appended(batch, self._now)
+                self._appended(node, batch)
             if not edge.readers:
                 self.outbox.trim(edge.key.edge)
         for node in edge.readers:
@@ -668,62 +643,8 @@ class Host:
         for node in edge.readers:
             self._senders[node].mark(message, now)
 
-    def _checkpoint(self, instance: Instance) -> None:
-        """Do what the instance's checkpoints have decided."""
-        identity = instance.spec.identity
-        while events := instance.checkpoints.events():
-            for event in events:
-                if isinstance(event, Store):
-                    edges = {name: edge.key.edge for name, edge in instance.spec.outputs.items()}
-                    copies = functools.partial(_copies, self.outbox, edges)
-                    self._made.sync()  # in memory: what was made just now is seen from here on
-                    self._keep(instance, instance.kept(event, copies))
-                elif isinstance(event, Permanent) and event.id is not None:
-                    stored = self._storing.pop(identity, None)
-                    size = stored.bytes if stored is not None else 0
-                    instance.permanent_bytes = size
-                    self._events.append(Committed(instance.query, instance.vertex, instance.term, event.id, size))
-                    instance.forget_frozen()
-
-    def _keep(self, instance: Instance, kept: KeptSnapshot) -> None:
-        """Send a snapshot to the keepers; this node's own has it at once, durable with this step."""
-        spec = instance.spec
-        if not instance.confirmed:
-            self._unconfirmed[spec.identity] = kept
-            return
-        kept = self._own[spec.identity] = replace(kept, term=instance.term)
-        data = kept.encode()
-        state = state_edge(spec.query, spec.placement)
-        if self.node in spec.placement.keepers or not spec.placement.keepers:  # where nobody is left, it keeps its own
-            own = KeptSpec(spec.query.name, spec.query.incarnation, spec.vertex.name, instance.term, state)
-            self._persist.append(self._keeper.keep(data, own))
-        others = [node for node in state.readers if node != self.node]
-        number = state.key.edge
-        if others:
-            for piece in pieces(data):
-                lo = self._made.head(number)
-                batch = SpooledBatch(number, lo, lo + 1, 0, STATE.id, 0, NO_FRONTIER, 0, piece)
-                self._made.append(batch)
-                for node in others:
-                    self._senders[node].appended(batch, self._now)
-        mark = kept.permanent.id
-        if mark is not None:
-            self._storing[spec.identity] = _Storing(mark, self._made.head(number) if others else 0, len(data))
-            self._settle_stored(instance)
-
-    def _settle_stored(self, instance: Instance) -> None:
-        storing = self._storing.get(instance.spec.identity)
-        if storing is None:
-            return
-        state = state_edge(instance.spec.query, instance.spec.placement)
-        others = any(node != self.node for node in state.readers)
-        if not others or self.outbox.through(state.key.edge) >= storing.end:
-            instance.unkept = False
-            instance.checkpoints.stored(storing.id)
-            self._checkpoint(instance)
-            if self._storing.get(instance.spec.identity) is storing:  # it was one to begin with: nothing waited for it
-                instance.permanent_bytes = storing.bytes
-                del self._storing[instance.spec.identity]
+    def _appended(self, node: str, batch: SpooledBatch) -> None:
+        self._senders[node].appended(batch, self._now)
 
     # --- what senders tell -----------------------------------------------------------------------------------
 
@@ -776,7 +697,7 @@ class Host:
 
     def _receipted(self, node: str, edge: EdgeId, load: int) -> None:
         if edge in self._state_edges:
-            self._settle_stored(self._state_edges[edge])
+            self._snapshots.settle(self._state_edges[edge])
             return
         found = self._makers.get(edge)
         if found is None:
@@ -789,7 +710,7 @@ class Host:
 
     def _decide(self, maker: Instance | Source) -> None:
         if isinstance(maker, Instance):
-            self._checkpoint(maker)
+            self._snapshots.checkpoint(maker)
         else:
             maker.settle()
 
@@ -803,11 +724,7 @@ class Host:
         ]
         found += self._not_begun.values()
         away = tuple(sorted(node for node, sender in self._senders.items() if sender.disconnected))
-        held = {one.identity: one for one in self._keeper.held()}
-        for identity, one in self._own.items():
-            if identity not in held or held[identity].version < one.version:
-                held[identity] = one
-        kept = tuple(KeptStatus(one.query, one.vertex, *one.version) for _, one in sorted(held.items()))
+        kept = tuple(KeptStatus(one.query, one.vertex, *one.version) for one in self._snapshots.newest())
         return DeviceStatus(
             boot=self._memory.boot, instances=tuple(found), kept=kept, unreachable=away, plan=self.version
         )
@@ -828,7 +745,7 @@ class Host:
         by_edge = {each.edge: each.bytes for each in self._made.statistics().edges}
         sent = sum(size for edge, size in by_edge.items() if edge in self._state_edges)
         frozen = sum(one.frozen_bytes for one in self._instances.values())
-        return Held(sum(by_edge.values()) - sent, sent + frozen + sum(one.size for one in self._own.values()))
+        return Held(sum(by_edge.values()) - sent, sent + frozen + self._snapshots.own_bytes)
 
 
 def _said(error: Exception) -> str:
@@ -841,7 +758,3 @@ def _permanent(instance: Instance) -> tuple[int | None, int | None]:
     """The number of its last permanent snapshot, and its bytes."""
     mark = instance.checkpoints.permanent.id
     return (None, None) if mark is None else (mark.number, instance.permanent_bytes)
-
-
-def _copies(outbox: Outbox, edges: Mapping[str, EdgeId], output: str, lo: int, hi: int) -> list[SpooledBatch]:
-    return outbox.copies(edges[output], lo, hi)

@@ -406,7 +406,7 @@ class PeerWorld:
         for fault in list(self._armed):
             placed = self._placement(fault.node)
             node = self.by_id[placed.hosts[0]]
-            if node.up and placed.vertex in {vertex for _, _, vertex in node.host._storing}:
+            if node.up and placed.vertex in {vertex for _, _, vertex in node.host._snapshots.storing}:
                 self._armed.remove(fault)
                 node.crash(fault.seconds)
 

@@ -1,0 +1,159 @@
+"""Snapshots of a node's vertices: from what their checkpoints decide, by way of keepers, until they are permanent.
+
+Store -> keep -> pieces on the state edge -> keepers -> their receipts -> settle -> Permanent
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from shared.batch import NO_FRONTIER
+from shared.hosting.instance import Instance
+from shared.hosting.keeper import Keeper, KeepSnapshot
+from shared.hosting.kept_snapshot import KeptSnapshot, pieces
+from shared.hosting.messages import Committed
+from shared.hosting.wiring import STATE, KeptSpec, state_edge
+from shared.identity import EdgeId
+from shared.recovery.checkpoints import Permanent, Store
+from shared.recovery.marks import MarkId
+from shared.spool.entry import SpooledBatch
+from shared.spool.ring import Spool
+from shared.sync.outbox import Outbox
+
+Identity: TypeAlias = tuple[str, int, str]  # of a vertex: query, incarnation, name
+
+
+@dataclass(slots=True)
+class Storing:
+    """A snapshot on its way to its keepers."""
+
+    id: MarkId
+    end: int  # its last piece on the state edge
+    bytes: int
+
+
+class SnapshotsUnderWay:
+    def __init__(
+        self,
+        node: str,
+        keeper: Keeper,
+        outbox: Outbox,
+        made: Spool,
+        *,
+        send: Callable[[str, SpooledBatch], None],
+        store: Callable[[KeepSnapshot], None],
+        say: Callable[[object], None],
+    ) -> None:
+        """`send` tells a node's sender of a piece for it, `store` is for the next step, `say` for whoever drives it."""
+        self._node = node
+        self._keeper, self._outbox, self._made = keeper, outbox, made
+        self._send, self._store, self._say = send, store, say
+        self.storing: dict[Identity, Storing] = {}
+        self._own: dict[Identity, KeptSnapshot] = {}  # newest of what runs here: to begin again, to pass on
+        self._unconfirmed: dict[Identity, KeptSnapshot] = {}  # wait until their instance is confirmed
+
+    def checkpoint(self, instance: Instance) -> None:
+        """Do what the instance's checkpoints have decided."""
+        while events := instance.checkpoints.events():
+            for event in events:
+                if isinstance(event, Store):
+                    edges = {name: edge.key.edge for name, edge in instance.spec.outputs.items()}
+                    copies = functools.partial(_copies, self._outbox, edges)
+                    self._made.sync()  # in memory: what was made just now is seen from here on
+                    self.keep(instance, instance.kept(event, copies))
+                elif isinstance(event, Permanent) and event.id is not None:
+                    stored = self.storing.pop(instance.spec.identity, None)
+                    size = stored.bytes if stored is not None else 0
+                    instance.permanent_bytes = size
+                    self._say(Committed(instance.query, instance.vertex, instance.term, event.id, size))
+                    instance.forget_frozen()
+
+    def keep(self, instance: Instance, kept: KeptSnapshot) -> None:
+        """Send a snapshot to the keepers; this node's own has it at once, durable with this step."""
+        spec = instance.spec
+        if not instance.confirmed:
+            self._unconfirmed[spec.identity] = kept
+            return
+        kept = self._own[spec.identity] = replace(kept, term=instance.term)
+        data = kept.encode()
+        state = state_edge(spec.query, spec.placement)
+        if self._node in spec.placement.keepers or not spec.placement.keepers:  # where nobody is left, it keeps its own
+            own = KeptSpec(spec.query.name, spec.query.incarnation, spec.vertex.name, instance.term, state)
+            self._store(self._keeper.keep(data, own))
+        others = [node for node in state.readers if node != self._node]
+        number = state.key.edge
+        if others:
+            for piece in pieces(data):
+                lo = self._made.head(number)
+                batch = SpooledBatch(number, lo, lo + 1, 0, STATE.id, 0, NO_FRONTIER, 0, piece)
+                self._made.append(batch)
+                for node in others:
+                    self._send(node, batch)
+        mark = kept.permanent.id
+        if mark is not None:
+            self.storing[spec.identity] = Storing(mark, self._made.head(number) if others else 0, len(data))
+            self.settle(instance)
+
+    def settle(self, instance: Instance) -> None:
+        """Look whether all keepers have what is on its way to them."""
+        storing = self.storing.get(instance.spec.identity)
+        if storing is None:
+            return
+        state = state_edge(instance.spec.query, instance.spec.placement)
+        others = any(node != self._node for node in state.readers)
+        if not others or self._outbox.through(state.key.edge) >= storing.end:
+            instance.unkept = False
+            instance.checkpoints.stored(storing.id)
+            self.checkpoint(instance)
+            if self.storing.get(instance.spec.identity) is storing:  # it was one to begin with: nothing waited for it
+                instance.permanent_bytes = storing.bytes
+                del self.storing[instance.spec.identity]
+
+    def input_went_on(self, instance: Instance) -> None:
+        """Keep what waited for the instance to be confirmed, if now it is."""
+        waiting = self._unconfirmed.pop(instance.spec.identity, None) if instance.confirmed else None
+        if waiting is not None:
+            self.keep(instance, waiting)
+
+    def rewired(self, instance: Instance, keepers_before: tuple[str, ...]) -> None:
+        """An instance has perhaps other keepers than before."""
+        own = self._own.get(instance.spec.identity)
+        if instance.restored is not None:
+            self.keep(instance, instance.restored)  # its new keepers should have what it began with
+            instance.restored = None
+        elif own is not None and {*instance.spec.placement.keepers} - {*keepers_before}:
+            self.keep(instance, own)  # what was under way may have gone to the others alone
+        else:
+            self.settle(instance)  # perhaps only keepers that are gone had not answered
+
+    def begins_again(self, identity: Identity) -> KeptSnapshot | None:
+        """A vertex begins under a new term: what is under way of it ends. The newest that is here of it."""
+        self.storing.pop(identity, None)
+        self._unconfirmed.pop(identity, None)
+        found = [one for one in (self._keeper.newest(identity), self._own.get(identity)) if one is not None]
+        return max(found, key=lambda one: one.version, default=None)
+
+    def forget(self, identity: Identity) -> None:
+        """A vertex runs here no more."""
+        self.storing.pop(identity, None)
+        self._unconfirmed.pop(identity, None)
+        self._own.pop(identity, None)
+
+    def newest(self) -> list[KeptSnapshot]:
+        """Of every vertex that runs or is kept here."""
+        held = {one.identity: one for one in self._keeper.held()}
+        for identity, one in self._own.items():
+            if identity not in held or held[identity].version < one.version:
+                held[identity] = one
+        return [one for _, one in sorted(held.items())]
+
+    @property
+    def own_bytes(self) -> int:
+        return sum(one.size for one in self._own.values())
+
+
+def _copies(outbox: Outbox, edges: Mapping[str, EdgeId], output: str, lo: int, hi: int) -> list[SpooledBatch]:
+    return outbox.copies(edges[output], lo, hi)
