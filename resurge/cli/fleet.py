@@ -99,7 +99,9 @@ def _view(home: Path) -> dict[str, Any]:
 @app.command("try")
 def try_it(
     seconds: Annotated[float, typer.Option("--for", min=20, max=600, help="So many seconds of readings.")] = 40.0,
-    strategy: Annotated[str, typer.Option(help="Of recovery; docs/recovery.md has the table.")] = "ecoc",
+    strategy: Annotated[
+        str, typer.Option(help="Of recovery (docs/recovery.md); else what the program promises picks it.")
+    ] = "",
     home: Annotated[Path | None, typer.Option(help="An empty directory for everything (default: temporary).")] = None,
     as_json: Json = False,
 ) -> None:

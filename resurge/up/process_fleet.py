@@ -45,15 +45,17 @@ class ProcessFleet:
         hanging: str = "5s",
         sources: Sequence[str] = (PHONE,),
     ) -> None:
-        """`program` lies in `folder`; `modules` register the operators that it applies."""
+        """`program` lies in `folder`; `modules` register the operators that it applies. Without a strategy what the
+        program promises picks one."""
         self.folder, self.path, self._recordings = folder, program, recordings
         self.names = [COORDINATOR, PHONE, *(f"hub{number}" for number in range(1, hubs + 1))]
         self.file = folder / "fleet.toml"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         (folder / "resurge.toml").write_text(f"[operators]\nmodules = {json.dumps(list(modules))}\n")
         placed = ", ".join(f"{json.dumps(vertex)} = {json.dumps(node)}" for vertex, node in (hosts or {}).items())
+        chosen = f'strategy = "{strategy}"\n' if strategy else ""
         query = (
-            f'[[query]]\nname = "q"\nprogram = "{program.name}"\nstrategy = "{strategy}"\nevery = {every}\n'
+            f'[[query]]\nname = "q"\nprogram = "{program.name}"\n{chosen}every = {every}\n'
             f'sources = {json.dumps(list(sources))}\nsink = "{COORDINATOR}"\nkeepers = {keepers}\n'
             f"hosts = {{ {placed} }}\n"
         )
