@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 
 import pytest
 
@@ -13,6 +14,8 @@ from tests.simulation.peers.worlds import outcome_of
 pytestmark = pytest.mark.sim
 CASES = [(name, row) for name, program in PROGRAMS.items() for row in program.strategies]
 QUICK = CASES[::5]  # every program and every strategy
+ONE = range(1)
+MANY = range(1000, 1000 + int(os.environ.get("SIM_SEEDS", "1000")) // len(CASES) + 1)  # of each, so many worlds in all
 
 
 def check(name: str, row: str, seeds: range, claim: Claim) -> None:
@@ -22,18 +25,25 @@ def check(name: str, row: str, seeds: range, claim: Claim) -> None:
     outcomes = [outcome_of(name, row, seed) for seed in seeds]
     broken = [f"seed {seed}: {one.violation}" for seed, one in zip(seeds, outcomes, strict=True) if one.violation]
     assert not broken, f"{name} under {row}: " + "; ".join(broken)
+    kinds = sum((one.kinds for one in outcomes), Counter())
     fired, compared = sum(one.fired for one in outcomes), sum(one.elements for one in outcomes)
     counts = f"{sum(one.crashes for one in outcomes)} crashes, {sum(one.recoveries for one in outcomes)} recoveries"
     claim(
-        f"{name} under {row}: {fired} faults, {counts}, {compared} rows compared, digests {outcomes[-1].digest} = "
-        f"{ideal.digest}"
+        f"{name} under {row}: {len(outcomes)} worlds, {fired} faults {dict(sorted(kinds.items()))}, {counts}, "
+        f"{compared} rows compared, digests {outcomes[-1].digest} = {ideal.digest}"
     )
     assert fired
 
 
-@pytest.mark.parametrize(("name", "row"), QUICK)
-def test_what_fails_changes_no_result(name: str, row: str, claim: Claim) -> None:
-    check(name, row, range(1), claim)
+@pytest.mark.parametrize(
+    ("name", "row", "seeds"),
+    [
+        *((name, row, ONE) for name, row in QUICK),
+        *(pytest.param(name, row, MANY, marks=pytest.mark.soak) for name, row in CASES),
+    ],
+)
+def test_what_fails_changes_no_result(name: str, row: str, seeds: range, claim: Claim) -> None:
+    check(name, row, seeds, claim)
 
 
 @pytest.mark.parametrize(
@@ -45,9 +55,3 @@ def test_what_fails_changes_no_result(name: str, row: str, claim: Claim) -> None
 )
 def test_a_world_that_broke_a_promise_once_keeps_it(name: str, row: str, seed: int, claim: Claim) -> None:
     check(name, row, range(seed, seed + 1), claim)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize(("name", "row"), CASES)
-def test_what_fails_changes_no_result_in_a_long_run(name: str, row: str, claim: Claim) -> None:
-    check(name, row, range(1000, 1000 + int(os.environ.get("SIM_SEEDS", "1000")) // len(CASES) + 1), claim)

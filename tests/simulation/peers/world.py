@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -94,6 +95,7 @@ class Outcome:
     commits: int = 0
     failed: int = 0
     fired: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)  # of the faults that fired
     control_bytes: int = 0
     digest: str = ""
     seconds: float = 0.0
@@ -132,7 +134,7 @@ class SimulatedNode:
         self.raising: set[str] = set()  # vertices that fail here
         self.torn_s = 1.0
         Spool.create(
-            self.spool_disk, capacity_bytes=1 << 22, device=self.device, incarnation=1, evict=Evict.BLOCK
+            self.spool_disk, capacity_bytes=1 << 20, device=self.device, incarnation=1, evict=Evict.BLOCK
         ).close()
 
     @property
@@ -368,7 +370,10 @@ class PeerWorld:
     def _inject(self, fault: Fault) -> None:
         if not any(node.up for node in self.nodes):
             return
-        self.outcome.fired += 1
+        if fault.kind == "commit":
+            self._armed.append(fault)  # it fires at the next snapshot of that vertex, if there is one
+            return
+        self._fired(fault)
         match fault.kind:
             case "crash":
                 self.nodes[fault.node].crash(fault.seconds)
@@ -388,13 +393,15 @@ class PeerWorld:
             case "torn":
                 self.nodes[fault.node].torn_s = fault.seconds
                 self.nodes[fault.node].disk.arm(self.rng.randint(1, 3))
-            case "commit":
-                self._armed.append(fault)
             case _:
                 placed = self._placement(fault.node)
                 hit = {"primary": placed.hosts[:1], "backup": placed.keepers[:1], "both": placed.hosts + placed.keepers}
                 for node in hit[fault.kind]:
                     self.by_id[node].crash(fault.seconds)
+
+    def _fired(self, fault: Fault) -> None:
+        self.outcome.fired += 1
+        self.outcome.kinds[fault.kind] += 1
 
     def _placement(self, which: int) -> Placement:
         """Of one of the query's vertices, as the newest deployment that any node has says."""
@@ -408,6 +415,7 @@ class PeerWorld:
             node = self.by_id[placed.hosts[0]]
             if node.up and placed.vertex in {vertex for _, _, vertex in node.host._snapshots.storing}:
                 self._armed.remove(fault)
+                self._fired(fault)
                 node.crash(fault.seconds)
 
     def _mend(self, broken: dict[Any, int], what: object) -> None:
