@@ -33,6 +33,7 @@ from tests.processes.node_processes import free_address
 COORDINATOR, PHONE = "laptop", "phone"
 EXAMPLES = ROOT / "resurge" / "examples" / "peers"
 Rows = list[tuple[float, ...]]
+READINGS_MORE = 800  # than results, while windows fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Program:
     modules: tuple[str, ...]
     every_us: int = 20_000  # slower than the programs ask for: a busy machine keeps up, and the readings last
     lead_s: float = 0.0  # before the first reading
+    readings: int = 1  # that lead to one result, at most
 
 
 def example(name: str) -> Program:
@@ -53,7 +55,9 @@ def example(name: str) -> Program:
     text = (EXAMPLES / f"{name}.py").read_text()
     if name == "beats":
         module = "resurge.examples.ecg.operators"
-        return Program(name, text, {"ecg": "mv"}, {"beats": ("mv", "bpm")}, (module,), every_us=2778, lead_s=8.0)
+        return Program(
+            name, text, {"ecg": "mv"}, {"beats": ("mv", "bpm")}, (module,), every_us=2778, lead_s=8.0, readings=400
+        )
     sensors = {"test_a": "v", "test_b": "v"}
     return Program(name, text, sensors, {"mean": ("v",)}, ("resurge.examples.peers.operators",))
 
@@ -82,8 +86,10 @@ def first_reading(program: Program, found: Mapping[str, Rows], rows: int) -> int
     return int(np.argmin(np.abs(means - value)))
 
 
-def ideal(program: Program, path: Path, rows: int, first: int) -> dict[str, Rows]:
-    """What each sink should hold, in order, if the phone begins with this reading."""
+def ideal(program: Program, path: Path, rows: int, found: Mapping[str, Rows]) -> dict[str, Rows]:
+    """What each sink should hold, in order, as far as something was found there."""
+    first = first_reading(program, found, rows)
+    rows = min(rows, first + READINGS_MORE + program.readings * max(map(len, found.values())))
     given = {
         name: {
             "time": np.arange(first, rows) * program.every_us,
@@ -92,9 +98,9 @@ def ideal(program: Program, path: Path, rows: int, first: int) -> dict[str, Rows
         }
         for name, column in program.sensors.items()
     }
-    found = rs.evaluate(rs.load_program(path), given)
+    evaluated = rs.evaluate(rs.load_program(path), given)
     return {
-        sink: list(zip(*(found[sink][name].tolist() for name in names), strict=True))
+        sink: list(zip(*(evaluated[sink][name].tolist() for name in names), strict=True))[: len(found[sink])]
         for sink, names in program.sinks.items()
     }
 
