@@ -106,6 +106,8 @@ class Composer:
         question = Frontier(origin, incarnation, edge.number, edge.reach, NO_FRONTIER, edge.term)
         before = len(frames)
         if not edge.met:
+            # Who begins to read it now may not have been there when it was declared, and then nobody kept it.
+            self.declared -= {identity for identity in self.declared if identity[0] == edge.number}
             frames.append(encode(question.frame()))
             outstanding.asked.add(edge.number)
             edge.waiting_since, edge.waiting_rows, edge.waiting_bytes = None, 0, 0

@@ -1,4 +1,4 @@
-"""A vertex that began again trusts what it began with only when its inputs have gone on from there."""
+"""A vertex that begins again: what its inputs must say before it trusts what it began with, and what they say anew."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from shared.hosting.instance import Instance
+from shared.sync.composer import Outstanding
 from shared.sync.exchange import LogRecord
 from shared.sync.session import GatewaySession
 from shared.wire.frame import Frame, encode, payload_digest
@@ -37,3 +38,21 @@ def test_a_declaration_or_a_mark_is_no_sign_that_an_input_goes_on() -> None:
     assert not take(Declare(*place, each.edge.name, each.edge.schema, 0).frame()).confirmed
     assert not take(MarkMessage(*place, taken, 1, 7, 0).frame()).confirmed
     assert take(Frontier(*place, taken, 1 << 40, 0).frame()).confirmed
+
+
+def test_a_new_reader_hears_again_what_columns_its_input_has() -> None:
+    """On a node that was restarted nobody may have read the edge when its schema was declared to it."""
+    world = PeerWorld(settings("chain", within_s=1.0))
+    world.run()
+    sender, edge = next(
+        (sender, edge)
+        for node in world.nodes
+        for sender in node.host._senders.values()
+        for edge in sender._edges.values()
+        if any(number == edge.number for number, _ in sender._composer.declared)
+    )
+    composer = sender._composer
+    others = {identity for identity in composer.declared if identity[0] != edge.number}
+    edge.met = False
+    composer.compose([edge], Outstanding(deadline=0.0), 1 << 20)
+    assert composer.declared == others
