@@ -182,6 +182,8 @@ class Coordinator:
         """When the next node or link would be silent for too long, or a vertex has waited long enough."""
         times = [since + self._patience_s for since in self._lacking.values()]
         times += [tried.next_at for tried in self._tried.values()]
+        if self._has_unheard():
+            times.append(self._since + self._silence_s)
         silences = {self._silence_s, *(waits.silence_s for waits in self.waits())}
         links = {LINK_SILENCES * self._silence_s, *silences}
         times += [since + link_s for since in self._apart.values() for link_s in links]
@@ -256,6 +258,10 @@ class Coordinator:
         return None
 
     # --- failures --------------------------------------------------------------------------------------------
+
+    def _has_unheard(self) -> bool:
+        """Whether a node has not spoken since this coordinator started."""
+        return any(peer.node not in self._heard for peer in self._fleet.peers if peer.node != self._node)
 
     def _last_heard(self, node: str) -> float:
         heard = self._heard.get(node)
@@ -459,6 +465,8 @@ class Coordinator:
         old finds out, and says so, before it has changed anything. While no other node is known to have a newer one,
         the vertex waits for one that is silent; after a while it begins with what there is, and with a loss that is
         said."""
+        if self._has_unheard() and now < self._since + self._silence_s:
+            return [], False  # who has not spoken yet may have a newer one
         versions = {node: self._version(node, query, placed.vertex) for node in alive}
         name = (query, placed.vertex)
         for host in placed.hosts:

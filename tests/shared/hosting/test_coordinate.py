@@ -22,7 +22,7 @@ from shared.recovery.delays import (
     RecoveryTimes,
     silence_allowed_s,
 )
-from shared.wire.status import DeviceStatus, InstanceStatus
+from shared.wire.status import DeviceStatus, InstanceStatus, KeptStatus
 
 DELAYS = {"patient": "60s", "eager": "12s", "silent": None}
 
@@ -130,3 +130,23 @@ def test_a_moving_average_that_one_long_wait_does_not_spoil() -> None:
 )
 def test_how_long_a_node_may_be_silent_has_limits(left_s: float | None, recovery_s: float, expected: float) -> None:
     assert silence_allowed_s(left_s, recovery_s, usual_s=SILENCE_S, least_s=SILENCE_S_MIN) == expected
+
+
+@pytest.mark.parametrize("spare_speaks", [True, False])
+def test_a_coordinator_that_was_restarted_first_hears_who_has_which_snapshot(spare_speaks: bool) -> None:
+    stored = coordinator().step().persist[-1].data
+    one = Coordinator(DESK.node, lambda _data: b"", stored=stored, now=100.0)
+    vertex = one.fleet.queries[0].placements[0].vertex
+    lost = DeviceStatus(
+        instances=(InstanceStatus("patient", vertex, 1, "lost"),), kept=(KeptStatus("patient", vertex, 1, 2),)
+    )
+    assert speak(one, 100.1, HUB, status=lost) == []
+    assert speak(one, 100.2, PHONE) == []
+    if spare_speaks:
+        newer = DeviceStatus(kept=(KeptStatus("patient", vertex, 1, 9),))
+        assert [event.moves for event in speak(one, 101.0, SPARE, status=newer)] == [{vertex: SPARE.node}]
+    else:
+        assert speak(one, 105.0, HUB, status=lost) == []
+        assert speak(one, 109.5, HUB, PHONE, status=lost) == []
+        assert one.next_wake() == 100.0 + SILENCE_S
+        assert [event.moves for event in speak(one, 100.0 + SILENCE_S, PHONE)] == [{vertex: HUB.node}]
