@@ -40,8 +40,9 @@ class KeptSnapshot:
 
     @property
     def version(self) -> tuple[int, int]:
-        """Grows: a later term, or a later mark, is newer."""
-        return self.term, 0 if self.permanent.id is None else self.permanent.id.number
+        """Grows: a later term is newer, and in one term what has read more. Marks tell nothing: those of another source
+        may have smaller numbers, or the same."""
+        return self.term, sum(self.permanent.inputs.values())
 
     @property
     def size(self) -> int:

@@ -44,7 +44,8 @@ class InstanceStatus:
 
 @dataclass(frozen=True, slots=True)
 class KeptStatus:
-    """A snapshot that a node keeps, for itself or for others. A greater (term, number) is newer."""
+    """A snapshot that a node keeps, for itself or for others. A greater (term, number) is newer; the number is how many
+    elements of its inputs it has read."""
 
     query: str
     vertex: str

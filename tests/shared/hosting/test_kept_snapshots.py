@@ -102,5 +102,11 @@ def test_a_snapshot_of_another_vertex_or_term_is_refused(other: KeptSnapshot) ->
     assert keeper.held() == []
 
 
-def test_later_terms_and_marks_are_newer() -> None:
-    assert snapshot(1, term=3).version > snapshot(9, term=2).version > snapshot(8, term=2).version
+def test_a_later_term_is_newer_and_in_one_term_what_has_read_more() -> None:
+    def read(term: int, mark: int, left: int, right: int) -> KeptSnapshot:
+        at = Permanent(MarkId(mark, "s@1"), {"left": left, "right": right}, {}, {})
+        return KeptSnapshot("q", 1, "v", term, at, b"state", {})
+
+    assert read(3, 1, 5, 5).version > read(2, 9, 50, 50).version
+    assert read(2, 5, 10, 7).version > read(2, 5, 10, 3).version, "a mark of each of two sources has number 5"
+    assert read(2, 4, 10, 7).version > read(2, 5, 10, 3).version

@@ -53,6 +53,7 @@ def test_what_fails_changes_no_result(name: str, row: str, seeds: range, claim: 
         pytest.param(
             "sp3", "ecoc-region", 0, id="answers overtook readings that waited for the frontier", marks=pytest.mark.soak
         ),
+        pytest.param("sp4", "extended-ecoc", 1010, id="two snapshots of a term had one number", marks=pytest.mark.soak),
     ],
 )
 def test_a_world_that_broke_a_promise_once_keeps_it(name: str, row: str, seed: int, claim: Claim) -> None:

@@ -146,6 +146,7 @@ class SimulatedNode:
             return
         self.up = True
         self.boot += 1
+        self._wake_at = float("inf")  # what the one before was to be woken for does not wake this one
         self.spool = Spool.open(self.spool_disk)
         world, coordinator = self.world, None
         if self.number == 0:
