@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,17 +16,18 @@ from tests.processes.fleets import Fleet, Program, digest, ideal
 pytestmark = pytest.mark.processes
 ROWS = 24_000  # four minutes; the test ends long before
 EVERY_US = 10_000
-HANGING_S = 1.0
+HANGING_S, STOPPED_S = 1.0, 12.0
 FIVE = {"one": ("", 0), "two": ("", 0), "three": ("", 0), "raises": ("raise", 150), "hangs": ("loop", 300)}
 UNDISTURBED = [name for name, (fault, _) in FIVE.items() if not fault]
 
 
-def side_by_side(folder: Path, vertices: Mapping[str, tuple[str, int]]) -> Program:
+def side_by_side(folder: Path, vertices: Mapping[str, tuple[str, int]], contract: str = "rs.lossless()") -> Program:
     """{vertex: (how it fails, at which row)}, each once; they read the same and not each other."""
     lines = [
         "import resurge as rs",
         "import tests.processes.faulty_operators",
-        'near = rs.sensor("count", every="5ms", columns={"v": "float64"}).gather("count", batch=20, within="200ms")',
+        'near = rs.sensor("count", every="5ms", columns={"v": "float64"}).gather("count", batch=20, within="200ms", '
+        f"contract={contract})",
     ]
     for name, (fault, at) in vertices.items():
         given = f'fault="{fault}", at={at}, marker={str(folder / f"{name}.fired")!r}'
@@ -104,6 +106,42 @@ def test_an_operator_that_cannot_be_interrupted_silences_its_node_and_all_go_els
     pairs = {name: (digest(rows), digest(same[name])) for name, rows in found.items()}
     claim(
         f"1 fault, {sum(map(len, found.values()))} rows of 3 vertices compared, digests "
+        f"{', '.join(f'{mine} = {theirs}' for mine, theirs in pairs.values())}"
+    )
+    assert all(mine == theirs for mine, theirs in pairs.values())
+
+
+@pytest.mark.soak
+@pytest.mark.covers("EC-15")
+def test_a_node_that_is_stopped_for_less_than_the_promised_delay_keeps_its_vertices(
+    tmp_path: Path, claim: Claim
+) -> None:
+    """Twelve seconds: longer than nodes are usually waited for, and than an operator may take."""
+    vertices = {"one": ("", 0), "two": ("", 0)}
+    program = side_by_side(tmp_path, vertices, 'rs.lossless(delay="60s")')
+    fleet = Fleet(
+        tmp_path, program, hubs=2, strategy="ecoc", rows=ROWS, every=50, hosts=dict.fromkeys(vertices, "hub1")
+    )
+    fleet.start()
+    try:
+        fleet.wait_for(200, "first results")
+        fleet.processes["hub1"].send_signal(signal.SIGSTOP)
+        time.sleep(STOPPED_S)
+        fleet.processes["hub1"].send_signal(signal.SIGCONT)
+        fleet.wait_for(fleet.count() + 300, "results of the node that is back")
+        time.sleep(6.0)  # until the coordinator has written down what it thinks now
+        placed, terms = set(fleet.placed().values()), set(fleet.terms().values())
+    except AssertionError:
+        print(fleet.logs())
+        raise
+    finally:
+        fleet.stop()
+    assert (placed, terms) == ({"hub1"}, {1}), fleet.logs()
+    found = fleet.results()
+    same = ideal(program, fleet.path, ROWS, found)
+    pairs = {name: (digest(rows), digest(same[name])) for name, rows in found.items()}
+    claim(
+        f"1 node stopped for {STOPPED_S:g} s, {sum(map(len, found.values()))} rows of 2 vertices compared, digests "
         f"{', '.join(f'{mine} = {theirs}' for mine, theirs in pairs.values())}"
     )
     assert all(mine == theirs for mine, theirs in pairs.values())
