@@ -44,3 +44,20 @@ def test_every_field_of_a_status_is_shown_on_the_devices_page(house, monkeypatch
 
     assert page(SAID) == page(SAID)
     assert page(replace(SAID, **{field: OTHERWISE[field]})) != page(SAID)
+
+
+def test_of_a_silent_device_only_what_was_known_is_said(dashboard, monkeypatch):
+    monkeypatch.setattr(devices, "FRESH_S", 0.0)
+    device, browser = dashboard.phones[0], dashboard.browser("viewer")
+    dashboard.gateway.roster.seen([(device, dashboard.now_us, replace(SAID, clock_doubt_s=5e-6))])
+
+    def page(later_s: int) -> str:
+        clock_us = dashboard.now_us + later_s * 1_000_000
+        object.__setattr__(dashboard.app.state.sources, "clock_us", lambda: clock_us)
+        return browser.get(f"/devices/{device.hex()}", headers={"hx-request": "true"}).text
+
+    assert "last heard" not in page(0).partition("Its streams")[0]
+    silent = page(3600).partition("Its streams")[0]
+    assert "when last heard" in silent
+    assert "from when it was last heard, if it goes on" in silent
+    assert "within 1 ms of its wall clock" in silent
