@@ -315,7 +315,7 @@ class EnrolmentThread(threading.Thread):
 
 
 def _enrol_if_asked(options: RunOptions, stop: threading.Event, end: float) -> EnrolmentThread | None:
-    """Begin to enrol. With a plan at hand nobody waits for it: record first."""
+    """Begin to enrol. With a plan or a fleet at hand nobody waits for it: record first."""
     if not options.link or enrolled_with(options.home, options.link):
         return None
     files = [choice.argument if choice.kind == "recording" else "" for choice in options.sensors.values()]
@@ -327,8 +327,8 @@ def _enrol_if_asked(options: RunOptions, stop: threading.Event, end: float) -> E
     load_keys(options.home)  # made here once, before two threads look for it
     enrolling = EnrolmentThread(options, stop)
     enrolling.start()
-    can_record = options.plan is not None or Plans(options.home).load() is not None
-    while not can_record and not stop.is_set() and time.monotonic() < end and not enrolling.finished.wait(0.05):
+    useful = options.plan is not None or options.fleet is not None or Plans(options.home).load() is not None
+    while not useful and not stop.is_set() and time.monotonic() < end and not enrolling.finished.wait(0.05):
         pass
     return enrolling
 

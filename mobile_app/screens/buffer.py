@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mobile_app.home.crashes import crashes
+from mobile_app.screens.fleet import fleet_cards, fleet_key
 from mobile_app.screens.health import health_cards
 from mobile_app.screens.ledger import ledger_cards
 from mobile_app.screens.page import Page, View, allowed
@@ -70,7 +71,8 @@ class BufferPage(Page):
                 denied,
                 crashes(self.app.home),
                 [(entry["code"], entry["what"], entry["since"]) for entry in view.get("health", [])],
+                fleet_key(view),
             )
             if key != self._drawn:
                 self._drawn = key
-                replace(self._content, *health_cards(view, self.app))
+                replace(self._content, *health_cards(view, self.app), *fleet_cards(view))

@@ -9,6 +9,7 @@ from kivy.uix.widget import Widget
 
 from mobile_app.home.crashes import crashes, forget_crashes
 from mobile_app.screens.disclosure import BACKGROUND, BackgroundLocation
+from mobile_app.screens.fleet import failed_here
 from mobile_app.screens.page import Empty, View, allowed, sentence
 from mobile_app.screens.widgets.controls import PushButton
 from mobile_app.screens.widgets.icons import Icon
@@ -32,7 +33,8 @@ def health_cards(view: View, app: ResurgeApp) -> list[Widget]:
     """What the service says is wrong, and what the system does not allow the app."""
     entries, denied = view.get("health", []), app.around.missing_permissions(allowed(view))
     crashed = crashes(app.home)
-    if not denied and not crashed and all(entry["code"] == "not-paired" for entry in entries):
+    failed = failed_here(view)
+    if not denied and not crashed and not failed and all(entry["code"] == "not-paired" for entry in entries):
         return [
             Empty(
                 "check", "Nothing is in its way",
@@ -40,7 +42,7 @@ def health_cards(view: View, app: ResurgeApp) -> list[Widget]:
                 "the reason is written here, also when the app was closed.",
             )
         ]  # fmt: skip
-    serious = bool(crashed) + len(denied) + sum(entry["code"] not in HARMLESS for entry in entries)
+    serious = bool(crashed) + len(denied) + failed + sum(entry["code"] not in HARMLESS for entry in entries)
     if serious:
         title = f"{number_text.plural(serious, 'thing')} to look at"
         head = Notice("bad", title, "Each says what happened and what helps.")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mobile_app.screens.words.number_text import ago, duration, moment, plural, size
-from shared.hosting.fleet_words import listed, move_words, strategy_words
-from shared.moves import Move
+from mobile_app.screens.words.fleet_text import kept_text, move_line, move_of, snapshot_text
+from mobile_app.screens.words.number_text import duration, moment, plural
+from shared.hosting.fleet_words import listed, strategy_words
 
 MOVES_SHOWN = 10
+EVENTS_SHOWN = 5
 
 
 def fleet_lines(view: dict[str, Any], now_us: int) -> Iterator[str]:
@@ -29,36 +30,24 @@ def fleet_lines(view: dict[str, Any], now_us: int) -> Iterator[str]:
     for node in view["nodes"]:
         if node["silent_us"] is not None:
             yield f"{node['name']} is silent for {_span(node['silent_us'], now_us)}"
-    yield from here_lines(view)
+    yield from _here(view)
     for move in list(reversed(view["moves"]))[:MOVES_SHOWN]:
-        yield move_line(move, now_us)
+        yield move_line(move_of(move), now_us)
+    for event in view["events"][-EVENTS_SHOWN:]:
+        yield f"{moment(event['at_us'])}  {event['text']}"
 
 
-def here_lines(view: dict[str, Any]) -> Iterator[str]:
+def _here(view: dict[str, Any]) -> Iterator[str]:
     """What the node itself has to do with it."""
     for one in view["instances"]:
         state = f"failed: {one['failed']}" if one["failed"] else f"{one['taken']:,} in, {one['made']:,} out"
         yield f"here  {one['query']}  {one['vertex']}  term {one['term']}  {state}"
     for kept in view["kept"]:
-        yield f"kept  {kept['query']}  {kept['vertex']}  snapshot {kept['number']} of term {kept['term']}"
+        yield f"kept  {kept_text(kept)}, term {kept['term']}"
     for sink in view["sinks"]:
         yield f"sink  {sink['query']}  {sink['sink']}  {plural(sink['taken'], 'result')}"
     for code, count in view.get("refused", {}).items():
         yield f"refused  {code}  {count:,}"
-
-
-def move_line(move: dict[str, Any], now_us: int) -> str:
-    """What moved, when and why."""
-    made = Move(**move | {"before": tuple(move["before"]), "after": tuple(move["after"])})
-    return f"{moment(made.at_us)}, {ago(max(0, now_us - made.at_us) / 1e6)}: {move_words(made)} ({made.why})"
-
-
-def snapshot_text(number: int | None, at_us: int | None, size_bytes: int | None, now_us: int) -> str:
-    """The last permanent snapshot of a vertex."""
-    if number is None:
-        return "no permanent snapshot yet"
-    when = "" if at_us is None else f" {ago(max(0, now_us - at_us) / 1e6)}"
-    return f"snapshot {number}{when}" + ("" if size_bytes is None else f", {size(size_bytes)}")
 
 
 def _placed(placed: dict[str, Any], now_us: int) -> str:

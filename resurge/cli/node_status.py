@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from mobile_app.screens.words.fleet_text import instance_text, kept_text, move_line, own_moves, role_text
 from mobile_app.screens.words.number_text import duration, plural, size
 from mobile_app.screens.words.promise_words import light_text
-from resurge.cli.fleet_lines import move_line, snapshot_text
 
 MOVES_SHOWN = 5  # that concern this node
 
@@ -64,16 +64,12 @@ def _fleet(view: dict[str, Any]) -> Iterator[tuple[str, str]]:
     fleet = view.get("fleet")
     if not fleet:
         return
-    role = "coordinates it" if fleet["coordinates"] else "one of its nodes"
-    yield "fleet", f"{plural(len(fleet['nodes']), 'node')}, {fleet['name']} {role}"
+    yield "fleet", role_text(fleet)
     for one in fleet["instances"]:
-        state = f"failed: {one['failed']}" if one["failed"] else "runs"
-        kept = snapshot_text(one["permanent"], one["permanent_us"], one["permanent_bytes"], view["time_us"])
-        yield f"vertex {one['vertex']}", f"of {one['query']}, {state}; {kept}"
+        yield f"vertex {one['vertex']}", instance_text(one, view["time_us"])
     for kept in fleet["kept"]:
-        yield "keeps", f"snapshot {kept['number']} of {kept['vertex']} of {kept['query']} for others"
-    own = [move for move in fleet["moves"] if fleet["name"] in (*move["before"], *move["after"])]
-    for move in reversed(own[-MOVES_SHOWN:]):
+        yield "keeps", f"{kept_text(kept)}, for others"
+    for move in own_moves(fleet, MOVES_SHOWN):
         yield "moved", move_line(move, view["time_us"])
 
 

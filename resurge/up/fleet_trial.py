@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 import resurge as rs
-from resurge.cli.fleet_lines import fleet_lines, move_line
+from mobile_app.screens.words.fleet_text import move_line, move_of
+from resurge.cli.fleet_lines import fleet_lines
 from resurge.up.process_fleet import COORDINATOR, PHONE, ProcessFleet
 from shared.errors import UsageError
 from shared.hosting.fleet_file import read_fleet
@@ -74,7 +75,7 @@ def fleet_trial(folder: Path, *, seconds: float, strategy: str, say: Callable[[s
         say(f"{before} beats so far. Killing {killed} (kill -9)")
         fleet.kill(killed)
         _wait(fleet, lambda: fleet.shown()["moves"], "a move", deadline)
-        moved = move_line(fleet.shown()["moves"][-1], _now_us())
+        moved = move_line(move_of(fleet.shown()["moves"][-1]), _now_us())
         say(f"  {moved}")
         _wait(fleet, lambda: len(beats(fleet)) > before, "beats after it", deadline)
         say(f"{len(beats(fleet))} beats; the phone reads on")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +18,8 @@ from urllib3.util.timeout import Timeout
 
 import resurge as rs
 from mobile_app.headless import RunOptions, calling, run
+from mobile_app.home.keys import load_keys
+from mobile_app.home.peer_keys import load_curve_keys
 from mobile_app.links import gateway
 from mobile_app.sensors.choose import Choice, parse_choices
 from mobile_app.spool.snapshots import Snapshots
@@ -24,6 +28,7 @@ from shared.plan.graph import Plan
 from shared.stream.program import read_program
 from shared.wire.enrolment import EnrolmentLink
 from tests.patience import PATIENCE_S
+from tests.processes.node_processes import free_address
 
 PROGRAM = """
 import resurge as rs
@@ -72,6 +77,29 @@ def test_a_gateway_that_cannot_be_reached_is_no_reason_not_to_record(home, plan)
     account = run_until(lambda view: view["produced"] and said, options(home, plan, link=link, say=said.append))
     assert account["spooled"] == account["produced"] > 0
     assert any("not enrolled yet" in line for line in said)
+
+
+def test_a_gateway_that_cannot_be_reached_is_no_reason_not_to_coordinate_a_fleet(home, tmp_path):
+    (tmp_path / "noise.py").write_text(
+        'import resurge as rs\nnear = rs.stream("x", {"v": "float64"}).gather("near")\nnear.subscribe("loud")\n'
+    )
+    keys, curve = load_keys(home), load_curve_keys(home)
+    (tmp_path / "fleet.toml").write_text(
+        f'coordinator = "laptop"\n[[node]]\nname = "laptop"\npublic_key = "{keys.public_key.hex()}"\n'
+        f'curve_key = {json.dumps(curve.public)}\naddress = "{free_address()}"\n'
+        '[[query]]\nname = "noise"\nprogram = "noise.py"\nstrategy = "none"\nkeepers = 0\nsources = ["laptop"]\nsink = "laptop"\n'
+    )
+    link = str(EnrolmentLink("127.0.0.1", 1, b"c" * 16, b"k" * 32))
+    views, begun = [], time.monotonic()
+
+    def coordinates(view):
+        views.append(view)
+        return view["fleet"]["coordinates"] and view["fleet"]["instances"]
+
+    run_until(coordinates, options(home, None, link=link, fleet=tmp_path / "fleet.toml"))
+    assert time.monotonic() - begun < PATIENCE_S, "it waited for the gateway"
+    assert views[-1]["fleet"]["name"] == "laptop"
+    assert views[-1]["gateway"] is None
 
 
 def test_being_told_to_end_does_not_wait_for_a_gateway_that_never_answers_an_enrolment(home, monkeypatch):

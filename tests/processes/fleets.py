@@ -122,6 +122,7 @@ class Fleet:
         self.path = folder / f"{program.name}.py"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._hosted: HostedQuery | None = None
+        self.link = ""  # by which the coordinator is paired with a gateway
         self.path.write_text(program.text)
         (folder / "resurge.toml").write_text(f"[operators]\nmodules = {json.dumps(program.modules)}\n")
         placed = ", ".join(f"{json.dumps(vertex)} = {json.dumps(node)}" for vertex, node in (hosts or {}).items())
@@ -157,10 +158,11 @@ class Fleet:
             if name == PHONE:
                 for sensor in self.program.sensors:
                     sensors += ["--sensor", f"{sensor}=recording:{self.folder / f'{sensor}.csv'}"]
+            paired = ["--link", self.link] if self.link and name == COORDINATOR else []
             with (self.folder / f"{name}.log").open("ab") as log:
                 self.processes[name] = subprocess.Popen(
                     [sys.executable, "-m", "resurge", "node", "run", "--home", str(self.folder / name), "--fleet",
-                     str(self.file), "--for", "600", *sensors],
+                     str(self.file), "--for", "600", *sensors, *paired],
                     cwd=ROOT, stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"},
                 )  # fmt: skip
 

@@ -103,6 +103,15 @@ class Command:
             self.process.communicate()
 
 
+def enrolment_link(gateway: GatewayProcess) -> str:
+    """What `resurge device pair` would print."""
+    roster = Roster(gateway.home / "roster.sqlite")
+    code = roster.new_code(time.time_ns() // 1000)
+    roster.close()
+    pin = bytes.fromhex(json.loads((gateway.home / "gateway.json").read_bytes())["pin"])
+    return str(EnrolmentLink("127.0.0.1", gateway.port, code, gateway.key, pin))
+
+
 class NodeHome:
     """A home directory and the node process that runs in it, over restarts."""
 
@@ -113,11 +122,7 @@ class NodeHome:
             f'name = "{directory.name}"\nloss_window_s = {LOSS_WINDOW_S}\nspool_mb = 4\n'
         )
         self.seed = seed
-        roster = Roster(gateway.home / "roster.sqlite")
-        code = roster.new_code(time.time_ns() // 1000)
-        roster.close()
-        pin = bytes.fromhex(json.loads((gateway.home / "gateway.json").read_bytes())["pin"])
-        self.link = str(EnrolmentLink("127.0.0.1", gateway.port, code, gateway.key, pin))
+        self.link = enrolment_link(gateway)
         self.relay = ["--relay", relay] if relay else []
         self.running: Command | None = None
 

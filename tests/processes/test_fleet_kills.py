@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import time
+import urllib.request
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
+from cloud_backend.gateway.operator_routes import operator_token
+from shared.hosting.store import stored_fleet
+from shared.plan.deployment import decode_deployment
 from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Align, Commit, Home, Include
+from shared.spool.disk import PosixDisk
 from tests.claims import Claim
 from tests.patience import SPARK_PATIENCE_S, wait_until
 from tests.processes.fleets import COORDINATOR, PHONE, Fleet, digest, example, ideal
+from tests.processes.gateway_process import GatewayProcess
+from tests.processes.node_processes import enrolment_link
 
 pytestmark = pytest.mark.processes
 ROWS, EVERY_US = 60_000, 10_000
@@ -56,17 +65,23 @@ def kill_some(fleet: Fleet, kills: int, rng: Random, *, moves: bool) -> list[str
     return killed
 
 
-def check(folder: Path, program: str, strategy: str, kills: int, claim: Claim) -> None:
+def check(
+    folder: Path, program: str, strategy: str, kills: int, claim: Claim, gateway: GatewayProcess | None = None
+) -> None:
+    """With a gateway the coordinator is paired, and the dashboard must say of the first kill what moved and why."""
     row = STRATEGIES[strategy].row
     keepers = {Home.LOCAL: 0, Home.REGION: 4}.get(row.home, row.copies)
     chosen = example(program)
     if chosen.every_us > EVERY_US:
         chosen = replace(chosen, every_us=EVERY_US)
     fleet = Fleet(folder, chosen, hubs=3, strategy=strategy, rows=ROWS, every=100, keepers=keepers)
+    fleet.link = "" if gateway is None else enrolment_link(gateway)
     fleet.start()
     try:
         fleet.wait_for(1, "first results")
         killed = kill_some(fleet, kills, Random(f"{program} {strategy}"), moves=row.home is not Home.LOCAL)
+        if gateway is not None:
+            claim(shown_move(gateway, fleet, killed[0]))
     except AssertionError:
         print(fleet.logs())
         raise
@@ -85,13 +100,40 @@ def check(folder: Path, program: str, strategy: str, kills: int, claim: Claim) -
         assert mine == theirs
 
 
+def shown_move(gateway: GatewayProcess, fleet: Fleet, killed: str) -> str:
+    """What the dashboard's page and API say of the first vertex that left the killed node, once the gateway was told."""
+    asked = urllib.request.Request(
+        f"http://127.0.0.1:{gateway.port}/v1/api/fleets",
+        headers={"authorization": f"Bearer {operator_token(gateway.home)}"},
+    )
+
+    def told() -> list[dict[str, Any]]:
+        with urllib.request.urlopen(asked, timeout=10) as answer:
+            found = json.loads(answer.read())["fleets"]
+        return [
+            each | {"current": one["current"]}
+            for one in found for each in one["moves"] if each["before"] == [killed] != each["after"]
+        ]  # fmt: skip
+
+    wait_until(told, "the gateway is told", patience_s=SPARK_PATIENCE_S)
+    moved = told()[-1]
+    assert moved["current"]
+    assert moved["why"].startswith(f"{killed} is silent for ")
+    assert abs(moved["at_us"] / 1e6 - time.time()) < SPARK_PATIENCE_S
+    remembered = decode_deployment(stored_fleet(PosixDisk(fleet.folder / COORDINATOR / "fleet"))).moves
+    assert (moved["at_us"], moved["why"]) in [(each.at_us, each.why) for each in remembered], "it is not durable"
+    return f"the dashboard says: {moved['words']}, {moved['why']}"
+
+
 @pytest.mark.covers("EC-14", "EC-21", "EC-28", "EC-30", "EC-31")
-@pytest.mark.parametrize(
-    ("program", "strategy", "kills"),
-    [
-        ("average", "extended-ecoc", 1),
-        *(pytest.param(*case, marks=pytest.mark.soak) for case in CASES),
-    ],
-)
+def test_a_killed_node_changes_no_result_and_the_dashboard_says_what_moved_and_why(
+    tmp_path: Path, claim: Claim
+) -> None:
+    with GatewayProcess(tmp_path / "gateway", "--results", str(tmp_path / "results.sqlite")) as gateway:
+        check(tmp_path, "average", "extended-ecoc", 1, claim, gateway)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("program", "strategy", "kills"), CASES)
 def test_random_kills_change_no_result(program: str, strategy: str, kills: int, tmp_path: Path, claim: Claim) -> None:
     check(tmp_path, program, strategy, kills, claim)

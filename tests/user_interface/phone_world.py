@@ -126,6 +126,38 @@ def withheld() -> dict[str, Any]:
     return ride() | {"health": [entry("plan-withheld", what, 95)]}
 
 
+def hosting() -> dict[str, Any]:
+    """It shares queries with other nodes: runs two vertices, keeps one for another node, and one was moved here."""
+
+    def move(age_s: float, vertex: str, term: int, before: str, after: str, why: str) -> dict[str, Any]:
+        return {"at_us": NOW_US - round(age_s * SECOND), "query": "street-noise", "vertex": vertex, "term": term,
+                "before": [before], "after": [after], "why": why}  # fmt: skip
+
+    def here(vertex: str, failed: str, number: int, age_s: float, size: int) -> dict[str, Any]:
+        return {"query": "street-noise", "vertex": vertex, "term": 3, "failed": failed, "lost": 0, "taken": 86_122, "made": 1_411,
+                "permanent": number, "permanent_bytes": size, "permanent_us": NOW_US - round(age_s * SECOND)}  # fmt: skip
+
+    def placed(vertex: str, host: str, keeper: str, term: int) -> dict[str, Any]:
+        return {"query": "street-noise", "vertex": vertex, "term": term, "hosts": [host], "keepers": [keeper],
+                "state": "running" if host == "My phone" else "unknown", "why": "", "lost": 0, "snapshot": None,
+                "snapshot_bytes": None, "snapshot_us": None}  # fmt: skip
+
+    fleet = {
+        "version": 9, "name": "My phone", "coordinates": False, "left_off": 0, "waits": [], "events": [], "sinks": [],
+        "feeds": ["noise"],
+        "nodes": [{"name": name, "node": f"{at:032x}", "silent_us": None} for at, name in enumerate(("My phone", "kiosk", "depot", "van-2"))],
+        "queries": [{"name": "street-noise", "strategy": "ecoc", "every": 500, "sources": ["My phone"], "sink": "van-2"}],
+        "placements": [placed("band", "My phone", "depot", 3), placed("level", "depot", "My phone", 2), placed("loudest", "My phone", "van-2", 3)],
+        "instances": [here("band", "", 412, 41, 5_310),
+                      here("loudest", "ValueError: no column 'db'", 398, 260, 2_120)],
+        "kept": [{"query": "street-noise", "vertex": "level", "term": 2, "number": 412}],
+        "moves": [move(5_320, "level", 2, "My phone", "depot", "My phone is silent for 10 s"),
+                  move(1_500, "band", 3, "kiosk", "My phone", "kiosk is silent for 10 s"),
+                  move(95, "loudest", 3, "My phone", "My phone", "'loudest' failed on My phone: ValueError: no column 'db'")],
+    }  # fmt: skip
+    return ride() | {"fleet": fleet}
+
+
 def trouble() -> dict[str, Any]:
     """Recording was ended by a full disk after the system had killed the service once."""
     view = offline()

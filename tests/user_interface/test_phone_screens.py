@@ -105,6 +105,23 @@ def test_a_kept_recording_is_exported_renamed_and_deleted(home):
         hand.until(lambda: ("delete_recording", {"recording": "id-Tram 7 to the lake"}) in hand.service.told)
 
 
+def test_health_says_what_runs_here_of_a_fleet_and_what_moved_and_why(home):
+    view = world.hosting()
+    with open_app(home, view) as hand:
+        hand.go("buffer")
+        hand.tap("Health")
+        hand.until_text("Vertices on this device")
+        assert hand.says("1 thing to look at")  # one of its vertices failed
+        for text in ("band", "permanent snapshot 41 s ago", "ValueError: no column 'db'", "Snapshot 412 of level of street-noise.",
+                     "band moved from kiosk to My phone.", "kiosk is silent for 10 s"):  # fmt: skip
+            assert hand.says(text), text
+        assert hand.overlaps() == []
+        view["fleet"]["instances"], view["fleet"]["moves"], view["fleet"]["kept"] = [], [], []
+        hand.until_text("None runs here now.")
+        assert hand.says("Nothing is in its way")
+        assert not hand.says("Moved here or away")
+
+
 def test_the_buffer_says_what_was_given_up_and_why_it_stopped(home):
     with open_app(home, world.trouble(), at="buffer") as hand:
         hand.until_text("210\u2009798")

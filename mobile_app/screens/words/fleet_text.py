@@ -1,0 +1,62 @@
+"""A node's fleet in words: which vertices run here, what is kept for others, what was moved here or away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mobile_app.screens.words.number_text import ago, moment, plural, size
+from shared.hosting.fleet_words import listed, move_words
+from shared.moves import Move
+
+
+def role_text(fleet: Mapping[str, Any]) -> str:
+    """What this node is to the others."""
+    others = len(fleet["nodes"]) - 1
+    does = ["coordinates them"] if fleet["coordinates"] else []
+    does += [f"feeds {listed(fleet['feeds'])}"] if fleet["feeds"] else []
+    does += (
+        [f"has the results of {listed(sorted({sink['query'] for sink in fleet['sinks']}))}"] if fleet["sinks"] else []
+    )
+    text = f"{fleet['name']} shares queries with {plural(others, 'other node')}"
+    return f"{text}; it {listed(does)}." if does else f"{text}."
+
+
+def snapshot_text(number: int | None, at_us: int | None, size_bytes: int | None, now_us: int) -> str:
+    """The last permanent snapshot of a vertex."""
+    if number is None:
+        return "no permanent snapshot yet"
+    about = f"number {number}" + ("" if size_bytes is None else f", {size(size_bytes)}")
+    return f"permanent snapshot {'' if at_us is None else ago(max(0, now_us - at_us) / 1e6) + ' '}({about})"
+
+
+def instance_text(one: Mapping[str, Any], now_us: int) -> str:
+    """Of a vertex that runs here: which query's, and from what it would begin again."""
+    kept = snapshot_text(one["permanent"], one["permanent_us"], one["permanent_bytes"], now_us)
+    lost = f" {plural(one['lost'], 'element')} of its inputs are lost." if one["lost"] else ""
+    failed = f" {one['failed']}." if one["failed"] else ""
+    return f"Of {one['query']}; {kept}.{lost}{failed}"
+
+
+def kept_text(kept: Mapping[str, Any]) -> str:
+    return f"snapshot {kept['number']} of {kept['vertex']} of {kept['query']}"
+
+
+def own_moves(fleet: Mapping[str, Any], most: int) -> list[Move]:
+    """Those that brought a vertex here or took one away, the newest first."""
+    own = [move for move in fleet["moves"] if fleet["name"] in (*move["before"], *move["after"])]
+    return [move_of(move) for move in reversed(own[-most:])]
+
+
+def move_of(move: Mapping[str, Any]) -> Move:
+    """A move that came as plain data."""
+    return Move(**{**move, "before": tuple(move["before"]), "after": tuple(move["after"])})
+
+
+def move_line(move: Move, now_us: int) -> str:
+    """What moved, when and why."""
+    return f"{when_text(move, now_us)}: {move_words(move)} ({move.why})"
+
+
+def when_text(move: Move, now_us: int) -> str:
+    return f"{moment(move.at_us)}, {ago(max(0, now_us - move.at_us) / 1e6)}"
