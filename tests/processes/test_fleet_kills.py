@@ -134,6 +134,7 @@ def test_a_killed_node_changes_no_result_and_the_dashboard_says_what_moved_and_w
 
 
 @pytest.mark.soak
+@pytest.mark.covers("EC-14", "EC-21", "EC-28", "EC-30", "EC-31")
 @pytest.mark.parametrize(("program", "strategy", "kills"), CASES)
 def test_random_kills_change_no_result(program: str, strategy: str, kills: int, tmp_path: Path, claim: Claim) -> None:
     check(tmp_path, program, strategy, kills, claim)
