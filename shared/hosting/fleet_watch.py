@@ -32,6 +32,7 @@ from shared.wire.status import DeviceStatus, InstanceStatus
 
 @dataclass(slots=True)
 class _Dated:
+    term: int
     number: int | None
     at_us: int | None
 
@@ -67,10 +68,12 @@ class FleetWatch:
         name = (one.query, one.vertex)
         known = self._snapshots.get(name)
         if known is None:
-            self._snapshots[name] = _Dated(one.snapshot, None)
-        elif one.snapshot != known.number:
-            newer = one.snapshot is not None and one.snapshot > (known.number or 0)
-            self._snapshots[name] = _Dated(one.snapshot, now_us if newer else None)
+            self._snapshots[name] = _Dated(one.term, one.snapshot, None)
+        elif one.snapshot != known.number:  # under a new term it may be an older one, with which the vertex began
+            newer = one.snapshot is not None and (one.term == known.term or one.snapshot > (known.number or 0))
+            self._snapshots[name] = _Dated(one.term, one.snapshot, now_us if newer else None)
+        else:
+            known.term = one.term
 
     def snapshot_us(self, query: str, vertex: str) -> int | None:
         """When a vertex's last permanent snapshot became that; None where nobody here saw it."""

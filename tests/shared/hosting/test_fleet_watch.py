@@ -98,8 +98,12 @@ def test_a_snapshot_from_before_anybody_listened_has_no_date() -> None:
     (placed,) = bench.status().placements
     assert (placed.snapshot, placed.snapshot_us) == (7, None)
     bench.all_say(2.0, runs(8))
-    bench.all_say(3.0, runs(5))  # it began again from an older one
-    assert bench.status().placements[0].snapshot_us is None
+    assert bench.status().placements[0].snapshot_us == 1_002_000_000
+    bench.all_say(2.5, runs(8, "failed", "no"))
+    bench.all_say(3.0, runs(5, term=2))  # it began again from an older one
+    assert (bench.status().placements[0].snapshot, bench.status().placements[0].snapshot_us) == (5, None)
+    bench.all_say(3.5, runs(4, term=2))  # marks of another source may have lower numbers
+    assert bench.status().placements[0].snapshot_us == 1_003_500_000
 
 
 def test_a_failed_vertex_says_why_and_is_moved_with_that_reason() -> None:
