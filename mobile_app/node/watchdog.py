@@ -17,7 +17,6 @@ then the loop is stuck and this node is silent, which its coordinator takes for 
 
 from __future__ import annotations
 
-import ctypes
 import sys
 import threading
 from collections.abc import Callable
@@ -105,16 +104,19 @@ class Watchdog:
 def _raise_in(thread: int, kind: type[BaseException] | None) -> bool:
     """Raise this in a thread at its next step of Python code; None takes back what was not raised yet."""
     function = _set_async_exc()
-    if function is None:
-        return False
-    return bool(function(ctypes.c_ulong(thread), None if kind is None else ctypes.py_object(kind)))
+    return function is not None and bool(function(thread, kind))
 
 
-def _set_async_exc() -> Callable[..., int] | None:
-    for library in (ctypes.pythonapi, f"libpython{sys.version_info.major}.{sys.version_info.minor}.so"):
+def _set_async_exc() -> Callable[[int, type[BaseException] | None], int] | None:
+    """What Python offers for it; None where it cannot be had."""
+    try:
+        import ctypes
+    except ImportError:  # built without it
+        return None
+    for library in (None, f"libpython{sys.version_info.major}.{sys.version_info.minor}.so"):
         try:
-            found = ctypes.PyDLL(library) if isinstance(library, str) else library
-            return found.PyThreadState_SetAsyncExc
-        except (AttributeError, OSError):  # an app on Android does not show its own symbols
+            function = ctypes.PyDLL(library).PyThreadState_SetAsyncExc
+        except (AttributeError, OSError):  # an app on Android may not show its own symbols
             continue
+        return lambda thread, kind: function(ctypes.c_ulong(thread), None if kind is None else ctypes.py_object(kind))
     return None
