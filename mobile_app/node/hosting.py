@@ -28,7 +28,7 @@ from shared.hosting.fleet_file import FleetFile
 from shared.hosting.fleet_node import FleetNode
 from shared.hosting.fleet_watch import FleetWatch
 from shared.hosting.host import Host
-from shared.hosting.messages import Answer, Ask, Committed, InstanceFailed, PeerBack, PeerLost, SinkTook
+from shared.hosting.messages import Answer, Ask, Committed, Connected, InstanceFailed, PeerBack, PeerLost, SinkTook
 from shared.hosting.store import persist, stored_fleet
 from shared.identity import EdgeId, EdgeKey, edge_id
 from shared.language.schema import Schema
@@ -245,6 +245,8 @@ class Hosting:
                 text = f"{event.query}: {moved or 'nothing moves'} ({event.why})"
             case Unplaced():
                 text = f"{event.query}: {', '.join(event.vertices)} waits, {event.why}"
+            case Connected():
+                text = f"{event.query}: {event.vertex} goes on here, term {event.term}"
             case InstanceFailed():
                 text = f"{event.query}: {event.vertex} failed here: {event.why}"
             case PeerLost():

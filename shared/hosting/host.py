@@ -31,6 +31,7 @@ from shared.hosting.keeper import Keeper
 from shared.hosting.messages import (
     Answer,
     Ask,
+    Connected,
     Heard,
     HostMessage,
     InstanceFailed,
@@ -504,8 +505,11 @@ class Host:
         if record.lo > instance.taken[label] or not self._take_frame(instance, label, session, record):
             self.receiver.forget_edges()  # the receipt says where it stands, and what was left comes again
             return
+        begins = not instance.confirmed
         if record.kind in GO_ON:
             instance.confirm(label)
+        if begins and instance.confirmed:
+            self._events.append(Connected(instance.query, instance.vertex, instance.term))
         self._snapshots.input_went_on(instance)
 
     def _take_frame(self, instance: Instance, label: str, session: GatewaySession, record: LogRecord) -> bool:

@@ -47,6 +47,14 @@ class InstanceFailed(NamedTuple):
     why: str
 
 
+class Connected(NamedTuple):
+    """A vertex that began again here is restored, and all its inputs go on from there."""
+
+    query: str
+    vertex: str
+    term: int
+
+
 class Committed(NamedTuple):
     """A snapshot became permanent."""
 

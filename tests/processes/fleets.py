@@ -7,30 +7,24 @@ same readings, number by number. Event times differ from run to run; values do n
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import resurge as rs
+from resurge.lab._fleet import COORDINATOR, PHONE, ProcessFleet
 from shared.hosting.fleet_file import read_fleet
 from shared.hosting.sink import sink_rows
 from shared.language.registry import references
 from shared.plan.deployment import HostedQuery
-from shared.spool.disk import PosixDisk
 from tests.patience import SPARK_PATIENCE_S
 from tests.processes.gateway_process import ROOT
-from tests.processes.node_processes import free_address
 
-COORDINATOR, PHONE = "laptop", "phone"
+__all__ = ["COORDINATOR", "PHONE", "Fleet", "Program", "digest", "example", "first_reading", "ideal"]
+
 EXAMPLES = ROOT / "resurge" / "examples" / "peers"
 Rows = list[tuple[float, ...]]
 READINGS_MORE = 800  # than results, while windows fill
@@ -109,78 +103,26 @@ def digest(rows: Rows) -> str:
     return hashlib.sha256("\n".join(map(repr, rows)).encode()).hexdigest()[:16]
 
 
-class Fleet:
-    """Homes, one fleet file, and the processes that run."""
+class Fleet(ProcessFleet):
+    """Homes, one fleet file, and the processes that run; results as a test compares them."""
 
     def __init__(
         self, folder: Path, program: Program, *, hubs: int, strategy: str, rows: int, every: int = 200,
         hosts: Mapping[str, str] | None = None, hanging: str = "5s", keepers: int = 1,
     ) -> None:  # fmt: skip
-        self.folder, self.program, self.rows = folder, program, rows
-        self.names = [COORDINATOR, PHONE, *(f"hub{number}" for number in range(1, hubs + 1))]
-        self.file = folder / "fleet.toml"
-        self.path = folder / f"{program.name}.py"
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.program, self.rows = program, rows
         self._hosted: HostedQuery | None = None
-        self.link = ""  # by which the coordinator is paired with a gateway
-        self.path.write_text(program.text)
-        (folder / "resurge.toml").write_text(f"[operators]\nmodules = {json.dumps(program.modules)}\n")
-        placed = ", ".join(f"{json.dumps(vertex)} = {json.dumps(node)}" for vertex, node in (hosts or {}).items())
-        query = (
-            f'[[query]]\nname = "q"\nprogram = "{self.path.name}"\nstrategy = "{strategy}"\nevery = {every}\n'
-            f'sources = ["{PHONE}"]\nsink = "{COORDINATOR}"\nkeepers = {keepers}\nhosts = {{ {placed} }}\n'
-        )
-        self.file.write_text(
-            "\n".join([f'coordinator = "{COORDINATOR}"\nhanging = "{hanging}"', *self._cards(), query])
-        )
+        path = folder / f"{program.name}.py"
+        path.write_text(program.text)
         for name, column in program.sensors.items():
             values = wave(name, rows).tolist()
             times = np.arange(rows) * program.every_us / 1e6 + program.lead_s
             lines = [f"{at:.6f},{value}" for at, value in zip(times.tolist(), values, strict=True)]
             (folder / f"{name}.csv").write_text("\n".join([f"time,{column}", *lines]) + "\n")
-
-    def _cards(self) -> list[str]:
-        making = [
-            subprocess.Popen(
-                [sys.executable, "-m", "resurge", "fleet", "card", "--name", name, "--home", str(self.folder / name),
-                 "--listen", free_address()],
-                cwd=ROOT, stdout=subprocess.PIPE, text=True,
-            )
-            for name in self.names
-        ]  # fmt: skip
-        cards = [process.communicate()[0] for process in making]
-        assert all(cards)
-        return cards
-
-    def start(self, *names: str) -> None:
-        for name in names or self.names:
-            sensors = []
-            if name == PHONE:
-                for sensor in self.program.sensors:
-                    sensors += ["--sensor", f"{sensor}=recording:{self.folder / f'{sensor}.csv'}"]
-            paired = ["--link", self.link] if self.link and name == COORDINATOR else []
-            with (self.folder / f"{name}.log").open("ab") as log:
-                self.processes[name] = subprocess.Popen(
-                    [sys.executable, "-m", "resurge", "node", "run", "--home", str(self.folder / name), "--fleet",
-                     str(self.file), "--for", "600", *sensors, *paired],
-                    cwd=ROOT, stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"},
-                )  # fmt: skip
-
-    def kill(self, name: str) -> None:
-        process = self.processes.pop(name)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-
-    def stop(self) -> None:
-        for process in self.processes.values():
-            process.terminate()
-        for process in self.processes.values():
-            try:
-                process.wait(timeout=20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        self.processes.clear()
+        super().__init__(
+            folder, path, hubs=hubs, strategy=strategy, every=every, hosts=hosts, keepers=keepers, hanging=hanging,
+            recordings={name: folder / f"{name}.csv" for name in program.sensors}, modules=program.modules,
+        )  # fmt: skip
 
     def results(self) -> dict[str, Rows]:
         """What each sink holds now; a lost number is a failure of the test."""
@@ -188,7 +130,7 @@ class Fleet:
             self._hosted = read_fleet(self.file, sorted(references())).hosted()[0]
         found: dict[str, Rows] = {}
         for sink, names in self.program.sinks.items():
-            rows, lost = sink_rows(PosixDisk(self.folder / COORDINATOR / "fleet"), self._hosted, sink)
+            rows, lost = sink_rows(self.disk, self._hosted, sink)
             assert not lost, f"{lost} numbers came as tombstones"
             assert [row["number"] for row in rows] == list(range(len(rows))), "a number is missing or came twice"
             found[sink] = [tuple(row[name] for name in names) for row in rows]  # type: ignore[misc]
@@ -205,17 +147,9 @@ class Fleet:
             assert time.monotonic() < end, f"{what}: {found} of {count} results\n{self.logs()}"
             time.sleep(0.2)
 
-    def shown(self) -> dict[str, Any]:
-        """What `resurge fleet show` says on the coordinator's node."""
-        shown: dict[str, Any] = json.loads((self.folder / COORDINATOR / "status.json").read_text())["fleet"]
-        return shown
-
     def placed(self) -> dict[str, str]:
         """{vertex: the node it runs on}, as the coordinator says."""
         return {each["vertex"]: each["hosts"][0] for each in self.shown()["placements"]}
 
     def terms(self) -> dict[str, int]:
         return {each["vertex"]: each["term"] for each in self.shown()["placements"]}
-
-    def logs(self) -> str:
-        return "\n".join(f"== {path.name}\n{path.read_text()[-2000:]}" for path in sorted(self.folder.glob("*.log")))

@@ -52,11 +52,6 @@ def write_plan(directory: Path) -> Path:
     return plan
 
 
-def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"tcp://127.0.0.1:{listener.getsockname()[1]}"
-
-
 def listens(address: str) -> bool:
     host, port = address.removeprefix("tcp://").split(":")
     try:

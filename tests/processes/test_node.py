@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
+from resurge.lab._fleet import free_address
 from tests.patience import PATIENCE_S, wait_until
 from tests.processes.gateway_process import ROOT, GatewayProcess
 from tests.processes.node_processes import (
@@ -22,7 +23,6 @@ from tests.processes.node_processes import (
     NodeHome,
     account,
     digest,
-    free_address,
     listens,
     log_rows,
     write_plan,
