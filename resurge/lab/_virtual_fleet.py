@@ -11,6 +11,7 @@ does nothing else.
 from __future__ import annotations
 
 import functools
+import gc
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -54,6 +55,7 @@ PHONE, SINK = "phone", "laptop"
 PACING = Pacing(poll_s=1.0, timeout_s=3.0, backoff_s_min=0.1, backoff_s_max=2.0)  # as `mobile_app/node/hosting.py`
 LATENCY_S = 0.002
 SETTLE_S = 5.0  # after the last element, until every snapshot is permanent
+SOURCES_BYTES = 1 << 20
 CURVE = "0" * 40  # nothing here speaks ZeroMQ
 MARKS = (FrameType.MARK, FrameType.EXTEND)
 
@@ -164,7 +166,7 @@ class _Node:
     def start(self, coordinator_key: bytes) -> None:
         self.disk = MemoryDisk()
         self.spool = Spool.create(
-            MemoryDisk(), capacity_bytes=16 << 20, device=self.device, incarnation=1, evict=Evict.BLOCK
+            MemoryDisk(), capacity_bytes=SOURCES_BYTES, device=self.device, incarnation=1, evict=Evict.BLOCK
         )
         coordinator = Coordinator(self.id, self.keys.answering().sign) if self.name == SINK else None
         self.host = Host(
@@ -356,6 +358,7 @@ def fleet_of(process: str, row: str, every: int) -> VirtualFleet:
 
 
 def ran(process: str, row: str, every: int, elements: int, *, samples: int = 0, after: int = 0) -> Ran:
+    gc.collect()  # the spools of the fleet before: 16 MB on every node
     return fleet_of(process, row, every).run(elements, samples=samples, after=after)
 
 
