@@ -53,8 +53,8 @@ class Batch:
             frontier_us=frontier_us,
         )
 
-    def take(self, index: np.ndarray) -> Batch:
-        """The rows at these places, ascending; the covered range stays."""
+    def take(self, index: np.ndarray | slice) -> Batch:
+        """The rows at these places, ascending; the covered range stays. A slice copies nothing."""
         columns = {name: column[index] for name, column in self.columns.items()}
         return replace(self, columns=columns, time_us=self.time_us[index], seq=self.seq[index])
 
@@ -83,8 +83,17 @@ class Batch:
         names = first.schema.names
         return replace(
             last,
-            columns={name: np.concatenate([batch.columns[name] for batch in batches]) for name in names},
+            columns={name: _concatenated([batch.columns[name] for batch in batches]) for name in names},
             time_us=np.concatenate([batch.time_us for batch in batches]),
             seq=np.concatenate([batch.seq for batch in batches]),
             lo=first.lo,
         )
+
+
+def _concatenated(columns: Sequence[np.ndarray]) -> np.ndarray:
+    """One column behind the other. One that says the same on every row, as `device` often does, stays a view of that."""
+    if all(column.strides == (0,) and len(column) for column in columns):
+        value = columns[0][:1]
+        if all(column[0] == value[0] for column in columns[1:]):
+            return np.broadcast_to(value, (sum(map(len, columns)),))
+    return np.concatenate(columns)

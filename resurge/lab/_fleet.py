@@ -43,6 +43,7 @@ class ProcessFleet:
         hosts: Mapping[str, str] | None = None,
         keepers: int = 1,
         hanging: str = "5s",
+        sources: Sequence[str] = (PHONE,),
     ) -> None:
         """`program` lies in `folder`; `modules` register the operators that it applies."""
         self.folder, self.path, self._recordings = folder, program, recordings
@@ -54,7 +55,7 @@ class ProcessFleet:
         placed = ", ".join(f"{json.dumps(vertex)} = {json.dumps(node)}" for vertex, node in (hosts or {}).items())
         query = (
             f'[[query]]\nname = "q"\nprogram = "{program.name}"\nstrategy = "{strategy}"\nevery = {every}\n'
-            f'sources = ["{PHONE}"]\nsink = "{COORDINATOR}"\nkeepers = {keepers}\nhosts = {{ {placed} }}\n'
+            f'sources = {json.dumps(list(sources))}\nsink = "{COORDINATOR}"\nkeepers = {keepers}\nhosts = {{ {placed} }}\n'
         )
         head = f'coordinator = "{COORDINATOR}"\nhanging = "{hanging}"'
         self.file.write_text("\n".join([head, *self._cards(), query]))

@@ -38,7 +38,7 @@ def run(elements: int = ELEMENTS, rounds: int = ROUNDS, cycles: Sequence[str] = 
     }
     for turn in range(rounds + 1):
         for process in processes:
-            for key, took in _seconds([key for key in seconds if key[0] == process], elements).items():
+            for key, took in seconds_of([key for key in seconds if key[0] == process], elements).items():
                 if turn:
                     seconds[key].append(took)
 
@@ -88,7 +88,7 @@ def _of(row: str, every: int) -> int:
     return EVERY[0] if row == NONE else every
 
 
-def _seconds(keys: Sequence[Key], elements: int) -> dict[Key, float]:
+def seconds_of(keys: Sequence[Key], elements: int) -> dict[Key, float]:
     """Of processor time, for so many elements of each sensor; making the fleets is not counted. All of them go on by a
     second or so in turn: whatever else the machine does falls on every one."""
     took = dict.fromkeys(keys, 0.0)
