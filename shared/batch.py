@@ -91,7 +91,7 @@ class Batch:
 
 
 def _concatenated(columns: Sequence[np.ndarray]) -> np.ndarray:
-    """One column behind the other. One that says the same on every row, as `device` often does, stays a view of that."""
+    """One column behind the other. One that says the same on every row, as `device` often does, stays a view."""
     if all(column.strides == (0,) and len(column) for column in columns):
         value = columns[0][:1]
         if all(column[0] == value[0] for column in columns[1:]):

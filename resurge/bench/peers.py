@@ -1,11 +1,11 @@
 """`resurge bench peers`: elements per second over an edge between two nodes, and what recovery costs there.
 
 The reader is a node process as users start it (`resurge node run --fleet`), with a vertex that looks at every row and
-keeps none; the maker is the same hosting, driven by this bench in place of sensors. Exchanges are sealed, CURVE is on,
-rows are decoded and numbered. Against it a bare exchange of the same bytes: pyzmq, CURVE, DEALER to ROUTER and back, one
-at a time, nothing read. Edges between vertices are kept in memory, so the homes lie in memory here; a phone's own edge
-is on its disk, which is reported. NATS JetStream, where it is installed, takes and acknowledges the batches and hands
-them to nobody: it does less.
+keeps none. The maker is the same hosting, driven by this bench in place of sensors; its batches are made beforehand.
+Exchanges are sealed, CURVE is on, rows are decoded and numbered. Against it a bare exchange of the same bytes: pyzmq,
+CURVE, DEALER to ROUTER and back, one at a time, nothing read. Edges between vertices are kept in memory, so the homes
+lie in memory here; a phone's own edge is on its disk, which is reported. NATS JetStream, where it is installed, takes
+and acknowledges the batches and hands them to nobody: it does less.
 
 Checkpoints cost processor time per element: all nodes of SP2 in one process (`resurge lab run ecoc-cpu`). The time from
 kill -9 to the first new output is that of `resurge lab run ecoc-recovery`, most of it silence that must be sure.
@@ -250,9 +250,9 @@ class _Bare:
         context = zmq.Context()
         self._stack.callback(context.destroy, 0)
         ours = CurveKeys.generate()
-        process = subprocess.Popen([sys.executable, "-m", "resurge.bench.peers"], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([sys.executable, "-m", "resurge.bench.peers"], stdout=subprocess.PIPE)
         self._stack.callback(_end, process)
-        address, key = (process.stdout.readline() if process.stdout else "").split()
+        address, key = (process.stdout.readline() if process.stdout else b"").decode().split()
         self._dealer = context.socket(zmq.DEALER)
         self._dealer.curve_publickey, self._dealer.curve_secretkey = ours.public.encode(), ours.secret.encode()
         self._dealer.curve_serverkey = key.encode()

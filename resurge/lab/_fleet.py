@@ -55,7 +55,8 @@ class ProcessFleet:
         placed = ", ".join(f"{json.dumps(vertex)} = {json.dumps(node)}" for vertex, node in (hosts or {}).items())
         query = (
             f'[[query]]\nname = "q"\nprogram = "{program.name}"\nstrategy = "{strategy}"\nevery = {every}\n'
-            f'sources = {json.dumps(list(sources))}\nsink = "{COORDINATOR}"\nkeepers = {keepers}\nhosts = {{ {placed} }}\n'
+            f'sources = {json.dumps(list(sources))}\nsink = "{COORDINATOR}"\nkeepers = {keepers}\n'
+            f"hosts = {{ {placed} }}\n"
         )
         head = f'coordinator = "{COORDINATOR}"\nhanging = "{hanging}"'
         self.file.write_text("\n".join([head, *self._cards(), query]))

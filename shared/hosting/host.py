@@ -76,7 +76,7 @@ from shared.sync.session import DeviceKeys, DeviceSession, GatewayKeys, GatewayS
 from shared.sync.step import Step
 from shared.wire import codecs
 from shared.wire import messages as wire_messages
-from shared.wire.frame import FrameType, decode_one, encode
+from shared.wire.frame import Frame, FrameType, decode_one, encode
 from shared.wire.messages import FORGOTTEN, Data, LostRange, MarkMessage, PeerReceipt
 from shared.wire.status import TEXT_CHARACTERS, DeviceStatus, InstanceStatus, KeptStatus
 
@@ -477,22 +477,21 @@ class Host:
         kept = self._keeper.reads(key)
         if kept is not None:
             try:
-                self._take_piece(kept, frame.type, record)
+                self._take_piece(kept, frame, record)
             except PeerError as error:  # altered, or of another vertex: the snapshot is not kept, the next one may be
                 self._refuse(error)
         elif key in self._sinks:
             self._take_result(self._sinks[key], frame.type, record)
         for instance, label in self._readers_of.get(key, ()):
             if not instance.failed:
-                self._guard(instance, functools.partial(self._take, instance, label, session, record))
+                self._guard(instance, functools.partial(self._take, instance, label, session, record, frame))
 
-    def _take_piece(self, kept: KeptSpec, kind: FrameType, record: LogRecord) -> None:
-        if kind is FrameType.DATA:
-            data = Data.of(decode_one(record.frame, digest=record.digest)[0])
-            item = self._keeper.take(record.key, record.hi, bytes(data.columns))
+    def _take_piece(self, kept: KeptSpec, frame: Frame, record: LogRecord) -> None:
+        if frame.type is FrameType.DATA:
+            item = self._keeper.take(record.key, record.hi, bytes(Data.of(frame).columns))
             if item is not None:
                 self._persist.append(item)
-        elif kind is FrameType.TOMBSTONE:
+        elif frame.type is FrameType.TOMBSTONE:
             self._keeper.taken[kept.edge.key] = record.hi
 
     def _take_result(self, sink: Sink, kind: FrameType, record: LogRecord) -> None:
@@ -501,8 +500,10 @@ class Host:
             self._persist.append(sink.take(bytes(record.frame), record.lo, record.hi, lost=lost))
             self._events.append(SinkTook(sink.query, sink.sink, record.lo, record.hi))
 
-    def _take(self, instance: Instance, label: str, session: GatewaySession, record: LogRecord) -> None:
-        if record.lo > instance.taken[label] or not self._take_frame(instance, label, session, record):
+    def _take(
+        self, instance: Instance, label: str, session: GatewaySession, record: LogRecord, frame: Frame
+    ) -> None:  # fmt: skip
+        if record.lo > instance.taken[label] or not self._take_frame(instance, label, session, record, frame):
             self.receiver.forget_edges()  # the receipt says where it stands, and what was left comes again
             return
         begins = not instance.confirmed
@@ -512,9 +513,10 @@ class Host:
             self._events.append(Connected(instance.query, instance.vertex, instance.term))
         self._snapshots.input_went_on(instance)
 
-    def _take_frame(self, instance: Instance, label: str, session: GatewaySession, record: LogRecord) -> bool:
+    def _take_frame(
+        self, instance: Instance, label: str, session: GatewaySession, record: LogRecord, frame: Frame
+    ) -> bool:  # fmt: skip
         """False: it cannot be taken yet."""
-        frame, _ = decode_one(record.frame, digest=record.digest)
         match frame.type:
             case FrameType.DATA:
                 batch = self._decoded(instance, label, session, Data.of(frame))

@@ -11,7 +11,8 @@ class MemoryFile:
         self.content = bytearray()
 
     def read(self, offset: int, length: int) -> bytes:
-        return bytes(self.content[offset : offset + length])
+        with memoryview(self.content) as content:  # a slice of the array itself would be copied twice
+            return bytes(content[offset : offset + length])
 
     def checksums(self, pieces: Sequence[tuple[int, int]]) -> list[int]:
         return [crc32(self.read(offset, length)) for offset, length in pieces]
