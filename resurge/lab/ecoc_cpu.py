@@ -19,8 +19,8 @@ from resurge.lab._figure import draw, report, shape
 from resurge.lab._virtual_fleet import fleet_of, heart, rows_of, setting
 from resurge.lab.ecoc_overhead import CYCLES, ECOC, EXTENDED, NONE, UNCOORDINATED
 
-EVERY = (500, 1500, 3000)
-ELEMENTS = 9_000
+EVERY = (500, 3000)
+ELEMENTS = 6_000
 ROUNDS = 5
 GOAL = 1.10
 TURNS = 40
