@@ -51,6 +51,10 @@ class Killed:
     usual: float  # how late the newest result was before the kill, at the worst
 
 
+class Disturbed(RuntimeError):
+    """Something else went wrong than what was to fail: on a machine that is too busy, nodes miss each other."""
+
+
 class _SinkFile:
     """Follows the file of a sink while a node writes it."""
 
@@ -98,8 +102,8 @@ def kill_once(name: str, strategy: str, every: int, seed: int) -> Killed:
         fleet.start()
         try:
             return _kill(fleet, process, every, Random(f"{name} {strategy} {every} {seed}"))
-        except Exception as error:
-            raise RuntimeError(f"{name} under {strategy}, c = {every}: {error}\n{fleet.logs()}") from error
+        except RuntimeError as error:
+            raise Disturbed(f"{name} under {strategy}, c = {every}: {error}\n{fleet.logs()}") from error
         finally:
             fleet.stop()
 
@@ -145,6 +149,9 @@ def _kill(fleet: ProcessFleet, process: Process, every: int, random: Random) -> 
     time.sleep(1.0)
     fleet.stop()  # what happened is published at the end
     sink.look()
+    silent = [each["text"] for each in fleet.shown()["events"] if "is silent" in each["text"]]
+    if others := [text for text in silent if f"({VICTIM} is silent" not in text]:
+        raise RuntimeError(f"other nodes were given up, too: {others}")
     moved_at = _happened(fleet, "laptop", f"{victim} to ", killed_at)
     connected_at = _happened(fleet, SPARE, f"{victim} goes on here", killed_at)
     return Killed(

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import os
 import statistics
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 from resurge.lab._figure import draw, report, shape
-from resurge.lab._kills import Killed, kill_once
+from resurge.lab._kills import Disturbed, Killed, kill_once
 from resurge.lab._virtual_fleet import heart
 
 STRATEGIES = ("uncoordinated", "ecoc", "extended-ecoc")
@@ -34,10 +35,19 @@ def run(
     keys = [(process, strategy, c) for process in processes for strategy in strategies for c in every]
     runs: dict[Key, list[Killed]] = {key: [] for key in keys}
     load = [os.getloadavg()[0]]
+    disturbed = 0
     for repeat in range(repeats):
         for key in keys:
-            runs[key].append(kill_once(*key, repeat))
-            load.append(os.getloadavg()[0])
+            while len(runs[key]) <= repeat:
+                try:
+                    runs[key].append(kill_once(*key, repeat))
+                except Disturbed as error:
+                    disturbed += 1
+                    print(error, file=sys.stderr)
+                    if disturbed > len(keys) * repeats:
+                        raise
+                load.append(os.getloadavg()[0])
+            print(*key, runs[key][-1], file=sys.stderr)
 
     def mean(name: str, *of: object) -> float:
         found = [getattr(each, name) for key, many in runs.items() if set(of) <= set(key) for each in many]
@@ -83,7 +93,7 @@ def run(
             " ".join(map(str, key)): [{name: round(value, 3) for name, value in vars(one).items()} for one in many]
             for key, many in runs.items()
         },
-        load_average=[round(min(load), 1), round(max(load), 1)], repeats=repeats,
+        load_average=[round(min(load), 1), round(max(load), 1)], repeats=repeats, disturbed_and_repeated=disturbed,
         ecg="a heart's" if heart()[1] else "drawn",
     )  # fmt: skip
 
