@@ -20,7 +20,7 @@ from resurge.lab._virtual_fleet import fleet_of, heart, rows_of, setting
 from resurge.lab.ecoc_overhead import CYCLES, ECOC, EXTENDED, NONE, UNCOORDINATED
 
 EVERY = (500, 3000)
-ELEMENTS = 6_000
+ELEMENTS = 3_000
 ROUNDS = 5
 GOAL = 1.10
 TURNS = 40
