@@ -27,7 +27,7 @@ from shared.hosting.coordinate import Coordinator, Recovered, Unplaced
 from shared.hosting.fleet_file import FleetFile
 from shared.hosting.fleet_node import FleetNode
 from shared.hosting.fleet_watch import FleetWatch
-from shared.hosting.host import Host
+from shared.hosting.host import Host, permanent
 from shared.hosting.messages import Answer, Ask, Committed, Connected, InstanceFailed, PeerBack, PeerLost, SinkTook
 from shared.hosting.store import persist, stored_fleet
 from shared.identity import EdgeId, EdgeKey, edge_id
@@ -287,8 +287,7 @@ class Hosting:
             {
                 "query": one.query, "vertex": one.vertex, "term": one.term, "failed": one.failed, "lost": one.lost,
                 "taken": sum(one.taken.values()), "made": sum(one.heads.values()),
-                "permanent": None if one.checkpoints.permanent.id is None else one.checkpoints.permanent.id.number,
-                "permanent_bytes": one.permanent_bytes,
+                "permanent": permanent(one)[0], "permanent_bytes": permanent(one)[1],
                 "permanent_us": self._watch.snapshot_us(one.query, one.vertex),
             }
             for one in host.instances()

@@ -6,7 +6,7 @@ from typing import Any
 
 from kivy.uix.widget import Widget
 
-from mobile_app.screens.page import View, sentence
+from mobile_app.screens.page import View
 from mobile_app.screens.widgets.icons import Icon
 from mobile_app.screens.widgets.surfaces import Card, Divider
 from mobile_app.screens.widgets.text import Column, Row, Text
@@ -41,8 +41,8 @@ def fleet_cards(view: View) -> list[Widget]:
         return []
     cards: list[Widget] = [_here(fleet, view["time_us"])]
     if fleet["kept"]:
-        lines = [Text(sentence(kept_text(kept)), size="label") for kept in fleet["kept"]]
-        cards.append(Card(Text("Kept for other nodes", bold=True), Column(*lines, gap=4)))
+        lines = [Text(f"{kept_text(kept)}.", size="label") for kept in fleet["kept"]]
+        cards.append(Card(Text("Snapshots kept for other nodes", bold=True), Column(*lines, gap=4)))
     moves = own_moves(fleet, MOVES_SHOWN)
     if moves:
         cards.append(

@@ -68,7 +68,7 @@ def _fleet(view: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for one in fleet["instances"]:
         yield f"vertex {one['vertex']}", instance_text(one, view["time_us"])
     for kept in fleet["kept"]:
-        yield "keeps", f"{kept_text(kept)}, for others"
+        yield "keeps", f"a snapshot of {kept_text(kept)}, for others"
     for move in own_moves(fleet, MOVES_SHOWN):
         yield "moved", move_line(move, view["time_us"])
 

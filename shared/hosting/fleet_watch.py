@@ -1,7 +1,7 @@
 """What a node knows of its fleet, for people: where each vertex runs, how it is there, and from what it would begin.
 
 The coordinator knows it of every vertex; another node knows where they are, and how those are that it runs itself. A
-status carries no times of its own, so a snapshot is dated by when its number was first heard. What was there before
+status carries no times of its own, so a snapshot is dated by when it was first heard of. What was there before
 anybody listened has no date, which is said.
 """
 

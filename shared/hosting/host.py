@@ -725,7 +725,7 @@ class Host:
     def status(self) -> DeviceStatus:
         """What a coordinator must know."""
         found = [
-            InstanceStatus(one.query, one.vertex, one.term, self._state(one), one.failed, one.lost, *_permanent(one))
+            InstanceStatus(one.query, one.vertex, one.term, self._state(one), one.failed, one.lost, *permanent(one))
             for one in self._instances.values()
         ]
         found += self._not_begun.values()
@@ -760,7 +760,7 @@ def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _permanent(instance: Instance) -> tuple[int | None, int | None]:
-    """The number of its last permanent snapshot, and its bytes."""
-    mark = instance.checkpoints.permanent.id
-    return (None, None) if mark is None else (mark.number, instance.permanent_bytes)
+def permanent(instance: Instance) -> tuple[int | None, int | None]:
+    """How many elements its last permanent snapshot has read, and its bytes."""
+    last = instance.checkpoints.permanent
+    return (None, None) if last.id is None else (sum(last.inputs.values()), instance.permanent_bytes)

@@ -58,7 +58,7 @@ class PlacementStatus:
     state: str
     why: str = ""  # it does not run
     lost: int = 0  # elements of its inputs that are nowhere any more
-    snapshot: int | None = None  # the number of its last permanent one
+    snapshot: int | None = None  # elements of its inputs that its last permanent one has read
     snapshot_bytes: int | None = None
     snapshot_us: int | None = None  # when that became permanent
 

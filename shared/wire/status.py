@@ -38,7 +38,7 @@ class InstanceStatus:
     state: str  # starting | running | failed | lost | behind
     why: str = ""
     lost: int = 0  # elements of its inputs that are nowhere any more
-    snapshot: int | None = None  # the number of its last permanent one
+    snapshot: int | None = None  # elements of its inputs that its last permanent one has read
     snapshot_bytes: int | None = None
 
 

@@ -115,12 +115,12 @@ def shared_queries(now_us: int, ids: dict[str, str]) -> FleetStatus:
             FleetQueryStatus("crowding", "ecoc-region", 200, ("bus-12",), "van-2"),
         ),
         (
-            PlacementStatus("street-noise", "band", 3, ("bus-12",), ("depot",), "running", "", 0, 412, 5_310, ago(41)),
-            PlacementStatus("street-noise", "level", 2, ("depot",), ("bus-12",), "running", "", 0, 412, 18_240, ago(38)),
-            PlacementStatus("street-noise", "loudest", 1, ("van-2",), ("depot",), "running", "", 0, 411, 2_120, ago(96)),
-            PlacementStatus("crowding", "doors", 1, ("bus-12",), ("van-2", "depot", "tram-07", "tram-11"), "running", "", 0, 88, 940, ago(12)),
+            PlacementStatus("street-noise", "band", 3, ("bus-12",), ("depot",), "running", "", 0, 206_000, 5_310, ago(41)),
+            PlacementStatus("street-noise", "level", 2, ("depot",), ("bus-12",), "running", "", 0, 205_500, 18_240, ago(38)),
+            PlacementStatus("street-noise", "loudest", 1, ("van-2",), ("depot",), "running", "", 0, 4_110, 2_120, ago(96)),
+            PlacementStatus("crowding", "doors", 1, ("bus-12",), ("van-2", "depot", "tram-07", "tram-11"), "running", "", 0, 17_600, 940, ago(12)),
             PlacementStatus("crowding", "people", 4, ("depot",), ("van-2", "bus-12", "tram-07", "tram-11"), "failed",
-                            "ValueError: a door that nobody knows: 'middle left'", 0, 85, 7_900, ago(205)),
+                            "ValueError: a door that nobody knows: 'middle left'", 0, 17_000, 7_900, ago(205)),
         ),
         (
             Move(ago(5_320), "street-noise", "band", 2, ("tram-11",), ("kiosk",), "tram-11 is silent"),

@@ -77,7 +77,7 @@ SCREENS = (
     Shot("health-empty", "buffer", "ride", ("Nothing is in its way",), (("tap", "Health"),)),
     Shot("health-crash", "buffer", "crashed", ("The recorder crashed", "Send the report"), (("tap", "Health"),)),
     Shot("health-withheld", "buffer", "withheld", ("needs transport_mode@3", "My trips 1.1"), (("tap", "Health"),)),
-    Shot("health-fleet", "buffer", "hosting", ("Vertices on this device", "Running", "Kept for other nodes"), (("tap", "Health"),)),
+    Shot("health-fleet", "buffer", "hosting", ("Vertices on this device", "Running", "Snapshots kept for other nodes"), (("tap", "Health"),)),
     Shot("health-moves", "buffer", "hosting", ("Moved here or away", "band moved from kiosk to My phone"),
          (("tap", "Health"), ("scroll", "level moved from My phone to depot"))),
     Shot("results-data", "results", "ride", ("Distance in km", "latest", "30 results, 3 of them incomplete (lighter)"),

@@ -22,11 +22,11 @@ def role_text(fleet: Mapping[str, Any]) -> str:
     return f"{text}; it {listed(does)}." if does else f"{text}."
 
 
-def snapshot_text(number: int | None, at_us: int | None, size_bytes: int | None, now_us: int) -> str:
-    """The last permanent snapshot of a vertex."""
-    if number is None:
+def snapshot_text(read: int | None, at_us: int | None, size_bytes: int | None, now_us: int) -> str:
+    """The last permanent snapshot of a vertex, which has read so many elements."""
+    if read is None:
         return "no permanent snapshot yet"
-    about = f"number {number}" + ("" if size_bytes is None else f", {size(size_bytes)}")
+    about = f"after {plural(read, 'element')}" + ("" if size_bytes is None else f", {size(size_bytes)}")
     return f"permanent snapshot {'' if at_us is None else ago(max(0, now_us - at_us) / 1e6) + ' '}({about})"
 
 
@@ -39,7 +39,7 @@ def instance_text(one: Mapping[str, Any], now_us: int) -> str:
 
 
 def kept_text(kept: Mapping[str, Any]) -> str:
-    return f"snapshot {kept['number']} of {kept['vertex']} of {kept['query']}"
+    return f"{kept['vertex']} of {kept['query']}, after {plural(kept['number'], 'element')}"
 
 
 def own_moves(fleet: Mapping[str, Any], most: int) -> list[Move]:

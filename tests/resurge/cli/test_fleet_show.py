@@ -31,12 +31,12 @@ def test_every_vertex_has_its_place_keepers_snapshot_and_term() -> None:
     assert lines[0] == "street-noise  from My phone to van-2  ecoc, c = 500"
     assert lines[1].startswith("  The vertices take a snapshot together every 500 elements")
     assert lines[2] == (
-        "  band on My phone  running (a copy is silent)  kept by depot  permanent snapshot 41 s ago (number 412, 5.3 KB)"
+        "  band on My phone  running (a copy is silent)  kept by depot  permanent snapshot 41 s ago (after 412 elements, 5.3 KB)"
         "  term 3  2 elements lost"
     )
     assert "  moves from a node that is silent for 10 s (no delay is promised, a recovery takes 3 s)" in lines
     assert "kiosk is silent for 1 min 30 s" in lines
-    assert "kept  snapshot 412 of level of street-noise, term 2" in lines
+    assert "kept  level of street-noise, after 85\u2009000 elements, term 2" in lines
     moves = [line for line in lines if " moved from " in line or "began again" in line]
     assert len(moves) == 3
     assert moves[1].endswith("band moved from kiosk to My phone (kiosk is silent for 10 s)")
@@ -48,7 +48,7 @@ def test_a_node_s_status_says_what_runs_is_kept_and_was_moved() -> None:
     assert "My phone shares queries with 3 other nodes" in text
     assert "vertex loudest" in text
     assert "ValueError: no column 'db'" in text
-    assert "snapshot 412 of level of street-noise, for others" in text
+    assert "a snapshot of level of street-noise, after 85\u2009000 elements, for others" in text
     assert "band moved from kiosk to My phone" in text
     assert "fleet" not in "\n".join(status_lines(phone_world.ride() | {"running": True}))
 

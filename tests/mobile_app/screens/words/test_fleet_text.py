@@ -27,12 +27,15 @@ def test_what_a_node_is_to_the_others() -> None:
 
 def test_a_vertex_says_from_what_it_would_begin_and_why_it_does_not_run() -> None:
     band, loudest = FLEET["instances"]
-    assert instance_text(band, NOW_US) == "Of street-noise; permanent snapshot 41 s ago (number 412, 5.3 KB)."
+    assert (
+        instance_text(band, NOW_US)
+        == "Of street-noise; permanent snapshot 41 s ago (after 85\u2009500 elements, 5.3 KB)."
+    )
     assert instance_text(loudest, NOW_US).endswith("2.1 KB). ValueError: no column 'db'.")
     assert "7 elements of its inputs are lost." in instance_text(band | {"lost": 7}, NOW_US)
     assert snapshot_text(None, None, None, NOW_US) == "no permanent snapshot yet"
-    assert snapshot_text(3, None, None, NOW_US) == "permanent snapshot (number 3)"
-    assert kept_text(FLEET["kept"][0]) == "snapshot 412 of level of street-noise"
+    assert snapshot_text(3, None, None, NOW_US) == "permanent snapshot (after 3 elements)"
+    assert kept_text(FLEET["kept"][0]) == "level of street-noise, after 85\u2009000 elements"
 
 
 def test_moves_that_concern_the_node_come_newest_first_with_when_and_why() -> None:
