@@ -38,9 +38,9 @@ from mobile_app.settings import load_settings
 from resurge.bench._fleet import NatsFleet, drive
 from resurge.bench._rounds import Rates, at_least, interleave, ratio, versions
 from resurge.bench.gateway import _end, _nats, _scratch
-from resurge.lab._fleet import COORDINATOR, ProcessFleet
 from resurge.lab._kills import kill_once
 from resurge.lab.ecoc_cpu import seconds_of
+from resurge.up.process_fleet import COORDINATOR, ProcessFleet
 from shared.batch import Batch
 from shared.hosting.fleet_file import read_fleet
 from shared.language.codecs import NONE

@@ -16,8 +16,8 @@ from random import Random
 
 import numpy as np
 
-from resurge.lab._fleet import ProcessFleet
 from resurge.lab._virtual_fleet import PROCESSES, Process, readings
+from resurge.up.process_fleet import ProcessFleet
 from shared.errors import DamagedData, PeerError
 from shared.hosting.fleet_file import read_fleet
 from shared.hosting.keeper import PREFIX

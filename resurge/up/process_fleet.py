@@ -51,6 +51,7 @@ class ProcessFleet:
         self.names = [COORDINATOR, PHONE, *(f"hub{number}" for number in range(1, hubs + 1))]
         self.file = folder / "fleet.toml"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.link = ""  # by which the coordinator is paired with a gateway
         (folder / "resurge.toml").write_text(f"[operators]\nmodules = {json.dumps(list(modules))}\n")
         placed = ", ".join(f"{json.dumps(vertex)} = {json.dumps(node)}" for vertex, node in (hosts or {}).items())
         chosen = f'strategy = "{strategy}"\n' if strategy else ""
@@ -82,10 +83,11 @@ class ProcessFleet:
             if name == PHONE:
                 for sensor, recording in self._recordings.items():
                     sensors += ["--sensor", f"{sensor}=recording:{recording}"]
+            paired = ["--link", self.link] if self.link and name == COORDINATOR else []
             with (self.folder / f"{name}.log").open("ab") as log:
                 self.processes[name] = subprocess.Popen(
                     [sys.executable, "-m", "resurge", "node", "run", "--home", str(self.folder / name), "--fleet",
-                     str(self.file), "--for", "600", *sensors],
+                     str(self.file), "--for", "600", *sensors, *paired],
                     cwd=ROOT, stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"},
                 )  # fmt: skip
 

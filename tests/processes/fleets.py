@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import resurge as rs
-from resurge.lab._fleet import COORDINATOR, PHONE, ProcessFleet
+from resurge.up.process_fleet import COORDINATOR, PHONE, ProcessFleet
 from shared.hosting.fleet_file import read_fleet
 from shared.hosting.sink import sink_rows
 from shared.language.registry import references

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from resurge.lab._fleet import free_address
+from resurge.up.process_fleet import free_address
 from tests.patience import PATIENCE_S, wait_until
 from tests.processes.gateway_process import ROOT, GatewayProcess
 from tests.processes.node_processes import (

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from resurge.lab._fleet import ROOT
+from resurge.up.process_fleet import ROOT
 
 pytestmark = pytest.mark.processes
 
