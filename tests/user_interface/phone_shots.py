@@ -79,7 +79,7 @@ SCREENS = (
     Shot("health-withheld", "buffer", "withheld", ("needs transport_mode@3", "My trips 1.1"), (("tap", "Health"),)),
     Shot("health-fleet", "buffer", "hosting", ("Vertices on this device", "Running", "Snapshots kept for other nodes"), (("tap", "Health"),)),
     Shot("health-moves", "buffer", "hosting", ("Moved here or away", "band moved from kiosk to My phone"),
-         (("tap", "Health"), ("scroll", "level moved from My phone to depot"))),
+         (("tap", "Health"), ("scroll", "My phone is silent for 10 s"))),
     Shot("results-data", "results", "ride", ("Distance in km", "latest", "30 results, 3 of them incomplete (lighter)"),
          waits_for="Shake"),
     Shot("results-trace", "results", "ride", ("The way",), (("tap", "Trace"),), waits_for="Shake"),
