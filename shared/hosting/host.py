@@ -268,7 +268,7 @@ class Host:
             for batch in batches:
                 self._made.append(batch)
         state = state_edge(spec.query, spec.placement)
-        self.outbox.serve(state.key.edge, STATE, self._made, [node for node in state.readers if node != self.node])
+        self.outbox.serve(state.key.edge, STATE, self._made, self._others(state))
         self.outbox.restart(state.key.edge, 0)
 
     def _cannot_begin(self, spec: VertexSpec, state: str, why: str) -> None:
@@ -305,7 +305,7 @@ class Host:
                 for node in edge.readers:
                     carried.setdefault(node, []).append((edge, term))
             state = state_edge(instance.spec.query, instance.spec.placement)
-            others = [node for node in state.readers if node != self.node]
+            others = self._others(state)
             self.outbox.serve(state.key.edge, STATE, self._made, others)
             self._state_edges[state.key.edge] = instance
             for node in others:
@@ -314,6 +314,10 @@ class Host:
         for number in [number for number in self.outbox.edges() if number not in served]:
             self.outbox.end(number)
         self._carry(carried, now)
+
+    def _others(self, state: EdgeSpec) -> dict[str, int]:
+        """Who reads a state edge: this node's own keeper needs no edge."""
+        return {node: reads for node, reads in state.readers.items() if node != self.node}
 
     def _carry(self, carried: Mapping[str, Sequence[tuple[EdgeSpec, int]]], now: float) -> None:
         called = {*carried}

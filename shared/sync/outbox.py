@@ -10,7 +10,7 @@ in the same batches. Readers take no batch that overlaps what they have. So the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -32,7 +32,7 @@ class Outbox:
         self._spools: dict[EdgeId, Spool] = {}
         self._schemas: dict[tuple[EdgeId, int], Schema] = {}
         self._readings: dict[str, Reading] = {}
-        self._readers: dict[EdgeId, frozenset[str]] = {}
+        self._readers: dict[EdgeId, dict[str, int]] = {}
 
     def reading(self, reader: str) -> Reading:
         """What this node reads here; the same one each time."""
@@ -41,16 +41,22 @@ class Outbox:
             found = self._readings[reader] = Reading(self)
         return found
 
-    def serve(self, edge: EdgeId, schema: Schema, spool: Spool, readers: Iterable[str]) -> None:
-        """These nodes read the edge from now on, and no others. Nothing is trimmed before all have said how far."""
+    def serve(self, edge: EdgeId, schema: Schema, spool: Spool, readers: Mapping[str, int]) -> None:
+        """These nodes read the edge from now on, and no others. Nothing is trimmed before all have said how far. Each
+        comes with a number that changes when something begins to read there: what the node said before is then of those
+        who read there already, and the newcomer may need more."""
         self._spools[edge] = spool
         self._schemas[edge, schema.id] = schema
-        self._readers[edge] = frozenset(readers)
+        before = self._readers.get(edge, {})
+        for node, reads in readers.items():
+            if before.get(node) != reads:
+                self.reading(node).forget(edge)
+        self._readers[edge] = dict(readers)
         self.trim(edge)
 
     def end(self, edge: EdgeId) -> None:
         """Nobody reads this edge any more: what is here of it goes."""
-        self._readers[edge] = frozenset()
+        self._readers[edge] = {}
         self.trim(edge)
         del self._readers[edge], self._spools[edge]
         for reading in self._readings.values():

@@ -516,7 +516,8 @@ class Sender:
         restored = not edge.met or receipt.term != edge.reader_term  # or it is a reader that moved here
         edge.met, edge.reader_term, edge.credit = True, receipt.term, receipt.credit
         reading.go_on(edge.number, receipt.taken)
-        reading.trim(edge.number, receipt.through)
+        if not edge.read or receipt.term == edge.read:  # else one that reads there by now has not spoken yet
+            reading.trim(edge.number, receipt.through)
         answered = [mark for mark in outstanding.marks if mark.edge == edge.number and mark.position <= receipt.taken]
         edge.marks = [mark for mark in edge.marks if mark not in answered]
         _, buried = self._composer.forgotten.pop(edge.number, (0, 0))
