@@ -51,7 +51,7 @@ from shared.wire import codecs
 
 SIZES = {"1 KB": (1_000, 2_000), "64 KB": (65_536, 512), "1 MB": (1_000_000, 48)}  # bytes of a batch, batches a round
 BARE, JETSTREAM = 0.5, 1.0
-KILLS = 3
+KILLS = 1
 PATIENCE_S = 60.0
 READER = "phone"
 PROGRAM = """
