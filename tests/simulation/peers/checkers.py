@@ -17,7 +17,7 @@ from shared.batch import NO_FRONTIER
 from shared.hosting.host import Host
 from shared.hosting.instance import Instance, Made
 from shared.hosting.kept_snapshot import KeptSnapshot
-from shared.hosting.messages import SinkTook
+from shared.hosting.messages import Committed, SinkTook
 from shared.recovery.strategies.row import Include
 from shared.sync.exchange import LogRecord
 from shared.sync.session import GatewaySession
@@ -62,6 +62,13 @@ class Positions(Checker):
 
     def __init__(self) -> None:
         self._permanent: dict[str, dict[str, int]] = {}  # label of an input -> vertex -> position
+
+    def noticed(self, node: SimulatedNode, event: object) -> None:
+        """Its node may stop before anybody looks; its keepers have it all the same."""
+        for instance in node.host.instances() if isinstance(event, Committed) else ():
+            for label, at in instance.checkpoints.permanent.inputs.items():
+                known = self._permanent.setdefault(label, {})
+                known[instance.vertex] = max(at, known.get(instance.vertex, 0))
 
     def look(self, world: PeerWorld) -> str:
         instances = newest(world)
