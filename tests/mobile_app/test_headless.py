@@ -23,12 +23,12 @@ from mobile_app.home.peer_keys import load_curve_keys
 from mobile_app.links import gateway
 from mobile_app.sensors.choose import Choice, parse_choices
 from mobile_app.spool.snapshots import Snapshots
+from resurge.up.process_fleet import free_address
 from shared.errors import ResurgeError, UsageError
 from shared.plan.graph import Plan
 from shared.stream.program import read_program
 from shared.wire.enrolment import EnrolmentLink
 from tests.patience import PATIENCE_S
-from tests.processes.node_processes import free_address
 
 PROGRAM = """
 import resurge as rs

@@ -17,6 +17,7 @@ from mobile_app.node.loop import Node
 from mobile_app.node.surroundings import Surroundings
 from mobile_app.sensors.choose import parse_choices
 from mobile_app.settings import Settings
+from resurge.up.process_fleet import free_address
 from shared.hosting.fleet_file import read_fleet
 from shared.hosting.messages import Ask
 from shared.hosting.sink import sink_rows
@@ -24,7 +25,6 @@ from shared.plan.deployment import Peer
 from shared.spool.disk import PosixDisk
 from shared.sync.receiver import Arrival, Reply
 from tests.patience import wait_until
-from tests.processes.node_processes import free_address
 
 ROOM = 8  # for what others send
 PROGRAM = """
