@@ -25,7 +25,8 @@ UNIT = "not (sim or spark or processes or ui or soak)"
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 # The whole product, which mostly waits for Spark, beside its parts, which mostly wait for each other.
 TERMUX = ["tests/mobile_app/sensors/termux/test_node.py"]
-PRODUCT = ["tests/processes/test_up.py", "tests/processes/test_up_processes.py"]
+FLEETS = [f"tests/processes/test_{part}.py" for part in ("fleet", "fleet_kills", "peers_bench")]
+PRODUCT = ["tests/processes/test_up.py", "tests/processes/test_up_processes.py", *FLEETS]
 PAGES = ["tests/processes/test_pages.py", "tests/processes/test_node_failures.py", *TERMUX]
 NODES = ["tests/processes/test_node.py"]
 # Units that belong to what another stage is about, and would make the units' own stage too long.
