@@ -50,6 +50,8 @@ class Outcome:
 
 def fleet_trial(folder: Path, *, seconds: float, strategy: str, say: Callable[[str], None]) -> Outcome:
     """Lasts as long as the readings and some more. UsageError with the nodes' own words when nothing comes of it."""
+    if any(folder.iterdir()):
+        raise UsageError(f"{str(folder)!r} is not empty; name a directory that is, or none", code="fleet-try")
     readings = heart(seconds)
     (folder / PROGRAM.name).write_text(PROGRAM.read_text(encoding="utf-8"), encoding="utf-8")
     recording = folder / "ecg.csv"
@@ -140,6 +142,8 @@ def _wait(fleet: ProcessFleet, done: Callable[[], Any], what: str, deadline: flo
                 return
         except (OSError, KeyError, TypeError, ValueError):  # its status is not written yet
             pass
+        if ended := fleet.ended():
+            raise UsageError(f"{', '.join(ended)} ended by itself\n{fleet.logs()}", code="fleet-try")
         if time.monotonic() > deadline:
             raise UsageError(f"{COORDINATOR} waited too long for {what}\n{fleet.logs()}", code="fleet-try")
         time.sleep(LOOK_S)

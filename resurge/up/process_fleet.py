@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from resurge.cli.fleet import card
+from resurge.up.processes import end_with_parent
 from shared.spool.disk import PosixDisk
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,7 +90,12 @@ class ProcessFleet:
                     [sys.executable, "-m", "resurge", "node", "run", "--home", str(self.folder / name), "--fleet",
                      str(self.file), "--for", "600", *sensors, *paired],
                     cwd=ROOT, stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                    preexec_fn=end_with_parent,  # noqa: PLW1509 - started before any thread
                 )  # fmt: skip
+
+    def ended(self) -> list[str]:
+        """Nodes that should run and do not."""
+        return [name for name, process in self.processes.items() if process.poll() is not None]
 
     def kill(self, name: str) -> None:
         process = self.processes.pop(name)

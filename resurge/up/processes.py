@@ -206,7 +206,7 @@ def _launch(command: Sequence[str], output: IO[bytes], environment: dict[str, st
         stderr=subprocess.STDOUT,
         env=environment,
         start_new_session=True,
-        preexec_fn=_in_child,  # noqa: PLW1509 - started before any thread
+        preexec_fn=end_with_parent,  # noqa: PLW1509 - started before any thread
     )
 
 
@@ -221,7 +221,8 @@ def _signals_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _in_child() -> None:
+def end_with_parent() -> None:
+    """For a child, before it becomes another program: whoever started it may be killed without a word."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

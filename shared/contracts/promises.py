@@ -12,6 +12,7 @@ from shared.plan import operators as op
 from shared.plan.contracts import strictest
 from shared.plan.graph import Plan
 from shared.plan.placement import ON_DEVICE, sides
+from shared.recovery.delays import SILENCE_S_MAX
 from shared.recovery.strategies import STRATEGIES
 
 # Which nodes a region has is known only when it is deployed: what a plan is told is what two of them could do.
@@ -44,8 +45,9 @@ def of_fleet(plan: Plan, hosts: Collection[Host] = TWO_NODES) -> Choice:
 
 
 def _of_vertex(load: Load) -> Load:
-    """Of a vertex that sends on to another node as much as it takes: the most that is likely."""
-    return replace(load, vertex=replace(load.vertex, outputs=(load.element_bytes,)))
+    """Of a vertex that sends on to another node as much as it takes: the most that is likely. Where the region is full
+    the device waits and gives nothing up, so that only the time counts until a silent node's vertices are elsewhere."""
+    return replace(load, vertex=replace(load.vertex, outputs=(load.element_bytes,)), outage_s=SILENCE_S_MAX)
 
 
 def contract_lines(plan: Plan) -> tuple[str, ...]:

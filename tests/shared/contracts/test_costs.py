@@ -9,7 +9,7 @@ import pytest
 import resurge as rs
 from resurge import col
 from shared.contracts.costs import EVERY, Choice, Host, Load, choose, expected_loss, guess, of_lone_device, recovery_s
-from shared.contracts.promises import check_kept, contract_lines
+from shared.contracts.promises import check_kept, contract_lines, of_fleet
 from shared.errors import UsageError
 from shared.plan.contracts import LOSSLESS, Contract
 from shared.plan.graph import Plan
@@ -160,3 +160,28 @@ def test_a_delay_shorter_than_a_batch_may_wait_is_refused_by_name() -> None:
         check_kept(plan)
     assert "refused: no strategy keeps it; the nearest is local" in contract_lines(plan)[1]
     check_kept(plan_with(Contract(delay_us_max=MINUTE_US // 2), within="5s"))
+
+
+def test_a_fleets_strategy_keeps_the_strictest_of_what_its_gathers_promise() -> None:
+    def plan(*contracts: Contract) -> Plan:
+        streams = [
+            rs.sensor(f"s{place}", every="1s", columns={"v": "float64"}).gather(f"s{place}", within="2s", contract=each)
+            for place, each in enumerate(contracts)
+        ]
+        return rs.plan_of(*(each.subscribe(f"out{place}") for place, each in enumerate(streams)))
+
+    loose, strict = rs.limited_loss(0.5), rs.lossless(delay="30s")
+    alone, both = of_fleet(plan(loose)), of_fleet(plan(loose, strict))
+    assert alone.row is not None
+    assert both.row is not None
+    assert alone.row.include is Include.NOTHING
+    assert both.row.include is Include.STATE
+    assert both.row == of_fleet(plan(strict)).row
+    assert of_fleet(plan(loose, rs.lossless(delay="3s"))).row is None
+
+
+@pytest.mark.parametrize("name", ["beats", "average", "one_attenuated", "both_attenuated"])
+def test_the_examples_for_several_nodes_have_a_strategy_that_keeps_them(name: str) -> None:
+    choice = of_fleet(rs.load_program(f"resurge/examples/peers/{name}.py"))
+    assert choice.row is not None, choice.refused
+    assert choice.row.include is Include.STATE
