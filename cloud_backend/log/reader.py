@@ -7,6 +7,7 @@ machine, and the gateway's recovery keeps every sound record it finds.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,15 +51,28 @@ class Reader:
         """Records that start in [start, end), with their offsets; ask only up to a `valid_end`."""
         return read_records(self._disk, start, end)
 
+    def pieces(self, start: int, end: int) -> list[tuple[int, int]]:
+        """[start, end) cut where segments begin, for readers that share the work."""
+        borders = [start, *(base for base in bases(self._disk) if start < base < end), end]
+        return list(itertools.pairwise(borders)) if start < end else []
+
     def declarations(self) -> Iterator[bytes]:
         """Every DECLARE frame that still counts or is still kept: names and schemas of the edges, oldest first."""
         found = bases(self._disk)
-        if not found:
-            return
-        for _, state in index_at(self._disk, found[0], read_trimmed_index(self._disk)).edges():
+        if found:
+            yield from self._declared(found[0], self.valid_end())
+
+    def declared_before(self, offset: int) -> Iterator[bytes]:
+        """The DECLARE frames that counted when the segment of this offset began, and those in it up to the offset."""
+        found = [base for base in bases(self._disk) if base <= offset]
+        if found:
+            yield from self._declared(found[-1], offset)
+
+    def _declared(self, base: int, end: int) -> Iterator[bytes]:
+        for _, state in index_at(self._disk, base, read_trimmed_index(self._disk)).edges():
             if state.declaration:
                 yield state.declaration
-        for _, record in self.read(found[0], self.valid_end()):
+        for _, record in self.read(base, end):
             if frame_type(record.frame) == FrameType.DECLARE:
                 yield bytes(record.frame)
 

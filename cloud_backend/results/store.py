@@ -12,17 +12,15 @@ at 1 and are never reused, not even once everything below them was trimmed.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cloud_backend.database import Database
-from cloud_backend.results.rows import ResultRow, decode_key, decode_values, digest_of, encode_values
-from shared.errors import BrokenInvariant
+from cloud_backend.results.publication import CORRECTED, LAST_CHANGE, digest_of_publication, put_news, stored_of
+from cloud_backend.results.rows import ResultRow, decode_key, decode_values, digest_of
 
 __all__ = ["ResultRow", "Results", "digest_of"]
 
@@ -69,11 +67,6 @@ _FORGET_DOWNLINKS = (
     " AND answers.window_start_us = downlinks.window_start_us AND answers.window_end_us = downlinks.window_end_us"
     " AND answers.row = downlinks.row AND answers.revision = downlinks.revision)"
 )
-_CORRECTED = "corrected "  # with a sink's name: a mark that counts its corrections
-_LAST_CHANGE = (
-    "SELECT max(coalesce((SELECT max(change) FROM answers), 0),"
-    " coalesce((SELECT value FROM marks WHERE name = 'change'), 0))"
-)
 
 
 class Results:
@@ -96,22 +89,16 @@ class Results:
         """Make an epoch's rows durable, all or none, and return how many were news. Repeating it returns 0.
 
         In the sinks named by `sessions` a row also retracts what was said before about windows within its own."""
-        rows = list(rows)
-        digest = _publication_digest(rows)
+        stored = [stored_of(row) for row in rows]
+        digest = digest_of_publication(stored)
         with self._database.transaction() as database:
             known = database.execute("SELECT digest FROM epochs WHERE epoch = ?", (epoch,)).fetchone()
             if known and known[0] == digest:
                 return 0
-            news = [row for row in rows if _is_news(database, row)]
-            for row in news:
-                replaced = _unnumbered(database, row) if row.row else []
-                if row.sink in sessions and not row.retract:
-                    replaced += _inside(database, row)
-                for each in (*replaced, row):
-                    _put(database, each)
+            news = put_news(database, stored, frozenset(sessions))
             # After a rollback an epoch comes again with corrections: its last publication is the one to recognise.
-            database.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)", (epoch, len(rows), digest))
-            return len(news)
+            database.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)", (epoch, len(stored), digest))
+            return news
 
     def trim(self, device: str, through_seq: int) -> int:
         """Forget a device's downlink up to a sequence it said it holds durably; returns how many rows went."""
@@ -167,7 +154,7 @@ class Results:
 
     def change(self) -> int:
         """The number of the last answer given."""
-        return int(self._database.read(_LAST_CHANGE)[0][0])
+        return int(self._database.read(LAST_CHANGE)[0][0])
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -232,8 +219,8 @@ class Results:
 
     def corrections(self) -> dict[str, int]:
         """By sink, how many answers were said otherwise or taken back, ever."""
-        found = self._database.read("SELECT name, value FROM marks WHERE name LIKE ?", (f"{_CORRECTED}%",))
-        return {name.removeprefix(_CORRECTED): value for name, value in found}
+        found = self._database.read("SELECT name, value FROM marks WHERE name LIKE ?", (f"{CORRECTED}%",))
+        return {name.removeprefix(CORRECTED): value for name, value in found}
 
     def current(self) -> list[ResultRow]:
         """Every row of every sink."""
@@ -251,73 +238,8 @@ class Results:
 def _keep_change(database: sqlite3.Connection) -> None:
     """Change numbers are never reused, also when the answer that had the highest is removed: whoever follows them
     would miss the next one."""
-    (last,) = database.execute(_LAST_CHANGE).fetchone()
+    (last,) = database.execute(LAST_CHANGE).fetchone()
     database.execute("INSERT OR REPLACE INTO marks VALUES ('change', ?)", (last,))
-
-
-def _is_news(database: sqlite3.Connection, row: ResultRow) -> bool:
-    known = database.execute(
-        "SELECT * FROM answers WHERE sink = ? AND key = ? AND window_start_us = ? AND window_end_us = ? AND row = ?",
-        row.identity,
-    ).fetchone()
-    if known is None or known[6] < row.revision:
-        return True
-    if known[6] == row.revision and (bool(known[7]), _row(known).content()) != (row.retract, row.content()):
-        raise BrokenInvariant(
-            f"sink {row.sink!r} gave two answers with revision {row.revision} for one key and window; "
-            "a changed answer needs a higher revision",
-            code="results-revision",
-        )
-    return False
-
-
-def _inside(database: sqlite3.Connection, row: ResultRow) -> list[ResultRow]:
-    """Retractions of the sessions that a session has grown over."""
-    found = database.execute(
-        "SELECT * FROM answers WHERE sink = ? AND key = ? AND window_start_us >= ? AND window_end_us <= ?"
-        " AND revision < ? AND NOT retract",
-        (*row.identity[:4], row.revision),
-    ).fetchall()
-    inside = [_row(stored) for stored in found]
-    return [replace(each, revision=row.revision, retract=True) for each in inside if each.identity != row.identity]
-
-
-def _unnumbered(database: sqlite3.Connection, row: ResultRow) -> list[ResultRow]:
-    """A retraction of the one row that format 1 kept of several, once a rollback says all of them again, or takes that
-    one back."""
-    found = database.execute(
-        "SELECT * FROM answers WHERE sink = ? AND key = ? AND window_start_us = ? AND window_end_us = ? AND row = 0"
-        " AND revision < ? AND NOT retract",
-        (*row.identity[:4], row.revision >> 32 << 32),
-    ).fetchall()
-    former = [each for each in map(_row, found) if not row.retract or each.content() == row.content()]
-    return [replace(each, revision=row.revision, retract=True) for each in former]
-
-
-def _put(database: sqlite3.Connection, row: ResultRow) -> None:
-    """The row as the answer of its sink, and, where it is for a device, on its way down. A correction is counted."""
-    known = database.execute(
-        "SELECT 1 FROM answers WHERE sink = ? AND key = ? AND window_start_us = ? AND window_end_us = ? AND row = ?"
-        " AND NOT retract",
-        row.identity,
-    ).fetchone()
-    if known is not None:
-        database.execute(
-            "INSERT INTO marks VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET value = value + 1",
-            (f"{_CORRECTED}{row.sink}",),
-        )
-    stored = (
-        *row.identity, row.device, row.revision, int(row.retract), int(row.complete), encode_values(row.values)
-    )  # fmt: skip
-    (last,) = database.execute(_LAST_CHANGE).fetchone()
-    database.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*stored, last + 1))
-    if not row.device:
-        return
-    (seq,) = database.execute(
-        "INSERT INTO downlink_heads VALUES (?, 1) ON CONFLICT (device) DO UPDATE SET head = head + 1 RETURNING head",
-        (row.device,),
-    ).fetchone()
-    database.execute("INSERT INTO downlinks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*stored, seq))
 
 
 def _row(stored: tuple[Any, ...]) -> ResultRow:
@@ -327,9 +249,3 @@ def _row(stored: tuple[Any, ...]) -> ResultRow:
         retract=bool(retract), complete=bool(complete), values=decode_values(content),
         row=number,
     )  # fmt: skip
-
-
-def _publication_digest(rows: list[ResultRow]) -> str:
-    """Unlike `digest_of` this one tells revisions apart: it recognises a publication, not an answer."""
-    lines = sorted(f"{row.revision}\t{row.retract}\t{row.row}\t{row.content()}" for row in rows)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -22,12 +22,13 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from cloud_backend.coordinator.roster import Roster
+from cloud_backend.lease import Lease
 from cloud_backend.logging_setup import children_logged, set_up_logging
 from cloud_backend.results.store import Results
-from cloud_backend.spark.control.driver import JobManager, JobSettings
+from cloud_backend.spark.control.driver import JobManager, JobSettings, Runner
 from cloud_backend.spark.control.jobs import JobDirectory, JobsRunner
-from cloud_backend.spark.control.lease import Lease
 from cloud_backend.spark.control.log_needs import LogUse
+from cloud_backend.spark.control.turns import Turns
 from cloud_backend.spark.manifest.manifest import Fenced
 from cloud_backend.spark.manifest.plans import PlanFile
 from cloud_backend.spark.storage.files import is_uri
@@ -92,6 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _say({"ready": True, "owner": manager.owner, "term": manager.term, "epoch": manager.manifest.last_cut})
     others: list[threading.Thread] = []
     if options.jobs:
+        manager.runner = Turns(manager.runner, cores(manager.runner))
         runner = JobsRunner(
             JobDirectory(options.jobs), options.log, results=results, runner=manager.runner, log_use=log_use,
             settings=settings, gone=roster.gone, deleted=roster.deleted,
@@ -110,6 +112,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FENCED_EXIT
     _say({"stopped": True, **manager.status()})
     return 0
+
+
+def cores(runner: Runner) -> int:
+    """How many tasks the session runs at once."""
+    session = getattr(runner, "session", None)
+    return 1 if session is None else int(session.sparkContext.defaultParallelism)
 
 
 class RosterFile:

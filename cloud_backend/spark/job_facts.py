@@ -13,15 +13,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from cloud_backend.lease import Lease
 from cloud_backend.spark.control.collection import kept_files
-from cloud_backend.spark.control.lease import Lease
 from cloud_backend.spark.control.schedule import physical_name
 from cloud_backend.spark.graph import JobGraph, JobVertex, job_graph
 from cloud_backend.spark.manifest.entries import PastRollback
 from cloud_backend.spark.manifest.lineage import Lineage
 from cloud_backend.spark.manifest.manifest import Manifest, ManifestLog
 from cloud_backend.spark.manifest.plans import stored_plan
-from cloud_backend.spark.manifest.quarantine import quarantine
+from cloud_backend.spark.manifest.quarantine import quarantine, quarantined_count
 from cloud_backend.spark.rollback.undo import undoable
 from cloud_backend.spark.slots import Range
 from cloud_backend.spark.storage.store import Store
@@ -37,7 +37,8 @@ def job_facts(store_dir: Path | str, *, epochs: int = 20, clock: Callable[[], fl
         raise UsageError(
             f"there is no job store at {store.location!r}; give its place with --store", code="job-no-store"
         )
-    manifest = ManifestLog(store).state
+    log = ManifestLog(store)
+    manifest = log.state
     status = store.note("status")
     holder = Lease(store, owner="", duration_s=0, now=clock).holder()
     graph = job_graph(stored_plan(store, manifest.plan)) if manifest.plan else None
@@ -47,6 +48,7 @@ def job_facts(store_dir: Path | str, *, epochs: int = 20, clock: Callable[[], fl
         "epoch": manifest.last_cut, "term": manifest.term, "owner": manifest.owner, "alive": holder is not None,
         "plan": manifest.plan, "entries": manifest.n, "code": status.get("code", ""), "at": status.get("at"),
         "stable": snapshots.stable_everywhere() if snapshots else 0,
+        "lag_s": lag_s(manifest, clock()),
         "backlog_bytes": status.get("backlog_bytes", 0), "sampling_rate": status.get("sampling_rate", 1.0),
         "cache": status.get("cache", {}),
         "vertices": [_vertex(manifest, graph.vertices[name], snapshots, newest, status) for name in graph.order]
@@ -57,9 +59,17 @@ def job_facts(store_dir: Path | str, *, epochs: int = 20, clock: Callable[[], fl
         "divisions": [{"n": n, **division.to_json()} for n, division in manifest.divisions[-100:]],
         "rollbacks": [_rollback(manifest, each) for each in manifest.rollbacks[-100:]],
         "late": _late(manifest, graph) if graph else [],
-        "quarantined": quarantine(manifest)[-100:], "quarantined_count": len(quarantine(manifest)),
+        "quarantined": quarantine(manifest, newest=100), "quarantined_count": quarantined_count(manifest),
         "kept": _kept(manifest, status.get("retention", {})),
+        "torn_entries": [*store.set_aside(), *([manifest.n + 1] if log.torn else [])],
     }  # fmt: skip
+
+
+def lag_s(manifest: Manifest, now_s: float) -> float:
+    """How long the oldest epoch has been cut that some vertex has not worked off; 0 when none is. For lack of a turn or
+    of a cluster it grows, and the backlog with it."""
+    waiting = manifest.cuts.get(1 + min(map(manifest.position, manifest.vertices), default=manifest.last_cut))
+    return max(0.0, now_s - waiting.at_ms / 1000) if waiting is not None and waiting.at_ms else 0.0
 
 
 def _kept(manifest: Manifest, retention: Mapping[str, Any]) -> dict[str, Any]:

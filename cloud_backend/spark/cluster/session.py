@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloud_backend.spark.cluster import shipping
+from cloud_backend.spark.cluster.faults import ClusterFault, fault_in
 from cloud_backend.spark.storage.files import is_uri
 from cloud_backend.spark.storage.hadoop import settings_of_session
 from cloud_backend.spark.task.specification import (
@@ -102,7 +103,8 @@ class SparkRunner:
         return self._within(tasks.map(answer).collect, timeout_s)
 
     def _within(self, collect: Callable[[], list[Any]], timeout_s: float | None) -> list[Any]:
-        """What the job gives; cancelled, and TimeoutError, once the time has passed."""
+        """What the job gives; cancelled, and TimeoutError, once the time has passed. ClusterFault where it is none of
+        the tasks'."""
         if timeout_s is None:
             return collect()
         import threading
@@ -112,9 +114,15 @@ class SparkRunner:
         tag = f"resurge-{uuid.uuid4().hex[:12]}"
         expired = threading.Event()
 
+        idle = threading.Event()
+
         def cancel() -> None:
             expired.set()
-            context.cancelJobsWithTag(tag)
+            try:
+                if not self._runs_something():
+                    idle.set()
+            finally:  # whatever became of the question, the job ends
+                context.cancelJobsWithTag(tag)
 
         timer = threading.Timer(timeout_s, cancel)
         context.addJobTag(tag)
@@ -122,12 +130,22 @@ class SparkRunner:
         try:
             return collect()
         except Exception as error:
+            if idle.is_set():
+                raise ClusterFault(f"no executor took the tasks within {timeout_s:g} s") from error
+            if not expired.is_set() and (fault := fault_in(str(error))) is not None:
+                raise ClusterFault(fault) from error
             if expired.is_set():
                 raise TimeoutError(f"a Spark job took more than {timeout_s:g} s and was cancelled") from error
             raise
         finally:
             timer.cancel()
             context.removeJobTag(tag)
+
+    def _runs_something(self) -> bool:
+        """Whether any task of the application runs anywhere."""
+        tracker = self.session.sparkContext.statusTracker()
+        stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
+        return any(stage is not None and stage.numActiveTasks for stage in stages)
 
     def _check_executors(self) -> None:
         count = max(2, self.session.sparkContext.defaultParallelism)

@@ -14,7 +14,7 @@ from shared.recovery.retention import Point, Retention, first_of_every, thinned,
 from shared.recovery.snapshot_states import Snapshots
 
 BASES_MIN = 2
-HISTORY_ENTRIES_MAX = 10_000  # manifest entries kept for reading back; opening needs only those after a summary
+HISTORY_ENTRIES = 1000  # newest manifest entries that are kept for reading back; opening needs those after a summary
 
 
 def collect(
@@ -90,12 +90,14 @@ def _points(manifest: Manifest, times: Mapping[int, float]) -> dict[int, Point]:
     return points
 
 
-def forget_history(log: ManifestLog, entries_max: int = HISTORY_ENTRIES_MAX) -> None:
-    """Delete manifest entries that two summaries cover, that were published, and that are many entries old."""
+def forget_history(log: ManifestLog, entries: int = HISTORY_ENTRIES) -> None:
+    """Delete manifest entries that two summaries cover, that were published, and that are not among the newest; and
+    all summaries but two."""
     summaries = log.store.summaries()
-    published = int(log.store.note("published").get("n", 0))
     if len(summaries) >= BASES_MIN:
-        log.store.remove_history(min(summaries[-BASES_MIN], published, log.state.n - entries_max))
+        covered = summaries[-BASES_MIN]
+        published = int(log.store.note("published").get("n", 0))
+        log.store.remove_history(min(covered, published, log.state.n - entries), summaries_before=covered)
 
 
 def log_offsets(manifest: Manifest) -> dict[str, int]:

@@ -14,18 +14,20 @@ import os
 import socket
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from cloud_backend.lease import Lease
 from cloud_backend.log.reader import Reader
 from cloud_backend.results.store import Results
+from cloud_backend.spark.cluster.faults import ClusterFault
 from cloud_backend.spark.control.balance import Overload, redivision, sampling_rate
 from cloud_backend.spark.control.collection import collect, delete_unnamed, log_offsets
 from cloud_backend.spark.control.erasure import erasure, forget_what_was_erased, is_level
 from cloud_backend.spark.control.failures import ATTEMPTS_MAX, Failures, producer_of, repair
-from cloud_backend.spark.control.lease import Lease
 from cloud_backend.spark.control.log_needs import LogUse, Use
 from cloud_backend.spark.control.schedule import (
     RangeEpoch,
@@ -38,12 +40,12 @@ from cloud_backend.spark.control.schedule import (
 )
 from cloud_backend.spark.control.shared_state import meeting_sinks, run_without
 from cloud_backend.spark.graph import JobGraph, job_graph
-from cloud_backend.spark.job_facts import counted_snapshots
+from cloud_backend.spark.job_facts import counted_snapshots, lag_s
 from cloud_backend.spark.manifest.entries import Commit, Cut, Division, Entry, PlanChange
 from cloud_backend.spark.manifest.lineage import Committed, LeftOut, Physical
 from cloud_backend.spark.manifest.manifest import Manifest, ManifestLog
 from cloud_backend.spark.manifest.plans import Configurations, PlanFile, replaced, store_plan, stored_plan
-from cloud_backend.spark.manifest.quarantine import quarantine
+from cloud_backend.spark.manifest.quarantine import quarantine, quarantined_count, quarantined_elements
 from cloud_backend.spark.publishing.publisher import Publication
 from cloud_backend.spark.slots import Range
 from cloud_backend.spark.storage import records
@@ -54,6 +56,9 @@ from shared.errors import DamagedData, UsageError
 from shared.plan.encoding import encode_plan
 from shared.plan.graph import Plan
 from shared.recovery.retention import Retention
+
+COLLECT_SHARE = 8  # the part of the epochs that are kept, after which it is time to collect again
+LOADS_KEPT = 8  # of each range: more than `redivision` looks at
 
 
 class Runner(Protocol):
@@ -141,7 +146,7 @@ class JobManager:
         self._rate = 1.0
         self._backlog_bytes = 0
         self._log_use = log_use or LogUse(self._local(local_dir))
-        self._loads: dict[Physical, list[float]] = {}
+        self._loads: dict[Physical, deque[float]] = {}
         self._alone: dict[Physical, int] = {}  # up to this epoch a range runs one at a time: several together failed
         self.term = self.manifest_log.take_over(self.owner)
         self._coming: Plan | None = None
@@ -203,6 +208,7 @@ class JobManager:
     def step(self) -> bool:
         """One round; False when there was nothing to do. Raises Fenced once another driver has taken over."""
         self._catch_up()
+        self.failures.lift(self._clock())
         worked = self._erase() or (self._cut() if self._coming is None else self._change_plan())
         steps = ready_steps(self.manifest, self.graph, parked=self.failures.waiting())
         if steps:
@@ -375,6 +381,8 @@ class JobManager:
         the rest, and one epoch not those before it."""
         try:
             return self.runner.run(specs, timeout_s=self.settings.task_timeout_s)
+        except ClusterFault as fault:  # one by one they would fare no better
+            return [[Failed("cluster", str(fault))] for _ in specs]
         except Exception as error:
             if len(specs) > 1:
                 return [self._outcomes([step], [spec])[0] for step, spec in zip(steps, specs, strict=True)]
@@ -419,7 +427,8 @@ class JobManager:
         for step, outcome in done.items():
             committed = outcome.committed
             self.failures.parked.pop(step.physical, None)
-            self._loads.setdefault(step.physical, []).append(committed.seconds / max(self.settings.epoch_s, 1e-3))
+            loads = self._loads.setdefault(step.physical, deque(maxlen=LOADS_KEPT))
+            loads.append(committed.seconds / max(self.settings.epoch_s, 1e-3))
             self.events.quarantined += committed.quarantined
             for how in outcome.cache:
                 self.events.cache[how] = self.events.cache.get(how, 0) + 1
@@ -448,6 +457,8 @@ class JobManager:
             if owner is not None:
                 physical, epoch = owner
                 self._mend(physical, to=epoch - 1, lost=[(*physical, epoch)], reason=message)
+        elif kind == "cluster":
+            self.failures.wait(step.physical, message, self._clock())
         # An operator that raises on its state will raise again; a hung or dead task may have been the machine.
         elif self.failures.count(step.physical) >= (1 if kind == "operator" else ATTEMPTS_MAX):
             self.failures.park(step.physical, f"{kind}: {message}")
@@ -505,9 +516,12 @@ class JobManager:
     def _after_work(self) -> None:
         if self.settings.balance:
             self._balance()
+        # Collecting looks at all that is kept: the more that is, the rarer, so that it costs each epoch the same.
+        kept = self.manifest.commit_entries() // len(self.graph.order)
+        every = max(self.settings.collect_every, kept // COLLECT_SHARE)
         # A long way back is many commits and few cuts.
-        many = self.events.commits - self._collected_commits >= self.settings.collect_every * len(self.graph.order)
-        if many or self.manifest.last_cut - self.manifest.collected.at >= self.settings.collect_every:
+        many = self.events.commits - self._collected_commits >= every * len(self.graph.order)
+        if many or self.manifest.last_cut - self.manifest.collected.at >= every:
             self._collected_commits = self.events.commits
             collect(
                 self.manifest_log, self.term, self.graph, self.snapshots, retention=self.settings.retention,
@@ -524,7 +538,7 @@ class JobManager:
             level = all(self.manifest.vertices[vertex][range_].position == epoch for range_ in ranges)
             if not level:
                 continue
-            loads = {range_: self._loads.get((vertex, range_), []) for range_ in ranges}
+            loads = {range_: self._loads.get((vertex, range_), ()) for range_ in ranges}
             division = redivision(loads, ranges_max=self.settings.ranges_max, ranges_min=self.settings.ranges)
             if division is not None:
                 for range_ in division.old:
@@ -540,13 +554,12 @@ class JobManager:
 
     def write_status(self) -> None:
         self.store.put_note("status", self.status())
-        left_out = sum(entry["elements"] for entry in quarantine(self.manifest))
+        left_out = quarantined_elements(self.manifest)
         offsets = log_offsets(self.manifest) or dict.fromkeys(("0", "read"), self._reader.start)
         self._log_use.say(self.name, Use(offsets["0"], offsets["read"], left_out))
 
     def status(self) -> dict[str, Any]:
         """What only the driver knows, beside what the manifest says; `facts` puts both together."""
-        left_out = quarantine(self.manifest)
         return {
             "owner": self.owner, "term": self.term, "epoch": self.manifest.last_cut, "code": self.runner.code,
             "stable": self.snapshots.stable_everywhere(), "entries": self.manifest.n, "at": self._clock(),
@@ -560,9 +573,10 @@ class JobManager:
             "parked": {physical_name(physical): reason for physical, reason in self.failures.waiting().items()},
             "exceptions": self.failures.exceptions, "backlog_bytes": self._backlog_bytes,
             "loads": {physical_name(each): round(values[-1], 3) for each, values in self._loads.items() if values},
-            "quarantined": left_out[-100:], "quarantined_count": len(left_out),
+            "quarantined": quarantine(self.manifest, newest=100),
+            "quarantined_count": quarantined_count(self.manifest),
             "cache": self.events.cache, "sampling_rate": self._rate, "to_erase": sorted(self._to_erase()),
-            "retention": asdict(self.settings.retention),
+            "retention": asdict(self.settings.retention), "lag_s": round(lag_s(self.manifest, self._clock()), 3),
         }  # fmt: skip
 
     def run(

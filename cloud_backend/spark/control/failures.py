@@ -30,15 +30,20 @@ from shared.recovery.rollback import rollback
 
 ATTEMPTS_MAX = 3
 EXCEPTIONS_MAX = 100
+CLUSTER = "cluster"  # how the reason begins of what the cluster is to blame for
+CLUSTER_PAUSE_S_FIRST = 2.0
+CLUSTER_PAUSE_S_MAX = 60.0
 
 
 @dataclass(slots=True)
 class Parked:
     """A range that cannot go on by itself: its task hangs or dies every time, or nothing intact is left to start from.
-    Visible, and lifted by a rollback or a restart."""
+    Visible, and lifted by a rollback or a restart. What the cluster is to blame for only waits, longer each time."""
 
     reason: str
     attempts: int = 0
+    cluster_faults: int = 0
+    until: float | None = None  # when it is tried again by itself
 
 
 @dataclass(slots=True)
@@ -70,6 +75,20 @@ class Failures:
 
     def park(self, physical: Physical, reason: str) -> None:
         self.parked.setdefault(physical, Parked("")).reason = reason
+
+    def wait(self, physical: Physical, reason: str, now: float) -> None:
+        """The cluster did not run this range: it is tried again by itself after a pause."""
+        parked = self.parked.setdefault(physical, Parked(""))
+        pause_s = min(CLUSTER_PAUSE_S_MAX, CLUSTER_PAUSE_S_FIRST * 2**parked.cluster_faults)
+        parked.cluster_faults += 1
+        parked.until = now + pause_s
+        parked.reason = f"{CLUSTER}: {reason}; tried again by itself every {pause_s:g} s"
+
+    def lift(self, now: float) -> None:
+        """Let those go on whose pause is over."""
+        for parked in self.parked.values():
+            if parked.until is not None and parked.until <= now:
+                parked.reason, parked.until = "", None
 
     def waiting(self) -> dict[Physical, str]:
         return {physical: each.reason for physical, each in self.parked.items() if each.reason}

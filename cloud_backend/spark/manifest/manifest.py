@@ -12,6 +12,7 @@ the job runs. A writer that finds its number taken reads what was put there, fol
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -36,10 +37,12 @@ from cloud_backend.spark.manifest.entries import (
 )
 from cloud_backend.spark.manifest.lineage import Committed, LeftOut, Lineage, Physical, StatePart
 from cloud_backend.spark.slots import Range, even_ranges
-from cloud_backend.spark.storage.store import GONE, Store
+from cloud_backend.spark.storage.store import GONE, Store, is_whole
 from shared.errors import BrokenInvariant, DamagedData, ResurgeError
 
-SUMMARY_EVERY = 200
+SUMMARY_EVERY = 200  # entries, at least
+SUMMARY_SHARE = 2  # and this part of the entries that it holds, so that writing it again costs each entry the same
+log = logging.getLogger("resurge.spark")
 
 
 class Fenced(ResurgeError):
@@ -77,6 +80,10 @@ class Manifest:
     @property
     def last_cut(self) -> int:
         return self.cuts.last
+
+    def commit_entries(self) -> int:
+        """About how many entries the commits that are kept came in."""
+        return sum(max(len(each.commits) for each in lineages.values()) for lineages in self.vertices.values())
 
     def points(self) -> set[int]:
         """The epochs before the newest ones that everything can return to."""
@@ -417,6 +424,8 @@ class ManifestLog:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.state = Manifest()
+        self.torn = False  # whether half an entry follows the last whole one
+        self._summarised = 0
         self._open()
 
     def _open(self) -> None:
@@ -426,25 +435,50 @@ class ManifestLog:
                 break
             except (ValueError, KeyError):
                 continue  # torn by a power cut; an older summary and the entries say the same
+        self._summarised = self.state.n
         self.catch_up()
+        if not self.state.n and (numbers := self.store.entry_numbers()):
+            raise DamagedData(
+                f"the manifest's first entry is {numbers[0]} and no summary before it is whole; restore one from a "
+                "copy of the store",
+                code="manifest-damaged",
+            )
 
     def catch_up(self) -> int:
         """Fold in every entry that is there now; returns how many were new."""
         count = 0
+        self.torn = False
         while (data := self.store.entry(self.state.n + 1)) is not None:
-            try:
-                value = json.loads(data)
-            except ValueError as error:
-                raise DamagedData(
-                    f"manifest entry {self.state.n + 1} is not whole; restore it from a copy of the store, or remove "
-                    "it when it is the last one: the job then runs that step again",
-                    code="manifest-damaged",
-                ) from error
+            if not is_whole(data):
+                self._last_or_damaged(self.state.n + 1)
+                break
+            value = json.loads(data)
             if value["kind"] == GONE:
                 raise Fenced("data was erased from this store meanwhile; start again", code="manifest-fenced")
             self.state.apply(value)
             count += 1
         return count
+
+    def _last_or_damaged(self, number: int) -> None:
+        """Half of an entry as the last one never counted: whoever put it had not been told that it is there. A reader
+        goes without it, and whoever appends next sets it aside. One that others follow did count."""
+        if any(each > number for each in self.store.entry_numbers()):
+            raise DamagedData(
+                f"manifest entry {number} is not whole, and others follow it; restore it from a copy of the store",
+                code="manifest-damaged",
+            )
+        self.torn = True
+
+    def _set_torn_aside(self, number: int) -> None:
+        if self.store.set_aside_torn(number):
+            log.warning("manifest entry %d was torn by a power cut and was set aside; that step runs again", number)
+        elif self.store.entry(number) is not None and not is_whole(self.store.entry(number) or b""):
+            raise DamagedData(
+                f"manifest entry {number} is not whole, and this file system cannot set it aside safely; stop the job "
+                "and remove it: the job then runs that step again",
+                code="manifest-damaged",
+            )
+        self.torn = False
 
     def try_append(self, entry: Entry, *, term: int) -> int | None:
         """Append an entry durably and return its number, or None when another writer was first: catch up and decide
@@ -455,12 +489,18 @@ class ManifestLog:
                 code="manifest-fenced",
             )
         number = self.state.n + 1
+        if self.torn:
+            self._set_torn_aside(number)
         value = {"n": number, "term": term, "kind": entry.kind, **entry.to_json()}
         data = json.dumps(value, separators=(",", ":")).encode()
         if not self.store.put_entry(number, data):
             return None
+        # A writer that slept while others went on may find its number free again, because history is forgotten from
+        # its beginning: then the entry before it is gone too. What it put is below every summary, and nobody reads it.
+        if number > 1 and not self.store.has_entry(number - 1):
+            raise Fenced(f"others went on far beyond manifest entry {number}; start again", code="manifest-fenced")
         self.state.apply(json.loads(data))
-        if number % SUMMARY_EVERY == 0:
+        if number % SUMMARY_EVERY == 0 and number - self._summarised >= self.state.commit_entries() // SUMMARY_SHARE:
             self.summarise()
         return number
 
@@ -468,6 +508,7 @@ class ManifestLog:
         """Keep the folded state, so that opening does not read all of history."""
         data = json.dumps(self.state.to_json(), separators=(",", ":")).encode()
         self.store.put_summary(self.state.n, data)
+        self._summarised = self.state.n
 
     def take_over(self, owner: str) -> int:
         """Begin a new term; returns it. Whatever the former driver still tries to commit is refused."""

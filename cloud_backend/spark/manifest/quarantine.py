@@ -11,19 +11,32 @@ key whose state was left out instead ("state of VERTEX", no elements counted: th
 
 from __future__ import annotations
 
+import heapq
+
 from cloud_backend.spark.manifest.entries import Json
 from cloud_backend.spark.manifest.manifest import Manifest
 
 
-def quarantine(manifest: Manifest) -> list[Json]:
-    """Every batch or row that counts as left out now, by epoch. Rows between vertices have no device of their own."""
-    return [
+def quarantine(manifest: Manifest, newest: int | None = None) -> list[Json]:
+    """Every batch or row that counts as left out now, by epoch, or the newest ones. Rows between vertices have no
+    device of their own."""
+    places = heapq.nlargest(newest or len(manifest.quarantined), manifest.quarantined, key=lambda place: place[2])
+    found = [
         {
             "kind": "quarantined", "vertex": vertex, "range": str(range_), "epoch": epoch,
             "device": each.device or "", "incarnation": each.incarnation or 0, "edge": each.edge,
             "lo": each.lo, "hi": each.hi, "elements": each.hi - each.lo, "key": list(each.key or ()),
             "reason": each.reason, "code": each.code,
         }
-        for (vertex, range_, epoch), left_out in sorted(manifest.quarantined.items(), key=lambda item: item[0][2])
-        for each in left_out
+        for vertex, range_, epoch in reversed(places)
+        for each in manifest.quarantined[vertex, range_, epoch]
     ]  # fmt: skip
+    return found if newest is None else found[-newest:]
+
+
+def quarantined_count(manifest: Manifest) -> int:
+    return sum(map(len, manifest.quarantined.values()))
+
+
+def quarantined_elements(manifest: Manifest) -> int:
+    return sum(each.hi - each.lo for left_out in manifest.quarantined.values() for each in left_out)

@@ -8,6 +8,7 @@ scheme, a plain path has none. Driver, executors and tools all open the same loc
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import uuid
@@ -50,11 +51,17 @@ class Files(Protocol):
     def opened(self, path: str) -> AbstractContextManager[tuple[ReadAt, int]]:
         """A way to read parts, and the size; FileNotFoundError when it is not there."""
 
+    def exists(self, path: str) -> bool: ...
+
     def names(self, directory: str) -> list[str]:
         """The names in a directory, hidden ones left out; none when it is not there."""
 
     def remove(self, path: str) -> None:
         """Delete a file; nothing happens when it is not there."""
+
+    def set_aside(self, path: str, to: str, unwanted: Callable[[bytes], bool]) -> bool:
+        """Move a file whose content is unwanted to another name, durably. Of several at once nobody moves what
+        another has put in its place. False when nothing was moved, also where that cannot be promised."""
 
     def sync(self, directory: str) -> None:
         """Make the names in a directory durable."""
@@ -83,6 +90,7 @@ class PosixFiles:
     def create(self, directories: tuple[str, ...]) -> None:
         for name in directories:
             (self.root / name).mkdir(parents=True, exist_ok=True)
+        self.sync(".")  # an entry is no safer than the directory it is in
 
     def write(self, path: str, data: bytes, *, durable: bool) -> None:
         handle = os.open(self.root / path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -128,14 +136,37 @@ class PosixFiles:
         finally:
             os.close(handle)
 
+    def exists(self, path: str) -> bool:
+        return (self.root / path).exists()
+
     def names(self, directory: str) -> list[str]:
         try:
-            return sorted(entry.name for entry in (self.root / directory).iterdir() if entry.name[0] != ".")
+            with os.scandir(self.root / directory) as found:
+                return sorted(entry.name for entry in found if entry.name[0] != ".")
         except (FileNotFoundError, NotADirectoryError):
             return []
 
     def remove(self, path: str) -> None:
         (self.root / path).unlink(missing_ok=True)
+
+    def set_aside(self, path: str, to: str, unwanted: Callable[[bytes], bool]) -> bool:
+        directory = str(Path(path).parent)
+        lock = os.open(self.root / directory, os.O_RDONLY)
+        try:
+            # Put-if-absent needs no lock: what is unwanted goes away under this one only, so nothing takes its place
+            # between looking and moving.
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                content = self.read(path)
+            except OSError:  # it is gone, or a network disk locks no directories
+                return False
+            if not unwanted(content):
+                return False
+            (self.root / path).replace(self.root / to)
+            os.fsync(lock)
+            return True
+        finally:
+            os.close(lock)
 
     def sync(self, directory: str) -> None:
         handle = os.open(self.root / directory, os.O_RDONLY)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -185,6 +185,9 @@ class HadoopFiles:
         finally:
             stream.close()
 
+    def exists(self, path: str) -> bool:
+        return bool(self._system.exists(self._path(path)))
+
     def names(self, directory: str) -> list[str]:
         try:
             with _java_errors_as_python():
@@ -196,6 +199,10 @@ class HadoopFiles:
 
     def remove(self, path: str) -> None:
         self._system.delete(self._path(path), False)
+
+    def set_aside(self, path: str, to: str, unwanted: Callable[[bytes], bool]) -> bool:  # noqa: ARG002
+        """Never: there is no lock to do it under, and these systems show no half of a file that was put."""
+        return False
 
     def sync(self, directory: str) -> None:
         """Nothing to do: these systems make a name durable with its file."""

@@ -21,6 +21,7 @@ from cloud_backend.spark.storage.files import ReadAt, Unreadable, files_at, is_u
 from shared.errors import DamagedData, UsageError
 
 GONE = "gone"  # the kind of a manifest entry that was emptied
+TORN = ".torn"  # half a manifest entry, set aside under this name
 
 
 class Store:
@@ -99,8 +100,21 @@ class Store:
         except FileNotFoundError:
             return None
 
+    def has_entry(self, number: int) -> bool:
+        return self._at.exists(f"manifest/{number:012d}.json")
+
     def entry_numbers(self) -> list[int]:
         return self._numbers("manifest", ".json")
+
+    def set_aside_torn(self, number: int) -> bool:
+        """Give half an entry another name, so that its number is free; False when it is not there, is whole, or the
+        file system cannot do it safely."""
+        name = f"manifest/{number:012d}"
+        return self._at.set_aside(f"{name}.json", f"{name}{TORN}", lambda data: not is_whole(data))
+
+    def set_aside(self) -> list[int]:
+        """The numbers of entries of which half was found."""
+        return self._numbers("manifest", TORN)
 
     def put_summary(self, number: int, data: bytes) -> None:
         """Keep the folded state after entry `number`, so that opening does not read all of history."""
@@ -121,14 +135,17 @@ class Store:
         for each in self._numbers("manifest", ".summary"):
             if each < number:
                 self._at.remove(f"manifest/{each:012d}.summary")
+        for each in self.set_aside():
+            self._at.remove(f"manifest/{each:012d}{TORN}")
         self._at.sync("manifest")
 
-    def remove_history(self, before: int) -> None:
-        """Forget entries and summaries that a newer summary covers."""
-        for suffix in (".json", ".summary"):
-            for number in self._numbers("manifest", suffix):
-                if number < before:
-                    self._at.remove(f"manifest/{number:012d}{suffix}")
+    def remove_history(self, before: int, summaries_before: int | None = None) -> None:
+        """Forget entries before a number that a newer summary covers, in their order, and summaries."""
+        stays = {".json": before, TORN: before, ".summary": before if summaries_before is None else summaries_before}
+        for name in self._at.names("manifest"):  # sorted, and so ascending
+            stem, dot, suffix = name.partition(".")
+            if stem.isdigit() and int(stem) < stays.get(dot + suffix, 0):
+                self._at.remove(f"manifest/{name}")
 
     # -- plans and notes ------------------------------------------------------------------------------------------
 
@@ -162,6 +179,14 @@ class Store:
     def _numbers(self, directory: str, suffix: str) -> list[int]:
         stems = [name.removesuffix(suffix) for name in self._at.names(directory) if name.endswith(suffix)]
         return sorted(int(stem) for stem in stems if stem.isdigit())
+
+
+def is_whole(entry: bytes) -> bool:
+    """Whether all of an entry is there. It is one JSON object, so no beginning of it passes for one."""
+    try:
+        return isinstance(json.loads(entry), dict)
+    except ValueError:
+        return False
 
 
 def _digest(data: bytes) -> str:

@@ -34,6 +34,13 @@ def test_list_and_status_say_where_every_vertex_is(world: World) -> None:
     assert (status["epoch"], status["stable"], status["quarantined_count"]) == (3, 3, 0)
 
 
+def test_status_says_that_half_an_entry_was_found(world: World) -> None:
+    number = len([*(world.store_dir / "manifest").glob("*.json")]) + 1
+    (world.store_dir / "manifest" / f"{number:012d}.json").write_bytes(b"{")
+    status = CliRunner().invoke(app, ["status", "--store", str(world.store_dir)], catch_exceptions=False).output
+    assert f"manifest entry {number} was torn by a power cut" in status
+
+
 def test_a_dry_run_shows_and_changes_nothing_and_the_real_one_does(world: World) -> None:
     before = sorted(path.name for path in (world.store_dir / "manifest").iterdir())
     shown = said(world, "rollback", "cells", "--to", "1", "--dry-run")

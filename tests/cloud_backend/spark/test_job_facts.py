@@ -81,3 +81,34 @@ def test_exceptions_keep_their_history_over_a_restart(world: World) -> None:
 def test_a_directory_without_a_job_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"\[job-no-store\]"):
         job_facts(tmp_path / "nowhere")
+
+
+def test_half_an_entry_is_told_before_and_after_it_was_set_aside(world: World) -> None:
+    driver = world.started(2)
+    number = driver.manifest.n + 1
+    torn = world.store_dir / "manifest" / f"{number:012d}.json"
+    torn.write_bytes(b'{"n":')
+    assert job_facts(world.store_dir)["torn_entries"] == [number]
+    assert torn.exists()
+    world.append()
+    world.driver().drain()
+    assert job_facts(world.store_dir)["torn_entries"] == [number]
+    assert "kind" in json.loads(torn.read_bytes())  # another entry has the number now
+    world.check(least_rows=50)
+
+
+def test_how_long_the_oldest_epoch_waits_that_is_not_worked_off(world: World) -> None:
+    now = 1_700_000_000.0
+    driver = world.driver(clock=lambda: now)
+    world.append()
+    driver.drain()
+    assert job_facts(world.store_dir, clock=lambda: now + 9)["lag_s"] == 0.0
+    now += 60.0
+    world.append()
+    driver.step()  # cut, and only "mine" has run it
+    now += 5.0
+    world.append()
+    driver.step()
+    assert job_facts(world.store_dir, clock=lambda: now + 9)["lag_s"] == 14.0
+    driver.drain()
+    assert job_facts(world.store_dir, clock=lambda: now + 9)["lag_s"] == driver.status()["lag_s"] == 0.0

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from cloud_backend.spark.cluster.faults import ClusterFault, fault_in
 from cloud_backend.spark.cluster.session import LocalRunner
 from cloud_backend.spark.control.driver import JobManager, JobSettings
 from cloud_backend.spark.manifest.entries import Division, Rollback
@@ -53,6 +54,56 @@ def test_random_schedules_without_a_jvm(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claim: Claim
 ) -> None:
     claim(Schedule(tmp_path, seed, lambda _: LocalRunner(), monkeypatch, rounds=4).run())
+
+
+class Cluster(LocalRunner):
+    """A cluster that can be away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fault = ""
+        self.asked = 0
+
+    def run(self, specs, *, timeout_s=None):  # type: ignore[no-untyped-def]
+        self.asked += 1
+        if self.fault:
+            raise ClusterFault(self.fault)
+        return super().run(specs, timeout_s=timeout_s)
+
+
+def test_what_the_cluster_is_to_blame_for_is_tried_again_without_a_person(tmp_path: Path, claim: Claim) -> None:
+    cluster = Cluster()
+    world = World(tmp_path, cells_plan(), make_runner=lambda _: cluster)
+    now = 1_700_000_000.0
+    driver = world.driver(clock=lambda: now)
+    world.append()
+    driver.drain()
+    cluster.fault = "no executor took the tasks within 120 s"
+    waits = []
+    world.append()
+    asked = cluster.asked
+    for _ in range(200):  # far more often than three times
+        driver.step()
+        now += 1.0
+        waits.append(driver.failures.waiting())
+    # One job each time, and not one for every range; the pause between two doubles up to a minute.
+    refused = cluster.asked - asked
+    assert 5 <= refused <= 9
+    assert all("cluster: no executor took the tasks" in reason for reason in waits[0].values())
+    assert driver.status()["parked"]
+    cluster.fault = ""
+    now += 60.0
+    driver.drain()
+    assert driver.failures.waiting() == {}
+    rows, digest = world.check(least_rows=20)
+    claim(f"{refused} jobs the cluster did not run, {rows} rows compared, digest {digest[:12]} as wanted")
+
+
+def test_a_task_that_hangs_is_not_the_clusters_fault() -> None:
+    assert fault_in("ExecutorLostFailure (executor 1 exited caused by one of the running tasks)") is not None
+    assert fault_in("Job aborted: Master removed our application: FAILED") is not None
+    assert fault_in("a Spark job took more than 120 s and was cancelled") is None
+    assert fault_in("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)") is None
 
 
 def lose_state(world: World, driver: JobManager, vertex: str, *, damage: str = "lost") -> Range:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cloud_backend.spark.control.collection import forget_history
-from cloud_backend.spark.manifest.entries import Commit, Cut, Division, PlanChange, Rollback
+from cloud_backend.spark.manifest.entries import Commit, Cut, Division, PlanChange, Rollback, Term
 from cloud_backend.spark.manifest.lineage import Committed, RecordFile, StatePart
 from cloud_backend.spark.manifest.manifest import SUMMARY_EVERY, Fenced, Manifest, ManifestLog
 from cloud_backend.spark.slots import Range, even_ranges
@@ -121,21 +121,69 @@ def test_a_split_takes_over_at_an_epoch_boundary(store: Store) -> None:
     assert log.state.position("a") == 2
 
 
-def test_a_torn_entry_is_reported_not_guessed(store: Store) -> None:
+def tear(store: Store, number: int, left: bytes) -> Path:
+    path = store.root / "manifest" / f"{number:012d}.json"
+    path.write_bytes(left)
+    return path
+
+
+@pytest.mark.parametrize("left", [b"", b'{"n": 3, "te', b"\0" * 200, b'{"n":3,"term":1,"kind":"cut","owner":"\xff'])
+def test_half_an_entry_at_the_end_is_set_aside_by_the_next_writer_and_by_nobody_else(
+    store: Store, left: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     log, _ = start(store, "a")
-    (store.root / "manifest" / f"{log.state.n + 1:012d}.json").write_bytes(b'{"n": 3, "te')
-    with pytest.raises(DamagedData, match=r"entry 3 is not whole.*\[manifest-damaged\]"):
+    torn = tear(store, log.state.n + 1, left)
+    reader = ManifestLog(store)
+    assert reader.torn
+    assert reader.state == log.state
+    assert torn.read_bytes() == left  # readers change nothing
+    driver = ManifestLog(store)
+    term = driver.take_over("the next one")
+    assert driver.try_append(Cut(1, {}, {}), term=term) == 4
+    assert store.set_aside() == [3]
+    assert torn.with_suffix(".torn").read_bytes() == left
+    assert "manifest entry 3 was torn" in caplog.text
+    assert ManifestLog(store).state == driver.state
+
+
+def test_a_driver_that_finds_its_number_torn_goes_on(store: Store) -> None:
+    log, term = start(store, "a")
+    tear(store, 3, b'{"n"')
+    assert log.try_append(Cut(1, {}, {}), term=term) is None
+    assert log.catch_up() == 0
+    assert log.try_append(Cut(1, {}, {}), term=term) == 3
+    assert ManifestLog(store).state == log.state
+
+
+def test_half_an_entry_that_others_follow_stays_an_error(store: Store) -> None:
+    log, term = start(store, "a")
+    for epoch in (1, 2):
+        log.try_append(Cut(epoch, {}, {}), term=term)
+    tear(store, 3, b'{"n": 3, "te')
+    with pytest.raises(DamagedData, match=r"entry 3 is not whole, and others follow it.*\[manifest-damaged\]"):
         ManifestLog(store)
+    assert store.set_aside() == []
+
+
+def test_of_two_drivers_that_find_half_an_entry_neither_sets_the_others_aside(store: Store) -> None:
+    start(store, "a")
+    tear(store, 3, b"{")
+    first, second = ManifestLog(store), ManifestLog(store)
+    assert first.try_append(Term("first"), term=2) == 3
+    assert second.torn  # it looked before the first one wrote
+    assert second.try_append(Term("second"), term=2) is None
+    assert second.catch_up() == 1
+    assert (second.state.owner, store.set_aside()) == ("first", [3])
 
 
 def test_history_that_two_summaries_cover_is_forgotten_once_it_is_old(store: Store) -> None:
     log, term = start(store, "a")
     while log.state.n < 3 * SUMMARY_EVERY:
         log.try_append(Cut(log.state.last_cut + 1, {}, {}), term=term)
-    forget_history(log, entries_max=50)
+    forget_history(log, entries=50)
     assert len(store.entry_numbers()) == log.state.n  # nothing of it was published yet
     store.put_note("published", {"n": log.state.n})
-    forget_history(log, entries_max=50)
+    forget_history(log, entries=50)
     assert store.entry_numbers()[0] == 2 * SUMMARY_EVERY
     assert ManifestLog(store).state.last_cut == log.state.last_cut
 

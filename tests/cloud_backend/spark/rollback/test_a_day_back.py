@@ -14,7 +14,7 @@ import pytest
 import resurge as rs
 from cloud_backend.results.rows import digest_of
 from cloud_backend.results.store import Results
-from cloud_backend.spark.control.collection import cut_times, kept_files
+from cloud_backend.spark.control.collection import cut_times, forget_history, kept_files
 from cloud_backend.spark.control.driver import JobManager, JobSettings
 from cloud_backend.spark.manifest.manifest import ManifestLog
 from cloud_backend.spark.rollback.roll_back import roll_back
@@ -69,8 +69,10 @@ def day(root: Path, retention: Retention, *, devices: int = 2) -> Day:
     ("every_s", "tries"), [(1200.0, 2), pytest.param(60.0, 12, marks=pytest.mark.soak)], ids=["20 min", "1 min"]
 )
 def test_over_a_day_points_are_few_and_each_gives_the_answer_of_a_run_without_rollbacks(
-    tmp_path: Path, every_s: float, tries: int, claim: Claim
+    tmp_path: Path, every_s: float, tries: int, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The answer is computed from every cut of the day, and the manifest forgets those before its oldest point.
+    monkeypatch.setattr(forget_history, "__defaults__", (1_000_000,))
     world = day(tmp_path / "world", Retention(keep=3))
     driver = world.clocked()
     epochs = int(86_400 / every_s)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cloud_backend.spark.control.lease import Lease
+from cloud_backend.lease import Lease
 from cloud_backend.spark.storage.store import Store
 
 

@@ -1,0 +1,192 @@
+"""Publishing an epoch's rows: what is known of them is read in a few questions, decided in memory, and written in a few
+statements. A question for every row would cost the driver five times as much."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from cloud_backend.results.rows import Identity, ResultRow, encode_values
+from shared.errors import BrokenInvariant
+
+
+class Stored(NamedTuple):
+    """The ten columns with which answers and downlinks open. The first five are the identity."""
+
+    sink: str
+    key: str
+    window_start_us: int
+    window_end_us: int
+    row: int
+    device: str
+    revision: int
+    retract: int
+    complete: int
+    content: str
+
+    @property
+    def identity(self) -> Identity:
+        return (self.sink, self.key, self.window_start_us, self.window_end_us, self.row)
+
+
+CORRECTED = "corrected "  # with a sink's name: a mark that counts its corrections
+LAST_CHANGE = (
+    "SELECT max(coalesce((SELECT max(change) FROM answers), 0),"
+    " coalesce((SELECT value FROM marks WHERE name = 'change'), 0))"
+)
+
+_INCOMING = (
+    "CREATE TEMP TABLE IF NOT EXISTS incoming (sink TEXT, key TEXT, window_start_us INTEGER, window_end_us INTEGER,"
+    " row INTEGER)"
+)
+_COLUMNS = (
+    "a.sink, a.key, a.window_start_us, a.window_end_us, a.row, a.device, a.revision, a.retract, a.complete, a.content"
+)
+# `CROSS JOIN`: SQLite then goes through what comes in and looks each up by the key, never the other way round.
+_ABOUT_THE_SAME = (
+    f"SELECT {_COLUMNS} FROM incoming i CROSS JOIN answers a ON a.sink = i.sink AND a.key = i.key"  # noqa: S608 - ours
+    " AND a.window_start_us = i.window_start_us AND a.window_end_us = i.window_end_us"
+)
+_KNOWN = f"{_ABOUT_THE_SAME} AND a.row = i.row"
+_UNNUMBERED = f"{_ABOUT_THE_SAME} AND a.row = 0 WHERE i.row > 0 AND NOT a.retract"
+_INSIDE = (
+    f"SELECT DISTINCT {_COLUMNS} FROM incoming i CROSS JOIN answers a ON a.sink = i.sink AND a.key = i.key"  # noqa: S608
+    " AND a.window_start_us >= i.window_start_us AND a.window_start_us <= i.window_end_us"
+    " AND a.window_end_us <= i.window_end_us WHERE NOT a.retract AND i.sink IN (SELECT value FROM json_each(?))"
+)
+
+
+def stored_of(row: ResultRow) -> Stored:
+    return Stored(
+        *row.identity, row.device, row.revision, int(row.retract), int(row.complete), encode_values(row.values)
+    )
+
+
+def digest_of_publication(rows: Iterable[Stored]) -> str:
+    """Unlike the digest of answers this one tells revisions apart: it recognises a publication."""
+    return hashlib.sha256("\n".join(sorted(map(str, map(tuple, rows)))).encode()).hexdigest()
+
+
+def put_news(database: sqlite3.Connection, rows: Sequence[Stored], sessions: Collection[str]) -> int:
+    """Inside a transaction: keep what is news among these rows, and return how many are."""
+    publication = _Publication(database, rows, sessions)
+    news = [row for row in rows if publication.is_news(row)]
+    for row in news:
+        publication.say(row)
+    publication.write()
+    return len(news)
+
+
+class _Publication:
+    def __init__(self, database: sqlite3.Connection, rows: Sequence[Stored], sessions: Collection[str]) -> None:
+        self._database, self._sessions = database, sessions
+        database.execute(_INCOMING)
+        database.execute("DELETE FROM incoming")
+        database.executemany("INSERT INTO incoming VALUES (?, ?, ?, ?, ?)", [row.identity for row in rows])
+        found = self._asked(_KNOWN)
+        self._before = {row.identity: row for row in found}
+        found += self._asked(_UNNUMBERED)
+        if sessions:
+            found += self._asked(_INSIDE, json.dumps(sorted(sessions)))
+        self._now = {row.identity: row for row in found}
+        self._of_key: dict[tuple[str, str], dict[Identity, None]] = {}  # in sinks of sessions
+        for identity in self._now:
+            self._note(identity)
+        self._heads = self._downlink_heads({row.device for row in (*rows, *found)} - {""})
+        (self._change,) = database.execute(LAST_CHANGE).fetchone()
+        self._answers: dict[Identity, tuple[Any, ...]] = {}
+        self._downlinks: list[tuple[Any, ...]] = []
+        self._corrected: Counter[str] = Counter()
+
+    def _asked(self, question: str, *parameters: str) -> list[Stored]:
+        return [Stored(*row) for row in self._database.execute(question, parameters)]
+
+    def is_news(self, row: Stored) -> bool:
+        known = self._before.get(row.identity)
+        if known is None or known.revision < row.revision:
+            return True
+        if known.revision == row.revision and known != row:
+            raise BrokenInvariant(
+                f"sink {row.sink!r} gave two answers with revision {row.revision} for one key and window; "
+                "a changed answer needs a higher revision",
+                code="results-revision",
+            )
+        return False
+
+    def say(self, row: Stored) -> None:
+        """Take a row in, after what it stands in place of."""
+        replaced = self._unnumbered(row) if row.row else []
+        if row.sink in self._sessions and not row.retract:
+            replaced += self._inside(row)
+        for each in replaced:
+            self._put(each._replace(revision=row.revision, retract=1))
+        self._put(row)
+
+    def _unnumbered(self, row: Stored) -> list[Stored]:
+        """The one row that format 1 kept of several, once a rollback says all of them again, or takes that one back."""
+        former = self._now.get((*row.identity[:4], 0))
+        if former is None or former.retract or former.revision >= row.revision >> 32 << 32:
+            return []
+        same = (former.device, former.complete, former.content) == (row.device, row.complete, row.content)
+        return [former] if not row.retract or same else []
+
+    def _inside(self, row: Stored) -> list[Stored]:
+        """The sessions that a session has grown over."""
+        others = (self._now[each] for each in self._of_key.get((row.sink, row.key), {}) if each != row.identity)
+        return [
+            each
+            for each in others
+            if row.window_start_us <= each.window_start_us
+            and each.window_end_us <= row.window_end_us
+            and each.revision < row.revision
+            and not each.retract
+        ]
+
+    def _put(self, row: Stored) -> None:
+        """As the answer of its sink, and, where it is for a device, on its way down. A correction is counted."""
+        identity = row.identity
+        known = self._now.get(identity)
+        if known is None:
+            self._note(identity)
+        elif not known.retract:
+            self._corrected[row.sink] += 1
+        self._now[identity] = row
+        self._change += 1
+        self._answers[identity] = (*row, self._change)
+        if row.device:
+            seq = self._heads[row.device] = self._heads.get(row.device, 0) + 1
+            self._downlinks.append((*row, seq))
+
+    def _note(self, identity: Identity) -> None:
+        if identity[0] in self._sessions:
+            self._of_key.setdefault((identity[0], identity[1]), {})[identity] = None
+
+    def _downlink_heads(self, devices: Collection[str]) -> dict[str, int]:
+        if not devices:
+            return {}
+        self._database.execute("DELETE FROM incoming")
+        self._database.executemany("INSERT INTO incoming (key) VALUES (?)", [(device,) for device in devices])
+        return dict(
+            self._database.execute(
+                "SELECT h.device, h.head FROM incoming i CROSS JOIN downlink_heads h ON h.device = i.key"
+            )
+        )
+
+    def write(self) -> None:
+        database = self._database
+        ten = "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
+        database.executemany(f"INSERT OR REPLACE INTO answers VALUES ({ten})", sorted(self._answers.values()))  # noqa: S608
+        database.executemany(f"INSERT INTO downlinks VALUES ({ten})", self._downlinks)  # noqa: S608 - ours
+        said_to = {row[Stored._fields.index("device")] for row in self._downlinks}
+        database.executemany(
+            "INSERT INTO downlink_heads VALUES (?, ?) ON CONFLICT (device) DO UPDATE SET head = excluded.head",
+            [(device, self._heads[device]) for device in said_to],
+        )
+        database.executemany(
+            "INSERT INTO marks VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
+            [(f"{CORRECTED}{sink}", count) for sink, count in self._corrected.items()],
+        )
