@@ -127,7 +127,7 @@ class Schedule:
 
     def _round(self, driver: JobManager) -> JobManager:
         kinds = [self._kill_driver, self._lose_file, self._damage_file, self._undo, self._redivide, self._race]
-        kinds.append(self._take_back)
+        kinds += [self._take_back, self._tear_entry]
         if self.worker_faults and "troubled" in str(self.world.plan):
             kinds += [self._break_worker] * 3
         return self.chance.choice(kinds)(driver)
@@ -142,6 +142,18 @@ class Schedule:
                 self.fired.append(f"driver killed {died[0]}")
         state.forget_all()
         return self.world.driver()
+
+    def _tear_entry(self, driver: JobManager) -> JobManager:
+        """A power cut leaves the beginning of the next entry under its name."""
+        driver.step()
+        last = driver.store.entry(driver.manifest.n) or b""
+        torn = driver.store.root / "manifest" / f"{driver.manifest.n + 1:012d}.json"
+        torn.write_bytes(last[: self.chance.randrange(len(last))])
+        self.fired.append("entry torn")
+        if self.chance.random() < 0.5:
+            driver = self.world.driver()
+        driver.drain()
+        return driver
 
     def _lose_file(self, driver: JobManager) -> JobManager:
         return self._with_file(driver, "lost", lambda path: path.unlink())
