@@ -77,17 +77,27 @@ class Batch:
     @staticmethod
     def joined(batches: Sequence[Batch]) -> Batch:
         """Batches of one edge one after the other, at least one; frontier and stamp are the last one's."""
-        first, last = batches[0], batches[-1]
+        first = batches[0]
         if len(batches) == 1:
             return first
-        names = first.schema.names
-        return replace(
-            last,
-            columns={name: _concatenated([batch.columns[name] for batch in batches]) for name in names},
-            time_us=np.concatenate([batch.time_us for batch in batches]),
-            seq=np.concatenate([batch.seq for batch in batches]),
-            lo=first.lo,
-        )
+        return _joined(batches, np.concatenate([batch.seq for batch in batches]), first.lo, batches[-1].hi)
+
+    @staticmethod
+    def renumbered(batches: Sequence[Batch], lo: int) -> Batch:
+        """The same, with the rows numbered lo, lo + 1, ... without gaps."""
+        hi = lo + sum(map(len, batches))
+        seq = np.arange(lo, hi, dtype=np.int64)
+        if len(batches) == 1:
+            return replace(batches[0], seq=seq, lo=lo, hi=hi)
+        return _joined(batches, seq, lo, hi)
+
+
+def _joined(batches: Sequence[Batch], seq: np.ndarray, lo: int, hi: int) -> Batch:
+    columns = {
+        name: _concatenated([batch.columns[name] for batch in batches]) for name in batches[0].schema.names
+    }  # fmt: skip
+    time_us = np.concatenate([batch.time_us for batch in batches])
+    return replace(batches[-1], columns=columns, time_us=time_us, seq=seq, lo=lo, hi=hi)
 
 
 def _concatenated(columns: Sequence[np.ndarray]) -> np.ndarray:

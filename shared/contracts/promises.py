@@ -37,9 +37,10 @@ def promises(plan: Plan) -> dict[str, Choice]:
 
 def of_fleet(plan: Plan, hosts: Collection[Host] = TWO_NODES) -> Choice:
     """The cheapest strategy by which these nodes keep what every gather of the plan promises. Each of them may stay
-    away: what it has on its own disk is then of no use."""
+    away: what it has on its own disk is then of no use. A row that takes all of a region back is picked by hand: how
+    often it takes a cut is the region's affair, not the elements'."""
     hosts = [replace(host, returns=False) for host in hosts]
-    rows = [strategy.row for strategy in STRATEGIES.values() if strategy.row.between_nodes]
+    rows = [each.row for each in STRATEGIES.values() if each.row.between_nodes and not each.row.of_region]
     loads = {edge.name: _of_vertex(guess(plan, edge)) for edge in plan.gathers}
     return choose(strictest(edge.contract for edge in plan.gathers), plan, loads, hosts, rows=rows)
 

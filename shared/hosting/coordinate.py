@@ -10,35 +10,45 @@ newest one.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from shared.errors import DamagedData, PeerError, UsageError
+from shared.hosting.edits import edited, without_retired
+from shared.hosting.leaving import Left, without
+from shared.hosting.planned_moves import ASKED, Now, PlannedMoves, hosting, without_strangers
+from shared.hosting.reign import Reign
+from shared.hosting.routing import LINK_S, Reach, Routing, Share, keep_share
 from shared.hosting.wiring import wire
 from shared.identity import DeviceId
-from shared.moves import Move
+from shared.moves import REFUSED, Move, MoveAnswer, MoveRequest
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import (
     MOVES_MAX,
     Deployment,
     HostedQuery,
+    Link,
     Peer,
     Placement,
+    Region,
     decode_deployment,
     encode_deployment,
 )
+from shared.plan.topology import Topology
 from shared.plan.wellformed import operator_references
 from shared.recovery.delays import SILENCE_S, SILENCE_S_MIN, RecoveryTimes, delay_left_s, silence_allowed_s
 from shared.recovery.executor import carry_out
 from shared.recovery.failures import RESTARTS_MAX, Failure, HostsFailed, OperatorFailed, StreamFailed, View
 from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Home, Include
+from shared.region.controller import Nodes, RegionController
+from shared.region.cuts import PERIOD_S, RegionCuts, held_by
 from shared.sync.step import Step
-from shared.wire.messages import Hint, PlanMessage
+from shared.wire.messages import CutOrder, DeploymentMessage, Hint, PlanMessage
 from shared.wire.status import DeviceStatus, InstanceStatus, clean_text
 
+PING_SILENCES = 4  # so much longer a phone of a region may be silent, unless one that sends to it misses it, too
 START_S = 30.0  # so much later if it has not spoken since the coordinator started: it may be starting, too
 PATIENCE_S = 60.0  # that a failed vertex waits for a silent node which has its newest snapshot
 # So much longer two live nodes may not reach each other, unless a promise says otherwise: losses look like that, and
@@ -47,6 +57,7 @@ LINK_SILENCES = 3
 RESTART_S, RESTART_S_MAX = 1.0, 60.0  # between two starts of a vertex that fails again and again
 FORGIVEN_S = 120.0  # that it must run to count as never failed
 STARTING, RUNNING, FAILED, BEHIND = "starting", "running", "failed", "behind"
+OFFERS, OFFER_S = 4, 10.0  # so often a deployment is sent with every answer, then so far apart
 MOVES_SENT = 16  # of the moves it remembers, so many go to every node: enough for somebody who looks there
 
 
@@ -66,6 +77,13 @@ class Recovered(NamedTuple):
     why: str
 
 
+class CutComplete(NamedTuple):
+    """All of a region have their part of this cut."""
+
+    query: str
+    cut: int
+
+
 class Waits(NamedTuple):
     """How long a query's vertices stay on a silent node, and what that follows from."""
 
@@ -73,6 +91,20 @@ class Waits(NamedTuple):
     silence_s: float
     delay_s: float | None  # that its contract leaves for the way through the region; None: it promises none
     recovery_s: float  # that a recovery takes here
+
+
+class Learned(NamedTuple):
+    """A node follows what this coordinator had forgotten; it goes on above that."""
+
+    node: str
+    lease: int
+    version: int
+
+
+class Deposed(NamedTuple):
+    """Another coordinator rules; this one says nothing more to nodes."""
+
+    why: str
 
 
 class Unplaced(NamedTuple):
@@ -109,16 +141,22 @@ class Coordinator:
         *,
         stored: bytes = b"",
         lease: int = 1,
+        lease_step: int = 1,
         silence_s: float = SILENCE_S,
         silence_s_min: float = SILENCE_S_MIN,
         patience_s: float = PATIENCE_S,
         now: float = 0.0,
         clock_us: Callable[[], int] | None = None,
+        share: Share = keep_share,
+        cut_s: float = PERIOD_S,
     ) -> None:
-        """`stored` is what StoreFleet stored; every start takes a higher lease than all before it. `silence_s` is for
-        queries that promise no delay. `clock_us` is the time that people read in the history of moves; without it they
-        read `now`."""
+        """`node` is the one it runs on, empty where that is none of the fleet. `stored` is what StoreFleet stored.
+        Every start takes a higher lease than all before it, by `lease_step`: draw that where a copy of the store may
+        start as well. `silence_s` is for queries that promise no delay. `clock_us` is the time that people read in the
+        history of moves; without it they read `now`. `share` says who applies what on a new way of a device's rows.
+        `cut_s` is the time between two cuts through a region that goes back together."""
         self._node = node
+        self._routing = Routing(share)
         self._sign = sign
         self._silence_s, self._silence_s_min, self._patience_s = silence_s, silence_s_min, patience_s
         self._clock_us = clock_us
@@ -129,16 +167,25 @@ class Coordinator:
         self._said_waiting: tuple[str, tuple[str, ...]] | None = None
         self._tried: dict[tuple[str, str], _Tried] = {}
         self._apart: dict[tuple[str, str], float] = {}  # (node, node it does not reach) -> since when
+        self._gone: frozenset[str] = frozenset()  # nodes that are out of the fleet for good
         self._judged_at = now
         self._fleet = Deployment(node, 0, lease, (), ())
         if stored:
             self._fleet = _decoded(stored)
-            self._fleet = replace(self._fleet, lease=self._fleet.lease + 1)
+        self._reign = Reign(sign, (self._fleet.lease, self._fleet.version) if stored else (0, 0))
+        if stored:
+            self._fleet = replace(self._fleet, lease=self._fleet.lease + lease_step)
         self._heard: dict[str, _Heard] = {}
         self._since = now  # nobody is silent before there was time to speak
         self._persist: list[StoreFleet] = []
         self._events: list[object] = []
-        self._messages: dict[tuple[str, int], PlanMessage] = {}
+        self._messages: dict[str, PlanMessage] = {}
+        self._deployments: dict[str, DeploymentMessage] = {}
+        self._offered: dict[str, tuple[int, float]] = {}  # how often a node was sent the newest deployment, and when
+        self._planned = PlannedMoves()
+        self._cuts = RegionCuts(cut_s)
+        self._regions = RegionController(self._fleet.regions)
+        self._departing: dict[tuple[str, str], str] = {}  # vertices that are moved because their node goes, and why
         if stored:
             self._store()
 
@@ -146,10 +193,17 @@ class Coordinator:
     def fleet(self) -> Deployment:
         return self._fleet
 
-    def set_fleet(self, peers: Sequence[Peer], queries: Sequence[HostedQuery]) -> None:
+    def set_fleet(
+        self,
+        peers: Sequence[Peer],
+        queries: Sequence[HostedQuery],
+        links: Sequence[Link] = (),
+        regions: Sequence[Region] = (),
+    ) -> None:
         """These nodes and queries from now on. UsageError, and nothing changes, where they contradict each other.
 
-        Placements of a query that runs already are the coordinator's own affair: they stay."""
+        Placements of a query that runs already are the coordinator's own affair: they stay. So do queries that were
+        submitted while the fleet ran, unless one of these has the name of one."""
         running = {(query.name, query.incarnation): query for query in self._fleet.queries}
         merged = []
         for query in queries:
@@ -157,15 +211,51 @@ class Coordinator:
             same = before is not None and {one.vertex for one in before.placements} == {
                 one.vertex for one in query.placements
             }
-            merged.append(replace(query, placements=before.placements) if before is not None and same else query)
-        fleet = replace(self._fleet, peers=tuple(peers), queries=tuple(merged))
-        if self._fleet.version and (fleet.peers, fleet.queries) == (self._fleet.peers, self._fleet.queries):
+            if before is not None and same:
+                stayed = replace(before, placements=without_strangers(before.placements, peers))
+                query = edited(stayed, query, [peer.node for peer in peers])  # noqa: PLW2901
+            merged.append(query)
+        names = {query.name for query in queries}
+        merged += [query for query in self._fleet.queries if query.submitted and query.name not in names]
+        known = {peer.node for peer in peers}
+        earlier = {region.name: region for region in self._fleet.regions}
+        going_on = {region.name for region in regions if earlier.get(region.name, region).task == region.task}
+        merged += [query for query in self._fleet.queries if query.name in going_on - names]
+        members = {name: tuple(node for node in region.members if node in known) for name, region in earlier.items()}
+        kept = tuple(replace(region, members=members.get(region.name, ())) for region in regions)
+        self._change(replace(self._fleet, peers=tuple(peers), queries=tuple(merged), links=tuple(links), regions=kept))
+        self._regions = RegionController(kept)
+
+    def set_queries(self, queries: Sequence[HostedQuery]) -> None:
+        """Exactly these queries from now on. UsageError, and nothing changes, where a node could not run its share."""
+        self._change(replace(self._fleet, queries=tuple(queries)))
+
+    def _change(self, fleet: Deployment) -> None:
+        if self._fleet.version and fleet == self._fleet:
             return
-        fleet = replace(fleet, version=fleet.version + 1)
-        wire(decode_deployment(encode_deployment(fleet)))
+        fleet = replace(fleet, node=self._node or fleet.peers[0].node, version=fleet.version + 1)
+        self._check(fleet)
+        same = {(query.name, query.incarnation) for query in fleet.queries}
+        gone = {query.name for query in self._fleet.queries if (query.name, query.incarnation) not in same}
+        for remembered in (self._lacking, self._too_old, self._tried):  # of a query that is no more, also as another
+            for key in [key for key in remembered if key[0] in gone]:
+                del remembered[key]
         self._fleet = fleet
         self._left_s.clear()
         self._store()
+
+    def check(self, queries: Sequence[HostedQuery]) -> None:
+        """UsageError where these queries contradict each other, or a node could not run its share."""
+        if not self._fleet.peers:
+            raise UsageError("no node offers to host anything yet", code="deployment-peer")
+        self._check(replace(self._fleet, version=1, queries=tuple(queries)))
+
+    @staticmethod
+    def _check(fleet: Deployment) -> None:
+        checked = decode_deployment(encode_deployment(fleet))
+        feeding = {source for query in fleet.queries for source in query.sources}
+        for node in sorted({fleet.node, *feeding}):  # two queries may want the same of one device
+            wire(replace(checked, node=node))
 
     def heard(self, device: DeviceId, now: float, status: DeviceStatus | None = None) -> None:
         """A node has spoken, and perhaps said how it is."""
@@ -173,19 +263,87 @@ class Coordinator:
         before = self._heard.get(node)
         self._heard[node] = _Heard(now, status or (DeviceStatus() if before is None else before.status))
         if status is not None:
+            self._reign.heard(node, status.deployment, self._fleet, now)
             self._judge(now)
+
+    def shown(self, device: DeviceId, message: DeploymentMessage, now: float) -> None:
+        """A node shows the deployment that it follows. What this coordinator did not sign is not believed."""
+        if not self._reign.is_own(message):
+            return
+        learned = self._reign.learn(_decoded(message.deployment), self._fleet)
+        if learned is not None:
+            self._fleet = replace(learned, regions=self._fleet.regions)
+            self._left_s.clear()
+            self._events.append(Learned(self._name(device.hex()), message.lease, message.version))
+            self._store()
+        elif self._reign.deposed:
+            self.depose(self._reign.deposed)
+        self._judged_at = now
+
+    @property
+    def deposed(self) -> str:
+        """Why it has stopped; empty while it has not."""
+        return self._reign.deposed
+
+    def depose(self, why: str) -> None:
+        """Another one rules: say nothing more."""
+        self._reign.deposed = why
+        self._persist.clear()
+        self._events.append(Deposed(why))
 
     def wake(self, now: float) -> None:
         self._judge(now)
+
+    def part_with(self, nodes: Iterable[str]) -> None:
+        """These are out of the fleet from the next `wake` on, whatever they say."""
+        self._gone = frozenset(nodes)
+
+    def move(self, request: MoveRequest, now: float) -> MoveAnswer:
+        """Begin to move a vertex while it runs, or say what that would do. UsageError, and nothing changes, where it
+        cannot be. What becomes of it is in `answers` and in the events."""
+        answer, begun = self._planned.ask(request, self._now(now))
+        if begun is not None:
+            queries = tuple(
+                replace(
+                    query, placements=tuple(begun if one.vertex == begun.vertex else one for one in query.placements)
+                )
+                if query.name == request.query
+                else query
+                for query in self._fleet.queries
+            )
+            self._fleet = replace(self._fleet, version=self._fleet.version + 1, queries=queries)
+            self._store()
+        return answer
+
+    def asked(self, requests: Sequence[MoveRequest], now: float) -> None:
+        """Requests that came another way, perhaps again: each is done once, and a refusal is an answer, too."""
+        for request in requests:
+            if self._planned.answered(request.id) is None:
+                try:
+                    self.move(request, now)
+                except UsageError as error:
+                    self._planned.remember(MoveAnswer(request, REFUSED, error.message, error.code))
+
+    def answers(self) -> tuple[MoveAnswer, ...]:
+        """What became of the last moves that were asked for."""
+        return self._planned.answers()
+
+    def _now(self, now: float) -> Now:
+        return Now(self._fleet, self.status, self.alive(now), frozenset(self._apart), self._times, now)
 
     def next_wake(self) -> float | None:
         """When the next node or link would be silent for too long, or a vertex has waited long enough."""
         times = [since + self._patience_s for since in self._lacking.values()]
         times += [tried.next_at for tried in self._tried.values()]
+        times += [] if (ends := self._planned.next_wake()) is None else [ends]
+        times += [] if (cut_at := self._cuts.next_wake()) is None else [cut_at]
+        times += [] if (dwelt_at := self._regions.next_wake()) is None else [dwelt_at]
+        if (proof := self._reign.next_wake()) is not None:
+            times.append(proof)
         if self._has_unheard():
             times.append(self._since + self._silence_s)
         silences = {self._silence_s, *(waits.silence_s for waits in self.waits())}
-        links = {LINK_SILENCES * self._silence_s, *silences}
+        links = {LINK_S, LINK_SILENCES * self._silence_s, *silences}
         times += [since + link_s for since in self._apart.values() for link_s in links]
         last = [self._last_heard(peer.node) for peer in self._fleet.peers if peer.node != self._node]
         times += [heard_at + silence_s for heard_at in last for silence_s in silences]
@@ -201,7 +359,7 @@ class Coordinator:
 
     def deployment(self, node: str) -> tuple[Deployment, bytes]:
         """What this node should do."""
-        deployment = replace(self._fleet, node=node, moves=self._fleet.moves[-MOVES_SENT:])
+        deployment = replace(self._fleet, node=node, moves=self._fleet.moves[-MOVES_SENT:], regions=())
         return deployment, encode_deployment(deployment)
 
     def waits(self) -> list[Waits]:
@@ -212,6 +370,8 @@ class Coordinator:
                 self._left_s[query.name] = delay_left_s(query.plan)
             left_s = self._left_s[query.name]
             silence_s = silence_allowed_s(left_s, recovery_s, usual_s=self._silence_s, least_s=self._silence_s_min)
+            if query.absent_s:
+                silence_s = max(self._silence_s_min, query.absent_s)
             found.append(Waits(query.name, silence_s, left_s, recovery_s))
         return found
 
@@ -221,12 +381,24 @@ class Coordinator:
         return frozenset(
             peer.node
             for peer in self._fleet.peers
-            if peer.node == self._node or now - self._last_heard(peer.node) < within_s
+            if peer.node not in self._gone and (peer.node == self._node or now - self._last_heard(peer.node) < within_s)
         )
+
+    def topology(self, now: float) -> Topology:
+        """The nodes that are heard, and their links but for those that nodes say do not work."""
+        alive = self.alive(now)
+        absent = [peer.node for peer in self._fleet.peers if peer.node not in alive]
+        return Topology(self._fleet.peers, self._fleet.links, cloud=self._node, absent=absent, apart=tuple(self._apart))
 
     def status(self, node: str) -> DeviceStatus | None:
         heard = self._heard.get(node)
         return None if heard is None else heard.status
+
+    def behind(self, now: float) -> frozenset[str]:
+        """The live nodes that have said that they run an older deployment than the newest."""
+        version = self._fleet.version
+        found = [node for node, heard in self._heard.items() if heard.status.plan < version and node != self._node]
+        return frozenset(found) & self.alive(now) if found else frozenset()
 
     def heard_at(self, node: str) -> float | None:
         """When a node spoke last; None when it did not since the coordinator started."""
@@ -240,28 +412,69 @@ class Coordinator:
     # --- as a downlink ---------------------------------------------------------------------------------------
 
     def plan(self, device: DeviceId, newer_than: int, operators: frozenset[str] | None) -> PlanMessage | None:  # noqa: ARG002
-        node = device.hex()
-        if self._fleet.version <= newer_than or all(peer.node != node for peer in self._fleet.peers):
+        """For nodes that do not say which lease they follow: they take a deployment as a plan."""
+        node, status = device.hex(), self.status(device.hex())
+        newer = self._fleet.version > newer_than and self._reaches(node)
+        if not newer or self._reign.deposed or (status is not None and status.deployment is not None):
             return None
-        key = (node, self._fleet.version)
-        message = self._messages.get(key)
+        message = self._messages.get(node)
         if message is None:
             _, encoded = self.deployment(node)
             signed = PlanMessage.signed(self._fleet.version, encoded)
-            message = self._messages[key] = PlanMessage(device, self._fleet.version, encoded, self._sign(signed))
+            message = self._messages[node] = PlanMessage(device, self._fleet.version, encoded, self._sign(signed))
         return message
+
+    def next_deployment(self, device: DeviceId, follows: tuple[int, int]) -> DeploymentMessage | None:
+        """What a node should run instead of what it follows; without a deployment, the question what that is."""
+        node, fleet = device.hex(), self._fleet
+        if not self._reign.knows(follows, fleet):
+            return DeploymentMessage(device) if self._reign.asks(node, self._judged_at) else None
+        if self._reign.deposed or follows == (fleet.lease, fleet.version) or not self._reaches(node):
+            return None
+        if not self._is_due(node):
+            return None
+        message = self._deployments.get(node)
+        if message is None:
+            _, encoded = self.deployment(node)
+            signature = self._sign(DeploymentMessage.signed(fleet.lease, fleet.version, encoded))
+            message = DeploymentMessage(device, fleet.lease, fleet.version, encoded, signature)
+            self._deployments[node] = message
+        return message
+
+    def _is_due(self, node: str) -> bool:
+        """A node that refuses a deployment is not sent it with every answer."""
+        count, at = self._offered.get(node, (0, 0.0))
+        if count >= OFFERS and self._judged_at < at + OFFER_S:
+            return False
+        self._offered[node] = (count + 1, self._judged_at)
+        return True
+
+    def _reaches(self, node: str) -> bool:
+        return bool(self._fleet.version) and any(peer.node == node for peer in self._fleet.peers)
 
     def results(self, device: DeviceId, after: int, limit: int) -> Sequence[tuple[int, Mapping[str, object]]]:  # noqa: ARG002
         return ()
 
-    def hint(self, device: DeviceId) -> Hint | None:  # noqa: ARG002
-        return None
+    def hint(self, device: DeviceId) -> Hint | None:
+        """What a node has not heard of cuts through the regions that it is in."""
+        orders = self.orders(device.hex())
+        return Hint(device, {}, cuts=orders) if orders else None
+
+    def orders(self, node: str) -> tuple[CutOrder, ...]:
+        status = self.status(node)
+        if status is None or not status.cuts or self._reign.deposed:
+            return ()
+        said = {each.query: each for each in status.cuts}
+        asked = [(query, said[query.name]) for query in self._fleet.queries if query.name in said]
+        orders = [self._cuts.order(query, each) for query, each in asked if STRATEGIES[query.row].row.of_region]
+        return tuple(each for each in orders if each is not None)
 
     # --- failures --------------------------------------------------------------------------------------------
 
     def _has_unheard(self) -> bool:
         """Whether a node has not spoken since this coordinator started."""
-        return any(peer.node not in self._heard for peer in self._fleet.peers if peer.node != self._node)
+        known = {self._node, *self._gone}
+        return any(peer.node not in self._heard for peer in self._fleet.peers if peer.node not in known)
 
     def _last_heard(self, node: str) -> float:
         heard = self._heard.get(node)
@@ -269,39 +482,171 @@ class Coordinator:
 
     def _judge(self, now: float) -> None:
         self._judged_at = now
+        if self._reign.waits(now):
+            return
+        self._part()
         self._note_apart(self.alive(now), now)
+        self._look_at_regions(now)
         queries = list(self._fleet.queries)
         moved: list[Move] = []
         for place, (query, waits) in enumerate(zip(queries, self.waits(), strict=True)):
             found, why = self._recovered(query, queries, waits, now)
+            reason = "; ".join(sorted(set(why)))
+            planned = self._planned.go_on(replace(query, placements=found), query.placements, reason, self._now(now))
+            self._events += planned.ended
+            asked, found = {one.vertex for one in planned.moved}, planned.placements
             if found == query.placements:
                 continue
             queries[place] = replace(query, placements=found)
+            if STRATEGIES[query.row].row.of_region:
+                self._cuts.give_up(query.name, now)
+                queries[place] = replace(queries[place], cuts=held_by(queries[place]))
             before = {one.vertex: one for one in query.placements}
             moves = {one.vertex: one.hosts[0] for one in found if one.term > before[one.vertex].term}
             for one in found:
                 if one.vertex in moves:
                     self._times.began(query.name, one.vertex, one.term, now)
-            reason = "; ".join(sorted(set(why)))
-            self._events.append(Recovered(now, query.name, moves, reason))
+            if why:
+                recovered = {vertex: node for vertex, node in moves.items() if vertex not in asked}
+                self._events.append(Recovered(now, query.name, recovered, reason))
             at_us = round(now * 1e6) if self._clock_us is None else self._clock_us()
+            failed = clean_text(reason) or "no reason was given"
+            wanted = {vertex: self._departing.pop((query.name, vertex), ASKED) for vertex in asked}
             moved += [
                 Move(at_us, query.name, one.vertex, one.term, self._names(before[one.vertex].hosts),
-                     self._names(one.hosts), clean_text(reason) or "no reason was given")
+                     self._names(one.hosts), wanted.get(one.vertex, failed))
                 for one in found if one.vertex in moves
             ]  # fmt: skip
+        queries = self._rerouted(queries, now)
         if queries != list(self._fleet.queries):
             self._fleet = replace(
                 self._fleet, version=self._fleet.version + 1, queries=tuple(queries),
                 moves=(*self._fleet.moves, *moved)[-MOVES_MAX:],
             )  # fmt: skip
             self._store()
+            self._part()
+        self._look_at_cuts(now)
+        self._move_departing(now)
+
+    # --- regions ---------------------------------------------------------------------------------------------
+
+    @property
+    def regions(self) -> RegionController:
+        return self._regions
+
+    def _look_at_regions(self, now: float) -> None:
+        """Who is in which region, and which of them run."""
+        if not self._fleet.regions:
+            return
+        regions, queries = self._regions.look(self._fleet.regions, self._fleet.queries, self._nodes(now), now)
+        self._events += self._regions.events()
+        if queries != self._fleet.queries:
+            fleet = replace(self._fleet, version=self._fleet.version + 1, regions=regions, queries=queries)
+            try:
+                self._check(fleet)
+            except UsageError as error:  # the nodes that are there cannot run it: it waits for others
+                self._events.append(Unplaced(regions[0].name, (), error.message))
+                return
+            for query in self._fleet.queries:
+                if query not in queries:
+                    self._cuts.give_up(query.name, now)
+            self._fleet = fleet
+            self._left_s.clear()
+            self._store()
+        elif regions != self._fleet.regions:
+            self._fleet = replace(self._fleet, regions=regions)
+            self._persist.append(StoreFleet(encode_deployment(self._fleet)))
+
+    def _nodes(self, now: float) -> Nodes:
+        peers = self._fleet.peers
+        return Nodes(
+            self.status, self._present(now),
+            {peer.node: peer.position for peer in peers if peer.position is not None},
+            {peer.node: peer.capacity for peer in peers if peer.capacity and peer.node != self._node},
+            {peer.node: frozenset(peer.operators) for peer in peers},
+            frozenset(other for _, other in self._apart), self._cuts.under_way, self._fleet.version,
+        )  # fmt: skip
+
+    def _present(self, now: float) -> frozenset[str]:
+        """The nodes that are there, where phones come and go: silent for a ping and its answer, or for less if one that
+        sends to it says that it does not answer either."""
+        alive = self.alive(now, PING_SILENCES * self._silence_s)
+        heard = self.alive(now)
+        reported = {
+            other for node in heard if (status := self.status(node)) is not None for other in status.unreachable
+        }
+        return frozenset(node for node in alive if node in heard or node not in reported)
+
+    def _move_departing(self, now: float) -> None:
+        """Hand over what runs on members that go, without anybody going back."""
+        departures = self._regions.departures(self._fleet.regions, self._fleet.queries, self._nodes(now))
+        for each in departures if self._fleet.regions else ():
+            try:
+                self.move(MoveRequest(each.query, each.vertex, each.to), now)
+            except UsageError:  # it does not run just now: asked again when something is heard
+                continue
+            self._departing[each.query, each.vertex] = f"{self._name(each.leaving)} leaves the region"
+
+    def _look_at_cuts(self, now: float) -> None:
+        """Begin or complete cuts. That is no other deployment: nodes are told in a HINT, which is small."""
+        alive = self.alive(now)
+        queries = tuple(
+            replace(query, cuts=self._cuts.look(query, self.status, alive, now))
+            if STRATEGIES[query.row].row.of_region
+            else query
+            for query in self._fleet.queries
+        )
+        for before, after in zip(self._fleet.queries, queries, strict=True):
+            if after.cuts.complete > before.cuts.complete:
+                self._events.append(CutComplete(after.name, after.cuts.complete))
+        if queries != self._fleet.queries:
+            self._fleet = replace(self._fleet, queries=queries)
+            self._persist.append(StoreFleet(encode_deployment(self._fleet)))
+
+    def _part(self) -> None:
+        """Let go of nodes that are out of the fleet, as far as nothing is on them any more."""
+        fleet = without(self._fleet, self._gone) if self._gone else self._fleet
+        if fleet == self._fleet:
+            return
+        names, stay = {query.name for query in fleet.queries}, {peer.node for peer in fleet.peers}
+        nodes = tuple(peer.name for peer in self._fleet.peers if peer.node not in stay)
+        ended = tuple(query.name for query in self._fleet.queries if query.name not in names)
+        if nodes or ended:
+            self._events.append(Left(nodes, ended))
+        self._change(fleet)
+
+    def _rerouted(self, queries: Sequence[HostedQuery], now: float) -> list[HostedQuery]:
+        """The queries with other ways for devices that are back elsewhere, and without what nobody needs any more."""
+        alive = self.alive(now)
+        said = {node: status for node in alive if (status := self.status(node)) is not None}
+        # What a device reaches that is back, it says itself, and that changes as it walks.
+        apart = frozenset(
+            link for link, since in self._apart.items() if now >= since + LINK_S and said[link[0]].back is None
+        )
+        links = self._fleet.links
+        reach = Reach(
+            frozenset(peer.node for peer in self._fleet.peers if peer.capacity and peer.node in alive), alive,
+            apart, self._routing.failed(apart, now),
+            {node: frozenset((*status.back.neighbours, node)) for node, status in said.items() if status.back},
+            frozenset(node for node, status in said.items() if status.back),
+            frozenset(link for each in links for link in (each.nodes, each.nodes[::-1])) if links else None,
+        )  # fmt: skip
+        found = []
+        for query in queries:
+            if STRATEGIES[query.row].row.of_region:  # each member has to have its rows, and none passes them on
+                found.append(query)
+                continue
+            routed, events = self._routing.rerouted(query, reach, now)
+            self._events += events
+            found.append(without_retired(routed, self._fleet.version, said))
+        return found
 
     def _recovered(
         self, query: HostedQuery, queries: Sequence[HostedQuery], waits: Waits, now: float
     ) -> tuple[tuple[Placement, ...], list[str]]:
         """The placements after one failure after the other was recovered from, and what failed."""
-        not_lost = self.alive(now, waits.silence_s)
+        region = next((each for each in self._fleet.regions if each.name == query.name), None)
+        not_lost = self.alive(now, waits.silence_s) if region is None else self._present(now) & {*region.members}
         alive = not_lost & self.alive(now)  # nobody is sent to a node that is only not given up yet
         strategy = STRATEGIES[query.row]
         why: list[str] = []
@@ -321,6 +666,8 @@ class Coordinator:
             if tuple(found) != placements:
                 placements = tuple(found)
                 why.append(reason)
+                if strategy.row.of_region:
+                    break  # all of it begins again: what else has failed is heard of under its new terms
         if waiting and (query.name, tuple(sorted(waiting))) != self._said_waiting:
             self._said_waiting = (query.name, tuple(sorted(waiting)))
             self._events.append(Unplaced(*self._said_waiting, "only silent nodes have its snapshot"))
@@ -332,11 +679,13 @@ class Coordinator:
         """What is not as it was placed, and why: nodes first, then vertices, then links."""
         found: list[tuple[Failure, str]] = []
         silent = {node for placed in query.placements for node in (*placed.hosts, *placed.keepers)} - alive
-        row, others = STRATEGIES[query.row].row, len(alive) - 1
+        row, others = STRATEGIES[query.row].row, len(self._called(alive)) - 1
         wanted = {Home.PEERS: min(row.copies, others), Home.REGION: others}.get(row.home, 0)
         if silent or any(len(placed.keepers) < wanted for placed in query.placements):
-            names = ", ".join(sorted(map(self._name, silent)))
-            why = f"{names} is silent for {waits.silence_s:.3g} s" if silent else "too few keepers"
+            why = self._absence(silent, waits) if silent else "too few keepers"
+            formed = any(region.name == query.name for region in self._fleet.regions)
+            if formed and silent and silent <= self.alive(now):
+                why = f"{', '.join(sorted(map(self._name, silent)))} has left the region"
             found.append((HostsFailed(frozenset(silent)), why))
         for placed in query.placements:
             for host in placed.hosts:
@@ -354,6 +703,12 @@ class Coordinator:
                 why = f"{self._name(writer)} does not reach {self._name(reader)}"
                 found.append((StreamFailed(writer, reader), why))
         return found
+
+    def _absence(self, nodes: Iterable[str], waits: Waits) -> str:
+        gone = ", ".join(sorted(self._name(node) for node in nodes if node in self._gone))
+        silent = ", ".join(sorted(self._name(node) for node in nodes if node not in self._gone))
+        said = [f"{gone} was revoked"] if gone else []
+        return "; ".join([*said, *([f"{silent} is silent for {waits.silence_s:.3g} s"] if silent else [])])
 
     def _instance(self, query: str, placed: Placement, host: str) -> InstanceStatus | None:
         status = self.status(host)
@@ -402,7 +757,6 @@ class Coordinator:
         self, query: HostedQuery, queries: Sequence[HostedQuery], alive: frozenset[str], failure: Failure, now: float
     ) -> tuple[View, set[str]]:
         """What a strategy needs to know of a query, and the vertices that must wait."""
-        hosting = Counter(host for each in queries for placed in each.placements for host in placed.hosts)
         vertices = region_vertices(query.plan)
         maker = {output.name: vertex.name for vertex in vertices for output in vertex.fragment.outputs}
         inputs = {
@@ -427,7 +781,11 @@ class Coordinator:
         having: dict[str, frozenset[str]] = {}
         too_old: set[str] = set()
         waiting: set[str] = set()
-        if STRATEGIES[query.row].row.include is not Include.NOTHING:
+        if STRATEGIES[query.row].row.of_region:
+            holders = self._holding_cut(query, alive, now)
+            having = dict.fromkeys((placed.vertex for placed in query.placements), holders)
+            waiting = set() if holders else {placed.vertex for placed in query.placements}
+        elif STRATEGIES[query.row].row.include is not Include.NOTHING:
             for placed in query.placements:
                 if not self._concerns(failure, placed):
                     continue
@@ -440,12 +798,40 @@ class Coordinator:
                 if not nodes:
                     waiting.add(placed.vertex)
         view = View(
-            {placed.vertex: placed for placed in query.placements}, inputs, alive, hosting,
+            {placed.vertex: placed for placed in query.placements}, inputs, self._called(alive), hosting(queries),
             {peer.node: peer.capacity for peer in self._fleet.peers}, having, frozenset(too_old), able,
             fed_by={vertex.name: frozenset(query.sources) for vertex in vertices}, ends=ends,
-            apart=frozenset((min(pair), max(pair)) for pair in self._apart), relays=False,
+            apart=frozenset((min(pair), max(pair)) for pair in self._apart),
+            gone=self._gone, cost=self._costs(query, alive), relays=False,
         )  # fmt: skip
         return view, waiting
+
+    def _holding_cut(self, query: HostedQuery, alive: frozenset[str], now: float) -> frozenset[str]:
+        """The nodes that a region can go back on: all that have its newest complete cut, and what came since."""
+        if self._has_unheard() and now < self._since + self._silence_s:
+            return frozenset()  # who has not spoken yet since this coordinator began may be gone
+        holders = alive & {*query.cuts.holders} & {self._node, *self._heard}
+        lacks = {
+            host
+            for placed in query.placements
+            for host in placed.hosts
+            if (one := self._instance(query.name, placed, host)) is not None and one.state == BEHIND
+        }
+        return holders - lacks
+
+    def _called(self, nodes: frozenset[str]) -> frozenset[str]:
+        """Those that others can send to. Where nobody has an address, they reach each other in some other way."""
+        addressed = frozenset(peer.node for peer in self._fleet.peers if peer.addresses)
+        return nodes & addressed if addressed else nodes
+
+    def _costs(self, query: HostedQuery, alive: frozenset[str]) -> Callable[[str, str], int]:
+        """Of ways between nodes, as placing has them. A query that is to be spread is spread again where nothing is
+        said of the network: there only who is less loaded counts."""
+        fleet = self._fleet
+        if not query.place and not fleet.links and len({peer.lane for peer in fleet.peers}) <= 1:
+            return lambda _one, _other: 0
+        absent = [peer.node for peer in fleet.peers if peer.node not in alive]
+        return Topology(fleet.peers, fleet.links, absent=absent, apart=tuple(self._apart)).cost
 
     @staticmethod
     def _concerns(failure: Failure, placed: Placement) -> bool:
@@ -501,6 +887,8 @@ class Coordinator:
 
     def _store(self) -> None:
         self._messages.clear()
+        self._deployments.clear()
+        self._offered.clear()
         self._persist.append(StoreFleet(encode_deployment(self._fleet)))
 
 

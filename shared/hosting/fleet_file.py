@@ -18,6 +18,16 @@
     sink = "laptop"
     keepers = 1
     hosts = { ecg_band = "hub" }  # of the vertices that `resurge plan` lists; the others are spread over all nodes
+    absent = "5m"                 # that a node may be silent before anything moves; else as what is promised allows
+    forward = "dynamic"           # one way at a time for rows that cannot go directly; "paths:2": over two at once
+
+    [[region]]
+    query = "beats"               # it is not placed by this file, but runs while enough phones are here
+    center = [47.37, 8.54]        # with a radius; or corners = [[47.37, 8.54], ...]
+    radius = 20                   # metres
+    dwell = "30s"                 # that a phone stays before it is a member
+    threshold = 4                 # members that it needs
+    after = [{ gather = "before", region = "other", sink = "out" }]   # what comes from regions listed before it
 
 Every node reads the same file. What it says of nodes is whom they trust; what it says of queries counts on the
 coordinator, and only until something has failed: from then on the coordinator knows better where a vertex runs.
@@ -25,26 +35,67 @@ coordinator, and only until something has failed: from then on the coordinator k
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shared.contracts.costs import Host
-from shared.contracts.promises import of_fleet
 from shared.errors import UsageError
+from shared.hosting.asked_query import AskedQuery, place_query
 from shared.identity import device_id
 from shared.language.durations import microseconds
-from shared.plan.cuts import region_vertices
-from shared.plan.deployment import CAPACITY, HostedQuery, Peer, Placement
-from shared.plan.graph import Plan
-from shared.recovery.strategies import STRATEGIES
-from shared.recovery.strategies.row import Home
+from shared.plan.area import Area
+from shared.plan.deployment import (
+    ABSENT_S_MAX,
+    CAPACITY,
+    COST_MAX,
+    DYNAMIC,
+    PATHS_MAX,
+    PLACEMENTS_MAX,
+    Feed,
+    HostedQuery,
+    Link,
+    Peer,
+    Region,
+    is_position,
+)
+from shared.plan.placing import SPREAD
+from shared.plan.topology import LANES, Topology
+from shared.recovery.strategies import OF_REGION, STRATEGIES
 from shared.stream.program import load_program
 
-EVERY = 500
+NODE_KEYS = frozenset({"name", "public_key", "curve_key", "address", "capacity", "operators", "lane", "position"})
+QUERY_KEYS = frozenset(
+    {
+        "name",
+        "program",
+        "strategy",
+        "every",
+        "sources",
+        "sink",
+        "keepers",
+        "hosts",
+        "incarnation",
+        "place",
+        "absent",
+        "forward",
+    }
+)
+LINK_KEYS = frozenset({"between", "lane", "cost"})
+REGION_KEYS = frozenset({"query", "center", "radius", "corners", "dwell", "threshold", "after"})
 HANGING_S, HANGING_S_MAX = 5.0, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedHost:
+    """In a fleet's file's place: this node offers to host, and its gateway coordinates."""
+
+    listen: str  # tcp://HOST:PORT where other nodes reach it; empty: it only calls, and hosts nothing
+    coordinator: bytes  # the gateway's public key
+    name: str = ""
+    hanging_s: float = HANGING_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +105,8 @@ class FleetFile:
     folder: Path
     queries: tuple[Mapping[str, Any], ...]
     hanging_s: float = HANGING_S
+    links: tuple[Link, ...] = ()
+    placed_later: tuple[Mapping[str, Any], ...] = ()  # regions: their queries run when enough phones are there
 
     def peer(self, node: str) -> Peer:
         """This node as others know it; UsageError when the file does not."""
@@ -65,58 +118,83 @@ class FleetFile:
             )
         return found
 
-    def hosted(self) -> tuple[HostedQuery, ...]:
-        """The queries with a first placement of every vertex."""
-        return tuple(self._query(each) for each in self.queries)
+    @property
+    def topology(self) -> Topology:
+        return Topology(self.peers, self.links, cloud=self.coordinator.node)
 
-    def _query(self, given: Mapping[str, Any]) -> HostedQuery:
+    def hosted(self, running: Sequence[HostedQuery] = ()) -> tuple[HostedQuery, ...]:
+        """The queries with a first placement of every vertex, beside those that were submitted and run."""
+        placed = {_text(region, "query", "region") for region in self.placed_later}
+        asked = [self._asked(each) for each in self.queries if each.get("name") not in placed]
+        beside = [query for query in running if query.submitted and all(query.name != each.name for each in asked)]
+        found: list[HostedQuery] = []
+        for each in asked:
+            found.append(place_query(each, self.topology, [*beside, *found])[0])
+        return tuple(found)
+
+    def regions(self) -> tuple[Region, ...]:
+        """The regions, none of which has members yet."""
+        queries = {each.get("name"): each for each in self.queries}
+        return tuple(self._region(given, queries) for given in self.placed_later)
+
+    def _region(self, given: Mapping[str, Any], queries: Mapping[object, Mapping[str, Any]]) -> Region:
+        name = _text(given, "query", "region")
+        if extra := sorted(given.keys() - REGION_KEYS):
+            raise _wrong(f"region {name!r} says {extra[0]!r}; known are {', '.join(sorted(REGION_KEYS))}")
+        if name not in queries:
+            raise _wrong(f"region {name!r} is about no [[query]] of this name")
+        threshold = given.get("threshold", 1)
+        if not _is_whole(threshold, 1, len(self.peers)):
+            raise _wrong(f"`threshold` of region {name!r} is a whole number up to {len(self.peers)}, as many as nodes")
+        dwell_s = microseconds(_text(given, "dwell", f"region {name!r}")) / 1e6 if "dwell" in given else 0.0
+        asked = self._asked(queries[name])
+        strategy = asked.strategy or OF_REGION
+        if strategy not in STRATEGIES or not STRATEGIES[strategy].row.of_region:
+            raise _wrong(f"a region's query goes back as a whole: strategy {OF_REGION!r}, not {strategy!r}")
+        feeds = self._feeds(given.get("after", []), name)
+        task = HostedQuery(
+            name, asked.incarnation, asked.plan, strategy, 0, asked.sources, asked.sink, (), feeds=feeds,
+            absent_s=asked.absent_s,
+        )  # fmt: skip
+        return Region(_area(given, name), dwell_s, threshold, task)
+
+    def _feeds(self, given: object, name: str) -> tuple[Feed, ...]:
+        """What other regions feed it. They stand before it: regions that wait for each other would never begin."""
+        feeds = tuple(_feed(each, name) for each in (given if isinstance(given, list) else [given]))
+        names = [_text(region, "query", "region") for region in self.placed_later]
+        before = names[: names.index(name)]
+        for feed in feeds:
+            if feed.query not in before:
+                raise _wrong(f"region {name!r} comes after {feed.query!r}, which is no region listed before it")
+        return feeds
+
+    def _asked(self, given: Mapping[str, Any]) -> AskedQuery:
         name = _text(given, "name", "query")
-        known = {"name", "program", "strategy", "every", "sources", "sink", "keepers", "hosts", "incarnation"}
-        if extra := sorted(given.keys() - known):
-            raise _wrong(f"query {name!r} says {extra[0]!r}; known are {', '.join(sorted(known))}")
-        plan = load_program(self.folder / _text(given, "program", f"query {name!r}"))
-        vertices = region_vertices(plan)
-        if not vertices:
-            raise _wrong(f"query {name!r} has nothing to run in a region; its program needs .gather(...)")
-        hosts = given.get("hosts", {})
-        if unknown := sorted(hosts.keys() - {vertex.name for vertex in vertices}):
-            names = ", ".join(vertex.name for vertex in vertices)
-            raise _wrong(f"query {name!r} places {unknown[0]!r}; its vertices are {names}")
-        sink = self._node(_text(given, "sink", f"query {name!r}"), name)
-        sources = tuple(self._node(each, name) for each in _texts(given.get("sources", []), f"sources of {name!r}"))
-        able = [peer.node for peer in self.peers if peer.capacity and peer.addresses]
-        near = [node for node in able if node != self.coordinator.node] or able
-        strategy, elements = self._strategy(given, name, plan, able)
-        copies = given.get("keepers", 1)
-        if type(copies) is not int or not 0 <= copies < len(able):
-            raise _wrong(f"query {name!r} wants {copies!r} keepers; there are {len(able) - 1} nodes for it")
-        row = STRATEGIES[strategy].row if strategy in STRATEGIES else None  # which strategies there are is said later
-        placed = []
-        for at, vertex in enumerate(vertices):
-            host = self._node(hosts[vertex.name], name) if vertex.name in hosts else near[at % len(near)]
-            first = able.index(host) if host in able else 0
-            others = [able[(first + 1 + step) % len(able)] for step in range(len(able))]
-            near_it = [host, *(node for node in others if node != host)]
-            live = row.copies if row is not None and row.home is Home.NOWHERE else 1
-            kept = 0 if row is not None and row.home in (Home.NOWHERE, Home.LOCAL) else copies
-            placed.append(Placement(vertex.name, tuple(near_it[:live]), tuple(near_it[live : live + kept]), 1))
-        every, incarnation = given.get("every", elements), given.get("incarnation", 1)
-        if type(every) is not int or every < 1 or type(incarnation) is not int or incarnation < 1:
+        if extra := sorted(given.keys() - QUERY_KEYS):
+            raise _wrong(f"query {name!r} says {extra[0]!r}; known are {', '.join(sorted(QUERY_KEYS))}")
+        every, incarnation, keepers = given.get("every"), given.get("incarnation", 1), given.get("keepers", 1)
+        if (every is not None and not _is_whole(every, 1)) or not _is_whole(incarnation, 1):
             raise _wrong(f"`every` and `incarnation` of query {name!r} are whole numbers from 1 on")
-        return HostedQuery(name, incarnation, plan, strategy, every, sources, sink, tuple(placed))
+        if not _is_whole(keepers, 0):
+            raise _wrong(f"`keepers` of query {name!r} is a whole number from 0 on")
+        hosts = given.get("hosts", {})
+        return AskedQuery(
+            name,
+            load_program(self.folder / _text(given, "program", f"query {name!r}")),
+            tuple(self.node(each, name) for each in _texts(given.get("sources", []), f"sources of {name!r}")),
+            self.node(_text(given, "sink", f"query {name!r}"), name),
+            _text(given, "strategy", f"query {name!r}") if "strategy" in given else "",
+            every,
+            keepers,
+            _text(given, "place", f"query {name!r}") if "place" in given else SPREAD,
+            fixed={vertex: self.node(host, name) for vertex, host in hosts.items()},
+            incarnation=incarnation,
+            absent_s=_absent_s(given, name),
+            forward=_forward(given, name),
+        )
 
-    @staticmethod
-    def _strategy(given: Mapping[str, Any], name: str, plan: Plan, able: Sequence[str]) -> tuple[str, int]:
-        """Its name, and the elements between two snapshots. Where it is not given, what was promised picks it."""
-        if "strategy" in given:
-            return _text(given, "strategy", f"query {name!r}"), EVERY
-        choice = of_fleet(plan, [Host(node, region="fleet") for node in able])
-        if choice.row is None:
-            raise UsageError(f"query {name!r} promises what cannot be kept: {choice.refused}", code="contract-refused")
-        bounded = any(edge.contract.delay_us_max is not None for edge in plan.gathers)
-        return choice.row.name, choice.every if bounded and choice.every else EVERY
-
-    def _node(self, name: object, query: str) -> str:
+    def node(self, name: object, query: str) -> str:
+        """The id of a node that a query names."""
         for peer in self.peers:
             if peer.name == name:
                 return peer.node
@@ -141,7 +219,49 @@ def read_fleet(path: Path, operators: Sequence[str] = ()) -> FleetFile:
     coordinator = next((peer for peer in peers if peer.name == value.get("coordinator")), None)
     if coordinator is None:
         raise _wrong(f"`coordinator` is one of {', '.join(peer.name for peer in peers)}")
-    return FleetFile(coordinator, peers, path.resolve().parent, tuple(queries), _hanging_s(value))
+    links = value.get("link", [])
+    if not isinstance(links, list) or not all(isinstance(each, dict) for each in links):
+        raise _wrong("links are written as [[link]]")
+    regions = value.get("region", [])
+    if not isinstance(regions, list) or not all(isinstance(each, dict) for each in regions):
+        raise _wrong("regions are written as [[region]]")
+    return FleetFile(
+        coordinator, peers, path.resolve().parent, tuple(queries), _hanging_s(value),
+        tuple(_link(each, peers) for each in links), tuple(regions),
+    )  # fmt: skip
+
+
+def _area(given: Mapping[str, Any], name: str) -> Area:
+    corners = given.get("corners", [given.get("center")])
+    points = [_point(each) for each in corners] if isinstance(corners, list) else []
+    radius = given.get("radius", 0)
+    circle = len(points) == 1 and "corners" not in given and isinstance(radius, int | float) and 0 < radius < math.inf
+    if None in points or not (circle or ("center" not in given and len(points) > 2)):
+        raise _wrong(f"region {name!r} has a center and a radius in metres, or three corners or more, in degrees")
+    return Area(tuple(point for point in points if point is not None), float(radius))
+
+
+def _feed(given: object, name: str) -> Feed:
+    match given:
+        case {"gather": str(gather), "region": str(region), "sink": str(sink), **extra} if not extra:
+            return Feed(gather, region, sink)
+    raise _wrong(f"`after` of region {name!r} lists {{ gather, region, sink }}")
+
+
+def _absent_s(given: Mapping[str, Any], name: str) -> int:
+    if "absent" not in given:
+        return 0
+    seconds = microseconds(_text(given, "absent", f"query {name!r}")) / 1e6
+    if not 1 <= seconds <= ABSENT_S_MAX:
+        raise _wrong(f'`absent` of query {name!r} is a duration from 1 s to 30 days, like "5m"')
+    return round(seconds)
+
+
+def _forward(given: Mapping[str, Any], name: str) -> str:
+    said = given.get("forward", DYNAMIC)
+    if said not in (DYNAMIC, *(f"paths:{count}" for count in range(2, PATHS_MAX + 1))):
+        raise _wrong(f'`forward` of query {name!r} is "{DYNAMIC}" or "paths:2" to "paths:{PATHS_MAX}"')
+    return str(said)
 
 
 def _hanging_s(value: Mapping[str, Any]) -> float:
@@ -155,9 +275,8 @@ def _hanging_s(value: Mapping[str, Any]) -> float:
 
 def _peer(given: Mapping[str, Any], operators: Sequence[str]) -> Peer:
     name = _text(given, "name", "node")
-    known = {"name", "public_key", "curve_key", "address", "capacity", "operators"}
-    if extra := sorted(given.keys() - known):
-        raise _wrong(f"node {name!r} says {extra[0]!r}; known are {', '.join(sorted(known))}")
+    if extra := sorted(given.keys() - NODE_KEYS):
+        raise _wrong(f"node {name!r} says {extra[0]!r}; known are {', '.join(sorted(NODE_KEYS))}")
     try:
         key = bytes.fromhex(_text(given, "public_key", f"node {name!r}"))
     except ValueError:
@@ -166,10 +285,56 @@ def _peer(given: Mapping[str, Any], operators: Sequence[str]) -> Peer:
         raise _wrong(f"public_key of node {name!r} is 64 hex digits, as its card says")
     address = given.get("address", "")
     own = _texts(given.get("operators", list(operators)), f"operators of {name!r}")
+    capacity = given.get("capacity", CAPACITY)
+    if not _is_whole(capacity, 0, PLACEMENTS_MAX):
+        raise _wrong(
+            f"`capacity` of node {name!r} is a whole number up to {PLACEMENTS_MAX}: so many vertices run there"
+        )
     return Peer(
         device_id(key).hex(), name, key, _text(given, "curve_key", f"node {name!r}"), (address,) if address else (),
-        given.get("capacity", CAPACITY), tuple(own),
+        capacity, tuple(own), _lane(given, f"node {name!r}") if "lane" in given else "", _position(given, name),
     )  # fmt: skip
+
+
+def _link(given: Mapping[str, Any], peers: Sequence[Peer]) -> Link:
+    if extra := sorted(given.keys() - LINK_KEYS):
+        raise _wrong(f"a link says {extra[0]!r}; known are {', '.join(sorted(LINK_KEYS))}")
+    ends = _texts(given.get("between"), "the ends of a link, `between`,")
+    found = [peer.node for end in ends for peer in peers if peer.name == end]
+    if len({*ends}) != 2 or len(found) != 2:
+        raise _wrong(f"a link is between two nodes of {', '.join(peer.name for peer in peers)}, not {ends}")
+    what = f"link between {ends[0]} and {ends[1]}"
+    lane, cost = _lane(given, what) if "lane" in given else "wired", given.get("cost")
+    if cost is not None and not _is_whole(cost, 1, COST_MAX):
+        raise _wrong(f"`cost` of the {what} is a whole number from 1 to {COST_MAX}")
+    return Link((found[0], found[1]), lane, LANES[lane] if cost is None else cost)
+
+
+def _lane(given: Mapping[str, Any], what: str) -> str:
+    lane = _text(given, "lane", what)
+    if lane not in LANES:
+        raise _wrong(f"`lane` of the {what} is one of {', '.join(LANES)}, not {lane!r}")
+    return lane
+
+
+def _position(given: Mapping[str, Any], name: str) -> tuple[float, float] | None:
+    if given.get("position") is None:
+        return None
+    point = _point(given["position"])
+    if point is None:
+        raise _wrong(f"`position` of node {name!r} is [latitude, longitude] in degrees")
+    return point
+
+
+def _point(value: object) -> tuple[float, float] | None:
+    match value:
+        case [int() | float() as latitude, int() | float() as longitude] if is_position(latitude, longitude):
+            return float(latitude), float(longitude)
+    return None
+
+
+def _is_whole(value: object, least: int, most: int = 2**32) -> bool:
+    return type(value) is int and least <= value <= most
 
 
 def _text(given: Mapping[str, Any], key: str, what: str) -> str:

@@ -8,9 +8,11 @@ from shared.hosting.coordinate import Coordinator, StoreFleet
 from shared.hosting.host import Host
 from shared.hosting.messages import Ask, Heard, HostMessage
 from shared.hosting.store import HostPersist
-from shared.sync.exchange import StatusReceived
+from shared.region.broadcast import Broadcast
+from shared.sync.exchange import DeploymentShown, StatusReceived
 from shared.sync.receiver import Reply
 from shared.sync.step import Step
+from shared.wire.messages import DeploymentMessage
 from shared.wire.status import DeviceStatus
 
 NodePersist: TypeAlias = HostPersist | StoreFleet
@@ -23,6 +25,7 @@ class FleetNode:
         self.host = host
         self.coordinator = coordinator
         self._said: DeviceStatus | None = None
+        self._offered: DeploymentMessage | None = None  # which this node took or refused
         self._events: list[object] = []
 
     def receive(self, message: HostMessage, now: float) -> None:
@@ -39,16 +42,28 @@ class FleetNode:
         times = [self.host.next_wake()] + ([] if self.coordinator is None else [self.coordinator.next_wake()])
         return min((time for time in times if time is not None), default=None)
 
-    def step(self, now: float) -> Step[NodePersist, Ask | Reply]:
+    def step(self, now: float) -> Step[NodePersist, Ask | Reply | Broadcast]:
         persist: list[NodePersist] = []
         coordinator = self.coordinator
         if coordinator is not None:
             persist += coordinator.step().persist
-            if coordinator.fleet.version > self.host.version:
-                self.host.deploy(*coordinator.deployment(self.host.node), now)
+            self._follow(coordinator, now)
+            self.host.order(coordinator.orders(self.host.node), now)
+            self.host.call(coordinator.behind(now), now)
         step = self.host.step(now)
         self._notice(now)
         return Step((*persist, *step.persist), step.send)
+
+    def _follow(self, coordinator: Coordinator, now: float) -> None:
+        """This node takes its own coordinator's word as the others do."""
+        message = coordinator.next_deployment(self.host.device, self.host.follows)
+        if message is None or message == self._offered:
+            return
+        self._offered = message if message.deployment else None
+        if message.deployment:
+            self.host.deploy_from(message, now)
+        else:
+            coordinator.shown(self.host.device, self.host.followed(), now)
 
     def events(self) -> list[object]:
         events, self._events = self._events, []
@@ -56,7 +71,10 @@ class FleetNode:
 
     def _notice(self, now: float) -> None:
         for event in self.host.events():
-            if isinstance(event, Heard | StatusReceived):
+            if isinstance(event, DeploymentShown):
+                if self.coordinator is not None:
+                    self.coordinator.shown(event.device, event.message, now)
+            elif isinstance(event, Heard | StatusReceived):
                 if self.coordinator is not None:
                     said = event.status if isinstance(event, StatusReceived) else None
                     self.coordinator.heard(event.device, now, said)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from shared.hosting.coordinate import Coordinator
 from shared.hosting.host import Host
+from shared.plan.cuts import region_vertices
 from shared.plan.deployment import HostedQuery, Placement
 from shared.wire.fleet_status import (
     FAILED,
@@ -40,11 +41,13 @@ class _Dated:
 class FleetWatch:
     """Look often: dates are as exact as that."""
 
-    def __init__(self, host: Host, coordinator: Coordinator | None, now_us: int) -> None:
+    def __init__(self, host: Host | None, coordinator: Coordinator | None, now_us: int) -> None:
+        """Of a coordinator that runs on no node, or of a node."""
         self._host, self._coordinator = host, coordinator
         self._begun_us = now_us
         self._snapshots: dict[tuple[str, str], _Dated] = {}
         self._silent_us: dict[str, int] = {}  # node -> since when
+        self._ways: dict[tuple[str, int, str], tuple[tuple[str, ...], bool, bool]] = {}
 
     def look(self, now: float, now_us: int) -> None:
         """Note what has changed since the last look."""
@@ -83,14 +86,21 @@ class FleetWatch:
     def status(self, now: float, now_us: int) -> FleetStatus:
         """All of it, as of now."""
         self.look(now, now_us)
-        deployed = self._host.deployed if self._coordinator is None else self._coordinator.fleet
+        coordinator, host = self._coordinator, self._host
+        deployed = coordinator.fleet if coordinator is not None else None if host is None else host.deployed
         if deployed is None:
             return FleetStatus(0)
         names = {peer.node: told(peer.name) for peer in deployed.peers}
         statuses = self._statuses()
         return FleetStatus(
             deployed.version,
-            tuple(FleetNodeStatus(name, node, self._silent_us.get(node)) for node, name in names.items()),
+            tuple(
+                FleetNodeStatus(
+                    names[peer.node], peer.node, self._silent_us.get(peer.node), peer.capacity,
+                    self._apart(statuses.get(peer.node), names),
+                )
+                for peer in deployed.peers
+            ),
             tuple(
                 FleetQueryStatus(
                     told(query.name), told(query.row), query.every, _named(query.sources, names), names[query.sink]
@@ -103,13 +113,23 @@ class FleetWatch:
                 for placed in query.placements
             ),
             deployed.moves,
+            asked=() if self._coordinator is None else self._coordinator.answers(),
+            links=tuple((names[link.nodes[0]], names[link.nodes[1]], told(link.lane)) for link in deployed.links),
+            ways=tuple(
+                (told(query.name), names[route.source], tuple(names[hop.node] for hop in path))
+                for query in deployed.queries for route in query.routes for path in route.paths if any(route.paths)
+            ),
         )  # fmt: skip
+
+    @staticmethod
+    def _apart(status: DeviceStatus | None, names: dict[str, str]) -> tuple[str, ...]:
+        return () if status is None else tuple(names[node] for node in status.unreachable if node in names)
 
     def _statuses(self) -> dict[str, DeviceStatus]:
         """What is known of nodes, by id."""
         coordinator = self._coordinator
         if coordinator is None:
-            return {self._host.node: self._host.status()}
+            return {} if self._host is None else {self._host.node: self._host.status()}
         found = {peer.node: coordinator.status(peer.node) for peer in coordinator.fleet.peers}
         return {node: status for node, status in found.items() if status is not None}
 
@@ -126,7 +146,15 @@ class FleetWatch:
             max((one.lost for one in running.values() if one is not None), default=0),
             None if newest is None else newest.snapshot, None if newest is None else newest.snapshot_bytes,
             None if newest is None else self.snapshot_us(query.name, placed.vertex),
+            *self._way(query, placed.vertex), names.get(placed.to, ""),
         )  # fmt: skip
+
+    def _way(self, query: HostedQuery, vertex: str) -> tuple[tuple[str, ...], bool, bool]:
+        """Plans do not change under one incarnation; this is asked every second."""
+        name = (query.name, query.incarnation, vertex)
+        if name not in self._ways:
+            self._ways[name] = way_of(query, vertex)
+        return self._ways[name]
 
     def _state(
         self, query: HostedQuery, placed: Placement, names: dict[str, str], running: dict[str, InstanceStatus | None]
@@ -140,7 +168,7 @@ class FleetWatch:
         return each[0]
 
     def _on(self, host: str, name: str, one: InstanceStatus | None) -> tuple[str, str]:
-        if self._coordinator is None and host != self._host.node:
+        if self._coordinator is None and (self._host is None or host != self._host.node):
             return UNKNOWN, "only the coordinator knows"
         if host in self._silent_us:
             return SILENT, f"{name} is not heard"
@@ -156,6 +184,16 @@ def _instance(query: str, placed: Placement, status: DeviceStatus | None) -> Ins
         if (one.query, one.vertex, one.term) == (query, placed.vertex, placed.term):
             return one
     return None
+
+
+def way_of(query: HostedQuery, vertex: str) -> tuple[tuple[str, ...], bool, bool]:
+    """The vertices that a vertex reads, whether it reads sources, and whether it makes results."""
+    vertices = region_vertices(query.plan)
+    maker = {output.name: each.name for each in vertices for output in each.fragment.outputs}
+    own = next(each for each in vertices if each.name == vertex)
+    reads = dict.fromkeys(told(maker[name]) for name in own.inputs if name in maker)
+    ends = any(output.kind == "subscribe" for output in own.fragment.outputs)
+    return tuple(reads), any(name not in maker for name in own.inputs), ends
 
 
 def _named(nodes: Sequence[str], names: dict[str, str]) -> tuple[str, ...]:

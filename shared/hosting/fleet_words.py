@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared.moves import Move
+from shared.moves import Move, MoveAnswer, MovePreview
 from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Commit, Home, Include, Keep, Row, Trigger
 
@@ -57,6 +57,47 @@ def move_words(move: Move) -> str:
     if len(move.before) > 1 or len(move.after) > 1:  # copies: say only what differs
         return f"{move.vertex} runs on {listed(move.after)}, no longer on {listed(sorted(gone or new))}"
     return f"{move.vertex} moved from {listed(move.before)} to {listed(move.after)}"
+
+
+def preview_words(vertex: str, preview: MovePreview) -> list[str]:
+    """What a move would do, in sentences."""
+    gone = [name for name in preview.before if name not in preview.after]
+    there = [name for name in preview.after if name not in preview.before]
+    state = "the size is known once it is taken" if preview.state_bytes is None else _size(preview.state_bytes)
+    nodes = "node" if preview.copies == 1 else "nodes"
+    known = f"as {preview.measured} before took on average" if preview.measured else "none was measured here yet"
+    return [
+        f"{vertex} would move from {listed(gone)} to {listed(there)}.",
+        f"Its state ({state}) goes to {preview.copies} {nodes} while it runs.",
+        f"Only {listed(preview.streams)} pauses, for about {preview.pause_s:.1f} s ({known}). Nothing is lost or "
+        "repeated.",
+        f"{listed(there)} would run {_of(preview.runs_there, preview.room_there)}, {listed(gone)} "
+        f"{_of(preview.runs_here, preview.room_here)}.",
+    ]
+
+
+def answer_words(answer: MoveAnswer) -> str:
+    """What became of a request."""
+    what, why = f"{answer.request.vertex} to {answer.request.to}", answer.why
+    match answer.state:
+        case "moved":
+            return f"{what}: it runs there"
+        case "under way":
+            return f"{what}: under way"
+        case "given up":
+            return f"{what}: given up, it runs where it did ({why})"
+        case "refused":
+            return f"{what}: refused, {why} [{answer.code}]"
+        case _:
+            return f"{what}: what it would do was asked"
+
+
+def _of(runs: int, room: int) -> str:
+    return f"{runs} of at most {room} vertices"
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / 1000:.1f} KB" if size_bytes < 1_000_000 else f"{size_bytes / 1e6:.1f} MB"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -14,6 +14,11 @@ def initiator_text(name: str) -> str:
     return text_of(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=4).digest(), "little"))
 
 
+def cut_initiator(query: str, incarnation: int) -> str:
+    """Who asks for the cuts through a query's region: its coordinator, whichever that is."""
+    return initiator_text(f"region of {query}/{incarnation}")
+
+
 def text_of(number: int) -> str:
     """As it stands in ids, from what a MARK says."""
     return f"#{number:08x}"

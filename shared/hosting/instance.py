@@ -4,6 +4,10 @@ Everything it does follows from what it takes: rows enter the pipeline in an ord
 each output counts its rows. So an instance restored from a snapshot makes the same elements under the same numbers,
 whoever runs it and however its input was cut.
 
+Where marks are aligned, an input whose mark came early waits: what comes behind the mark is put aside, and goes on when
+the vertex was frozen. Inputs on a cycle go on; what they bring meanwhile is recorded beside the snapshot, and taken
+first by whoever begins with it.
+
 An operator is somebody's code. What it raises is this instance's failure and nobody else's: it takes nothing more, its
 positions stay where they are, and somebody who sees all of the fleet decides what becomes of it.
 """
@@ -11,30 +15,59 @@ positions stay where they are, and somebody who sees all of the fleet decides wh
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
+from typing import TypeAlias
 
 import numpy as np
 
-from shared.batch import NO_FRONTIER, Batch
+from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
 from shared.engine.pipeline import Pipeline
-from shared.engine.rows import constant
 from shared.engine.snapshots import decode_state, encode_state
 from shared.errors import DamagedData
-from shared.hosting.initiators import initiator_text
+from shared.hosting.initiators import cut_initiator, initiator_text
 from shared.hosting.kept_snapshot import KeptSnapshot
 from shared.hosting.ordered_input import OrderedEdge, OrderedInput
 from shared.hosting.wiring import EdgeSpec, VertexSpec
+from shared.language.codecs import NONE
 from shared.language.schema import Schema, dtype
-from shared.plan.operators import DEVICE
 from shared.recovery.checkpoints import Checkpoints, Permanent, Store
-from shared.recovery.marks import Answer, Freeze, Mark, MarkId
+from shared.recovery.marks import Answer, Covered, Freeze, Hold, Mark, MarkId
 from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Include
 from shared.spool.entry import SpooledBatch
+from shared.wire import codecs
 
 HELD_BYTES_MAX = 16 << 20  # rows that wait for another input; beyond it nothing more is taken of theirs
+RECORDED = "recorded "  # before the label of an input, in a kept snapshot: what belongs to it besides the state
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The next batch of an input, and how many bytes it came in."""
+
+    batch: Batch
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """No earlier element follows on an input."""
+
+    frontier_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A tombstone in the place of elements. `forgotten`: who made them had them once."""
+
+    hi: int
+    forgotten: bool
+
+
+Item: TypeAlias = Rows | Time | Gone | Mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +93,15 @@ class Instance:
         self.query, self.vertex, self.term = spec.query.name, spec.vertex.name, spec.placement.term
         self.failed = ""
         self.restored = kept  # until it was sent to its keepers
+        self._from_nothing = kept is None
         # Until its keepers have it, no one may forget what it stands for.
         self.unkept = kept is not None and kept.permanent.id is not None
+        self.offered_to = ""  # the node that its state is handed over to
+        self.offered: int | None = None  # how much of its inputs that state has read
         self.permanent_bytes: int | None = None  # of its last permanent snapshot, once its keepers have it
         self.behind = False  # it began with an older snapshot than its neighbours rely on
         self._heard_of: set[str] = set()  # inputs that have gone on from where it began
-        self._pipeline = Pipeline(spec.vertex)
+        self._pipeline = Pipeline(spec.rest)
         # Rows that are merged in the order in which they are pushed may wait for the frontier before that. So that
         # nothing depends on the steps in which time moved, it then moves before every row.
         self._moment_by_moment = spec.vertex.merge != "ordered"
@@ -74,6 +110,10 @@ class Instance:
             interleaved=self._moment_by_moment,
         )
         self.taken = dict.fromkeys(spec.inputs, 0)
+        self._held: dict[str, MarkId] = {}  # inputs that wait, and for which snapshot
+        self._waiting: dict[str, deque[Item]] = {label: deque() for label in spec.inputs}
+        self._waiting_bytes = 0
+        self._recorded: dict[MarkId, dict[str, list[SpooledBatch]]] = {}
         self.heads = dict.fromkeys(spec.outputs, 0)  # by output name
         self.frontiers = dict.fromkeys(spec.outputs, NO_FRONTIER)  # that its outputs have promised
         self._frozen: dict[MarkId, tuple[Permanent, bytes]] = {}
@@ -94,6 +134,7 @@ class Instance:
             term=self.term,
             permanent=None if kept is None else self._adopted(kept.permanent),
             initiator=initiator_text(f"{self.query}/{self.vertex}@{self.term}"),
+            void=spec.query.cuts.begun,
         )
 
     def _adopted(self, permanent: Permanent) -> Permanent:
@@ -111,22 +152,22 @@ class Instance:
 
     def take(self, label: str, batch: Batch, size: int) -> list[Made | Freeze]:
         """The next batch of an input. What it makes, and whether to freeze behind it."""
-        device = self.spec.inputs[label].device
+        spec = self.spec.inputs[label]
+        if spec.runs is not None and spec.device is not None:
+            batch = spec.runs.finish(batch, spec.device)
         self.taken[label] = batch.hi
-        if device is not None:
-            column = constant(device, "str", len(batch))
-            schema = self.spec.inputs[label].pushed_schema
-            batch = replace(batch, schema=schema, columns={DEVICE: column, **batch.columns})
+        self._record(label, batch)
         self._input.take(label, batch)
         made: list[Made | Freeze] = [*self._run()]
         freeze = self.checkpoints.elements(batch.hi - batch.lo, edge=label, size=size)
         return made if freeze is None else [*made, freeze]
 
     def lose(self, label: str, hi: int) -> Freeze | None:
-        """A tombstone in the place of elements: nothing of them comes."""
+        """A tombstone in the place of elements: nothing of them comes. Before the first element that is no loss: a
+        region that begins from nothing begins with what there is."""
         count = hi - self.taken[label]
+        self.lost += 0 if self.begins_with(label) else count
         self.taken[label] = hi
-        self.lost += count
         return self.checkpoints.elements(count, edge=label)
 
     def advance(self, label: str, frontier_us: int) -> list[Made]:
@@ -135,7 +176,69 @@ class Instance:
         return self._run()
 
     def mark(self, label: str, mark: Mark) -> Answer:
-        return self.checkpoints.mark(label, mark)
+        if self.of_region and mark.id.initiator != cut_initiator(self.query, self.spec.query.incarnation):
+            return Covered()  # of the region that the rows come from
+        answer = self.checkpoints.mark(label, mark)
+        if isinstance(answer, Hold):  # those that wait for an earlier snapshot wait in vain
+            self._held = {other: id for other, id in self._held.items() if id == mark.id} | {label: mark.id}
+        return answer
+
+    def arrived(self, label: str) -> int:
+        """Up to where an input has come: taken, or waiting behind a mark."""
+        ends = [each for each in self._waiting[label] if isinstance(each, Rows | Gone)]
+        if not ends:
+            return self.taken[label]
+        return ends[-1].batch.hi if isinstance(ends[-1], Rows) else ends[-1].hi
+
+    def waits(self, label: str) -> bool:
+        """Whether what comes on an input is put aside."""
+        return label in self._held or bool(self._waiting[label])
+
+    def put_aside(self, label: str, item: Item) -> None:
+        self._waiting[label].append(item)
+        self._waiting_bytes += item.size if isinstance(item, Rows) else 0
+
+    def next_waiting(self) -> tuple[str, Item] | None:
+        """What was put aside and may go on."""
+        for label, items in self._waiting.items():
+            if items and label not in self._held:
+                item = items.popleft()
+                self._waiting_bytes -= item.size if isinstance(item, Rows) else 0
+                return label, item
+        return None
+
+    def _record(self, label: str, batch: Batch) -> None:
+        for id, recorded in self._recorded.items():
+            pending = self.checkpoints.find(id)
+            if pending is not None and label in pending.recording:
+                codec, payload = codecs.encode(batch, NONE)
+                recorded.setdefault(label, []).append(
+                    SpooledBatch(
+                        self.spec.inputs[label].edge.key.edge, batch.lo, batch.hi, len(batch), batch.schema.id, 0,
+                        batch.frontier_us, codec, payload,
+                    )
+                )  # fmt: skip
+
+    def recorded(self) -> list[tuple[str, Rows]]:
+        """What belongs to the snapshot that it began with, to be taken before anything else."""
+        found: list[tuple[str, Rows]] = []
+        for name, batches in () if self.restored is None else self.restored.ranges.items():
+            label = name.removeprefix(RECORDED)
+            if name.startswith(RECORDED) and label in self.spec.inputs:
+                schema = self.spec.inputs[label].edge.schema
+                found += [
+                    (
+                        label,
+                        Rows(
+                            codecs.decode(
+                                each.codec, each.payload, schema, lo=each.lo, hi=each.hi, frontier_us=each.frontier_us
+                            ),
+                            len(each.payload),
+                        ),
+                    )
+                    for each in batches
+                ]
+        return found
 
     def _run(self) -> list[Made]:
         runs, floor_us = self._input.release()
@@ -161,12 +264,9 @@ class Instance:
             moved = frontier_us > self.frontiers[name]
             self.frontiers[name] = max(frontier_us, self.frontiers[name])
             if mine:
-                rows = Batch.joined(mine)
-                lo = self.heads[name]
-                hi = self.heads[name] = lo + len(rows)
-                numbers = np.arange(lo, hi, dtype=np.int64)
-                batch = replace(rows, seq=numbers, lo=lo, hi=hi, frontier_us=self.frontiers[name])
-                made.append(Made(name, batch, self.frontiers[name]))
+                batch = Batch.renumbered(mine, self.heads[name])
+                self.heads[name] = batch.hi
+                made.append(Made(name, replace(batch, frontier_us=self.frontiers[name]), self.frontiers[name]))
             elif moved:
                 made.append(Made(name, None, frontier_us))
         return made
@@ -178,6 +278,9 @@ class Instance:
         state = self._snapshot()
         heads = {self._labels[name]: head for name, head in self.heads.items()}
         self._frozen[freeze.id] = (Permanent(freeze.id, dict(self.taken), heads, heads), state)
+        self._held = {label: id for label, id in self._held.items() if id != freeze.id}
+        if freeze.record:
+            self._recorded[freeze.id] = {}
         marks = self.checkpoints.froze(freeze.id, self.taken, heads, len(state))
         return [MarkToSend(self._names[label], mark) for label, mark in marks]
 
@@ -186,6 +289,7 @@ class Instance:
         permanent, state = self._frozen[store.id]
         starts = dict(permanent.heads) | {label: lo for label, (lo, _) in store.extension.items()}
         batches = {label: ranges(self._names[label], lo, hi) for label, (lo, hi) in store.extension.items()}
+        batches |= {RECORDED + label: each for label, each in self._recorded.get(store.id, {}).items()}
         whole = replace(permanent, starts=starts, recorded=dict(store.recorded))
         name, incarnation, vertex = self.spec.identity
         return KeptSnapshot(name, incarnation, vertex, self.term, whole, state, batches)
@@ -194,6 +298,7 @@ class Instance:
         """Let go of states that are permanent now, or were passed over."""
         pending = set(self.checkpoints.pending)
         self._frozen = {id: frozen for id, frozen in self._frozen.items() if id in pending}
+        self._recorded = {id: recorded for id, recorded in self._recorded.items() if id in pending}
 
     @property
     def frozen_bytes(self) -> int:
@@ -209,8 +314,21 @@ class Instance:
         begun with less than they rely on, and would write over the only copy that is new enough."""
         return self.term == 1 or self._heard_of >= self.spec.inputs.keys()
 
+    def begins_with(self, label: str) -> bool:
+        """Whether the first element of an input is still to come, and may have any number."""
+        return self._from_nothing and self.of_region and not self.taken[label]
+
+    @property
+    def of_region(self) -> bool:
+        """Whether it goes back only with all of its region."""
+        return self.checkpoints.row.of_region
+
     def rewire(self, spec: VertexSpec) -> None:
-        """The same vertex under the same term, with other readers."""
+        """The same vertex under the same term, with other readers. What had arrived of a source that is no more still
+        counts; nobody waits for more of it."""
+        for label in self.spec.inputs.keys() - spec.inputs.keys():
+            self._input.advance(label, END_OF_TIME)
+        self.checkpoints.inputs = tuple(label for label in self.checkpoints.inputs if label in spec.inputs)
         self.spec = spec
 
     def frontier_us(self, spec: EdgeSpec) -> int:
@@ -219,6 +337,8 @@ class Instance:
 
     def full(self, label: str) -> bool:
         """Whether an input should wait. The one that the others wait for never should."""
+        if self.waits(label):
+            return self._waiting_bytes > HELD_BYTES_MAX
         return self._input.held_bytes > HELD_BYTES_MAX and self._input.ahead(label)
 
     @property

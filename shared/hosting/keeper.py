@@ -2,6 +2,9 @@
 
 Of each vertex the newest whole snapshot is kept, by term and then by order of arrival. It counts as kept, and is
 receipted, only once it is durable: the driver stores `KeepSnapshot` before it sends the step's replies.
+
+Of a vertex whose region goes back together the parts of several cuts are kept beside each other, until a later one is
+complete: the newest part that is here may be of a cut that never will be.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from shared.errors import DamagedData, PeerError
+from shared.hosting.initiators import cut_initiator
 from shared.hosting.kept_snapshot import Assembly, KeptSnapshot
 from shared.hosting.wiring import KeptSpec
 from shared.identity import EdgeKey
@@ -37,6 +41,7 @@ class Keeper:
 
     def __init__(self, disk: Disk) -> None:
         self._kept: dict[tuple[str, int, str], KeptSnapshot] = {}
+        self._cuts: dict[tuple[str, int, str], dict[int, KeptSnapshot]] = {}
         self._arriving: dict[EdgeKey, Assembly] = {}
         self._specs: dict[EdgeKey, KeptSpec] = {}
         self._read_last: dict[tuple[str, int, str], EdgeKey] = {}  # the state edge of each vertex, read now or before
@@ -56,11 +61,25 @@ class Keeper:
             return
         finally:
             file.close()
-        self._kept[found.identity] = found
+        self._put(found)
 
-    def keep_for(self, specs: Iterable[KeptSpec], known: Collection[tuple[str, int, str]]) -> list[ForgetSnapshot]:
+    def _put(self, snapshot: KeptSnapshot) -> None:
+        cut = cut_of(snapshot)
+        if cut:
+            self._cuts.setdefault(snapshot.identity, {})[cut] = snapshot
+        else:
+            self._kept[snapshot.identity] = snapshot
+
+    def keep_for(
+        self,
+        specs: Iterable[KeptSpec],
+        known: Collection[tuple[str, int, str]],
+        passed: Collection[tuple[str, int, str]] = (),
+        regions: Collection[tuple[str, int]] = (),
+    ) -> list[ForgetSnapshot]:
         """Take the snapshots of these from now on. What is here of other vertices that are known stays: a node that was
-        away may have the only copy that is new enough. Of vertices that are gone it goes.
+        away may have the only copy that is new enough. Of vertices that are gone it goes, and of those that are passed:
+        no failure is recovered from with it. Parts of cuts go where this node is in the query's region no more.
 
         How far it has come with a state edge stays too. Who makes it may never hear that this node did not read it for
         a while, and would take an earlier position for an old receipt."""
@@ -71,8 +90,25 @@ class Keeper:
         self._arriving = {key: parts for key, parts in self._arriving.items() if key in stays}
         self.taken = {key: at for key, at in self.taken.items() if key in stays}
         self.through = {key: at for key, at in self.through.items() if key in stays}
-        gone = [identity for identity in self._kept if identity not in known]
-        return [ForgetSnapshot(_name(identity)) for identity in gone if self._kept.pop(identity)]
+        gone = [identity for identity in self._kept if identity not in known or identity in passed]
+        left = [identity for identity in self._cuts if identity[:2] not in regions]
+        return [ForgetSnapshot(_name(identity)) for identity in gone if self._kept.pop(identity)] + [
+            ForgetSnapshot(_name(identity, cut)) for identity in left for cut in self._cuts.pop(identity)
+        ]
+
+    def cut(self, identity: tuple[str, int, str], number: int) -> KeptSnapshot | None:
+        """A vertex's part of this cut."""
+        return self._cuts.get(identity, {}).get(number)
+
+    def collect(self, query: str, incarnation: int, complete: int) -> list[ForgetSnapshot]:
+        """This cut is complete: no region goes back before it."""
+        found = []
+        for identity, parts in self._cuts.items():
+            if identity[:2] == (query, incarnation):
+                for number in [number for number in parts if number < complete]:
+                    del parts[number]
+                    found.append(ForgetSnapshot(_name(identity, number)))
+        return found
 
     def reads(self, key: EdgeKey) -> KeptSpec | None:
         return self._specs.get(key)
@@ -88,6 +124,17 @@ class Keeper:
         self.through[key] = hi
         return item
 
+    def read_edges(self) -> Collection[EdgeKey]:
+        return self._specs.keys()
+
+    def take_whole(self, key: EdgeKey, hi: int, data: bytes) -> KeepSnapshot:
+        """All pieces up to `hi` at once, as they were broadcast."""
+        item = self.keep(data, self._specs[key])
+        self._arriving.pop(key, None)
+        self.taken[key] = max(hi, self.taken.get(key, 0))
+        self.through[key] = hi
+        return item
+
     def keep(self, data: bytes, spec: KeptSpec) -> KeepSnapshot:
         """A whole snapshot, of this vertex and term or refused."""
         try:
@@ -96,18 +143,34 @@ class Keeper:
             raise PeerError(error.message, code="snapshot-piece") from None
         if snapshot.identity != spec.identity or snapshot.term != spec.term:
             raise PeerError("a snapshot of another vertex or term than its edge is for", code="snapshot-piece")
-        self._kept[snapshot.identity] = snapshot
-        return KeepSnapshot(_name(snapshot.identity), data)
+        self._put(snapshot)
+        return KeepSnapshot(_name(snapshot.identity, cut_of(snapshot)), data)
 
     def newest(self, identity: tuple[str, int, str]) -> KeptSnapshot | None:
         return self._kept.get(identity)
 
+    def latest(self, identity: tuple[str, int, str]) -> KeptSnapshot | None:
+        """The newest of all that is here of a vertex, parts of cuts as well."""
+        found = [*self._cuts.get(identity, {}).values(), *([self._kept[identity]] if identity in self._kept else ())]
+        return max(found, key=lambda one: one.version, default=None)
+
     def held(self) -> list[KeptSnapshot]:
-        """What is kept here."""
+        """What is kept here, but for parts of cuts."""
         return [self._kept[identity] for identity in sorted(self._kept)]
 
+    def cuts(self) -> list[KeptSnapshot]:
+        """The parts of cuts that are kept here."""
+        return [part for _, parts in sorted(self._cuts.items()) for _, part in sorted(parts.items())]
 
-def _name(identity: tuple[str, int, str]) -> str:
+
+def cut_of(snapshot: KeptSnapshot) -> int:
+    """The number of the cut that a snapshot is a part of; 0 where its vertex took it by itself."""
+    mark = snapshot.permanent.id
+    of_cut = mark is not None and mark.initiator == cut_initiator(snapshot.query, snapshot.incarnation)
+    return mark.number if mark is not None and of_cut else 0
+
+
+def _name(identity: tuple[str, int, str], cut: int = 0) -> str:
     query, incarnation, vertex = identity
     digest = hashlib.blake2b(f"{query}/{incarnation}/{vertex}".encode(), digest_size=16).hexdigest()
-    return PREFIX + digest
+    return f"{PREFIX}{digest}-{cut:016x}" if cut else PREFIX + digest

@@ -14,11 +14,12 @@ class Ask(NamedTuple):
 
     node: str
     body: bytes
+    follows: bool = False  # on one that is not answered yet
 
 
 class Answer(NamedTuple):
     node: str
-    body: bytes
+    body: bytes | memoryview
 
 
 class Unreachable(NamedTuple):
@@ -72,4 +73,10 @@ class SinkTook(NamedTuple):
     hi: int
 
 
-HostMessage: TypeAlias = Arrival | Answer | Unreachable
+class Datagram(NamedTuple):
+    """Something that was broadcast, by whomever."""
+
+    body: bytes | memoryview
+
+
+HostMessage: TypeAlias = Arrival | Answer | Unreachable | Datagram

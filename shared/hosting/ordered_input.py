@@ -24,6 +24,7 @@ from shared.engine.snapshots import Value
 from shared.errors import BrokenInvariant
 
 REST_US = 10_000_000
+LARGE_ROWS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +125,16 @@ class OrderedInput:
         """Rows by (time, edge, number), cut where the input changes."""
         if not parts:
             return []
+        if len({place for place, _, _ in parts}) == 1:
+            batches = [batch for _, _, batch in parts]
+            if _in_order(batches):
+                self._last_us = max(self._last_us, int(batches[-1].time_us[-1]))
+                # To push a large batch by itself costs less than to copy it behind the rows that were held back.
+                apart = max(map(len, batches)) >= LARGE_ROWS
+                pushes = [[batch] for batch in batches] if apart else [batches]
+                return [(parts[0][1], self._numbered(parts[0][1], run)) for run in pushes]
         time = np.concatenate([batch.time_us for _, _, batch in parts])
         self._last_us = max(self._last_us, int(time.max()))
-        if len({place for place, _, _ in parts}) == 1 and bool((time[1:] >= time[:-1]).all()):
-            return [self._numbered(parts[0][1], Batch.joined([batch for _, _, batch in parts]))]
         seq = np.concatenate([batch.seq for _, _, batch in parts])
         edge = np.concatenate([np.full(len(batch), place) for place, _, batch in parts])
         order = np.lexsort((seq, edge, time))
@@ -145,19 +152,19 @@ class OrderedInput:
         for start, stop in itertools.pairwise(cuts):
             name = names[int(inputs[start])]
             count = stop - start
-            rows = joined[name]
-            if rows is None:
+            whole = joined[name]
+            if whole is None:
                 raise BrokenInvariant(f"rows of input {name!r} went missing", code="hosting-order")
             at = places[name][used[name] : used[name] + count]
             used[name] += count
-            runs.append(self._numbered(name, rows.take(_index(at))))
+            runs.append((name, self._numbered(name, [whole.take(_index(at))])))
         return runs
 
-    def _numbered(self, name: str, rows: Batch) -> tuple[str, Batch]:
+    def _numbered(self, name: str, rows: Sequence[Batch]) -> Batch:
         """Rows as they are pushed: by the numbers of their input."""
-        lo = self._next[name]
-        hi = self._next[name] = lo + len(rows)
-        return name, replace(rows, seq=np.arange(lo, hi, dtype=np.int64), lo=lo, hi=hi, frontier_us=NO_FRONTIER)
+        numbered = Batch.renumbered(rows, self._next[name])
+        self._next[name] = numbered.hi
+        return replace(numbered, frontier_us=NO_FRONTIER)
 
     def dump(self) -> Value:
         held = {
@@ -179,6 +186,12 @@ class OrderedInput:
                 Batch(schemas[name].schema, columns, time_us, seq, lo, hi) for columns, time_us, seq, lo, hi in batches
             ]
         self.held_bytes = sum(_size(batch) for batches in self._held.values() for batch in batches)
+
+
+def _in_order(batches: Sequence[Batch]) -> bool:
+    """Whether the rows of batches, one after the other, are in order of time."""
+    following = all(one.time_us[-1] <= other.time_us[0] for one, other in itertools.pairwise(batches))
+    return following and all(bool((each.time_us[1:] >= each.time_us[:-1]).all()) for each in batches)
 
 
 def _joined(batches: list[Batch]) -> Batch | None:

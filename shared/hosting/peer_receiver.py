@@ -10,7 +10,7 @@ from shared.plan.deployment import Peer
 from shared.sync.exchange import NOT_READ, DeviceEdges, Exchange, HighWater, IncomingEdge, LogRecord
 from shared.sync.receiver import Downlink, Receiver
 from shared.sync.session import Enrolment, GatewayKeys, GatewaySession, GatewaySessions
-from shared.wire.frame import encode
+from shared.wire.frame import Frame, encode
 from shared.wire.messages import PeerReceipt
 
 
@@ -23,6 +23,10 @@ class Reads(HighWater, Protocol):
 
     def receipt(self, key: EdgeKey) -> PeerReceipt:
         """How far this node has come with an edge."""
+        ...
+
+    def hear(self, frame: Frame) -> None:
+        """What a node says of a snapshot that is broadcast."""
         ...
 
     def answers(self) -> list[bytes]:
@@ -43,6 +47,8 @@ class PeerReceiver(Receiver):
         self._persist.clear()  # the host says what is to be stored
         for record in exchange.records:
             self._host.take(session, record)
+        for frame in () if exchange.announced is None else exchange.announced.said:
+            self._host.hear(frame)
         self._answers[session.device] = self._host.answers()
 
     def _answers_to(self, session: GatewaySession) -> list[bytes]:
@@ -75,4 +81,7 @@ class NoDownlink:
         return None
 
     def hint(self, device: DeviceId) -> None:  # noqa: ARG002
+        return None
+
+    def next_deployment(self, device: DeviceId, follows: tuple[int, int]) -> None:  # noqa: ARG002
         return None

@@ -6,16 +6,17 @@ Store -> keep -> pieces on the state edge -> keepers -> their receipts -> settle
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from shared.batch import NO_FRONTIER
 from shared.hosting.instance import Instance
-from shared.hosting.keeper import Keeper, KeepSnapshot
+from shared.hosting.keeper import Keeper, KeepSnapshot, cut_of
 from shared.hosting.kept_snapshot import KeptSnapshot, pieces
 from shared.hosting.messages import Committed
-from shared.hosting.wiring import STATE, KeptSpec, state_edge
+from shared.hosting.wiring import STATE, EdgeSpec, KeptSpec, state_edge
 from shared.identity import EdgeId
 from shared.recovery.checkpoints import Permanent, Store
 from shared.recovery.marks import MarkId
@@ -44,13 +45,15 @@ class SnapshotsUnderWay:
         made: Spool,
         *,
         send: Callable[[str, SpooledBatch], None],
+        broadcast: Callable[[Instance, EdgeSpec, int, bytes], bool],
         store: Callable[[KeepSnapshot], None],
         say: Callable[[object], None],
     ) -> None:
-        """`send` tells a node's sender of a piece for it, `store` is for the next step, `say` for whoever drives it."""
+        """`send` tells a node's sender of a piece for it, `store` is for the next step, `say` for whoever drives it.
+        `broadcast` sends all pieces from a number on at once, where that is cheaper and the row wants it."""
         self._node = node
         self._keeper, self._outbox, self._made = keeper, outbox, made
-        self._send, self._store, self._say = send, store, say
+        self._send, self._broadcast, self._store, self._say = send, broadcast, store, say
         self.storing: dict[Identity, Storing] = {}
         self._own: dict[Identity, KeptSnapshot] = {}  # newest of what runs here: to begin again, to pass on
         self._unconfirmed: dict[Identity, KeptSnapshot] = {}  # wait until their instance is confirmed
@@ -65,32 +68,41 @@ class SnapshotsUnderWay:
                     self._made.sync()  # in memory: what was made just now is seen from here on
                     self.keep(instance, instance.kept(event, copies))
                 elif isinstance(event, Permanent) and event.id is not None:
-                    stored = self.storing.pop(instance.spec.identity, None)
-                    size = stored.bytes if stored is not None else 0
-                    instance.permanent_bytes = size
+                    stored = self.storing.get(instance.spec.identity)
+                    if stored is not None and (stored.id == event.id or not instance.of_region):
+                        del self.storing[instance.spec.identity]
+                        instance.permanent_bytes = stored.bytes
+                    size = instance.permanent_bytes or 0
                     self._say(Committed(instance.query, instance.vertex, instance.term, event.id, size))
                     instance.forget_frozen()
 
     def keep(self, instance: Instance, kept: KeptSnapshot) -> None:
         """Send a snapshot to the keepers; this node's own has it at once, durable with this step."""
         spec = instance.spec
-        if not instance.confirmed:
+        if not instance.confirmed and not instance.of_region:
             self._unconfirmed[spec.identity] = kept
             return
-        kept = self._own[spec.identity] = replace(kept, term=instance.term)
+        kept = replace(kept, term=instance.term)
+        if instance.keeps_state and not instance.of_region:  # else here nothing begins with it
+            self._own[spec.identity] = kept
         data = kept.encode()
         state = state_edge(spec.query, spec.placement)
-        if self._node in spec.placement.keepers or not spec.placement.keepers:  # where nobody is left, it keeps its own
+        alone = not spec.placement.keepers and instance.keeps_state  # where nobody is left, it keeps its own
+        if self._node in spec.placement.keepers or alone or cut_of(kept):
             own = KeptSpec(spec.query.name, spec.query.incarnation, spec.vertex.name, instance.term, state)
             self._store(self._keeper.keep(data, own))
         others = [node for node in state.readers if node != self._node]
         number = state.key.edge
         if others:
-            for piece in pieces(data):
-                lo = self._made.head(number)
-                batch = SpooledBatch(number, lo, lo + 1, 0, STATE.id, 0, NO_FRONTIER, 0, piece)
+            first = self._made.head(number)
+            batches = [
+                SpooledBatch(number, lo, lo + 1, 0, STATE.id, 0, NO_FRONTIER, 0, piece)
+                for lo, piece in enumerate(pieces(data), start=first)
+            ]
+            for batch in batches:
                 self._made.append(batch)
-                for node in others:
+            if not self._broadcast(instance, state, first, data):
+                for batch, node in itertools.product(batches, others):
                     self._send(node, batch)
         mark = kept.permanent.id
         if mark is not None:
@@ -121,7 +133,9 @@ class SnapshotsUnderWay:
     def rewired(self, instance: Instance, keepers_before: tuple[str, ...]) -> None:
         """An instance has perhaps other keepers than before."""
         own = self._own.get(instance.spec.identity)
-        if instance.restored is not None:
+        if instance.restored is not None and (instance.of_region or not instance.keeps_state):
+            instance.restored, instance.unkept = None, False  # it was handed over, once, or all have it
+        elif instance.restored is not None:
             self.keep(instance, instance.restored)  # its new keepers should have what it began with
             instance.restored = None
         elif own is not None and {*instance.spec.placement.keepers} - {*keepers_before}:
@@ -129,10 +143,13 @@ class SnapshotsUnderWay:
         else:
             self.settle(instance)  # perhaps only keepers that are gone had not answered
 
-    def begins_again(self, identity: Identity) -> KeptSnapshot | None:
-        """A vertex begins under a new term: what is under way of it ends. The newest that is here of it."""
+    def begins_again(self, identity: Identity, cut: int | None = None) -> KeptSnapshot | None:
+        """A vertex begins under a new term: what is under way of it ends. The newest that is here of it, or its part of
+        this cut."""
         self.storing.pop(identity, None)
         self._unconfirmed.pop(identity, None)
+        if cut is not None:
+            return self._keeper.cut(identity, cut)
         found = [one for one in (self._keeper.newest(identity), self._own.get(identity)) if one is not None]
         return max(found, key=lambda one: one.version, default=None)
 

@@ -12,13 +12,16 @@ from shared.hosting.initiators import initiator_text
 from shared.hosting.wiring import EdgeSpec
 from shared.plan.deployment import HostedQuery
 from shared.recovery.checkpoints import Checkpoints, Store
-from shared.recovery.marks import Mark
+from shared.recovery.marks import Freeze, Mark, MarkId
 from shared.recovery.strategies import STRATEGIES
 
 
 class Source:
     def __init__(self, spec: EdgeSpec, query: HostedQuery, boot: int, random: Random) -> None:
         self.spec = spec
+        self.query = query.name
+        self._cut: Mark | None = None
+        self.cut_reached = 0  # the newest cut before whose mark all who read it have everything
         self._frontier_us = NO_FRONTIER
         self.checkpoints = Checkpoints(
             STRATEGIES[query.row].row, (), (spec.label,), frozenset(), query.every,
@@ -34,7 +37,21 @@ class Source:
 
     def elements(self, count: int, head: int) -> list[Mark]:
         """So many more were made; the marks that go behind them."""
-        freeze = self.checkpoints.elements(count)
+        return self._froze(self.checkpoints.elements(count), head)
+
+    def begin_cut(self, id: MarkId, head: int) -> list[Mark]:
+        """The marks of a cut that the coordinator wants to begin, behind what was made so far."""
+        marks = self._froze(self.checkpoints.request(id), head)
+        if marks:
+            self._cut = marks[-1]
+        return marks
+
+    def receipted(self, through: int) -> None:
+        """All who read it have everything below this."""
+        if self._cut is not None and through >= self._cut.position:
+            self.cut_reached = self._cut.id.number
+
+    def _froze(self, freeze: Freeze | None, head: int) -> list[Mark]:
         if freeze is None:
             return []
         marks = [mark for _, mark in self.checkpoints.froze(freeze.id, {}, {self.spec.label: head}, 0)]

@@ -41,15 +41,17 @@ class Memory:
     version: int = 0
     lease: int = 0
     begun: dict[str, int] = field(default_factory=dict)  # "query/incarnation/vertex" -> greatest term
+    signature: bytes = b""  # of the deployment, where its coordinator signed it as one
+    coordinator: bytes = b""  # the public key of who gave it; empty where that was not written down
 
     def encode(self) -> bytes:
-        return json.dumps(
-            {
-                "format": FORMAT, "boot": self.boot, "deployment": self.deployment.decode(), "version": self.version,
-                "lease": self.lease, "begun": self.begun,
-            },
-            sort_keys=True,
-        ).encode()  # fmt: skip
+        value = {
+            "format": FORMAT, "boot": self.boot, "deployment": self.deployment.decode(), "version": self.version,
+            "lease": self.lease, "begun": self.begun,
+        }  # fmt: skip
+        if self.signature:
+            value |= {"signature": self.signature.hex(), "coordinator": self.coordinator.hex()}
+        return json.dumps(value, sort_keys=True).encode()
 
     @staticmethod
     def read(disk: Disk) -> Memory:
@@ -65,8 +67,9 @@ class Memory:
             if value["format"] != FORMAT:
                 raise DamagedData(f"what this host remembers is of form {value['format']}", code="hosting-memory")
             return Memory(
-                value["boot"], value["deployment"].encode(), value["version"], value["lease"], dict(value["begun"])
-            )
+                value["boot"], value["deployment"].encode(), value["version"], value["lease"], dict(value["begun"]),
+                bytes.fromhex(value.get("signature", "")), bytes.fromhex(value.get("coordinator", "")),
+            )  # fmt: skip
         except (ValueError, KeyError, TypeError, AttributeError):
             raise DamagedData(
                 "what this host remembers cannot be read; move the file away and deploy again", code="hosting-memory"

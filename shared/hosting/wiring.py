@@ -2,6 +2,9 @@
 
 Edges between nodes are named by their query: "QUERY/OUTPUT". Their origin is a device for a gather, else the query, and
 never the node that happens to run a vertex. So a vertex that moves goes on with the same edges.
+
+A device's rows may come over other nodes. Each of those passes them on under their numbers, on an edge of its own that
+is named after it: "GATHER@DEVICE>NODE". Whoever reads them counts by device and number, whichever edge they came on.
 """
 
 from __future__ import annotations
@@ -10,16 +13,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shared.errors import UsageError
+from shared.hosting.stamps import Run, Runs, runs_of, without_run
 from shared.identity import DeviceId, EdgeKey, edge_id
 from shared.language.schema import Schema
 from shared.plan import operators as op
 from shared.plan.cuts import back_edges, region_vertices
-from shared.plan.deployment import Deployment, HostedQuery, Placement, query_origin
+from shared.plan.deployment import Deployment, Hop, HostedQuery, Placement, Route, query_origin
 from shared.plan.fragments import Vertex
 from shared.plan.placement import device_fragment
-from shared.plan.stream_type import with_device, without_device
+from shared.plan.stream_type import without_device
 from shared.recovery.strategies import STRATEGIES
+from shared.recovery.strategies.row import Include
 
+PASSED_ON = 1  # the term of edges that only pass rows on: whoever carries them, they are the same
 FEEDBACK_DELAY_US = 1_000_000  # a row that is fed back counts so much later; see `ordered_input`
 STATE = Schema.of({"state": "uint8"})  # declared for state edges; their payloads are pieces of a snapshot
 
@@ -34,6 +40,7 @@ class EdgeSpec:
     maker: str  # the vertex that makes it, or the node whose device does
     carriers: Mapping[str, int]  # node -> the term under which it makes this edge
     readers: Mapping[str, int]  # node -> sum of the terms of what reads it there; changes when one begins again
+    ways: tuple[tuple[str, ...], ...] = ()  # readers that need it all, by path; one path is enough. Not said: all do
 
     @property
     def label(self) -> str:
@@ -42,15 +49,40 @@ class EdgeSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Flow:
+    """What a node does to the rows of a gather edge that it sends."""
+
+    runs: Runs
+    upto: int
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class CarrierSpec:
+    """Rows of another node's device that this node passes on."""
+
+    query: str
+    reads: EdgeSpec
+    makes: EdgeSpec
+    flow: Flow
+
+
+@dataclass(frozen=True, slots=True)
 class InputSpec:
     edge: EdgeSpec
     input: str
     device: str | None  # whose rows these are, where the column does not travel
     delay_us: int = 0
+    runs: Runs | None = None  # of a gather: what rows have met on the way, and what they have not
+    legs: tuple[EdgeSpec, ...] = ()  # the edges on which it comes to this node; not said: `edge`
 
     @property
     def pushed_schema(self) -> Schema:
-        return with_device(self.edge.schema) if self.device is not None else self.edge.schema
+        return self.edge.schema if self.runs is None else self.runs.run.stages[-1].schema
+
+    @property
+    def arriving(self) -> tuple[EdgeSpec, ...]:
+        return self.legs or (self.edge,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +95,8 @@ class VertexSpec:
     inputs: Mapping[str, InputSpec]  # by label
     outputs: Mapping[str, EdgeSpec]  # by the name under which the pipeline hands rows out
     back: frozenset[str]  # labels of those that lie on a cycle
+    rest: Vertex  # without what is applied to rows of its gathers before it reads them
+    sinks: frozenset[str] = frozenset()  # outputs that leave the region
 
     @property
     def identity(self) -> tuple[str, int, str]:
@@ -84,6 +118,17 @@ class KeptSpec:
         return self.query, self.incarnation, self.vertex
 
 
+@dataclass(frozen=True, slots=True)
+class CopySpec:
+    """Rows that come into a region, of which each of its nodes keeps a copy until the next cut is complete."""
+
+    query: str
+    incarnation: int
+    edge: EdgeSpec
+    runs: Runs
+    legs: tuple[EdgeSpec, ...]  # the edges on which it comes to this node
+
+
 @dataclass(slots=True)
 class Wiring:
     """What a deployment means for one node."""
@@ -91,24 +136,40 @@ class Wiring:
     vertices: list[VertexSpec] = field(default_factory=list)
     sources: list[tuple[HostedQuery, EdgeSpec]] = field(default_factory=list)  # gathers that its own device feeds
     sinks: list[tuple[HostedQuery, str, EdgeSpec]] = field(default_factory=list)
+    flows: dict[EdgeKey, Flow] = field(default_factory=dict)  # of gather edges that its own device feeds
+    carriers: list[CarrierSpec] = field(default_factory=list)
     kept: list[KeptSpec] = field(default_factory=list)
+    copies: list[CopySpec] = field(default_factory=list)
+    members: dict[str, HostedQuery] = field(default_factory=dict)  # whose regions go back together: it hears of cuts
+    fed: dict[str, list[EdgeSpec]] = field(default_factory=dict)  # what its vertices make for the region of a query
     known: set[tuple[str, int, str]] = field(default_factory=set)  # every vertex of every query
+    passed: set[tuple[str, int, str]] = field(default_factory=set)  # those whose handed-over state is no more use here
 
 
 def state_edge(query: HostedQuery, placed: Placement) -> EdgeSpec:
-    """The edge that carries the snapshots of a vertex to its keepers. Each term has its own: it starts at 0."""
+    """The edge that carries the snapshots of a vertex to its keepers, and to where it moves. Each term has its own: it
+    starts at 0."""
     name = f"{query.name}/state {placed.vertex} {placed.term}"
     key = EdgeKey(query_origin(query.name), query.incarnation, edge_id(name))
     carriers = dict.fromkeys(placed.hosts, placed.term)
-    return EdgeSpec(name, key, STATE, placed.vertex, carriers, dict.fromkeys(placed.keepers, 0))
+    return EdgeSpec(name, key, STATE, placed.vertex, carriers, dict.fromkeys(placed.state_readers, 0))
 
 
 def wire(deployment: Deployment) -> Wiring:
     """What a checked deployment means for its node. UsageError where it cannot be carried out."""
     found = Wiring()
+    fed: dict[tuple[str, str], dict[str, int]] = {}  # (query, sink) -> nodes of other regions that read it
     for query in deployment.queries:
         _check_hosting(query)
-        _wire_query(deployment.node, query, found)
+        for feed in query.feeds:
+            readers = fed.setdefault((feed.query, feed.sink), {})
+            for node, terms in _entry_readers(query).get(feed.gather, {}).items():
+                readers[node] = readers.get(node, 0) + terms
+    made: dict[str, dict[str, EdgeSpec]] = {}  # by query, the edges that its vertices make
+    for query in deployment.queries:
+        made[query.name] = _edges_made(query, fed)
+    for query in deployment.queries:
+        _wire_query(deployment.node, query, made, found)
     names = [spec.name for _, spec in found.sources]
     for name in names:
         if names.count(name) > 1:
@@ -141,19 +202,36 @@ def _check_hosting(query: HostedQuery) -> None:
                 )
 
 
-def _wire_query(node: str, query: HostedQuery, found: Wiring) -> None:
-    vertices = region_vertices(query.plan)
-    sinks = [output for vertex in vertices for output in vertex.fragment.outputs if output.kind == "subscribe"]
+def _readers(query: HostedQuery) -> dict[str, dict[str, int]]:
+    """By input, the nodes that read it, with the sum of the terms of what reads it there."""
+    readers: dict[str, dict[str, int]] = {}
     placed = {each.vertex: each for each in query.placements}
-    origin = query_origin(query.name)
-    readers: dict[str, dict[str, int]] = {}  # input name -> nodes that read it
-    for vertex in vertices:
+    for vertex in region_vertices(query.plan):
         for name in vertex.inputs:
             for host in placed[vertex.name].hosts:
                 terms = readers.setdefault(name, {})
                 terms[host] = terms.get(host, 0) + placed[vertex.name].term
-    for output in sinks:
-        readers.setdefault(output.name, {}).setdefault(query.sink, 0)
+    return readers
+
+
+def _entry_readers(query: HostedQuery) -> dict[str, dict[str, int]]:
+    """The same, of its gathers. Where a region goes back together all its nodes keep a copy, so all read them."""
+    readers = _readers(query)
+    kept = query.members if STRATEGIES[query.row].row.of_region else ()
+    return {edge.name: {**dict.fromkeys(kept, 0), **readers.get(edge.name, {})} for edge in query.plan.gathers}
+
+
+def _edges_made(query: HostedQuery, fed: Mapping[tuple[str, str], Mapping[str, int]]) -> dict[str, EdgeSpec]:
+    vertices = region_vertices(query.plan)
+    placed = {each.vertex: each for each in query.placements}
+    origin = query_origin(query.name)
+    readers = _readers(query)
+    for vertex in vertices:
+        for output in vertex.fragment.outputs:
+            if output.kind == "subscribe":
+                readers.setdefault(output.name, {}).setdefault(query.sink, 0)
+                for node, terms in fed.get((query.name, output.name), {}).items():
+                    readers[output.name][node] = readers[output.name].get(node, 0) + terms
     made: dict[str, EdgeSpec] = {}
     for vertex in vertices:
         where = placed[vertex.name]
@@ -162,27 +240,60 @@ def _wire_query(node: str, query: HostedQuery, found: Wiring) -> None:
             key = EdgeKey(origin, query.incarnation, edge_id(name))
             carriers = dict.fromkeys(where.hosts, where.term)
             made[output.name] = EdgeSpec(name, key, output.schema, vertex.name, carriers, readers.get(output.name, {}))
-    gathered: dict[str, list[EdgeSpec]] = {}
+    return made
+
+
+def _wire_query(node: str, query: HostedQuery, edges: Mapping[str, Mapping[str, EdgeSpec]], found: Wiring) -> None:
+    vertices = region_vertices(query.plan)
+    sinks = [output for vertex in vertices for output in vertex.fragment.outputs if output.kind == "subscribe"]
+    placed = {each.vertex: each for each in query.placements}
+    made, readers = edges[query.name], _entry_readers(query)
+    together = STRATEGIES[query.row].row.of_region
+    if together and node in {*query.members, *query.sources, query.sink}:
+        found.members[query.name] = query
+    entering: dict[str, InputSpec] = {}  # by gather, what comes from another region
+    gathered: dict[str, list[_Gathered]] = {}
+    runs: dict[str, Run] = {}
     for output in device_fragment(query.plan).outputs:
         if output.kind != "gather":
             continue
+        behind = runs_of(query.plan, output.name, query.retired)
+        if behind is None:
+            continue
+        runs[output.name] = behind.run
+        feed = query.feed(output.name)
+        if feed is not None:
+            edge = edges[feed.query][feed.sink]
+            if edge.schema != without_device(output.schema):
+                raise UsageError(
+                    f"gather {output.name!r} of query {query.name!r} has other columns than {feed.sink!r} of "
+                    f"{feed.query!r}, which feeds it",
+                    code="deployment-feed",
+                )
+            entering[output.name] = InputSpec(edge, output.name, query_origin(feed.query).hex(), runs=behind)
+            if together and node in edge.carriers:
+                found.members[query.name] = query
+                found.fed.setdefault(query.name, []).append(edge)
+            if together and node in query.members:
+                found.copies.append(CopySpec(query.name, query.incarnation, edge, behind, (edge,)))
+            continue
         for source in query.sources:
-            # A device's own edges are named by its program, as those to the gateway are.
-            name = output.name
-            key = EdgeKey(DeviceId(bytes.fromhex(source)), query.incarnation, edge_id(name))
-            spec = EdgeSpec(
-                name, key, without_device(output.schema), source, {source: 0},
-                readers.get(output.name, {}),
-            )  # fmt: skip
-            gathered.setdefault(output.name, []).append(spec)
+            route = _Gathered(query, without_device(output.schema), source, readers[output.name], behind)
+            gathered.setdefault(output.name, []).append(route)
+            if together and node in query.members:
+                found.copies.append(CopySpec(query.name, query.incarnation, route.edge, behind, route.legs(node)))
             if source == node:
-                found.sources.append((query, spec))
+                found.sources.append((query, route.edge))
+                found.flows[route.edge.key] = Flow(behind, route.upto, source)
+            found.carriers += route.carriers(node)
     delays = feedback_delays(query)
     back = back_edges(vertices)
     for vertex in vertices:
         where = placed[vertex.name]
         found.known.add((query.name, query.incarnation, vertex.name))
-        if node in where.keepers:
+        if node not in where.state_readers and STRATEGIES[query.row].row.include is Include.NOTHING:
+            found.passed.add((query.name, query.incarnation, vertex.name))
+        if node in where.state_readers:
             found.kept.append(
                 KeptSpec(query.name, query.incarnation, vertex.name, where.term, state_edge(query, where))
             )
@@ -190,17 +301,85 @@ def _wire_query(node: str, query: HostedQuery, found: Wiring) -> None:
             continue
         inputs: dict[str, InputSpec] = {}
         for name in vertex.inputs:
-            for edge in gathered.get(name) or [made[name]]:
-                device = edge.key.device.hex() if name in gathered else None
-                inputs[edge.label] = InputSpec(edge, name, device, delays.get(name, 0))
+            for route in gathered.get(name, ()):
+                inputs[route.edge.label] = InputSpec(
+                    route.edge, name, route.source, delays.get(name, 0), route.runs, route.legs(node)
+                )
+            if name in entering:
+                inputs[entering[name].edge.label] = entering[name]
+            if name in made:
+                inputs[made[name].label] = InputSpec(made[name], name, None, delays.get(name, 0))
         outputs = {output.name: made[output.name] for output in vertex.fragment.outputs}
         on_cycle = frozenset(
             [label for label, each in inputs.items() if each.input in back]
             + [edge.label for name, edge in outputs.items() if name in back]
         )
-        found.vertices.append(VertexSpec(query, vertex, where, inputs, outputs, on_cycle))
+        rest = without_run(vertex, [runs[name] for name in vertex.inputs if name in runs])
+        left = frozenset(output.name for output in vertex.fragment.outputs if output.kind == "subscribe")
+        found.vertices.append(VertexSpec(query, vertex, where, inputs, outputs, on_cycle, rest, left))
     if node == query.sink:
         found.sinks += [(query, output.name, made[output.name]) for output in sinks]
+
+
+class _Gathered:
+    """A gather of one device: its edge, and those of the nodes that pass it on."""
+
+    def __init__(self, query: HostedQuery, schema: Schema, source: str, readers: Mapping[str, int], runs: Runs) -> None:
+        name = runs.run.gather
+        self.source, self.runs = source, runs
+        self._query, self._schema, self._readers = query, schema, readers
+        given = query.route(name, source)
+        self._check(given)
+        self.upto = given.upto
+        self._paths = [_shortened(path, readers) for path in given.paths]
+        if () in self._paths:  # who reads it directly does not pass it on as well: a receipt would speak for both
+            self._paths = [path for path in self._paths if not path or path[0].node not in readers]
+        # A device's own edges are named by its program, as those to the gateway are.
+        self.edge = self._spec(name, source, 0, [self._next(path, 0) for path in dict.fromkeys(self._paths)])
+        self._passed = {
+            hop.node: self._spec(f"{name}@{source}>{hop.node}", hop.node, PASSED_ON, [self._next(path, at + 1)])
+            for path in self._paths
+            for at, hop in enumerate(path)
+        }
+
+    def _check(self, given: Route) -> None:
+        for upto in (given.upto, *(hop.upto for path in given.paths for hop in path)):
+            if upto > len(self.runs):
+                raise UsageError(
+                    f"query {self._query.name!r} applies {upto} operators behind gather {given.gather!r} on the way; "
+                    f"there are {len(self.runs)} that keep no state",
+                    code="deployment-route",
+                )
+
+    def _next(self, path: tuple[Hop, ...], at: int) -> Mapping[str, int]:
+        return {path[at].node: 0} if at < len(path) else self._readers
+
+    def _spec(self, name: str, maker: str, term: int, ways: list[Mapping[str, int]]) -> EdgeSpec:
+        key = EdgeKey(DeviceId(bytes.fromhex(self.source)), self._query.incarnation, edge_id(name))
+        readers = {node: terms for way in ways for node, terms in way.items()}
+        return EdgeSpec(name, key, self._schema, maker, {maker: term}, readers, tuple(map(tuple, ways)))
+
+    def legs(self, node: str) -> tuple[EdgeSpec, ...]:
+        """The edges on which it comes to those who read it on this node."""
+        last = [self._passed[path[-1].node] if path else self.edge for path in self._paths]
+        return tuple(edge for edge in last if node in edge.readers)
+
+    def carriers(self, node: str) -> list[CarrierSpec]:
+        found = []
+        for path in self._paths:
+            for at, hop in enumerate(path):
+                if hop.node == node:
+                    reads = self._passed[path[at - 1].node] if at else self.edge
+                    flow = Flow(self.runs, hop.upto, self.source)
+                    found.append(CarrierSpec(self._query.name, reads, self._passed[node], flow))
+        return found
+
+
+def _shortened(path: tuple[Hop, ...], readers: Mapping[str, int]) -> tuple[Hop, ...]:
+    """Without a last node that alone reads it: there is nobody left to pass it on to."""
+    while path and {path[-1].node} == {*readers}:
+        path = path[:-1]
+    return path
 
 
 def feedback_delays(query: HostedQuery) -> dict[str, int]:

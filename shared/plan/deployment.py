@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -19,6 +20,7 @@ from typing import TypeVar
 from shared.errors import PeerError, UsageError
 from shared.identity import DEVICE_ID_BYTES, DeviceId, device_id, is_small_order
 from shared.moves import Move
+from shared.plan.area import Area
 from shared.plan.cuts import region_vertices
 from shared.plan.encoding import PLAN_BYTES_MAX, decode_plan, encode_plan
 from shared.plan.graph import Plan
@@ -31,12 +33,24 @@ QUERIES_MAX = 1_000
 PLACEMENTS_MAX = 10_000  # of one query: as many as a plan has operators
 ADDRESSES_MAX = 16
 OPERATORS_MAX = 10_000
+LINKS_MAX = 10_000
+CORNERS_MAX = 1_000  # of a region's border
+COST_MAX = 1_000_000
 MOVES_MAX = 100  # that a coordinator remembers
+PATHS_MAX = 8  # that rows of one device may take at once
+RUN_MAX = 10_000  # operators that a node on the way applies
+ABSENT_S_MAX = 30 * 86_400
+RETIRED_MAX = 8  # plans of a query before it was edited
+DYNAMIC = "dynamic"  # one path at a time, another one when it fails
 CAPACITY = 64  # vertices that a node hosts unless its peer entry says otherwise
 
 _NODE = re.compile(r"[0-9a-f]{32}")
 _KEY = re.compile(r"[0-9a-f]{64}")
 _CURVE = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")  # z85: 32 bytes
+_PATHS = re.compile(rf"paths:[2-{PATHS_MAX}]")
+OPTIONAL = frozenset(
+    {"place", "submitted", "routes", "absent_s", "forward", "retired", "cuts", "feeds"}
+)  # keys of a query that came later
 _ADDRESS = re.compile(r"tcp://[0-9A-Za-z.\-:\[\]_%]{1,253}:[0-9]{1,5}")
 
 Entry = TypeVar("Entry")
@@ -51,6 +65,18 @@ class Placement:
     keepers: tuple[str, ...]  # nodes whose keeper reads its state edge
     term: int  # raised when it moves or rolls back
     anew: bool = False  # begin also where what the vertex had read is nowhere any more, and say what is lost
+    to: str = ""  # a node that shall take the place of its first host: that one hands its state over
+    handed: int | None = None  # the snapshot that was handed over for this term: how much of its inputs it has read
+
+    @property
+    def next_hosts(self) -> tuple[str, ...]:
+        """Where it runs once it has moved."""
+        return (*self.hosts[1:], self.to) if self.to else self.hosts
+
+    @property
+    def state_readers(self) -> tuple[str, ...]:
+        """Who reads its state edge: its keepers, and who shall run it next."""
+        return tuple(dict.fromkeys((*self.keepers, *(self.next_hosts if self.to else ()))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +90,55 @@ class Peer:
     addresses: tuple[str, ...]  # "tcp://host:port", most wanted first; none: it only calls
     capacity: int = CAPACITY  # how many vertices it hosts at most
     operators: tuple[str, ...] = ()  # users' operator types it has: "name@version"
+    lane: str = ""  # how it is connected, where no link says it; empty: by wire
+    position: tuple[float, float] | None = None  # latitude and longitude in degrees
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Two nodes that exchange rows directly, and what that costs: a whole number, only compared with other links'."""
+
+    nodes: tuple[str, str]
+    lane: str
+    cost: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A node that passes a device's rows on. It applies what they lack of the first `upto` operators behind their
+    gather; one with nothing to apply only carries them."""
+
+    node: str
+    upto: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How the rows of a device come to the nodes that read a gather. Several paths: each row goes over all of them, and
+    is taken once. One without hops goes there directly."""
+
+    gather: str
+    source: str
+    upto: int = 0  # of the operators behind the gather, so many are the device's own
+    paths: tuple[tuple[Hop, ...], ...] = ((),)
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """The cuts through a region that goes back together: to `complete`, which every node of `holders` has."""
+
+    complete: int = 0  # 0: there is none; the region would begin from nothing
+    begun: int = 0  # the newest that sources were asked for; what is between the two is void when the region goes back
+    holders: tuple[str, ...] = ()  # nodes that have been members since then: they have all that came into the region
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What comes to a gather from another region: a sink of another query, in place of devices' rows."""
+
+    gather: str
+    query: str
+    sink: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +153,48 @@ class HostedQuery:
     sources: tuple[str, ...]  # nodes whose device side feeds its gathers
     sink: str  # the node where what is subscribed in the region ends
     placements: tuple[Placement, ...]
+    place: str = ""  # by which strategy it was placed first (`shared/plan/placing.py`); empty: spread
+    submitted: bool = False  # while the fleet ran: its file says nothing of it
+    routes: tuple[Route, ...] = ()  # of devices that do not send directly, or apply something themselves
+    absent_s: int = 0  # that a node may be silent before anything moves; 0: as what is promised allows
+    forward: str = DYNAMIC  # or "paths:K": what a device brings back goes over K paths
+    retired: tuple[Plan, ...] = ()  # what the query was, as long as devices have rows that are part of the way through
+    cuts: Cuts = Cuts()
+    feeds: tuple[Feed, ...] = ()
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The nodes that run its vertices or keep their snapshots."""
+        return tuple(dict.fromkeys(node for each in self.placements for node in (*each.hosts, *each.keepers)))
+
+    def feed(self, gather: str) -> Feed | None:
+        """Where a gather's rows come from, if not from devices."""
+        return next((feed for feed in self.feeds if feed.gather == gather), None)
+
+    def route(self, gather: str, source: str) -> Route:
+        """The way of a device's rows; directly where nothing is said."""
+        found = [route for route in self.routes if (route.gather, route.source) == (gather, source)]
+        return found[0] if found else Route(gather, source)
+
+    @property
+    def paths(self) -> int:
+        """Over how many paths rows go that cannot go directly."""
+        return 1 if self.forward == DYNAMIC else int(self.forward.removeprefix("paths:"))
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A place where phones meet, and what they compute while enough of them are there. Known to a coordinator only."""
+
+    area: Area
+    dwell_s: float  # that a phone stays before it is a member
+    threshold: int  # members that it needs
+    task: HostedQuery  # without placements; its feeds name regions
+    members: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.task.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +207,8 @@ class Deployment:
     peers: tuple[Peer, ...]
     queries: tuple[HostedQuery, ...]
     moves: tuple[Move, ...] = ()  # the newest last; for people, nothing is decided by them
+    links: tuple[Link, ...] = ()  # none: every node reaches all that have an address
+    regions: tuple[Region, ...] = ()  # what feeds a region stands before it
 
 
 def query_origin(query: str) -> DeviceId:
@@ -113,25 +232,27 @@ def encode_deployment(deployment: Deployment) -> bytes:
                 "node": peer.node, "name": peer.name, "public_key": peer.public_key.hex(),
                 "curve_key": peer.curve_key, "addresses": list(peer.addresses),
                 "capacity": peer.capacity, "operators": list(peer.operators),
+                # What came later is written only where it is said, so that others' bytes stay as they were.
+                **({"lane": peer.lane} if peer.lane else {}),
+                **({"position": list(peer.position)} if peer.position is not None else {}),
             }
             for peer in deployment.peers
         ],
-        "queries": [
-            {
-                "name": query.name, "incarnation": query.incarnation, "plan": encode_plan(query.plan).decode(),
-                "row": query.row, "every": query.every, "sources": list(query.sources),
-                "sink": query.sink,
-                "placements": [
-                    {
-                        "vertex": placed.vertex, "hosts": list(placed.hosts),
-                        "keepers": list(placed.keepers), "term": placed.term, "anew": placed.anew,
-                    }
-                    for placed in query.placements
-                ],
-            }
-            for query in deployment.queries
-        ],
+        "queries": [_query_document(query) for query in deployment.queries],
     }  # fmt: skip
+    if deployment.regions:
+        document["regions"] = [
+            {
+                "points": [list(point) for point in region.area.points], "radius_m": region.area.radius_m,
+                "dwell_s": region.dwell_s, "threshold": region.threshold, "task": _query_document(region.task),
+                "members": list(region.members),
+            }
+            for region in deployment.regions
+        ]  # fmt: skip
+    if deployment.links:
+        document["links"] = [
+            {"nodes": list(link.nodes), "lane": link.lane, "cost": link.cost} for link in deployment.links
+        ]
     if deployment.moves:  # before there were any to tell of, there was no such key
         document["moves"] = [
             {
@@ -141,6 +262,53 @@ def encode_deployment(deployment: Deployment) -> bytes:
             for move in deployment.moves
         ]  # fmt: skip
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _query_document(query: HostedQuery) -> dict[str, object]:
+    return {
+        "name": query.name, "incarnation": query.incarnation, "plan": encode_plan(query.plan).decode(),
+        "row": query.row, "every": query.every, "sources": list(query.sources),
+        "sink": query.sink,
+        "placements": [_placement_document(placed) for placed in query.placements],
+        **({"place": query.place} if query.place else {}),
+        **({"submitted": True} if query.submitted else {}),
+    } | _optional(query)  # fmt: skip
+
+
+def _placement_document(placed: Placement) -> dict[str, object]:
+    document: dict[str, object] = {
+        "vertex": placed.vertex, "hosts": list(placed.hosts), "keepers": list(placed.keepers), "term": placed.term,
+        "anew": placed.anew,
+    }  # fmt: skip
+    if placed.to:  # before vertices could be moved there were no such keys
+        document["to"] = placed.to
+    if placed.handed is not None:
+        document["handed"] = placed.handed
+    return document
+
+
+def _optional(query: HostedQuery) -> dict[str, object]:
+    """What the first release did not say; not said where it is as it was then."""
+    said: dict[str, object] = {}
+    if query.routes:
+        said["routes"] = [
+            {
+                "gather": route.gather, "source": route.source, "upto": route.upto,
+                "paths": [[[hop.node, hop.upto] for hop in path] for path in route.paths],
+            }
+            for route in query.routes
+        ]  # fmt: skip
+    if query.absent_s:
+        said["absent_s"] = query.absent_s
+    if query.forward != DYNAMIC:
+        said["forward"] = query.forward
+    if query.retired:
+        said["retired"] = [encode_plan(plan).decode() for plan in query.retired]
+    if query.cuts != Cuts():
+        said["cuts"] = [query.cuts.complete, query.cuts.begun, list(query.cuts.holders)]
+    if query.feeds:
+        said["feeds"] = [[feed.gather, feed.query, feed.sink] for feed in query.feeds]
+    return said
 
 
 def decode_deployment(data: bytes) -> Deployment:
@@ -163,9 +331,9 @@ def decode_deployment(data: bytes) -> Deployment:
             raise _malformed("an object with a format")
     match rest:
         case {"node": node, "version": version, "lease": lease, "peers": peers, "queries": queries, **extra}:
-            moves = extra.pop("moves", [])
+            moves, links, regions = extra.pop("moves", []), extra.pop("links", []), extra.pop("regions", [])
             if extra:
-                raise _malformed("nothing but format, node, version, lease, peers, queries and moves")
+                raise _malformed("nothing but format, node, version, lease, peers, queries, moves, links and regions")
             deployment = Deployment(
                 _node_id(node),
                 _number(version, 1, 2**53 - 1, "version"),
@@ -173,6 +341,8 @@ def decode_deployment(data: bytes) -> Deployment:
                 _each(peers, PEERS_MAX, "peers", _peer),
                 _each(queries, QUERIES_MAX, "queries", _query),
                 _each(moves, MOVES_MAX, "moves", _move),
+                _each(links, LINKS_MAX, "links", _link),
+                _each(regions, QUERIES_MAX, "regions", _region),
             )
             check_deployment(deployment)
             return deployment
@@ -184,7 +354,7 @@ def _peer(value: object) -> Peer:
         case {
             "node": node, "name": name, "public_key": str(key), "curve_key": str(curve_key), "addresses": addresses,
             "capacity": capacity, "operators": operators, **extra,
-        } if not extra:  # fmt: skip
+        } if not extra.keys() - {"lane", "position"}:  # fmt: skip
             if not _KEY.fullmatch(key):
                 raise _malformed("public_key as 64 hex digits")
             if not _CURVE.fullmatch(curve_key):
@@ -197,6 +367,8 @@ def _peer(value: object) -> Peer:
                 _each(addresses, ADDRESSES_MAX, "addresses", _address),
                 _number(capacity, 0, PLACEMENTS_MAX, "capacity"),
                 _each(operators, OPERATORS_MAX, "operators", lambda each: _name(each, "an operator type")),
+                _name(extra["lane"], "a lane") if "lane" in extra else "",
+                _position(extra["position"]) if "position" in extra else None,
             )
     raise _malformed("each peer with node, name, public_key, curve_key, addresses, capacity and operators")
 
@@ -206,37 +378,123 @@ def _query(value: object) -> HostedQuery:
         case {
             "name": name, "incarnation": incarnation, "plan": str(plan), "row": row, "every": every,
             "sources": sources, "sink": sink, "placements": placements, **extra,
-        } if not extra:  # fmt: skip
-            try:
-                encoded = plan.encode()
-            except UnicodeEncodeError:
-                raise _malformed("plans in well-formed Unicode") from None
+        } if not extra.keys() - OPTIONAL and extra.get("submitted", True) is True:  # fmt: skip
             return HostedQuery(
                 _name(name, "a query's name"),
                 _number(incarnation, 0, 2**32 - 1, "incarnation"),
-                decode_plan(encoded),
+                _plan(plan),
                 _name(row, "a row's name"),
                 _number(every, 0, 2**53 - 1, "every"),
                 _each(sources, PEERS_MAX, "sources", _node_id),
                 _node_id(sink),
                 _each(placements, PLACEMENTS_MAX, "placements", _placement),
+                _name(extra["place"], "how a query is placed") if "place" in extra else "",
+                "submitted" in extra,
+                _each(extra.get("routes", []), PEERS_MAX, "routes", _route),
+                _number(extra.get("absent_s", 0), 0, ABSENT_S_MAX, "absent_s"),
+                _forward(extra.get("forward", DYNAMIC)),
+                _each(extra.get("retired", []), RETIRED_MAX, "retired", _plan),
+                _cuts(extra["cuts"]) if "cuts" in extra else Cuts(),
+                _each(extra.get("feeds", []), PEERS_MAX, "feeds", _feed),
             )
     raise _malformed("each query with name, incarnation, plan, row, every, sources, sink and placements")
+
+
+def _plan(value: object) -> Plan:
+    try:
+        return decode_plan(value.encode() if isinstance(value, str) else b"")
+    except UnicodeEncodeError:
+        raise _malformed("plans in well-formed Unicode") from None
+
+
+def _forward(value: object) -> str:
+    if value == DYNAMIC or (isinstance(value, str) and _PATHS.fullmatch(value)):
+        return str(value)
+    raise _malformed(f'forward as "{DYNAMIC}" or "paths:K", K from 2 to {PATHS_MAX}')
+
+
+def _route(value: object) -> Route:
+    match value:
+        case {"gather": gather, "source": source, "upto": upto, "paths": paths, **extra} if not extra:
+            return Route(
+                _name(gather, "a gather"),
+                _node_id(source),
+                _number(upto, 0, RUN_MAX, "upto"),
+                _each(paths, PATHS_MAX, "paths", lambda path: _each(path, PEERS_MAX, "a path", _hop)),
+            )
+    raise _malformed("each route with gather, source, upto and paths")
+
+
+def _cuts(value: object) -> Cuts:
+    match value:
+        case [complete, begun, holders]:
+            most = _number(begun, 0, 2**53 - 1, "begun")
+            return Cuts(_number(complete, 0, most, "complete"), most, _each(holders, PEERS_MAX, "holders", _node_id))
+    raise _malformed("cuts as complete, begun and holders")
+
+
+def _feed(value: object) -> Feed:
+    match value:
+        case [gather, query, sink]:
+            return Feed(_name(gather, "a gather"), _name(query, "a query's name"), _name(sink, "a sink"))
+    raise _malformed("each feed as gather, query and sink")
+
+
+def _hop(value: object) -> Hop:
+    match value:
+        case [node, upto]:
+            return Hop(_node_id(node), _number(upto, 0, RUN_MAX, "upto"))
+    raise _malformed("each hop as its node and upto")
 
 
 def _placement(value: object) -> Placement:
     match value:
         case {
             "vertex": vertex, "hosts": hosts, "keepers": keepers, "term": term, "anew": bool(anew), **extra,
-        } if not extra:  # fmt: skip
+        } if extra.keys() <= {"to", "handed"}:  # fmt: skip
             return Placement(
                 _name(vertex, "a vertex"),
                 _each(hosts, PEERS_MAX, "hosts", _node_id),
                 _each(keepers, PEERS_MAX, "keepers", _node_id),
                 _number(term, 0, 2**32 - 1, "term"),
                 anew,
+                _node_id(extra["to"]) if "to" in extra else "",
+                _number(extra["handed"], 0, 2**53 - 1, "handed") if "handed" in extra else None,
             )
-    raise _malformed("each placement with vertex, hosts, keepers, term and anew")
+    raise _malformed("each placement with vertex, hosts, keepers, term, anew and perhaps to and handed")
+
+
+def _link(value: object) -> Link:
+    match value:
+        case {"nodes": [one, other], "lane": lane, "cost": cost, **extra} if not extra:
+            return Link((_node_id(one), _node_id(other)), _name(lane, "a lane"), _number(cost, 1, COST_MAX, "cost"))
+    raise _malformed("each link with two nodes, lane and cost")
+
+
+def _region(value: object) -> Region:
+    match value:
+        case {
+            "points": points, "radius_m": int() | float() as radius_m, "dwell_s": int() | float() as dwell_s,
+            "threshold": threshold, "task": task, "members": members, **extra,
+        } if not extra and math.isfinite(radius_m) and math.isfinite(dwell_s):  # fmt: skip
+            area = Area(_each(points, CORNERS_MAX, "points", _position), float(radius_m))
+            return Region(
+                area, float(dwell_s), _number(threshold, 1, PEERS_MAX, "threshold"), _query(task),
+                _each(members, PEERS_MAX, "members", _node_id),
+            )  # fmt: skip
+    raise _malformed("each region with points, radius_m, dwell_s, threshold, task and members")
+
+
+def _position(value: object) -> tuple[float, float]:
+    match value:
+        case [float(latitude), float(longitude)] if is_position(latitude, longitude):
+            return latitude, longitude
+    raise _malformed("a position as latitude and longitude in degrees")
+
+
+def is_position(latitude: float, longitude: float) -> bool:
+    """Whether these are degrees of a place on Earth."""
+    return math.isfinite(latitude) and math.isfinite(longitude) and abs(latitude) <= 90 and abs(longitude) <= 180
 
 
 def _move(value: object) -> Move:
@@ -300,9 +558,19 @@ def check_deployment(deployment: Deployment) -> None:
     for name, count in Counter(query.name for query in deployment.queries).items():
         if count > 1:
             raise UsageError(f"two queries are called {name!r}; each needs its own name", code="deployment-query")
+    for link in deployment.links:
+        names = [peers[node].name for node in link.nodes if node in peers]
+        if len({*link.nodes} & peers.keys()) < 2:
+            raise UsageError(
+                f"a link is between two different nodes of the fleet (of this one there are: {', '.join(names)})",
+                code="deployment-link",
+            )
     for query in deployment.queries:
         _check_query(query, peers)
         _check_vertices(query, peers)
+        _check_routes(query, peers)
+        _check_feeds(query, deployment.queries)
+    _check_regions(deployment.regions, peers)
     hosting = Counter(host for query in deployment.queries for placed in query.placements for host in placed.hosts)
     for node, count in hosting.items():
         if count > peers[node].capacity:
@@ -339,6 +607,8 @@ def _check_query(query: HostedQuery, peers: dict[str, Peer]) -> None:
             raise UsageError(f"{where} has no host; name at least one", code="deployment-host")
         _check_known(placed.hosts, peers, f"{where} runs on")
         _check_known(placed.keepers, peers, f"{where} is kept by")
+        if placed.to:
+            _check_known(placed.next_hosts, peers, f"{where} moves to")
 
 
 def _check_vertices(query: HostedQuery, peers: dict[str, Peer]) -> None:
@@ -373,6 +643,67 @@ def _check_vertices(query: HostedQuery, peers: dict[str, Peer]) -> None:
                     "its package there, or place the vertex elsewhere",
                     code="deployment-operator",
                 )
+
+
+def _check_routes(query: HostedQuery, peers: dict[str, Peer]) -> None:
+    gathers = {edge.name for edge in query.plan.gathers}
+    for (gather, source), count in Counter((route.gather, route.source) for route in query.routes).items():
+        if count > 1 or gather not in gathers or source not in query.sources:
+            raise UsageError(
+                f"query {query.name!r} has {count} routes for gather {gather!r} of the node {source}; each source has "
+                "at most one for each of its gathers",
+                code="deployment-route",
+            )
+    for route in query.routes:
+        # Paths that share a node would fail together, and it could not tell their rows apart.
+        hops = [hop.node for path in route.paths for hop in path]
+        if not route.paths or route.source in hops or sum(not path for path in route.paths) > 1:
+            raise UsageError(
+                f"a route of query {query.name!r} has no path, or comes back to where it begins",
+                code="deployment-route",
+            )
+        _check_known(hops, peers, f"gather {route.gather!r} of query {query.name!r} is passed on by")
+
+
+def _check_regions(regions: tuple[Region, ...], peers: dict[str, Peer]) -> None:
+    known: dict[str, Region] = {}
+    for region in regions:
+        if not region.area.points or len(region.area.points) == 2:
+            raise UsageError(
+                f"region {region.name!r} is a circle, or has three corners or more", code="deployment-region"
+            )
+        if region.name in known or region.task.placements:
+            raise UsageError(f"region {region.name!r} is there twice, or has places already", code="deployment-region")
+        for feed in region.task.feeds:
+            if feed.query not in known or feed.gather not in {edge.name for edge in region.task.plan.gathers}:
+                raise UsageError(
+                    f"region {region.name!r} is fed by {feed.query!r}, which is no region before it, or has no gather "
+                    f"{feed.gather!r}",
+                    code="deployment-region",
+                )
+        _check_known(region.task.sources, peers, f"region {region.name!r} takes rows from")
+        _check_known([region.task.sink], peers, f"region {region.name!r} ends on")
+        known[region.name] = region
+
+
+def _check_feeds(query: HostedQuery, queries: Iterable[HostedQuery]) -> None:
+    gathers = {edge.name for edge in query.plan.gathers}
+    for feed in query.feeds:
+        upstream = [each for each in queries if each.name == feed.query and each is not query]
+        sinks = {
+            output.name
+            for each in upstream
+            for vertex in region_vertices(each.plan)
+            for output in vertex.fragment.outputs
+            if output.kind == "subscribe"
+        }
+        twice = [each.gather for each in query.feeds].count(feed.gather) > 1
+        if feed.gather not in gathers or feed.sink not in sinks or twice:
+            raise UsageError(
+                f"gather {feed.gather!r} of query {query.name!r} is fed once, by a sink of another query; not by "
+                f"{feed.sink!r} of {feed.query!r}",
+                code="deployment-feed",
+            )
 
 
 def _check_known(nodes: Iterable[str], peers: dict[str, Peer], where: str) -> None:

@@ -15,8 +15,10 @@ else.
   means: snapshot now.
 * `mark(edge, mark)` when a mark has its turn: after all elements below its position. The answer is `Freeze`
   (snapshot now), `Extend` (send it back on the reply that took the mark), `Hold` (take nothing more from this edge
-  until the next freeze; then all held edges go on) or `Covered` (nothing). A mark that comes again is answered
-  again.
+  until the freeze of its id, or a mark of a later one; then all edges that were held for it go on) or `Covered`
+  (nothing). A mark that comes again is answered again.
+* `hand_over()` when the vertex shall move: a Freeze in answer, whatever the row. That snapshot takes along all that
+  the outputs retain and waits for no reader; until `keep_on()` nothing that came behind it is given up upstream.
 * `request(id)` at sources when a coordinator wants a snapshot; a Freeze as above.
 * `froze(id, inputs, outputs, size)` right after a Freeze, before anything else is asked: the positions taken from
   every input and the head of every output at that moment. It returns the marks to send, in their place among the
@@ -33,7 +35,9 @@ else.
 
 **Why nothing is lost.** On every edge x -> y: y's through never passes what y's permanent snapshot has taken, and
 x's permanent snapshot can produce or still has everything from its `starts` on, which is at most that. So any set of
-vertices may go back to their permanent snapshots, and every reader finds what it lacks. A snapshot is stored when
+vertices may go back to their permanent snapshots, and every reader finds what it lacks. Where only sources keep
+elements (`keep` SOURCES) nobody goes back alone: all take the same cut, at which every edge is empty or recorded, and
+inner edges are given up as they are taken. A snapshot is stored when
 each reader's permanent snapshot has all that was sent before the freeze (`commit` READERS), or when it takes along
 what they lack (STATE_AND_TRANSFER, and extensions).
 
@@ -52,7 +56,7 @@ from typing import TypeAlias
 
 from shared.errors import BrokenInvariant, UsageError
 from shared.recovery.marks import Answer, Covered, Extend, Freeze, Hold, Mark, MarkId
-from shared.recovery.strategies.row import Align, Commit, Include, Row, Trigger
+from shared.recovery.strategies.row import Align, Commit, Include, Keep, Row, Trigger
 from shared.recovery.strategies.strategy import Strategy
 
 __all__ = [
@@ -80,6 +84,7 @@ class Pending:
     recorded: dict[str, Range] = field(default_factory=dict)
     starts: Mapping[str, int] = field(default_factory=dict)  # of what is stored with it, from then on
     in_store: bool = False  # its keepers have it; the region has not said that it is complete
+    alone: bool = False  # it is complete by itself: with what the outputs retain, no reader need follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +127,13 @@ class Checkpoints:
         permanent: Permanent | None = None,
         source: bool | None = None,
         initiator: str = "",
+        void: int = 0,
     ) -> None:
         """`back` are the edges that lie on a cycle, `every` is c in elements. `outputs` are those to other vertices:
         what leaves the plan is not waited for. `initiator` is how all nodes write this instance in ids, where that is
         not its name and term. `source`: whether this vertex begins snapshots that others follow; if
-        not said, one without inputs does."""
+        not said, one without inputs does. `void`: marks up to this number are of snapshots that were completed or given
+        up before it began."""
         if row.align is Align.EPOCH or row.commit is Commit.STABLE:
             raise UsageError(f"strategy {row.name} is for a job's vertices, not for nodes", code="strategy-needs-job")
         if row.commit is Commit.READERS and not row.extends and back & {*inputs, *outputs}:
@@ -151,10 +158,14 @@ class Checkpoints:
         self._since = 0  # elements since the last snapshot that this vertex began
         self._goal = self._next_goal()
         self._greatest = self.permanent.id.number if self.permanent.id else 0
+        self.void = self.aligned = void  # `aligned`: the greatest number of a mark so far
+        self.stored_cut = 0  # the greatest number that its keepers have, of a cut through a region
         self._done: dict[str, int] = {}  # initiator -> greatest number whose snapshot was made permanent or passed over
         self._pending: list[Pending] = []  # in the order of their freezes
         self._storing: Pending | None = None
         self._freezing: Freeze | None = None
+        self._handing: MarkId | None = None  # the snapshot that is handed over
+        self._held: Mapping[str, int] | None = None  # where that stands: a row without snapshots keeps from there on
         self._arrived: dict[MarkId, set[str]] = {}  # where marks are aligned: inputs whose mark came
         self._taken = dict(self.permanent.inputs)
         self._received = dict.fromkeys(inputs, 0)
@@ -185,6 +196,17 @@ class Checkpoints:
         self._greatest = max(self._greatest, id.number)
         return self._begin(Freeze(id, self.unmarked(id))) if self.is_new(id) else None
 
+    def hand_over(self) -> Freeze:
+        """The vertex shall go on elsewhere, from a snapshot taken now."""
+        self._in_turn()
+        freeze = self._begin(Freeze(self.own_id()))
+        self._handing = freeze.id
+        return freeze
+
+    def keep_on(self) -> None:
+        """It stays here after all."""
+        self._handing = self._held = None
+
     def mark(self, edge: str, mark: Mark) -> Answer:
         """A mark has its turn on this input."""
         self._in_turn()
@@ -192,6 +214,7 @@ class Checkpoints:
         if self.row.align is not Align.NONE:
             self._note(edge, mark)
         answer = self._strategy.answer(mark, edge, self)
+        self.aligned = max(self.aligned, mark.id.number)
         return self._begin(answer) if isinstance(answer, Freeze) else answer
 
     def froze(
@@ -205,12 +228,16 @@ class Checkpoints:
             raise BrokenInvariant(f"snapshot {id} has taken less than the permanent one", code="checkpoint-position")
         self._freezing = None
         self._own_load += (size - self._own_load) / (SMOOTHING if self._own_load else 1)
+        alone = id == self._handing
+        if alone:
+            self._held = dict(inputs)
         self._pending.append(
-            Pending(id, dict(inputs), dict(outputs), dict(self._received), recording=set(freeze.record))
+            Pending(id, dict(inputs), dict(outputs), dict(self._received), recording=set(freeze.record), alone=alone)
         )
-        self._arrived = {other: edges for other, edges in self._arrived.items() if other > id}
+        if not alone:
+            self._arrived = {other: edges for other, edges in self._arrived.items() if other > id}
         self._settle()
-        if self.row.commit is Commit.AT_ONCE:
+        if alone or self.row.commit is Commit.AT_ONCE:
             return []
         return [(edge, Mark(id, outputs[edge])) for edge in self.outputs]
 
@@ -234,8 +261,10 @@ class Checkpoints:
             return
         self._storing = None
         pending.in_store = True
-        if self.row.commit is not Commit.REGION:
+        if pending.alone or self.row.commit is not Commit.REGION:
             self._make_permanent(pending)
+        else:
+            self.stored_cut = max(self.stored_cut, id.number)
         self._settle()
 
     def region_complete(self, id: MarkId) -> None:
@@ -266,7 +295,9 @@ class Checkpoints:
 
     def through(self, edge: str) -> int:
         """What to answer upstream: nothing below it will be asked for again."""
-        return self._taken[edge] if self.row.include is Include.NOTHING else self.permanent.inputs[edge]
+        if self.row.include is not Include.NOTHING and self.row.keep is not Keep.SOURCES:
+            return self.permanent.inputs[edge]
+        return self._taken[edge] if self._held is None else self._held[edge]
 
     def marks_to_send(self, edge: str) -> list[Mark]:
         """The marks that a reader of this output must get when it is new, in order."""
@@ -275,7 +306,7 @@ class Checkpoints:
         return [
             Mark(pending.id, pending.heads[edge])
             for pending in self._pending
-            if pending is not self._storing and not self._is_acknowledged(pending, edge)
+            if not pending.alone and pending is not self._storing and not self._is_acknowledged(pending, edge)
         ]
 
     # What an answer to a mark is decided by.
@@ -331,6 +362,8 @@ class Checkpoints:
         """A mark among those that are aligned: it ends the recording of its edge, or counts as arrived."""
         pending = self.find(mark.id)
         if pending is None:
+            # Of two, the later one counts: whoever asked for it has given the other up.
+            self._arrived = {id: edges for id, edges in self._arrived.items() if id >= mark.id}
             self._arrived.setdefault(mark.id, set()).add(edge)
         elif edge in pending.recording:
             pending.recording.remove(edge)
@@ -342,7 +375,7 @@ class Checkpoints:
         return self._through[edge] >= min(head, pending.waits.get(edge, head))
 
     def _may_be_stored(self, pending: Pending) -> bool:
-        if self.row.commit is Commit.READERS:
+        if self.row.commit is Commit.READERS and not pending.alone:
             return all(self._is_acknowledged(pending, edge) for edge in self.outputs)
         return not pending.recording and not pending.in_store
 
@@ -363,7 +396,7 @@ class Checkpoints:
 
     def _starts(self, pending: Pending) -> dict[str, int]:
         """Where the stored range of each output begins: at what its readers will never ask for again."""
-        if self.row.extends or self.row.include is Include.STATE_AND_TRANSFER:
+        if pending.alone or self.row.extends or self.row.include is Include.STATE_AND_TRANSFER:
             return {edge: min(self._through[edge], head) for edge, head in pending.heads.items()}
         return dict(pending.heads)
 

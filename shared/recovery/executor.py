@@ -23,6 +23,10 @@ def _placed(plan: RecoveryPlan, placed: Placement) -> Placement:
     vertex = placed.vertex
     move = plan.moves.get(vertex)
     if move is not None:
-        placed = replace(placed, hosts=move.hosts, keepers=move.keepers)
+        planned = placed.to if move.hosts == placed.hosts else ""  # who should have handed it over is no host any more
+        placed = replace(placed, hosts=move.hosts, keepers=move.keepers, to=planned)
+    term = max(placed.term, plan.fences.get(vertex, 0))
+    if term > placed.term:
+        placed = replace(placed, to="", handed=None)
     anew = vertex in plan.forgotten if vertex in plan.rollback else placed.anew
-    return replace(placed, term=max(placed.term, plan.fences.get(vertex, 0)), anew=anew)
+    return replace(placed, term=term, anew=anew)

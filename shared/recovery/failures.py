@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -55,6 +55,8 @@ class View:
     fed_by: Mapping[str, frozenset[str]] = field(default_factory=dict)  # vertex -> all nodes whose sensors feed it
     ends: Mapping[str, frozenset[str]] = field(default_factory=dict)  # vertex -> devices and sinks beside it
     apart: frozenset[tuple[str, str]] = frozenset()  # pairs of nodes that do not reach each other, smaller first
+    gone: frozenset[str] = frozenset()  # nodes that never come back
+    cost: Callable[[str, str], int] = lambda _one, _other: 0  # of the cheapest way between two nodes
     relays: bool = True  # nodes pass on what is for others
     threshold: int = 1  # nodes that a region needs
     # Of a job in the cloud:

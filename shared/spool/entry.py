@@ -77,6 +77,10 @@ class DataEntry:
         return int(CONTROL.unpack_from(self.item, ITEM.size)[4])
 
     @property
+    def applied(self) -> int:
+        return int(CONTROL.unpack_from(self.item, ITEM.size)[5])
+
+    @property
     def spooled_us(self) -> int:
         return int(CONTROL.unpack_from(self.item, ITEM.size)[7])
 

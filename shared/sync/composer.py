@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from shared.batch import NO_FRONTIER
@@ -67,6 +67,7 @@ class Outstanding:
     """What was sent and is not answered yet."""
 
     deadline: float
+    counter: int = 0  # its number in the session
     hello: bool = False
     numbered: list[tuple[Frame, bytes]] = field(default_factory=list)  # without its payload, which has this digest
     declared: set[tuple[int, int]] = field(default_factory=set)
@@ -78,14 +79,19 @@ class Outstanding:
     left: set[EdgeId] = field(default_factory=set)  # edges whose backlog did not fit
     damaged: bool = False  # a batch failed its check in the spool
     marks: list[MarkMessage] = field(default_factory=list)
+    reached: dict[EdgeId, int] = field(default_factory=dict)  # where these edges are if all that was sent is taken
 
 
 class Composer:
-    """Writes the frames of exchanges, and remembers what the other side already knows."""
+    """Writes the frames of exchanges, and remembers what the other side already knows. `under_way` are the exchanges
+    that are not answered yet: what is in them is not said again."""
 
-    def __init__(self, spool: Spool | Reading, session: DeviceSession, events: list[object]) -> None:
+    def __init__(
+        self, spool: Spool | Reading, session: DeviceSession, under_way: Sequence[Outstanding], events: list[object]
+    ) -> None:
         self._spool = spool
         self._session = session
+        self._under_way = under_way
         self._events = events
         self.declared: set[tuple[int, int]] = set()  # (edge, schema id), in this session
         self.forgotten: dict[EdgeId, tuple[int, int]] = {}  # acknowledged once, and lost by the gateway
@@ -118,7 +124,7 @@ class Composer:
             lo, hi = self.forgotten[edge.number]
             frames.append(encode(LostRange(origin, incarnation, edge.number, lo, hi, FORGOTTEN, edge.term).frame()))
         complete = True
-        marks = iter(edge.marks)
+        marks = iter([mark for mark in edge.marks if not any(mark in other.marks for other in self._under_way)])
         mark = next(marks, None)
         for entry in self._spool.pending(edge.number):
             size = entry.payload_bytes if isinstance(entry, DataEntry) else 0
@@ -133,18 +139,20 @@ class Composer:
             while mark is not None and mark.position <= entry.lo:
                 self._mark(mark, outstanding, frames)
                 mark = next(marks, None)
-            frame = self._numbered(edge, entry, outstanding)
+            frame, schema_id = self._numbered(edge, entry, outstanding)
             if frame is None:
                 complete = False
                 break
-            if isinstance(entry, DataEntry):
-                frames += self._declaration(edge, entry.schema_id, outstanding)
+            if schema_id is not None:
+                frames += self._declaration(edge, schema_id, outstanding)
             parts = encode_parts(frame)
             frames.append(parts)
             outstanding.numbered.append((replace(frame, payload=b""), parts.digest))
             budget -= len(parts.header) + len(parts.payload)
             if isinstance(self._spool, Spool):
                 self._spool.sent(edge.number, entry.hi)
+            else:
+                self._spool.ahead[edge.number] = entry.hi
         if complete:
             edge.waiting_since, edge.waiting_rows, edge.waiting_bytes = None, 0, 0
             while mark is not None:
@@ -152,12 +160,17 @@ class Composer:
                 mark = next(marks, None)
         else:
             outstanding.left.add(edge.number)
-        if complete and edge.frontier_us > edge.frontier_sent_us:
+        said_us = max(
+            [edge.frontier_sent_us, *(other.frontiers.get(edge.number, NO_FRONTIER) for other in self._under_way)]
+        )
+        if complete and edge.frontier_us > said_us:
             head = self._spool.head(edge.number)
             message = Frontier(origin, incarnation, edge.number, head, edge.frontier_us, edge.term)
             frames.append(encode(message.frame()))
             outstanding.frontiers[edge.number] = edge.frontier_us
-        if len(frames) == before and isinstance(self._spool, Reading):
+        if isinstance(self._spool, Reading):
+            outstanding.reached[edge.number] = self._spool.ahead.get(edge.number, 0)
+        if len(frames) == before and isinstance(self._spool, Reading) and not self._under_way:
             # While nothing flows its snapshots go on becoming permanent, and it may begin again.
             frames.append(encode(question.frame()))
         return budget
@@ -171,24 +184,27 @@ class Composer:
         """The frame that declares this schema, unless the gateway knows it or hears of it in this exchange."""
         schema = edge.schemas[schema_id]
         identity = (int(edge.number), schema.id)
-        if identity in self.declared or identity in outstanding.declared:
+        if identity in self.declared or any(identity in other.declared for other in (outstanding, *self._under_way)):
             return []
         outstanding.declared.add(identity)
         return [encode(Declare(edge.origin, edge.incarnation, edge.number, edge.name, schema, edge.term).frame())]
 
-    def _numbered(self, edge: OutgoingEdge, entry: Entry, outstanding: Outstanding) -> Frame | None:
-        """The entry as a frame; None when it cannot go now."""
+    def _numbered(
+        self, edge: OutgoingEdge, entry: Entry, outstanding: Outstanding
+    ) -> tuple[Frame | None, int | None]:  # fmt: skip
+        """The entry as a frame, with the number of its schema; no frame when it cannot go now."""
         origin, incarnation = edge.origin, edge.incarnation
         if isinstance(entry, Tombstone):
             reason = entry.reason.name.lower()
-            return LostRange(origin, incarnation, entry.edge, entry.lo, entry.hi, reason, edge.term).frame()
+            return LostRange(origin, incarnation, entry.edge, entry.lo, entry.hi, reason, edge.term).frame(), None
         try:
             batch = self._spool.read(entry)
         except DamagedData as error:
             self._events.append(Refused(error.code, error.message))
             outstanding.damaged = True  # a tombstone took its place
-            return None
-        return Data(
+            return None, None
+        data = Data(
             origin, incarnation, batch.edge, batch.lo, batch.hi, batch.rows, batch.schema_id, batch.applied,
             batch.codec, batch.payload, batch.frontier_us, edge.term,
-        ).frame()  # fmt: skip
+        )  # fmt: skip
+        return data.frame(), batch.schema_id

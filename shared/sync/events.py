@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from shared.identity import EdgeId
-from shared.wire.messages import Extend, Hint, PlanWithheld, Result
+from shared.wire.broadcast import Bitmap
+from shared.wire.messages import DeploymentMessage, Extend, Hint, PlanWithheld, Result
 
 
 class Disconnected(NamedTuple):
@@ -33,6 +34,12 @@ class PlanArrived(NamedTuple):
     plan: bytes
 
 
+class DeploymentArrived(NamedTuple):
+    """What to run in a fleet; without a deployment in it, the question what this node follows."""
+
+    message: DeploymentMessage
+
+
 class PlanWasWithheld(NamedTuple):
     withheld: PlanWithheld
 
@@ -48,6 +55,10 @@ class Refused(NamedTuple):
 
 class Extended(NamedTuple):
     extend: Extend
+
+
+class BitmapArrived(NamedTuple):
+    bitmap: Bitmap
 
 
 class ReaderRestored(NamedTuple):

@@ -17,7 +17,7 @@ from shared.language.schema import Schema
 from shared.sync.ranges import Meeting, meet
 from shared.sync.session import GatewaySession
 from shared.wire.frame import HEADER_BYTES, Frame, FrameHeader, FrameType, frame_of, read_header
-from shared.wire.messages import DATA_PREFIX, Chain, Declare, LostRange, ResultReceipt, Status
+from shared.wire.messages import DATA_PREFIX, Chain, Declare, DeploymentMessage, LostRange, ResultReceipt, Status
 from shared.wire.status import DeviceStatus
 
 # What the index keeps of one installation for as long as it is enrolled. Real plans need a small part of it.
@@ -29,7 +29,8 @@ NOT_READ = -1
 # A member of an IntEnum compares an order of magnitude slower than an int.
 _DATA, _TOMBSTONE, _FRONTIER = int(FrameType.DATA), int(FrameType.TOMBSTONE), int(FrameType.FRONTIER)
 _DECLARE, _CHAIN, _MARK = int(FrameType.DECLARE), int(FrameType.CHAIN), int(FrameType.MARK)
-_REPORTS = frozenset({int(FrameType.STATUS), int(FrameType.RESULT_RECEIPT)})
+_BROADCAST = frozenset({FrameType.ANNOUNCE, FrameType.BLOCK})
+_REPORTS = frozenset(map(int, (FrameType.STATUS, FrameType.RESULT_RECEIPT, FrameType.DEPLOYMENT, *_BROADCAST)))
 
 
 class HighWater(Protocol):
@@ -75,6 +76,14 @@ class StatusReceived:
 
 
 @dataclass(frozen=True, slots=True)
+class DeploymentShown:
+    """What a node follows, as it was given it. Whoever coordinates must look whether it signed that."""
+
+    device: DeviceId
+    message: DeploymentMessage
+
+
+@dataclass(frozen=True, slots=True)
 class ResultsAcknowledged:
     device: DeviceId
     through: int
@@ -108,8 +117,8 @@ class Announcements:
     """What an exchange says beside its batches. Most say nothing, so it is made by the first that does."""
 
     __slots__ = (
-        "chains", "declared", "declared_bytes", "events", "frontiers", "new_edges", "operators", "plan_version",
-        "results_through",
+        "chains", "declared", "declared_bytes", "deployment", "events", "frontiers", "new_edges", "operators",
+        "plan_version", "report_bytes", "results_through", "said",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -121,7 +130,10 @@ class Announcements:
         self.events: list[object] = []
         self.results_through = 0
         self.plan_version: int | None = None
+        self.deployment: tuple[int, int] | None = None
+        self.report_bytes = 0  # of frames that are about no edge
         self.operators: frozenset[str] | None = None
+        self.said: list[Frame] = []  # of what is broadcast between nodes
 
 
 class Exchange:
@@ -308,12 +320,21 @@ class Exchange:
 
     def _report(self, frame: Frame) -> None:
         session, announced = self._session, self._announce()
+        if frame.type in _BROADCAST:
+            if not self._index.takes_marks:
+                raise PeerError("snapshots are broadcast between nodes", code="sync-direction")
+            announced.said.append(frame)
+            return
+        announced.report_bytes += HEADER_BYTES + len(frame.payload)
+        if frame.type is FrameType.DEPLOYMENT:
+            announced.events.append(DeploymentShown(session.device, DeploymentMessage.of(frame)))
+            return
         if frame.type is FrameType.RESULT_RECEIPT:
             through = ResultReceipt.of(frame).through
             announced.results_through = max(announced.results_through, through)
             announced.events.append(ResultsAcknowledged(session.device, through))
             return
         status = Status.of(frame).status
-        announced.plan_version = status.plan
+        announced.plan_version, announced.deployment = status.plan, status.deployment
         announced.operators = None if status.operators is None else frozenset(status.operators)
         announced.events.append(StatusReceived(session.device, session.incarnation, status))

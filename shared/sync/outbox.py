@@ -6,11 +6,14 @@ Between the two lies what a restored reader is given once more. The spool is tri
 
 A vertex that runs again after a failure, or on two nodes at once, makes the same elements with the same numbers, not
 in the same batches. Readers take no batch that overlaps what they have. So the one that straddles `taken` is cut here.
+
+An edge may lead to those who read it by several *ways*: all readers of one are enough. One that is only passed on here
+is not at home here either: what its reader asks for and is gone here comes from where it came from, and is not lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -33,6 +36,10 @@ class Outbox:
         self._schemas: dict[tuple[EdgeId, int], Schema] = {}
         self._readings: dict[str, Reading] = {}
         self._readers: dict[EdgeId, dict[str, int]] = {}
+        self._ways: dict[EdgeId, tuple[tuple[str, ...], ...]] = {}
+        self._passed_on: set[EdgeId] = set()
+        self._held: set[EdgeId] = set()
+        self._leaving: dict[EdgeId, Callable[[SpooledBatch], SpooledBatch]] = {}
 
     def reading(self, reader: str) -> Reading:
         """What this node reads here; the same one each time."""
@@ -41,12 +48,29 @@ class Outbox:
             found = self._readings[reader] = Reading(self)
         return found
 
-    def serve(self, edge: EdgeId, schema: Schema, spool: Spool, readers: Mapping[str, int]) -> None:
+    def serve(
+        self,
+        edge: EdgeId,
+        schemas: Sequence[Schema],
+        spool: Spool,
+        readers: Mapping[str, int],
+        *,
+        ways: tuple[tuple[str, ...], ...] = (),
+        passed_on: bool = False,
+        leaving: Callable[[SpooledBatch], SpooledBatch] | None = None,
+    ) -> None:
         """These nodes read the edge from now on, and no others. Nothing is trimmed before all have said how far. Each
         comes with a number that changes when something begins to read there: what the node said before is then of those
-        who read there already, and the newcomer may need more."""
+        who read there already, and the newcomer may need more. `leaving` is what is done to a batch before it goes."""
         self._spools[edge] = spool
-        self._schemas[edge, schema.id] = schema
+        self._schemas.update(((edge, schema.id), schema) for schema in schemas)
+        self._ways[edge] = ways or (tuple(readers),)
+        self._passed_on.discard(edge)
+        if passed_on:
+            self._passed_on.add(edge)
+        self._leaving.pop(edge, None)
+        if leaving is not None:
+            self._leaving[edge] = leaving
         before = self._readers.get(edge, {})
         for node, reads in readers.items():
             if before.get(node) != reads:
@@ -58,9 +82,22 @@ class Outbox:
         """Nobody reads this edge any more: what is here of it goes."""
         self._readers[edge] = {}
         self.trim(edge)
-        del self._readers[edge], self._spools[edge]
+        del self._readers[edge], self._spools[edge], self._ways[edge]
+        self._held.discard(edge)
+        self._passed_on.discard(edge)
+        self._leaving.pop(edge, None)
         for reading in self._readings.values():
             reading.forget(edge)
+
+    def hold(self, edge: EdgeId) -> None:
+        """Nobody is sent this edge for now: it comes to its readers another way. What they say of it counts."""
+        self._held.add(edge)
+
+    def release(self, edge: EdgeId) -> None:
+        self._held.discard(edge)
+
+    def is_held(self, edge: EdgeId) -> bool:
+        return edge in self._held
 
     def restart(self, edge: EdgeId, at: int) -> None:
         """The edge goes on from `at`, under a new term."""
@@ -82,11 +119,29 @@ class Outbox:
         return self._spools[edge].first(edge)
 
     def through(self, edge: EdgeId) -> int:
-        """What every reader is through with; 0 until all of them have said."""
-        readers = self._readers[edge]
-        if not readers:
+        """What every reader of one way is through with; 0 until all of them have said."""
+        if not self._readers[edge]:
             return self._spools[edge].head(edge)
-        return min(self._readings[name].through.get(edge, 0) if name in self._readings else 0 for name in readers)
+        return max(min(self._said(name, edge) for name in way) for way in self._ways[edge])
+
+    def _said(self, reader: str, edge: EdgeId) -> int:
+        return self._readings[reader].through.get(edge, 0) if reader in self._readings else 0
+
+    def gone(self, edge: EdgeId, taken: int) -> int:
+        """Up to where what a reader at `taken` asks for is nowhere any more; `taken` where nothing is."""
+        first = self.first(edge)
+        if taken >= first or edge in self._passed_on:
+            return taken
+        for way in self._ways[edge]:
+            at = [self._readings[name].taken.get(edge, 0) for name in way if name in self._readings]
+            if len(self._ways[edge]) > 1 and at and min(at) >= first:
+                return taken  # it came there another way, and this one will hear of it
+        return first
+
+    def leave(self, batch: SpooledBatch) -> SpooledBatch:
+        """A batch as it goes to its readers."""
+        leaving = self._leaving.get(batch.edge)
+        return batch if leaving is None else leaving(batch)
 
     def copies(self, edge: EdgeId, lo: int, hi: int) -> list[SpooledBatch]:
         """The batches of [lo, hi), the first and the last cut where they straddle an end."""
@@ -118,6 +173,7 @@ class Reading:
         self._outbox = outbox
         self.taken: dict[EdgeId, int] = {}
         self.through: dict[EdgeId, int] = {}
+        self.ahead: dict[EdgeId, int] = {}  # what is under way to it ends here: `pending` begins behind that
         self._buried: dict[tuple[EdgeId, int], Tombstone] = {}
 
     def head(self, edge: EdgeId) -> int:
@@ -127,8 +183,10 @@ class Reading:
         return self._outbox.first(edge)
 
     def pending(self, edge: EdgeId) -> Iterator[Entry]:
-        """What the reader has not taken. The first may be the later part of a batch."""
-        taken = self.taken.get(edge, 0)
+        """What the reader has not taken and is not on its way. The first may be the later part of a batch."""
+        if self._outbox.is_held(edge):
+            return
+        taken = max(self.taken.get(edge, 0), self.ahead.get(edge, 0))
         for entry in self._outbox.spool(edge).pending(edge, after=taken):
             if entry.hi > taken:
                 yield self._buried.get((edge, max(entry.lo, taken))) or (
@@ -141,12 +199,16 @@ class Reading:
         if not isinstance(whole, DataEntry):
             raise BrokenInvariant("a batch of an outbox is a tombstone now; ask pending() again", code="spool-gone")
         batch = spool.read(whole)
-        return cut(batch, entry.lo, batch.hi, self._outbox.schema(batch.edge, batch.schema_id))
+        return self._outbox.leave(cut(batch, entry.lo, batch.hi, self._outbox.schema(batch.edge, batch.schema_id)))
+
+    def gone(self, edge: EdgeId, taken: int) -> int:
+        return self._outbox.gone(edge, taken)
 
     def forget(self, edge: EdgeId) -> None:
         """Nothing is known of how far the reader has come."""
         self.taken.pop(edge, None)
         self.through.pop(edge, None)
+        self.ahead.pop(edge, None)
 
     def go_on(self, edge: EdgeId, taken: int) -> None:
         """The reader has everything below `taken`; after it was restored this may be less than before."""

@@ -74,6 +74,7 @@ class Pacing:
     backoff_s_max: float = 15.0  # healed links drain within a minute, so nobody may sleep longer than a fraction of it
     gather_bytes: int = 256 << 10  # this much waiting is worth an exchange, whatever its age
     exchange_bytes_max: int = 1 << 20
+    window: int = 1  # exchanges under way at once while there is a backlog; more than one between nodes only
 
     def budget(self, conditions: Conditions) -> int:
         """How many bytes of batches the next exchange may carry."""

@@ -39,9 +39,18 @@ from shared.sync.exchange import (
 )
 from shared.sync.session import GatewaySession, GatewaySessions
 from shared.sync.step import Step
-from shared.wire.envelope import is_envelope
+from shared.wire.envelope import ENVELOPE_BYTES, is_envelope
 from shared.wire.frame import claimed_source, encode
-from shared.wire.messages import Hint, PlanMessage, PlanWithheld, Receipt, Refusal, Result, bare_refusal
+from shared.wire.messages import (
+    DeploymentMessage,
+    Hint,
+    PlanMessage,
+    PlanWithheld,
+    Receipt,
+    Refusal,
+    Result,
+    bare_refusal,
+)
 
 RESULTS_PER_REPLY_MAX = 256
 RESULT_BYTES_PER_REPLY_MAX = 512 * 1024
@@ -61,6 +70,11 @@ class Downlink(Protocol):
         ...
 
     def hint(self, device: DeviceId) -> Hint | None: ...
+
+    def next_deployment(self, device: DeviceId, follows: tuple[int, int]) -> DeploymentMessage | None:
+        """What a node of a fleet should run instead of the deployment it follows (its lease and version); without one
+        in it, the question what that is. Only those are asked for that said what they follow."""
+        ...
 
 
 class Arrival(NamedTuple):
@@ -88,6 +102,8 @@ class ExchangeApplied(NamedTuple):
     elements: int
     duplicates: int
     gaps: int
+    control_up: int = 0  # bytes that were not about an edge: the envelope and what was reported in it
+    control_down: int = 0  # the same of the answer
 
 
 class Receiver:
@@ -116,13 +132,15 @@ class Receiver:
                 introduced = claimed_source(body)
                 self._send.append(Reply(handle, self._sessions.greet(body, now), introduced=introduced))
                 return
-            session, counter, fresh, frames, digests = self._sessions.open(body, now)
+            session, counter, fresh, overtaken, frames, digests = self._sessions.open(body, now)
         except PeerError as error:
             self._send.append(Reply(handle, bare_refusal(error.code, error.message), error.code, introduced))
             return
         edges = self._edges(session)
         exchange = None
         try:
+            if overtaken:
+                raise PeerError("a later exchange came first; send again what is in this one", code="session-overtaken")
             if fresh:
                 exchange = Exchange(session, edges, self._incoming, self._index, self._signatures)
                 exchange.read(frames, digests)
@@ -136,14 +154,19 @@ class Receiver:
             return
         self._apply(session, edges, exchange)
         self.stale += exchange.stale
+        answer = self._receipts(edges.by_number, exchange.high_water) + self._answers_to(session)
+        control_down = ENVELOPE_BYTES + self._tell(session, answer)
+        self._add_results(session, answer)
+        control_up = len(body) - len(frames)
+        if exchange.announced is not None:
+            control_up += exchange.announced.report_bytes
         self._events.append(
             ExchangeApplied(
                 session.device, session.incarnation, session.id, counter, exchange.elements, exchange.duplicates,
-                exchange.gaps,
+                exchange.gaps, control_up, control_down,
             )
         )  # fmt: skip
-        receipts = self._receipts(edges.by_number, exchange.high_water) + self._answers_to(session)
-        self._send.append(Reply(handle, session.seal(counter, self._answer(session, receipts))))
+        self._send.append(Reply(handle, session.seal(counter, answer)))
 
     def wake(self, now: float) -> None:
         self._sessions.expire(now)
@@ -208,25 +231,35 @@ class Receiver:
         session.results_through = max(session.results_through, announced.results_through)
         if announced.plan_version is not None:
             session.plan_version, session.operators = announced.plan_version, announced.operators
+            session.deployment = announced.deployment
         self._events += announced.events
 
-    def _answer(self, session: GatewaySession, frames: list[bytes]) -> list[bytes]:
-        """The receipts, and behind them what waits for the device."""
+    def _tell(self, session: GatewaySession, frames: list[bytes]) -> int:
+        """Behind the receipts, what the device should do; returns its bytes."""
         device = session.device
+        told: list[bytes] = []
         plan = self._downlink.plan(device, session.plan_version, session.operators)
         if plan is not None:
-            frames.append(encode(plan.frame()))
+            told.append(encode(plan.frame()))
+        if session.deployment is not None:
+            deployment = self._downlink.next_deployment(device, session.deployment)
+            if deployment is not None:
+                told.append(encode(deployment.frame()))
         hint = self._downlink.hint(device)
         if hint is not None:
-            frames.append(encode(hint.frame()))
-        size = 0
+            told.append(encode(hint.frame()))
+        frames += told
+        return sum(map(len, told))
+
+    def _add_results(self, session: GatewaySession, frames: list[bytes]) -> None:
+        """Behind all that, the results that wait for the device."""
+        device, size = session.device, 0
         for seq, row in self._downlink.results(device, session.results_through, RESULTS_PER_REPLY_MAX):
             frame = encode(Result(device, seq, row).frame())
             size += len(frame)
             if size > RESULT_BYTES_PER_REPLY_MAX:
                 break
             frames.append(frame)
-        return frames
 
     def _answers_to(self, session: GatewaySession) -> list[bytes]:  # noqa: ARG002 - vertices answer marks
         """What else the reply to a session's last exchange says."""

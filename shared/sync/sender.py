@@ -10,10 +10,14 @@ simply starts at the oldest entry again, and the gateway, which knows every high
                         +-- refused, timeout, link failed --> backing off <-+
 
 One exchange is outstanding at a time and each sending has a new number, so a late reply to an earlier sending is
-recognised and dropped. **Nothing is sent before it is durable here**: a number that the gateway has seen and a
-crash here has forgotten would be given to another element, and that one dropped as a duplicate. Hence a step
-asks for the spool to be synced before the step that sends, and the spool shows only what is durable. Results are
-applied by the driver's store, with their number, in one durable write; the next exchange tells the gateway.
+recognised and dropped. Between nodes several may be under way while there is a backlog (`Pacing.window`): each goes on
+where the one before it ends. The reader takes nothing behind a gap. So when one is lost or not taken whole, no more are
+sent until the others are answered, and then it goes on from what the reader has.
+
+**Nothing is sent before it is durable here**: a number that the gateway has seen and a crash here has forgotten would
+be given to another element, and that one dropped as a duplicate. Hence a step asks for the spool to be synced before
+the step that sends, and the spool shows only what is durable. Results are applied by the driver's store, with their
+number, in one durable write; the next exchange tells the gateway.
 
 The first thing said of an edge is a question: how much of it do you have? More than this spool had numbered when
 it was opened means that the spool is an old copy (a restored backup): its new elements carry used numbers, and
@@ -40,6 +44,8 @@ from shared.spool.evict import Evict
 from shared.spool.ring import Spool
 from shared.sync.composer import Composer, EdgePolicy, OutgoingEdge, Outstanding
 from shared.sync.events import (
+    BitmapArrived,
+    DeploymentArrived,
     Disconnected,
     Extended,
     HintArrived,
@@ -57,9 +63,11 @@ from shared.sync.persist import Persist, StoreContact, StoreEdge, StorePlan, Sto
 from shared.sync.session import DeviceSession
 from shared.sync.signed_runs import SignedRun
 from shared.sync.step import Step
-from shared.wire.envelope import is_envelope
-from shared.wire.frame import Frame, FrameType, Parts, decode_all, decode_one, encode
+from shared.wire.broadcast import Bitmap
+from shared.wire.envelope import ENVELOPE_BYTES, envelope_session, is_envelope
+from shared.wire.frame import HEADER_BYTES, Frame, FrameType, Parts, decode_all, decode_one, encode
 from shared.wire.messages import (
+    DeploymentMessage,
     Extend,
     Hint,
     MarkMessage,
@@ -77,8 +85,12 @@ from shared.wire.status import DeviceStatus
 REOPEN = frozenset({"session-unknown", "session-expired"})  # say HELLO again, nothing is wrong with us
 # Anybody on the way can write a bare REFUSAL: it may delay the next try this long, jitter included, and no longer.
 UNSEALED_DELAY_S_MAX = 60.0
+OVERTAKEN = "session-overtaken"
+WIDENED_AFTER = 2
 POLL_BUSY_S_MIN = 5.0
+UNANSWERED_MAX = 2  # counts of failures that a node which does not answer yet is waited for
 POLL_BUSY_FACTOR = 2.0  # of how long the rows of an edge may wait here
+_TOLD = frozenset({FrameType.PLAN, FrameType.WITHHELD, FrameType.DEPLOYMENT, FrameType.HINT, FrameType.REFUSAL})
 POISON = frozenset({"message-data", "message-tombstone", "frame-bounds", "sync-quarantine"})
 
 
@@ -113,8 +125,15 @@ class Sender:
         self._conditions = Conditions()
         self._status = DeviceStatus()
         self._status_sent: DeviceStatus | None = None
+        self._shown: DeploymentMessage | None = None  # to be sent once: who wants it again asks again
+        self._said_once: list[bytes] = []  # with the next exchange; who wants it again says it again
+        self.control_sent = self.control_received = 0  # bytes of exchanges that were about no edge
         self._receipt_sent = -1
-        self._outstanding: Outstanding | None = None
+        self._under_way: list[Outstanding] = []  # not answered yet, oldest first
+        self._draining = False  # the reader did not take all of one: wait for the others before the next
+        self._window = 1  # how many may be under way now
+        self._answered = 0  # exchanges in a row that all went well
+        self._hurried = False  # since the last exchange was sent
         self._persist: list[Persist] = []
         self._events: list[object] = []
         self._failures = 0
@@ -124,7 +143,10 @@ class Sender:
         self._busy_poll_s = self._pacing.poll_s
         self._unsynced_since: float | None = None
         self._disconnected_at: float | None = None
-        self._composer = Composer(spool, session, self._events)
+        self._met = False
+        self._composer = Composer(spool, session, self._under_way, self._events)
+        if isinstance(spool, Reading):
+            spool.ahead.clear()  # of a sender before this one
         for name, schema in edges:
             edge = self._edge(name)
             edge.schemas[schema.id] = schema
@@ -153,11 +175,13 @@ class Sender:
             self._persist.append(StoreEdge(name, schema))
         return edge.number
 
-    def carry(self, name: str, schema: Schema, key: EdgeKey, *, term: int, read: int, within_s: float) -> EdgeId:
+    def carry(
+        self, name: str, schemas: Mapping[int, Schema], key: EdgeKey, *, term: int, read: int, within_s: float
+    ) -> EdgeId:
         """Make known an edge of an outbox that this reader reads. A new term starts it anew: the reader says where. So
         does another value of `read`: something begins to read it there, or begins again."""
         edge = self._edge(name)
-        edge.schemas[schema.id] = schema
+        edge.schemas.update(schemas)
         edge.policy = EdgePolicy(within_s=within_s)
         edge.run = None
         if (edge.origin, edge.incarnation, edge.term) != (key.device, key.incarnation, term):
@@ -171,11 +195,21 @@ class Sender:
             self._expect_nothing_of(edge.number)
         return edge.number
 
+    def begin_again(self, edge: EdgeId) -> None:
+        """An edge that is only passed on here goes on elsewhere: what was promised on it may be too much now."""
+        known = self._edges[edge]
+        known.frontier_us, known.frontier_sent_us = NO_FRONTIER, NO_FRONTIER
+        known.marks.clear()
+        self._expect_nothing_of(edge)
+
     def _expect_nothing_of(self, edge: EdgeId) -> None:
         """What is under way of an edge was for whoever read it before: its answer says nothing of who does now."""
-        if self._outstanding is not None:
-            self._outstanding.frontiers.pop(edge, None)
-            self._outstanding.asked.discard(edge)
+        for outstanding in self._under_way:
+            outstanding.frontiers.pop(edge, None)
+            outstanding.reached.pop(edge, None)
+            outstanding.asked.discard(edge)
+        if isinstance(self._spool, Reading):
+            self._spool.ahead.pop(edge, None)
 
     def edge_names(self) -> tuple[str, ...]:
         return tuple(edge.name for edge in self._edges.values())
@@ -224,42 +258,85 @@ class Sender:
         """What the fleet page should know; rides on the next exchange if it changed. The sender adds what it knows."""
         self._status = status
 
+    def pace(self, pacing: Pacing) -> None:
+        """How often to speak from now on."""
+        self._pacing, self._busy_poll_s = pacing, pacing.poll_s
+
+    def runs(self, plan_version: int) -> None:
+        """What this node runs by now, by its number; the next exchange says so."""
+        self._plan_version = max(self._plan_version, plan_version)
+
+    def show(self, message: DeploymentMessage, now: float) -> None:
+        """Tell the coordinator, with the next exchange, which deployment this node follows."""
+        self._shown = message
+        self.hurry(now)
+
+    def look(self, edge: EdgeId, now: float) -> None:
+        """There may be something to send on an edge that was held."""
+        known = self._edges.get(edge)
+        if known is not None and known.waiting_since is None and self._has_more(known):
+            known.waiting_since = now - self._patience_s(known)
+
+    def say(self, frames: Iterable[bytes], now: float) -> None:
+        """Put these into the next exchange, once. A node that does not answer is told nothing."""
+        if self._disconnected_at is None:
+            self._said_once += frames
+            self.hurry(now)
+
     def conditions(self, conditions: Conditions) -> None:
         self._conditions = conditions
 
     def hurry(self, now: float) -> None:
         """Somebody is watching, or the link came back: do not wait for the next due time."""
+        self._hurried = True
         self._next_poll = now
         self._not_before = min(self._not_before, now)
+
+    @property
+    def under_way(self) -> int:
+        """How many exchanges are not answered yet."""
+        return len(self._under_way)
 
     @property
     def disconnected(self) -> bool:
         return self._disconnected_at is not None
 
+    @property
+    def reached(self) -> bool:
+        """Whether the other side has answered, and still does."""
+        return self._met and not self.disconnected
+
     # --- the five calls ------------------------------------------------------------------------------------
 
     def receive(self, message: bytes | memoryview, now: float) -> None:
-        """Take the reply to what the last step sent. Anything else is dropped."""
-        outstanding = self._outstanding
-        if outstanding is None:
+        """Take the reply to what earlier steps sent. Anything else is dropped."""
+        if not self._under_way:
             return
         try:
             if not is_envelope(message):
-                self._bare(decode_one(message)[0], outstanding, now)
+                self._bare(decode_one(message)[0], self._under_way[0], now)
                 return
-            frames = self._session.open(message)
-            if frames is None:
+            counters = [outstanding.counter for outstanding in self._under_way]
+            _, counter = envelope_session(message)
+            if counter not in counters or (frames := self._session.open(message, counter)) is None:
                 return
-            self._reply(list(decode_all(frames)), outstanding, now)
+            if before := counters.index(
+                counter
+            ):  # whatever became of those: what they said beside numbers is said again
+                del self._under_way[:before]
+                self._hurried = True
+            self._reply(list(decode_all(frames)), self._under_way[0], now)
         except PeerError as error:
             self._events.append(Refused(error.code, error.message))
             self.fail(now, error.code)
 
     def fail(self, now: float, code: str = "link-failed") -> None:
-        """What the last step sent will not be answered: the link failed, or it took too long."""
-        if self._outstanding is None:
+        """What earlier steps sent will not be answered: the link failed, or it took too long."""
+        if not self._under_way:
             return
-        self._outstanding = None
+        self._under_way.clear()
+        self._go_on_from_taken()
+        self._widen(well=False)
         for edge in self._edges.values():
             if edge.waiting_since is None and self._has_more(edge):
                 edge.waiting_since = now - self._patience_s(edge)
@@ -269,12 +346,25 @@ class Sender:
             self._disconnected_at = now
             self._events.append(Disconnected(now, code))
 
+    def _go_on_from_taken(self) -> None:
+        """Nothing is under way: the next exchange begins with what the reader has not taken."""
+        self._draining = False
+        if isinstance(self._spool, Reading):
+            self._spool.ahead.clear()
+
+    def _widen(self, *, well: bool) -> None:
+        """One more may be under way after some that went well; one alone after any that did not."""
+        self._answered = self._answered + 1 if well else 0
+        self._window = min(self._pacing.window, 1 + self._answered // WIDENED_AFTER)
+
     def wake(self, now: float) -> None:
-        if self._outstanding is not None and now >= self._outstanding.deadline:
+        if self._under_way and now >= self._under_way[0].deadline:
             self.fail(now, "link-timeout")
 
     def next_wake(self) -> float:
-        times = [self._outstanding.deadline if self._outstanding is not None else self._due()]
+        times = [self._due()]
+        if self._under_way:
+            times = [self._under_way[0].deadline, self._due_behind()]
         if self._unsynced_since is not None:
             times.append(self._unsynced_since + self._pacing.sync_within_s)
         return min(times)
@@ -282,7 +372,9 @@ class Sender:
     def step(self, now: float) -> Step[Persist, bytes]:
         """What to store now and, when it is time, the one body to send after that."""
         send: tuple[bytes, ...] = ()
-        due = self._outstanding is None and now >= self._due()
+        due = now >= (self._due_behind() if self._under_way else self._due())
+        if due and self._under_way and not self._session.is_open(now):
+            due = False  # first the answers of this session, then another
         if self._unsynced_since is not None and (due or now >= self._unsynced_since + self._pacing.sync_within_s):
             self._persist.append(SyncSpool())
             self._unsynced_since = None
@@ -320,7 +412,7 @@ class Sender:
         due = self._next_poll
         gathered = 0
         for edge in self._edges.values():
-            if edge.waiting_since is not None:
+            if edge.waiting_since is not None and edge.credit != 0:
                 gathered += edge.waiting_bytes
                 enough = 0 < edge.policy.rows <= edge.waiting_rows
                 due = min(due, edge.waiting_since if enough else edge.waiting_since + self._patience_s(edge))
@@ -328,32 +420,53 @@ class Sender:
                     due = min(due, edge.waiting_since)
         return max(due, self._not_before)
 
+    def _due_behind(self) -> float:
+        """When one more exchange should follow those under way: at once while there is a backlog, else never."""
+        last = self._under_way[-1]
+        waits = self._draining or self._failures or self._composer.one_at_a_time or self._composer.forgotten
+        if last.hello or waits or len(self._under_way) >= self._window:
+            return math.inf
+        if not all(edge.met for edge in self._edges.values()):
+            return math.inf
+        behind = any(self._edges[edge].credit != 0 for edge in last.left if edge in self._edges)
+        return self._not_before if behind else math.inf
+
     def _speak(self, now: float) -> bytes:
-        self._outstanding = Outstanding(deadline=now + self._pacing.timeout_s)
+        outstanding = Outstanding(deadline=now + self._pacing.timeout_s)
+        self._hurried = False
         if not self._session.is_open(now):
-            self._outstanding.hello = True
+            outstanding.hello = True
             self._composer.declared.clear()
             self._status_sent = None
             self._receipt_sent = -1
+            self._under_way.append(outstanding)
             return self._session.hello()
-        return self._session.seal(self._exchange(self._outstanding, now))
+        body = self._session.seal(self._exchange(outstanding, now))
+        outstanding.counter = self._session.counter
+        self._under_way.append(outstanding)
+        return body
 
     def _exchange(self, outstanding: Outstanding, now: float) -> list[bytes | Parts]:
         """The frames of the next exchange, oldest entries first within an edge, dearer edges first."""
-        reports: list[bytes | Parts] = []
+        reports: list[bytes] = []
         device = self._session.device
         outstanding.results_through = self._results_through
         frames = self._composer.compose(self._edges.values(), outstanding, self._pacing.budget(self._conditions))
         outstanding.poll_s = self._poll_s(outstanding, now)
         status = replace(self._status, plan=self._plan_version, poll_s=outstanding.poll_s)
-        if status != self._status_sent:
+        if status != next((other.status for other in reversed(self._under_way) if other.status), self._status_sent):
             reports.append(encode(Status(device, status).frame()))
             outstanding.status = status
-        if self._results_through != self._receipt_sent:
+        if self._shown is not None:
+            reports.append(encode(self._shown.frame()))
+            self._shown = None
+        if self._results_through != self._receipt_sent and not self._under_way:
             reports.append(encode(ResultReceipt(device, self._results_through).frame()))
         if outstanding.damaged and self._unsynced_since is None:
             self._unsynced_since = now  # a batch became a tombstone, to be durable before it is sent
-        return reports + frames
+        self.control_sent += ENVELOPE_BYTES + sum(map(len, reports))
+        said, self._said_once = self._said_once, []
+        return [*reports, *said, *frames]
 
     def _poll_s(self, outstanding: Outstanding, now: float) -> float:
         """How soon the next exchange comes at the latest, which the STATUS of this one announces.
@@ -376,7 +489,8 @@ class Sender:
             return  # a second copy of the one that opened this session
         if frame.type is FrameType.WELCOME:
             if self._session.welcome(frame, now):
-                self._outstanding = None
+                self._met = True
+                self._under_way.clear()
                 self._next_poll = now  # a session was wanted for something
             return
         if frame.type is not FrameType.REFUSAL:
@@ -385,7 +499,8 @@ class Sender:
         if refusal.code in REOPEN and not outstanding.hello:
             # Not a failure of the link: greet again soon, but not in step with everybody else.
             self._session.close()
-            self._outstanding = None
+            self._under_way.clear()
+            self._go_on_from_taken()
             self._not_before = now + self._pacing.backoff_s_min * self._rng.random()
             self._next_poll = self._not_before
             return
@@ -400,38 +515,55 @@ class Sender:
             self._not_before = max(self._not_before, now + min(delay_s, delay_s_max))
 
     def _reply(self, frames: list[Frame], outstanding: Outstanding, now: float) -> None:
+        told = [frame for frame in frames if frame.type in _TOLD]
+        self.control_received += ENVELOPE_BYTES + sum(HEADER_BYTES + len(frame.payload) for frame in told)
         refusals = [Refusal.of(frame) for frame in frames if frame.type is FrameType.REFUSAL]
         if refusals:
             self._refused_inside(refusals[0], outstanding, now)
             return
         self._composer.one_at_a_time = False
-        self._outstanding = None
-        self._not_before = now
-        self._next_poll = now + outstanding.poll_s
+        del self._under_way[0]
+        failing = self._draining  # one before this was not taken whole, so this was not either
+        if not failing:
+            self._not_before = now
+        self._next_poll = now if self._hurried else now + outstanding.poll_s
         if self._disconnected_at is not None:
             self._events.append(Reconnected(now, now - self._disconnected_at))
             self._disconnected_at = None
         self._acknowledge(outstanding)
         before = sum(edge.acknowledged for edge in self._edges.values())
+        if not self._under_way:
+            self._go_on_from_taken()
         self._receipts([Receipt.of(frame) for frame in frames if frame.type is FrameType.RECEIPT], outstanding, now)
         unanswered = any(not self._edges[number].met for number in outstanding.asked)
         taken = sum(edge.acknowledged for edge in self._edges.values()) > before
-        if unanswered or (outstanding.numbered and not taken):
+        if (unanswered or (outstanding.numbered and not taken)) and not failing:
             # It took nothing of what it was sent. Whatever the reason, asking again at once would not help.
             self._failures += 1
-            self._not_before = now + self._pacing.backoff_s(self._failures, self._rng)
-        else:
+            # A node that passes rows on answers once it knows where its own reader is, which is soon.
+            between_nodes = unanswered and isinstance(self._spool, Reading)
+            failures = min(self._failures, UNANSWERED_MAX) if between_nodes else self._failures
+            self._not_before = now + self._pacing.backoff_s(failures, self._rng)
+            self._next_poll = min(self._next_poll, self._not_before) if between_nodes else self._next_poll
+        elif not failing:
             self._failures = 0
-        self._extensions(frames)
+            self._widen(well=True)
+        self._answers(frames)
         self._downlink(frames, now)
 
-    def _extensions(self, frames: list[Frame]) -> None:
+    def _answers(self, frames: list[Frame]) -> None:
         for frame in frames:
             if frame.type is FrameType.EXTEND:
                 self._events.append(Extended(Extend.of(frame)))
+            elif frame.type is FrameType.BITMAP:
+                self._events.append(BitmapArrived(Bitmap.of(frame)))
 
     def _refused_inside(self, refusal: Refusal, outstanding: Outstanding, now: float) -> None:
         """The session stands, the exchange was refused: find out what in it was wrong."""
+        if refusal.code == OVERTAKEN:  # nothing is: it comes again, and with nothing behind it that could come first
+            self.fail(now, refusal.code)
+            self._failures, self._not_before = 0, now
+            return
         if refusal.code == "sync-undeclared":
             self._composer.declared.clear()
         if refusal.code in POISON:
@@ -458,7 +590,7 @@ class Sender:
     def _receipts(self, receipts: list[Receipt | PeerReceipt], outstanding: Outstanding, now: float) -> None:
         for receipt in receipts:
             self._receipt(receipt, outstanding)
-        sent = {frame.edge: frame.seq + frame.count for frame, _ in outstanding.numbered}
+        sent = {frame.edge: frame.seq + frame.count for frame, _ in outstanding.numbered} | outstanding.reached
         for edge in self._edges.values():
             first = next(iter(self._spool.pending(edge.number)), None)
             # A backlog goes on at once, and so does what was sent but not taken; newer entries wait their turn.
@@ -521,14 +653,15 @@ class Sender:
         answered = [mark for mark in outstanding.marks if mark.edge == edge.number and mark.position <= receipt.taken]
         edge.marks = [mark for mark in edge.marks if mark not in answered]
         _, buried = self._composer.forgotten.pop(edge.number, (0, 0))
-        first = reading.first(edge.number)
-        if receipt.taken < first:
-            self._composer.forgotten[edge.number] = (receipt.taken, first)
+        gone = reading.gone(edge.number, receipt.taken)
+        if receipt.taken < gone:
+            self._composer.forgotten[edge.number] = (receipt.taken, gone)
         edge.acknowledged = receipt.taken
         self._events.append(ReceiptReceived(edge.number, receipt.through, receipt.load))
-        sent = [frame.seq + frame.count for frame, _ in outstanding.numbered if frame.edge == edge.number]
-        if restored or receipt.taken < max([buried, *sent]):
+        if restored or receipt.taken < max(buried, outstanding.reached.get(edge.number, 0)):
             edge.frontier_sent_us = NO_FRONTIER  # it stood behind what was not taken
+            self._draining = bool(self._under_way)
+            self._widen(well=False)
         if restored:
             self._events.append(ReaderRestored(edge.number, receipt.term))
 
@@ -544,11 +677,26 @@ class Sender:
                 self._plan(PlanMessage.of(frame))
             elif frame.type is FrameType.WITHHELD and frame.seq > self._plan_version:
                 self._events.append(PlanWasWithheld(PlanWithheld.of(frame)))
+            elif frame.type is FrameType.DEPLOYMENT:
+                self._deployment(DeploymentMessage.of(frame))
             elif frame.type is FrameType.HINT:
-                self._events.append(HintArrived(Hint.of(frame)))
+                self._hint(Hint.of(frame))
         if results:
             self._persist.append(StoreResults(self._results_through, tuple(results)))
             self._next_poll = now  # tell the gateway, and ask for more
+
+    def _deployment(self, message: DeploymentMessage) -> None:
+        """The host stores it: the next STATUS says that it follows it."""
+        signed = DeploymentMessage.signed(message.lease, message.version, message.deployment)
+        if message.deployment and not self._session.keys.verify_gateway(signed, message.signature):
+            raise PeerError("the deployment is not signed by this node's coordinator", code="sync-deployment-signature")
+        self._events.append(DeploymentArrived(message))
+
+    def _hint(self, hint: Hint) -> None:
+        signed = Hint.signed(self._session.device, hint.moves)
+        if hint.moves and not self._session.keys.verify_gateway(signed, hint.signature):
+            raise PeerError("a request to move is not signed by this device's gateway", code="sync-move-signature")
+        self._events.append(HintArrived(hint))
 
     def _plan(self, message: PlanMessage) -> None:
         if not self._session.keys.verify_gateway(PlanMessage.signed(message.version, message.plan), message.signature):

@@ -43,6 +43,8 @@ SESSION_LIFETIME_S = 3600
 PENDING_S = 120  # that a device may take from its HELLO to its first exchange
 PENDING_PER_DEVICE_MAX = 1024  # as many recorded HELLOs do not push out the one a device just sent
 PENDING_MAX = 20_000
+APPLIED_MAX = 64  # exchanges of a session, the newest ones, of which it is known whether they were applied
+APPLIED_MASK = (1 << APPLIED_MAX) - 1
 SPENT_MAX = 100_000  # HELLOs remembered as answered; a forgotten one costs a pending session, no more
 
 
@@ -187,18 +189,24 @@ class DeviceSession:
         return self.state is SessionState.OPEN and now < self._expires
 
     def seal(self, frames: Iterable[bytes | Parts]) -> bytes:
-        """The next exchange. Every sending has a new number, a retry too: only the newest reply counts."""
+        """The next exchange. Every sending has a new number, a retry too: a reply to an earlier one does not count."""
         if self._derived is None:
             raise BrokenInvariant("an exchange was sealed without a session", code="session-closed")
         self._counter += 1
         return envelope.seal(self._session, self._counter, frames, self._derived.up)
 
-    def open(self, reply: bytes | memoryview) -> memoryview | None:
-        """The frames of the reply to our newest exchange; None for a reply to an older one or another session."""
+    @property
+    def counter(self) -> int:
+        """The number of the newest exchange."""
+        return self._counter
+
+    def open(self, reply: bytes | memoryview, counter: int | None = None) -> memoryview | None:
+        """The frames of the reply to our newest exchange, or to the one of this number; None for a reply to another, or
+        of another session."""
         if self._derived is None:
             return None
-        session, counter = envelope.envelope_session(reply)
-        if session != self._session or counter != self._counter:
+        session, answered = envelope.envelope_session(reply)
+        if session != self._session or answered != (self._counter if counter is None else counter):
             return None
         return envelope.open_envelope(reply, self._derived.down)[0]
 
@@ -224,8 +232,10 @@ class GatewaySession:
     welcome: bytes = b""  # and with what
     pending_until: float = 0.0
     counter: int = 0
+    applied: int = 0  # which exchanges up to the newest were applied: a bit for each, the newest one's is the lowest
     results_through: int = 0
     plan_version: int = -1
+    deployment: tuple[int, int] | None = None  # lease and version that a node follows; None: it takes none
     operators: frozenset[str] | None = None  # that the device can run; None while it has not said
     declared: dict[tuple[int, int], Schema] = field(default_factory=dict)  # by edge and schema id
 
@@ -237,6 +247,7 @@ class Opened(NamedTuple):
     session: GatewaySession
     counter: int
     fresh: bool
+    overtaken: bool  # by a newer one, and never applied
     frames: memoryview
     digests: list[bytes]  # of each frame's payload
 
@@ -300,7 +311,7 @@ class GatewaySessions:
 
     def open(self, body: bytes | memoryview, now: float) -> Opened:
         """A sealed exchange (a body that `is_envelope`), its seal checked; not fresh means a replay: answer, apply
-        nothing."""
+        nothing. An overtaken one was not applied either, and whoever waits for it must hear so."""
         session_id, counter = envelope.ENVELOPE.unpack_from(body)
         session = self._sessions.get(session_id)
         if session is None:
@@ -310,11 +321,14 @@ class GatewaySessions:
             self._close(session)
             raise PeerError("the session has expired; say HELLO again", code="session-expired")
         fresh = counter > session.counter
+        apart = min(abs(counter - session.counter), APPLIED_MAX)
+        overtaken = not fresh and apart < APPLIED_MAX and not session.applied >> apart & 1
         if fresh:
             if not session.counter:
                 self._fence(session)
             session.counter = counter
-        return Opened(session, counter, fresh, frames, digests)
+            session.applied = (session.applied << apart | 1) & APPLIED_MASK
+        return Opened(session, counter, fresh, overtaken, frames, digests)
 
     def revoke(self, device: DeviceId) -> int:
         """End every session of a device at once; returns how many there were."""

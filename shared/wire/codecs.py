@@ -103,7 +103,7 @@ def _plain(codec: int, payload: bytes | memoryview) -> bytes | memoryview:
 def decode_data(data: Data, schema: Schema) -> Batch:
     """The batch that a DATA message carries."""
     return decode(
-        data.codec, bytes(data.columns), schema, lo=data.lo, hi=data.hi, frontier_us=data.frontier_us,
+        data.codec, data.columns, schema, lo=data.lo, hi=data.hi, frontier_us=data.frontier_us,
         applied=data.applied,
     )  # fmt: skip
 

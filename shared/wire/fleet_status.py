@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
-from shared.moves import Move
+from shared.moves import Move, MoveAnswer, MovePreview, MoveRequest
 from shared.wire.untrusted_text import clean_text
 
 BYTES_MAX = 24 * 1024  # of a STATUS, which has other things to say
@@ -23,7 +23,9 @@ WORD_CHARACTERS = 20
 WHY_CHARACTERS = 200
 SHORT_CHARACTERS = 40
 MOVES_TOLD = 40
+WAYS_TOLD = 40  # of a fleet that does not fit
 NUMBER_MAX = 1 << 53
+PAUSE_S_MAX = 86_400.0
 TERM_MAX = (1 << 32) - 1
 
 RUNNING, STARTING, FAILED, WAITING, SILENT = "running", "starting", "failed", "waiting", "silent"
@@ -35,6 +37,8 @@ class FleetNodeStatus:
     name: str
     node: str  # its id, in hex
     silent_us: int | None = None  # not heard since then
+    room: int | None = None  # vertices that it runs at most
+    apart: tuple[str, ...] = ()  # nodes that it should send to and does not reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,10 @@ class PlacementStatus:
     snapshot: int | None = None  # elements of its inputs that its last permanent one has read
     snapshot_bytes: int | None = None
     snapshot_us: int | None = None  # when that became permanent
+    reads: tuple[str, ...] = ()  # vertices whose rows it takes
+    begins: bool = False  # it takes rows of the query's sources
+    ends: bool = False  # it makes results
+    to: str = ""  # the node that it is on its way to
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +79,25 @@ class FleetStatus:
     placements: tuple[PlacementStatus, ...] = ()
     moves: tuple[Move, ...] = ()  # the newest last
     left_off: int = 0  # vertices that did not fit
+    asked: tuple[MoveAnswer, ...] = ()  # what became of the last moves that people asked for
+    links: tuple[tuple[str, str, str], ...] = ()  # two nodes and the lane between them, where the fleet says so
+    ways: tuple[
+        tuple[str, str, tuple[str, ...]], ...
+    ] = ()  # query, device, and who passes its rows on: none beside others
 
     def to_json(self) -> dict[str, Any]:
         return {
+            **({"asked": [_answer_list(each) for each in self.asked]} if self.asked else {}),
+            **({"links": [list(each) for each in self.links]} if self.links else {}),
+            **({"ways": [[query, source, list(nodes)] for query, source, nodes in self.ways]} if self.ways else {}),
             "version": self.version,
-            "nodes": [[each.name, each.node, each.silent_us] for each in self.nodes],
+            "nodes": [_node_list(each) for each in self.nodes],
             "queries": [
                 [each.name, each.strategy, each.every, list(each.sources), each.sink] for each in self.queries
             ],
             "placements": [
                 [each.query, each.vertex, each.term, list(each.hosts), list(each.keepers), each.state, each.why,
-                 each.lost, each.snapshot, each.snapshot_bytes, each.snapshot_us]
+                 each.lost, each.snapshot, each.snapshot_bytes, each.snapshot_us, *_way_list(each)]
                 for each in self.placements
             ],
             "moves": [
@@ -97,13 +113,15 @@ class FleetStatus:
         match value:
             case {
                 "version": version, "nodes": list(nodes), "queries": list(queries), "placements": list(placements),
-                "moves": list(moves), "left_off": left_off,
+                "moves": list(moves), "left_off": left_off, **more
             }:  # fmt: skip
+                asked, links, ways = (_short_list(more.get(key, [])) for key in ("asked", "links", "ways"))
                 if max(map(len, (nodes, queries, placements, moves))) > ENTRIES_MAX:
                     raise ValueError("too many entries")
                 return FleetStatus(
                     _number(version), tuple(map(_node, nodes)), tuple(map(_query, queries)),
                     tuple(map(_placement, placements)), tuple(map(_move, moves)), _number(left_off),
+                    tuple(map(_answer, asked)), tuple(map(_link, links)), tuple(map(_passed_on, ways)),
                 )  # fmt: skip
         raise ValueError("not the keys of a fleet")
 
@@ -114,6 +132,8 @@ class FleetStatus:
     def fitted(self, bytes_max: int = BYTES_MAX) -> FleetStatus:
         """As much of it as may be told: first older moves are left off, then words are cut, then vertices counted."""
         fits = replace(self, moves=self.moves[-MOVES_TOLD:])
+        if fits.bytes > bytes_max:
+            fits = replace(fits, ways=fits.ways[:WAYS_TOLD])
         while fits.bytes > bytes_max and fits.moves:
             fits = replace(fits, moves=fits.moves[len(fits.moves) // 2 + 1 :])
         if fits.bytes > bytes_max:
@@ -132,9 +152,71 @@ def told(text: str, characters: int = NAME_CHARACTERS) -> str:
 
 def _node(value: object) -> FleetNodeStatus:
     match value:
-        case [str(name), str(node), silent_us, *_] if len(node) <= NAME_CHARACTERS:
+        case [str(name), str(node), silent_us, room, list(apart), *_] if len(node) <= NAME_CHARACTERS:
+            return FleetNodeStatus(told(name), told(node), _maybe(silent_us), _maybe(room), _names(apart))
+        case [str(name), str(node), silent_us] if len(node) <= NAME_CHARACTERS:  # of versions that could not move them
             return FleetNodeStatus(told(name), told(node), _maybe(silent_us))
-    raise ValueError("a node is [name, id, silent_us]")
+    raise ValueError("a node is [name, id, silent_us, room, apart]")
+
+
+def _node_list(node: FleetNodeStatus) -> list[object]:
+    said: list[object] = [node.name, node.node, node.silent_us]
+    return said if node.room is None and not node.apart else [*said, node.room, list(node.apart)]
+
+
+def _way_list(placed: PlacementStatus) -> list[object]:
+    """What the first version did not say is at the end, where there is any."""
+    way = [list(placed.reads), placed.begins, placed.ends, placed.to]
+    return way if any(way) else []
+
+
+def _link(value: object) -> tuple[str, str, str]:
+    match value:
+        case [str(one), str(other), str(lane), *_]:
+            return told(one), told(other), told(lane, WORD_CHARACTERS)
+    raise ValueError("a link is [node, node, lane]")
+
+
+def _passed_on(value: object) -> tuple[str, str, tuple[str, ...]]:
+    match value:
+        case [str(query), str(source), list(nodes), *_]:
+            return told(query), told(source), _names(nodes)
+    raise ValueError("a way is [query, device, nodes]")
+
+
+def _answer_list(answer: MoveAnswer) -> list[object]:
+    asked, preview = answer.request, answer.preview
+    said = None if preview is None else [list(each) if isinstance(each, tuple) else each for each in astuple(preview)]
+    return [asked.id, told(asked.query), told(asked.vertex), told(asked.to), told(asked.leaving), asked.dry_run,
+            answer.state, told(answer.why, WHY_CHARACTERS), answer.code, said]  # fmt: skip
+
+
+def _answer(value: object) -> MoveAnswer:
+    match value:
+        case [
+            str(id), str(query), str(vertex), str(to), str(leaving), bool(dry_run), str(state), str(why), str(code),
+            said, *_,
+        ]:  # fmt: skip
+            request = MoveRequest(told(query), told(vertex), told(to), told(leaving), dry_run, told(id))
+            return MoveAnswer(
+                request, told(state, WORD_CHARACTERS), told(why, WHY_CHARACTERS), told(code), _preview(said)
+            )
+    raise ValueError("an answer is [id, query, vertex, to, leaving, dry_run, state, why, code, preview]")
+
+
+def _preview(value: object) -> MovePreview | None:
+    match value:
+        case None:
+            return None
+        case [
+            list(before), list(after), list(streams), int(pause_s) | float(pause_s), size, copies, measured,
+            runs_there, room_there, runs_here, room_here, *_,
+        ] if 0 <= pause_s <= PAUSE_S_MAX:  # fmt: skip
+            return MovePreview(
+                _names(before), _names(after), _names(streams), float(pause_s), _maybe(size), _number(copies),
+                _number(measured), _number(runs_there), _number(room_there), _number(runs_here), _number(room_here),
+            )  # fmt: skip
+    raise ValueError("a preview has eleven values")
 
 
 def _query(value: object) -> FleetQueryStatus:
@@ -147,16 +229,28 @@ def _query(value: object) -> FleetQueryStatus:
 def _placement(value: object) -> PlacementStatus:
     match value:
         case [
-            str(query), str(vertex), term, list(hosts), list(keepers), str(state), str(why), lost, number, size, at, *_
+            str(query), str(vertex), term, list(hosts), list(keepers), str(state), str(why), lost, number, size, at,
+            *more,
         ]:  # fmt: skip
             return PlacementStatus(
                 told(query), told(vertex), _number(term, TERM_MAX), _names(hosts), _names(keepers),
                 told(state, WORD_CHARACTERS), told(why, WHY_CHARACTERS), _number(lost), _maybe(number), _maybe(size),
-                _maybe(at),
+                _maybe(at), *_way(more),
             )  # fmt: skip
     raise ValueError(
-        "a placement is [query, vertex, term, hosts, keepers, state, why, lost, snapshot, snapshot_bytes, snapshot_us]"
+        "a placement is [query, vertex, term, hosts, keepers, state, why, lost, snapshot, snapshot_bytes, snapshot_us, "
+        "reads, begins, ends, to]"
     )
+
+
+def _way(said: list[object]) -> tuple[tuple[str, ...], bool, bool, str]:
+    """What a vertex reads and where its rows go; versions that could not move vertices said nothing of it."""
+    match said:
+        case []:
+            return (), False, False, ""
+        case [list(reads), bool(begins), bool(ends), str(to), *_]:
+            return _names(reads), begins, ends, told(to)
+    raise ValueError("a placement ends with reads, begins, ends and to")
 
 
 def _move(value: object) -> Move:
@@ -167,6 +261,12 @@ def _move(value: object) -> Move:
                 told(why, WHY_CHARACTERS),
             )  # fmt: skip
     raise ValueError("a move is [at_us, query, vertex, term, before, after, why]")
+
+
+def _short_list(value: object) -> list[object]:
+    if not isinstance(value, list) or len(value) > ENTRIES_MAX:
+        raise ValueError("answers, links and ways are short lists")
+    return value
 
 
 def _names(value: Sequence[object]) -> tuple[str, ...]:

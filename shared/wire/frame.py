@@ -56,6 +56,10 @@ class FrameType(IntEnum):
     WITHHELD = 16  # gateway -> device: there is a newer plan, and what it needs is not on the device
     MARK = 17  # between nodes, in its place among the batches: take a snapshot here
     EXTEND = 18  # in the answer to a MARK: no snapshot of mine will follow yours, keep more of this edge
+    DEPLOYMENT = 19  # coordinator -> node: what to run, or empty: show me what you follow; node -> coordinator: this
+    ANNOUNCE = 20  # between nodes: a snapshot is broadcast; and the question how much of it is there
+    BITMAP = 21  # in the answer to an ANNOUNCE: these blocks are here
+    BLOCK = 22  # between nodes: blocks that the other one lacks
 
 
 @dataclass(frozen=True, slots=True)

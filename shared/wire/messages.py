@@ -12,7 +12,7 @@ import json
 import math
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -20,14 +20,18 @@ from shared.batch import NO_FRONTIER
 from shared.errors import PeerError, UsageError
 from shared.identity import DEVICE_ID_BYTES, DeviceId, EdgeId
 from shared.language.schema import Schema
+from shared.moves import MoveRequest
 from shared.wire import frame as frames
-from shared.wire.frame import Frame, FrameType
+from shared.wire.frame import HEADER_BYTES, Frame, FrameType, stored_header
 from shared.wire.status import OPERATOR_CHARACTERS, OPERATORS_MAX, DeviceStatus, clean_text
 from shared.wire.untrusted_text import is_name, parse_json, printable
 
 SIGNATURE_BYTES = 64
 JSON_BYTES_MAX = 64 * 1024
 RETRY_AFTER_S_MAX = 86_400
+MOVES_MAX = 32  # that are asked for in one HINT
+CUTS_MAX = 1000  # queries of which one HINT speaks
+_CUT_MAX = 1 << 53
 _RECEIPT = int(FrameType.RECEIPT)
 
 DATA_PREFIX = struct.Struct("<III")  # schema id, applied, rows
@@ -157,6 +161,16 @@ class Data:
         return Data(
             frame.source, frame.incarnation, frame.edge, frame.seq, frame.seq + frame.count, rows, schema_id,
             applied, frame.codec, memoryview(frame.payload)[DATA_PREFIX.size :], frame.frontier_us, frame.term,
+        )  # fmt: skip
+
+    @staticmethod
+    def in_place(frame: bytes | memoryview) -> Data:
+        """Of a whole frame that was checked, as an exchange checks all of its own; the columns stay where they lie."""
+        header = stored_header(frame)
+        schema_id, applied, rows = DATA_PREFIX.unpack_from(frame, HEADER_BYTES)
+        return Data(
+            header.source, header.incarnation, header.edge, header.seq, header.hi, rows, schema_id, applied,
+            header.codec, memoryview(frame)[HEADER_BYTES + DATA_PREFIX.size :], header.frontier_us, header.term,
         )  # fmt: skip
 
 
@@ -445,6 +459,37 @@ class PlanMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class DeploymentMessage:
+    """What a node of a fleet should run, as its coordinator signed it. Without a deployment it is a question: what do
+    you follow? The node answers with what it was given, which only its coordinator can have signed."""
+
+    device: DeviceId
+    lease: int = 0
+    version: int = 0
+    deployment: bytes = b""
+    signature: bytes = bytes(SIGNATURE_BYTES)
+
+    @staticmethod
+    def signed(lease: int, version: int, deployment: bytes) -> bytes:
+        return b"resurge-deployment-1" + struct.pack("<IQ", lease, version) + deployment
+
+    def frame(self) -> Frame:
+        payload = self.signature + self.deployment if self.deployment else b""
+        return Frame(FrameType.DEPLOYMENT, self.device, payload, term=self.lease, seq=self.version)
+
+    @staticmethod
+    def of(frame: Frame) -> DeploymentMessage:
+        payload = bytes(frame.payload)
+        if not payload:
+            return DeploymentMessage(frame.source, frame.term, frame.seq)
+        if len(payload) <= SIGNATURE_BYTES:
+            raise PeerError("a DEPLOYMENT frame carries a signature and a deployment", code="message-deployment")
+        return DeploymentMessage(
+            frame.source, frame.term, frame.seq, payload[SIGNATURE_BYTES:], payload[:SIGNATURE_BYTES]
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class PlanWithheld:
     """In a PLAN's place: the device lacks operator types that this version needs. `build` is an app that has them, as
     far as the gateway knows of one. Only a device that said which operator types it has is told so."""
@@ -471,21 +516,84 @@ class PlanWithheld:
 
 
 @dataclass(frozen=True, slots=True)
+class CutOrder:
+    """A coordinator's word on the cuts through a query's region: which one sources shall begin, which one is complete.
+    Said again until the node's STATUS has it."""
+
+    query: str
+    begun: int
+    complete: int
+
+
+@dataclass(frozen=True, slots=True)
 class Hint:
-    """Push-back: the share of its rate each sensor should keep, by name; `*` stands for every sensor."""
+    """Push-back: the share of its rate each sensor should keep, by name; `*` stands for every sensor. To a fleet's
+    coordinator also what people ask of it, with the gateway's signature. To nodes of a region, which cuts there are."""
 
     device: DeviceId
     rates: Mapping[str, float]
+    moves: tuple[MoveRequest, ...] = ()
+    signature: bytes = b""
+    cuts: tuple[CutOrder, ...] = ()
+
+    @staticmethod
+    def signed(device: DeviceId, moves: Sequence[MoveRequest]) -> bytes:
+        """What the gateway signs: of this device alone, and nothing else that it signs begins so."""
+        return b"resurge-moves-1" + device + encode_json({"moves": _move_lists(moves)})
 
     def frame(self) -> Frame:
-        return Frame(FrameType.HINT, self.device, encode_json({"rates": dict(self.rates)}))
+        value: dict[str, object] = {"rates": dict(self.rates)}
+        if self.moves:
+            value |= {"moves": _move_lists(self.moves), "signature": self.signature.hex()}
+        if self.cuts:
+            value["cuts"] = [[each.query, each.begun, each.complete] for each in self.cuts]
+        return Frame(FrameType.HINT, self.device, encode_json(value))
 
     @staticmethod
     def of(frame: Frame) -> Hint:
-        rates = decode_json(frame.payload).get("rates", {})
+        value = decode_json(frame.payload)
+        rates, moves, signature = value.get("rates", {}), value.get("moves", []), value.get("signature", "")
         if not isinstance(rates, dict) or not all(_between(rate, 0, 1) for rate in rates.values()):
             raise PeerError("rates of a HINT are shares between 0 and 1 by sensor name", code="message-hint")
-        return Hint(frame.source, {name: float(rate) for name, rate in rates.items()})
+        shares = {name: float(rate) for name, rate in rates.items()}
+        return Hint(frame.source, shares, *_moves(moves, signature), _cuts(value.get("cuts", [])))
+
+
+def _cuts(cuts: object) -> tuple[CutOrder, ...]:
+    expected = "cuts of a HINT are a short list of [query, begun, complete]"
+    if not isinstance(cuts, list) or len(cuts) > CUTS_MAX:
+        raise PeerError(expected, code="message-hint")
+    found = []
+    for each in cuts:
+        match each:
+            case [str(query), int(begun), int(complete)] if is_name(query) and 0 <= complete <= begun <= _CUT_MAX:
+                found.append(CutOrder(query, int(begun), int(complete)))
+            case _:
+                raise PeerError(expected, code="message-hint")
+    return tuple(found)
+
+
+def _move_lists(moves: Sequence[MoveRequest]) -> list[list[object]]:
+    return [[each.id, each.query, each.vertex, each.to, each.leaving, each.dry_run] for each in moves]
+
+
+def _moves(moves: object, signature: object) -> tuple[tuple[MoveRequest, ...], bytes]:
+    expected = "moves of a HINT are a short list of [id, query, vertex, to, leaving, dry_run], with a signature"
+    if not isinstance(moves, list) or len(moves) > MOVES_MAX or not isinstance(signature, str):
+        raise PeerError(expected, code="message-hint")
+    found = []
+    for each in moves:
+        match each:
+            case [str(id), str(query), str(vertex), str(to), str(leaving), bool(dry_run)] if all(
+                is_name(text) for text in (id, query, vertex, to)
+            ) and (not leaving or is_name(leaving)):
+                found.append(MoveRequest(query, vertex, to, leaving, dry_run, id))
+            case _:
+                raise PeerError(expected, code="message-hint")
+    try:
+        return tuple(found), bytes.fromhex(signature)
+    except ValueError:
+        raise PeerError(expected, code="message-hint") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 from shared.errors import PeerError
@@ -25,6 +26,8 @@ TEXT_CHARACTERS = 200
 OPERATORS_MAX = 128
 OPERATOR_CHARACTERS = 100  # of "name@version"
 INSTANCES_MAX = 256
+ADDRESSES_MAX = 16
+CAPACITY_MAX = 10_000
 NO_PLAN = -1
 
 
@@ -40,6 +43,7 @@ class InstanceStatus:
     lost: int = 0  # elements of its inputs that are nowhere any more
     snapshot: int | None = None  # elements of its inputs that its last permanent one has read
     snapshot_bytes: int | None = None
+    cut: int = 0  # the newest cut through its region of which its keepers have its part, and its sinks all before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +58,57 @@ class KeptStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class CutStatus:
+    """How far a node has come with the cuts through a query's region. Numbers grow; 0 is none."""
+
+    query: str
+    begun: int  # its sources have sent the marks of this one
+    complete: int  # it was told that this one is complete
+    reached: int  # all who read its sources have everything before the marks of this one
+
+
+@dataclass(frozen=True, slots=True)
+class BackStatus:
+    """A device was cut off from those who read it, and has rows from then."""
+
+    queries: tuple[str, ...]  # that it feeds
+    neighbours: tuple[str, ...]  # nodes that it reaches now
+
+
+@dataclass(frozen=True, slots=True)
+class HostOffer:
+    """A node takes part in the fleet of its gateway: how other nodes reach it, and how many vertices it hosts. Its
+    Ed25519 key is in the roster."""
+
+    name: str
+    curve_key: str
+    addresses: tuple[str, ...]
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceStatus:
+    """What a device has measured that says how large its spool should be (`shared/spool/advice.py`)."""
+
+    bytes_per_s: float  # that its streams fill the spool with
+    outages: int  # of its gateway that it has seen
+    p95_s: float | None = None  # of 100 outages, 95 were not longer; None before there were some
+    p99_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceStatus:
     """One line of a fleet page. None: the device did not say it, or has no such thing."""
 
+    advice: AdviceStatus | None = None  # how fast its spool fills, and how long its gateway was gone
+    back: BackStatus | None = None  # it was cut off from nodes that read it, until all from then has arrived
     battery: int | None = None  # percent
     build: str = ""  # which app it is: title, version and id, where the app has operators of its own
     boot: int = 0  # how often it has started; what it ran in memory before is gone
     charging: bool | None = None
     clock_doubt_s: float | None = None  # how far its event time may be from its wall clock
+    cuts: tuple[CutStatus, ...] = ()  # of queries whose region goes back together
+    deployment: tuple[int, int] | None = None  # lease and version of the one it follows; (0, 0) before the first
     fleet: FleetStatus | None = None  # of a fleet's coordinator, to a gateway: where everything runs
     full_in_s: float | None = None  # until the spool must give something up, at the rate of the last minutes
     incarnation: int = 0
@@ -72,15 +119,19 @@ class DeviceStatus:
     leaving: str = ""  # why it reads nothing just now, in its own words
     malformed_results: int = 0  # results that came down and made no sense, since it started
     missing_sensors: tuple[str, ...] = ()
+    offer: HostOffer | None = None  # to host vertices of the gateway's fleet
+    offered: tuple[KeptStatus, ...] = ()  # snapshots with which its vertices may go on elsewhere, as they shall
     operators: tuple[str, ...] | None = None  # "name@version" of the operator types it can run
     overruns: int = 0  # readings that a sensor's queue had no room for, since it started
     plan: int = NO_PLAN  # version of the plan it has
+    position: tuple[float, float] | None = None  # latitude and longitude in degrees, where a region wants to know it
     poll_s: float | None = None  # it exchanges at least this often while it has a link
     produced: int | None = None  # elements numbered by this incarnation
     python: str = ""
     refusal: str = ""  # what the gateway or a plan last refused
     spool_bytes: int | None = None
     spool_capacity_bytes: int | None = None
+    stamps: tuple[int, ...] = ()  # of rows it has that met operators which their query has no more
     unreachable: tuple[str, ...] = ()  # nodes that it should send to and cannot reach
     version: str = ""
 
@@ -115,9 +166,19 @@ def _plain(value: object) -> object:
         return [_plain(each) for each in value]
     if isinstance(value, KeptStatus):
         return [value.query, value.vertex, value.term, value.number]
+    if isinstance(value, BackStatus):
+        return [list(value.queries), list(value.neighbours)]
     if isinstance(value, InstanceStatus):
         said = [value.query, value.vertex, value.term, value.state, value.why, value.lost]
+        if value.cut:
+            return [*said, value.snapshot, value.snapshot_bytes, value.cut]
         return said if value.snapshot is None else [*said, value.snapshot, value.snapshot_bytes]
+    if isinstance(value, CutStatus):
+        return [value.query, value.begun, value.complete, value.reached]
+    if isinstance(value, AdviceStatus):
+        return [value.bytes_per_s, value.outages, value.p95_s, value.p99_s]
+    if isinstance(value, HostOffer):
+        return [value.name, value.curve_key, list(value.addresses), value.capacity]
     return value.to_json() if isinstance(value, FleetStatus) else value
 
 
@@ -183,23 +244,54 @@ def _instances(name: str, value: object) -> tuple[InstanceStatus, ...]:
                 0 <= term < 1 << 32 and 0 <= lost <= NUMBER_MAX
             ):
                 named = InstanceStatus(clean_text(query), clean_text(vertex), term, clean_text(state, WORD_CHARACTERS))
-                number, size = _snapshot(name, rest, expected)
-                found.append(replace(named, why=clean_text(why), lost=lost, snapshot=number, snapshot_bytes=size))
+                number, size, cut = _snapshot(name, rest, expected)
+                found.append(
+                    replace(named, why=clean_text(why), lost=lost, snapshot=number, snapshot_bytes=size, cut=cut)
+                )
             case _:
                 raise _refused(name, expected)
     return tuple(found)
 
 
-def _snapshot(name: str, said: list[object], expected: str) -> tuple[int | None, int | None]:
-    """The last permanent one of a vertex; none before there was one."""
+def _snapshot(name: str, said: list[object], expected: str) -> tuple[int | None, int | None, int]:
+    """The last permanent one of a vertex, none before there was one; and its part of a cut."""
     match said:
         case []:
-            return None, None
-        case [int(number), int(size) | (None as size), *_] if (
-            0 <= number <= NUMBER_MAX and 0 <= (size or 0) <= NUMBER_MAX
+            return None, None, 0
+        case [int(number) | (None as number), int(size) | (None as size), *rest] if (
+            0 <= (number or 0) <= NUMBER_MAX and 0 <= (size or 0) <= NUMBER_MAX
         ):
-            return number, size
+            match rest:
+                case []:
+                    return number, size, 0
+                case [int(cut), *_] if 0 <= cut <= NUMBER_MAX:
+                    return number, size, int(cut)
     raise _refused(name, expected)
+
+
+def _cuts(name: str, value: object) -> tuple[CutStatus, ...]:
+    expected = "a list of [query, begun, complete, reached]"
+    if not isinstance(value, list) or len(value) > INSTANCES_MAX:
+        raise _refused(name, expected)
+    found = []
+    for each in value:
+        match each:
+            case [str(query), int(begun), int(complete), int(reached)] if all(
+                0 <= number <= NUMBER_MAX for number in (begun, complete, reached)
+            ):
+                found.append(CutStatus(clean_text(query), int(begun), int(complete), int(reached)))
+            case _:
+                raise _refused(name, expected)
+    return tuple(found)
+
+
+def _position(name: str, value: object) -> tuple[float, float]:
+    match value:
+        case [int() | float() as latitude, int() | float() as longitude] if (
+            abs(latitude) <= 90 and abs(longitude) <= 180 and not isinstance(latitude, bool)
+        ):
+            return float(latitude), float(longitude)
+    raise _refused(name, "[latitude, longitude] in degrees")
 
 
 def _fleet(name: str, value: object) -> FleetStatus:
@@ -223,12 +315,57 @@ def _kept(name: str, value: object) -> tuple[KeptStatus, ...]:
     return tuple(found)
 
 
+def _advice(name: str, value: object) -> AdviceStatus:
+    match value:
+        case [rate, outages, p95_s, p99_s, *_]:
+            lengths = (None if each is None else _seconds(SECONDS_MAX)(name, each) for each in (p95_s, p99_s))
+            return AdviceStatus(_seconds(float(NUMBER_MAX))(name, rate), _count(0, NUMBER_MAX)(name, outages), *lengths)
+    raise _refused(name, "[bytes per second, outages, p95, p99]")
+
+
+def _back(name: str, value: object) -> BackStatus:
+    match value:
+        case [list(queries), list(neighbours)]:
+            return BackStatus(_names(name, queries), _names(name, neighbours))
+    raise _refused(name, "[queries, neighbours]")
+
+
+def _stamps(name: str, value: object) -> tuple[int, ...]:
+    if not isinstance(value, list) or len(value) > INSTANCES_MAX:
+        raise _refused(name, f"a list of at most {INSTANCES_MAX} numbers")
+    return tuple(map(partial(_count(0, (1 << 32) - 1), name), value))
+
+
+def _deployment(name: str, value: object) -> tuple[int, int]:
+    match value:
+        case [int(lease), int(version)] if 0 <= lease < 1 << 32 and 0 <= version <= NUMBER_MAX:
+            return int(lease), int(version)
+    raise _refused(name, "[lease, version]")
+
+
+def _offer(name: str, value: object) -> HostOffer:
+    match value:
+        case [str(called), str(curve_key), list(addresses), int(capacity), *_] if (
+            called
+            and len(addresses) <= ADDRESSES_MAX
+            and all(isinstance(each, str) and len(each) <= TEXT_CHARACTERS for each in addresses)
+            and 0 <= capacity <= CAPACITY_MAX
+        ):
+            said = tuple(clean_text(each) for each in addresses)
+            return HostOffer(clean_text(called, WORD_CHARACTERS), clean_text(curve_key), said, int(capacity))
+    raise _refused(name, "[name, curve key, addresses, capacity]")
+
+
 _READERS: dict[str, Callable[[str, object], Any]] = {
+    "advice": _advice,
+    "back": _back,
     "battery": _count(0, 100),
     "build": _text(TEXT_CHARACTERS),
     "boot": _count(0, NUMBER_MAX),
     "charging": _truth,
     "clock_doubt_s": _seconds(SECONDS_MAX),
+    "cuts": _cuts,
+    "deployment": _deployment,
     "fleet": _fleet,
     "full_in_s": _seconds(SECONDS_MAX),
     "incarnation": _count(0, (1 << 32) - 1),
@@ -239,15 +376,19 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "leaving": _text(TEXT_CHARACTERS),
     "malformed_results": _count(0, NUMBER_MAX),
     "missing_sensors": _names,
+    "offer": _offer,
+    "offered": _kept,
     "operators": _operators,
     "overruns": _count(0, NUMBER_MAX),
     "plan": _count(NO_PLAN, NUMBER_MAX),
+    "position": _position,
     "poll_s": _seconds(POLL_S_MAX),
     "produced": _count(0, NUMBER_MAX),
     "python": _text(WORD_CHARACTERS),
     "refusal": _text(TEXT_CHARACTERS),
     "spool_bytes": _count(0, NUMBER_MAX),
     "spool_capacity_bytes": _count(0, NUMBER_MAX),
+    "stamps": _stamps,
     "unreachable": _names,
     "version": _text(WORD_CHARACTERS),
 }

@@ -27,3 +27,4 @@ _ROWS = (
 )
 
 STRATEGIES: dict[str, Strategy] = {row.name: Strategy(row) for row in _ROWS}
+OF_REGION = next(row.name for row in _ROWS if row.of_region)  # what a region's query gets unless it says otherwise

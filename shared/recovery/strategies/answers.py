@@ -48,8 +48,9 @@ def _extend_or_freeze(mark: Mark, edge: str, mine: Checkpoints) -> Answer:
 
 def _wait_for_all(mark: Mark, mine: Checkpoints) -> Answer:
     """Hold early edges until every edge that may be held has its mark, then freeze. The first mark counts like any
-    other. Edges on a cycle are recorded instead of waited for: blocking a cycle would wait for itself."""
-    if not mine.is_new(mark.id):
+    other. Edges on a cycle are recorded instead of waited for: blocking a cycle would wait for itself. A mark behind a
+    later one is of a snapshot that was given up."""
+    if not mine.is_new(mark.id) or mark.id.number < mine.aligned or mark.id.number <= mine.void:
         return Covered()
     if mine.awaited(mark.id):
         return Hold()

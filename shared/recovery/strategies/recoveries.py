@@ -1,8 +1,9 @@
 """Who goes back, and where to, when something between nodes has failed.
 
 What fails alone is mended alone: an operator is started again where it is, then elsewhere; a broken link is relayed; a
-node's vertices go to the nodes that keep their snapshots, each to another if that is less loaded. Only what failed goes
-back (R = F) and its inputs replay (E), unless the row's snapshots are one cut through the region.
+node's vertices go to the nodes that keep their snapshots: to the one that their rows reach at the least cost, and among
+equals to the least loaded. Only what failed goes back (R = F) and its inputs replay (E), unless the row's snapshots are
+one cut through the region.
 """
 
 from __future__ import annotations
@@ -66,25 +67,46 @@ class _Recovery:
         return self._plan(self.reasons)
 
     def of_region(self) -> RecoveryPlan:
-        """All of it goes back to the newest complete cut, which every node has. A broken link alone changes nothing."""
-        if isinstance(self.failure, StreamFailed):
-            relay = self._relay(self.failure.writer, self.failure.reader)
-            return RecoveryPlan(
-                frozenset(), forwards={(self.failure.writer, self.failure.reader): relay} if relay else {}
-            )
+        """All of it goes back to the newest complete cut. Only where nothing that runs has failed nobody does."""
         placements = self.view.placements
+        leaves = self.lost  # whose vertices go elsewhere
+        if isinstance(self.failure, StreamFailed):
+            writer, reader = self.failure.writer, self.failure.reader
+            relay = self._relay(writer, reader)
+            if relay is not None:
+                return RecoveryPlan(frozenset(), forwards={(writer, reader): relay})
+            beside = {node for vertex in placements for node in self._beside(vertex) | {*placements[vertex].hosts}}
+            if not {writer, reader} <= beside:  # a keeper is not reached: no vertex waits for it
+                return self._kept_elsewhere()
+            hosting = [host for placed in placements.values() for host in placed.hosts]
+            leaves = frozenset({reader if reader in hosting else writer})
+        elif isinstance(self.failure, HostsFailed) and not any(leaves & {*each.hosts} for each in placements.values()):
+            return self._kept_elsewhere()
         if len(self.alive) < self.view.threshold:
             why = f"{len(self.alive)} nodes are left, {self.view.threshold} are needed"
             return replace(self._plan(dict.fromkeys(placements, why)), bypasses=frozenset(placements))
         for vertex, placed in placements.items():
-            if self.lost & {*placed.hosts}:
+            homes = self._homes(vertex)
+            if leaves & {*placed.hosts}:
                 self.reasons[vertex] = "its host failed"
-                self._move(vertex, self._homes(vertex) or self.alive)
-            else:
+                self._move(vertex, homes - leaves)
+            elif self._fails_here(vertex) or not homes >= {*placed.hosts}:
+                self.reasons[vertex] = "failed again where it is, or has no cut there"
+                self._move(vertex, homes - {*placed.hosts})
+            if vertex not in self.moves:
                 self.reasons[vertex] = "the region goes back"
-                if self.lost & {*placed.keepers}:
-                    self._keep(vertex, placed.hosts)
+                self._keep(vertex, placed.hosts)
         return self._plan(self.reasons)
+
+    def _kept_elsewhere(self) -> RecoveryPlan:
+        """What runs goes on; all nodes that are there keep it."""
+        for vertex, placed in self.view.placements.items():
+            self._keep(vertex, placed.hosts)
+        return self._plan({})
+
+    def _fails_here(self, vertex: str) -> bool:
+        failure = self.failure
+        return isinstance(failure, OperatorFailed) and failure.vertex == vertex and failure.restarts >= RESTARTS_MAX
 
     # Kinds of failure.
 
@@ -107,7 +129,7 @@ class _Recovery:
         feeders = self.view.fed_by.get(vertex, frozenset())
         if feeders and feeders <= self.lost:
             return  # only the absent feed it: elsewhere it would fence off what they bring back
-        if self.row.home is Home.LOCAL:
+        if self.row.home is Home.LOCAL and not self.view.gone & {*placed.hosts}:
             self.reasons[vertex] = "its host failed, and has its snapshot"
             return
         self.reasons[vertex] = "its host failed"
@@ -143,11 +165,16 @@ class _Recovery:
         return moved
 
     def _beside(self, vertex: str) -> set[str]:
-        """Nodes that it exchanges elements with."""
+        """Nodes that it exchanges elements with, as far as this decision has come."""
         placements, inputs = self.view.placements, self.view.inputs
         others = {*inputs.get(vertex, ()), *(reader for reader, read in inputs.items() if vertex in read)}
-        hosts = {host for other in others - {vertex} for host in placements[other].hosts}
+        hosts = {host for other in others - {vertex} for host in (self.moves.get(other) or placements[other]).hosts}
         return hosts | self.view.ends.get(vertex, frozenset())
+
+    def _far(self, vertex: str, node: str) -> int:
+        """What it costs to bring the vertex's rows to this node and on. Who only calls is reached by its own calls."""
+        cost = self.view.cost
+        return sum(min(cost(each, node), cost(node, each)) for each in self._beside(vertex) - self.lost)
 
     # Parts of a decision.
 
@@ -160,7 +187,8 @@ class _Recovery:
         if self.row.include is Include.NOTHING:
             return frozenset()
         placed = self.view.placements[vertex]
-        keepers = frozenset(placed.hosts if self.row.home is Home.LOCAL else placed.keepers)
+        here = self.row.home is Home.LOCAL or self.row.of_region  # its host has it as well
+        keepers = frozenset((*(placed.hosts if here else ()), *(() if self.row.home is Home.LOCAL else placed.keepers)))
         return self.view.having.get(vertex, keepers) & self.alive
 
     def _relay(self, writer: str, reader: str) -> str | None:
@@ -178,7 +206,7 @@ class _Recovery:
     def _move(self, vertex: str, candidates: Iterable[str]) -> None:
         able = self.view.able.get(vertex, self.alive)
         free = [node for node in candidates if node in able and not self._busy(node)[0]]
-        host = min(free, key=self._busy, default=None)
+        host = min(free, key=lambda node: (self._far(vertex, node), self._busy(node)), default=None)
         if host is None:  # nobody is left: it waits
             self.reasons.pop(vertex, None)
             self.forgotten.discard(vertex)
@@ -188,12 +216,14 @@ class _Recovery:
 
     def _keep(self, vertex: str, hosts: tuple[str, ...]) -> None:
         """At these hosts, with as many keepers as there should be: those that are reached before those that are not,
-        then the old ones, which have the older parts."""
-        before, reach = self.view.placements[vertex].keepers, self.view.reach
-        others = sorted(
-            self.alive - {*hosts},
-            key=lambda node: (not all(reach(node, host) for host in hosts), node not in before, *self._busy(node)),
-        )
+        then the old ones, which have the older parts, then the nearest."""
+        before, reach, cost = self.view.placements[vertex].keepers, self.view.reach, self.view.cost
+
+        def wanted(node: str) -> tuple[bool, bool, int, tuple[bool, int, str]]:
+            far = sum(cost(host, node) for host in hosts)
+            return not all(reach(node, host) for host in hosts), node not in before, far, self._busy(node)
+
+        others = sorted(self.alive - {*hosts}, key=wanted)
         self.moves[vertex] = Move(hosts, tuple(others[: self._keepers(vertex)]))
 
     def _keepers(self, vertex: str) -> int:

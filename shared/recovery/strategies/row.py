@@ -79,5 +79,10 @@ class Row:
 
     @property
     def between_nodes(self) -> bool:
-        """Whether nodes of a fleet run it by themselves: no store, and nobody who holds edges for all of them."""
-        return self.home is not Home.STORE and self.align is Align.NONE
+        """Whether nodes of a fleet run it: without a store."""
+        return self.home is not Home.STORE
+
+    @property
+    def of_region(self) -> bool:
+        """Whether all of a region go back together, to a cut that its coordinator has begun and declared complete."""
+        return self.commit is Commit.REGION

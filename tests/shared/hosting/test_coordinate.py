@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 import resurge as rs
 from shared.hosting.coordinate import Coordinator, Recovered
+from shared.hosting.leaving import Left
 from shared.identity import DeviceId, device_id
 from shared.language.registry import references
 from shared.plan.contracts import LOSSLESS, Contract
 from shared.plan.cuts import region_vertices
-from shared.plan.deployment import HostedQuery, Peer, Placement
+from shared.plan.deployment import HostedQuery, Link, Peer, Placement
 from shared.recovery.delays import (
     RECOVERY_S,
     RECOVERY_S_MAX,
@@ -111,6 +113,24 @@ def test_recoveries_are_measured_and_the_next_one_begins_accordingly() -> None:
     assert [waits.delay_s for waits in one.waits()] == [59.0, 11.0, None]
 
 
+@pytest.mark.covers("NB-3")
+def test_a_silent_node_is_waited_for_as_long_as_the_query_says_and_a_phone_keeps_what_only_it_feeds() -> None:
+    waiting = replace(query("waiting", rs.lossless(delay="12s")), absent_s=40)
+    (placed,) = query("own", LOSSLESS).placements
+    own = replace(query("own", LOSSLESS), placements=(replace(placed, hosts=(PHONE.node,)),), absent_s=40)
+    shared = replace(own, name="shared", plan=query("shared", LOSSLESS).plan, sources=(PHONE.node, SPARE.node))
+    shared = replace(shared, placements=(replace(own.placements[0], vertex="shared out"),))
+    one = Coordinator(DESK.node, lambda _data: b"")
+    one.set_fleet((DESK, PHONE, HUB, SPARE), [waiting, own, shared])
+    speak(one, 0.0, PHONE, HUB, SPARE)
+    moved: dict[str, float] = {}
+    for second in range(1, 120):
+        for event in speak(one, float(second), SPARE):
+            if event.moves:
+                moved[event.query] = float(second)
+    assert moved == {"waiting": 40.0, "shared": 40.0}, "and `own` would be cut off from what its phone brings back"
+
+
 def test_a_moving_average_that_one_long_wait_does_not_spoil() -> None:
     times = RecoveryTimes()
     for term, took_s in enumerate((2.0, 2.0, 4.0)):
@@ -150,3 +170,67 @@ def test_a_coordinator_that_was_restarted_first_hears_who_has_which_snapshot(spa
         assert speak(one, 109.5, HUB, PHONE, status=lost) == []
         assert one.next_wake() == 100.0 + SILENCE_S
         assert [event.moves for event in speak(one, 100.0 + SILENCE_S, PHONE)] == [{vertex: HUB.node}]
+
+
+def reached(name: str, **changed: object) -> Peer:
+    return replace(peer(name), addresses=(f"tcp://127.0.0.1:{7300 + len(name)}",), **changed)  # type: ignore[arg-type]
+
+
+@pytest.mark.covers("NB-2")
+@pytest.mark.parametrize("strategy", ["dist-2", "none"])
+@pytest.mark.parametrize(("room", "goes_to"), [(64, "near"), (1, "far")], ids=["cheapest", "next, as it is full"])
+def test_a_failed_hosts_vertices_go_where_their_rows_go_at_the_least_cost(
+    strategy: str, room: int, goes_to: str
+) -> None:
+    """The node near the phone and the sink is the busier one; with as many vertices as it may run, it is passed over."""
+    desk, hub, far = reached("desk", capacity=0), reached("hub"), reached("far")
+    near = reached("near", capacity=room)
+    peers = (desk, PHONE, hub, far, near)
+    links = [
+        Link((one.node, other.node), lane, cost)
+        for one, other, lane, cost in (
+            (PHONE, hub, "wifi", 2), (PHONE, near, "wifi", 2), (PHONE, far, "cellular", 10), (hub, desk, "wired", 1),
+            (near, desk, "wired", 1), (far, desk, "wired", 1), (hub, near, "wired", 1), (hub, far, "wired", 1),
+        )
+    ]  # fmt: skip
+    first = query("loud", LOSSLESS)
+    (placed,) = first.placements
+    kept = (far.node, near.node) if strategy == "dist-2" else ()
+    first = replace(
+        first, row=strategy, sink=desk.node, place="push-down",
+        placements=(replace(placed, hosts=(hub.node,), keepers=kept),),
+    )  # fmt: skip
+    other = query("other", LOSSLESS)
+    busy = replace(other.placements[0], hosts=(near.node,), keepers=(far.node,))
+    one = Coordinator(desk.node, lambda _data: b"")
+    one.set_fleet(peers, [first, replace(other, sink=desk.node, placements=(busy,))], links)
+    for second in range(1, 60):
+        speak(one, float(second), PHONE, far, near, *([hub] if second == 1 else []))
+    moved = one.fleet.queries[0].placements[0]
+    assert [each.name for each in peers if each.node in moved.hosts] == [goes_to]
+    assert moved.term == 2
+
+
+def test_a_node_that_is_revoked_leaves_with_what_ends_on_it_and_the_others_do_not_wait() -> None:
+    fed, kept = query("fed", LOSSLESS), query("kept", LOSSLESS)
+    fed = replace(fed, sources=(PHONE.node, HUB.node))
+    kept = replace(kept, sink=HUB.node)
+    one = Coordinator("", lambda _data: b"")
+    one.set_fleet((DESK, PHONE, HUB, SPARE), [fed, kept], [Link((PHONE.node, HUB.node), "wifi", 2)])
+    speak(one, 1.0, DESK, PHONE, HUB, SPARE)
+    one.part_with([HUB.node])
+    one.wake(1.1)
+    (left, *_) = [event for event in one.events() if isinstance(event, Left)]
+    assert left.ended == ("kept",)
+    (stays,) = one.fleet.queries
+    assert (stays.name, stays.sources, stays.placements[0].hosts, stays.placements[0].term) == (
+        "fed", (PHONE.node,), (SPARE.node,), 2,
+    )  # fmt: skip
+    assert [peer.name for peer in one.fleet.peers] == ["desk", "phone", "spare"]
+    assert one.fleet.links == ()
+    assert one.fleet.moves[-1].why == "hub was revoked"
+    speak(one, 1.2, HUB)
+    assert HUB.node not in one.alive(1.2), "whatever it says"
+    one.part_with([DESK.node, PHONE.node, SPARE.node, HUB.node])
+    one.wake(1.3)
+    assert one.fleet.queries == (), "nobody is left to run anything"

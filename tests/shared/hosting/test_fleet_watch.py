@@ -14,7 +14,7 @@ from shared.hosting.fleet_watch import FleetWatch
 from shared.hosting.fleet_words import listed, move_words, strategy_words
 from shared.identity import DeviceId, device_id
 from shared.moves import Move
-from shared.plan.deployment import MOVES_MAX, HostedQuery, Peer, Placement, decode_deployment
+from shared.plan.deployment import MOVES_MAX, Hop, HostedQuery, Peer, Placement, Route, decode_deployment
 from shared.recovery.strategies import STRATEGIES
 from shared.wire.status import DeviceStatus, InstanceStatus, KeptStatus
 
@@ -200,3 +200,13 @@ def test_words_for_moves_and_names() -> None:
         "read from the vertex have theirs."
     )
     assert asdict(move)["before"] == ("hub",)
+
+
+def test_who_passes_rows_on_is_told_and_a_direct_way_only_beside_others() -> None:
+    def ways(*paths: tuple[Hop, ...]) -> Any:
+        return Bench(replace(query(), routes=(Route("near", PHONE.node, 0, paths),))).status().ways
+
+    over = (Hop(BACKUP.node, 0),)
+    assert ways(()) == ()
+    assert ways(over) == (("noise", "phone", ("backup",)),)
+    assert ways((), over) == (("noise", "phone", ()), ("noise", "phone", ("backup",)))

@@ -31,7 +31,7 @@ def outbox(*ranges: tuple[int, int]) -> tuple[Outbox, Spool]:
         MemoryDisk(), capacity_bytes=1 << 20, device=DeviceId(b"d" * 16), incarnation=1, evict=Evict.BLOCK
     )  # fmt: skip
     found = Outbox()
-    found.serve(EDGE, SCHEMA, spool, {"one": 1, "two": 1})
+    found.serve(EDGE, [SCHEMA], spool, {"one": 1, "two": 1})
     for lo, hi in ranges:
         spool.append(spooled(lo, hi))
     spool.sync()
@@ -57,7 +57,7 @@ def test_what_the_slower_reader_may_ask_for_stays() -> None:
     assert (found.first(EDGE), found.through(EDGE)) == (0, 0), "the other has said nothing yet"
     found.reading("two").trim(EDGE, 3)
     assert (found.first(EDGE), found.through(EDGE)) == (3, 3)
-    found.serve(EDGE, SCHEMA, found.spool(EDGE), {"one": 1})
+    found.serve(EDGE, [SCHEMA], found.spool(EDGE), {"one": 1})
     assert found.first(EDGE) == 5, "who reads no more holds nothing back"
 
 
@@ -104,7 +104,7 @@ def test_what_a_newcomer_beside_an_older_reader_may_need_stays() -> None:
     found, _ = outbox((0, 3), (3, 5))
     found.reading("one").trim(EDGE, 5)
     found.reading("two").trim(EDGE, 3)
-    found.serve(EDGE, SCHEMA, found.spool(EDGE), {"one": 3})  # what read on the other node begins on this one
+    found.serve(EDGE, [SCHEMA], found.spool(EDGE), {"one": 3})  # what read on the other node begins on this one
     assert (found.first(EDGE), found.through(EDGE)) == (3, 0), "not all that read there have said how far they are"
     found.reading("one").trim(EDGE, 5)
     assert found.first(EDGE) == 5

@@ -16,12 +16,19 @@ from resurge import col
 from shared.errors import PeerError, UsageError
 from shared.identity import device_id
 from shared.moves import Move
+from shared.plan.area import Area
 from shared.plan.deployment import (
     DEPLOYMENT_BYTES_MAX,
+    Cuts,
     Deployment,
+    Feed,
+    Hop,
     HostedQuery,
+    Link,
     Peer,
     Placement,
+    Region,
+    Route,
     check_deployment,
     decode_deployment,
     encode_deployment,
@@ -60,6 +67,27 @@ def deployment() -> Deployment:
     return Deployment(HUB.node, 7, 3, (PHONE, HUB, BACKUP), (query,), (move,))
 
 
+def region(area: Area | None = None, **changed: Any) -> Region:
+    task = HostedQuery("stop", 1, hot(), "token", 0, (PHONE.node,), BACKUP.node, ())
+    circle = Area(((47.37, 8.54),), 20.0)
+    return Region(circle if area is None else area, 30.0, 2, replace(task, **changed), (HUB.node, BACKUP.node))
+
+
+def test_a_region_with_its_cuts_and_feeds_round_trips() -> None:
+    second = replace(region(feeds=(Feed("near", "stop", "hot"),)), members=())
+    second = replace(second, task=replace(second.task, name="next", cuts=Cuts(3, 4, (HUB.node,))))
+    made = replace(deployment(), regions=(region(), second))
+    encoded = encode_deployment(made)
+    again = decode_deployment(encoded)
+    assert encode_deployment(again) == encoded
+    assert [replace(each.task, plan=made.regions[0].task.plan) for each in again.regions] == [
+        replace(each.task, plan=made.regions[0].task.plan) for each in made.regions
+    ]
+    assert [(each.area, each.dwell_s, each.threshold, each.members) for each in again.regions] == [
+        (each.area, each.dwell_s, each.threshold, each.members) for each in made.regions
+    ]
+
+
 def test_a_deployment_round_trips_exactly() -> None:
     made = deployment()
     encoded = encode_deployment(made)
@@ -86,6 +114,16 @@ def test_the_origin_of_a_query_is_its_own_and_no_devices() -> None:
         (lambda d: replace(d, queries=(*d.queries, d.queries[0])), "deployment-query"),
         (lambda d: query(d, sources=(peer(9).node,)), "deployment-host"),
         (lambda d: query(d, sources=(PHONE.node, PHONE.node)), "deployment-host"),
+        (lambda d: query(d, routes=(Route("far", PHONE.node),)), "deployment-route"),
+        (lambda d: query(d, routes=(Route("near", HUB.node),)), "deployment-route"),
+        (lambda d: query(d, routes=(Route("near", PHONE.node), Route("near", PHONE.node))), "deployment-route"),
+        (lambda d: query(d, routes=(Route("near", PHONE.node, 0, ()),)), "deployment-route"),
+        (lambda d: query(d, routes=(Route("near", PHONE.node, 0, ((Hop(PHONE.node),),)),)), "deployment-route"),
+        (lambda d: query(d, routes=(Route("near", PHONE.node, 0, ((Hop(peer(9).node),),)),)), "deployment-host"),
+        (
+            lambda d: query(d, routes=(Route("near", PHONE.node, 0, ((Hop(HUB.node),), (Hop(HUB.node),))),)),
+            "deployment-host",
+        ),
         (lambda d: placed(d, hosts=()), "deployment-host"),
         (lambda d: placed(d, hosts=(peer(9).node,)), "deployment-host"),
         (lambda d: placed(d, keepers=(peer(9).node,)), "deployment-host"),
@@ -96,6 +134,14 @@ def test_the_origin_of_a_query_is_its_own_and_no_devices() -> None:
         (lambda d: query(d, placements=d.queries[0].placements[:1]), "deployment-vertex"),
         (lambda d: query(d, placements=(*d.queries[0].placements, d.queries[0].placements[0])), "deployment-vertex"),
         (lambda d: query(d, plan=hot("arrival")), "deployment-arrival"),
+        (lambda d: query(d, feeds=(Feed("near", "hot", "hot"),)), "deployment-feed"),
+        (lambda d: query(d, feeds=(Feed("far", "other", "hot"),)), "deployment-feed"),
+        (lambda d: replace(d, regions=(region(area=Area(((0.0, 0.0), (0.0, 1.0)))),)), "deployment-region"),
+        (lambda d: replace(d, regions=(region(), region())), "deployment-region"),
+        (lambda d: replace(d, regions=(region(feeds=(Feed("near", "later", "hot"),)),)), "deployment-region"),
+        (lambda d: replace(d, regions=(region(sink=peer(9).node),)), "deployment-host"),
+        (lambda d: replace(d, links=(Link((PHONE.node, peer(9).node), "wifi", 2),)), "deployment-link"),
+        (lambda d: replace(d, links=(Link((PHONE.node, PHONE.node), "wifi", 2),)), "deployment-link"),
     ],
 )
 def test_what_contradicts_itself_is_refused_by_name(change: Callable[[Deployment], Deployment], code: str) -> None:
@@ -147,6 +193,15 @@ def damaged(change: Callable[[dict[str, Any]], object]) -> bytes:
         (lambda d: d["peers"][0].update(name="a\nb"), "deployment-json"),
         (lambda d: d["peers"][0].update(name="\ud800"), "deployment-json"),
         (lambda d: d["peers"][0].update(capacity=-1), "deployment-json"),
+        (lambda d: d["peers"][0].update(lane=""), "deployment-json"),
+        (lambda d: d["peers"][0].update(position=[91.0, 0.0]), "deployment-json"),
+        (lambda d: d["peers"][0].update(position=[1.0]), "deployment-json"),
+        (lambda d: d["peers"][0].update(position=["1", 0.0]), "deployment-json"),
+        (lambda d: d["queries"][0].update(submitted=False), "deployment-json"),
+        (lambda d: d["queries"][0].update(place=7), "deployment-json"),
+        (lambda d: d.update(links=[{"nodes": [PHONE.node], "lane": "wifi", "cost": 2}]), "deployment-json"),
+        (lambda d: d.update(links=[{"nodes": [PHONE.node, HUB.node], "lane": "wifi", "cost": 0}]), "deployment-json"),
+        (lambda d: d.update(links=[{}] * 10_001), "deployment-json"),
         (lambda d: d["queries"][0].update(plan="{}\ud800"), "deployment-json"),
         (lambda d: d["queries"][0].update(placements=[{"vertex": "v"}]), "deployment-json"),
         (lambda d: d["queries"][0].update(every=-1), "deployment-json"),

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from shared.recovery.checkpoints import Checkpoints, Freeze, Hold, Mark, MarkId, Permanent, Store
+from shared.recovery.checkpoints import Checkpoints, Covered, Freeze, Hold, Mark, MarkId, Permanent, Store
 from shared.recovery.strategies import STRATEGIES
 from tests.claims import Claim
 from tests.shared.recovery.positions.graphs import NAMED, Graph, all_graphs
@@ -139,3 +139,54 @@ def test_a_driver_that_ignores_holds_is_noticed(name: str) -> None:
         return False
 
     assert any(broken(seed) for seed in range(50))
+
+
+FIGURE_5 = Graph(5, ((0, 1), (1, 2), (1, 3), (2, 4), (3, 4)))  # A -> B, B -> C and D, C and D -> E
+
+
+@pytest.mark.covers("MS-9", "MS-11", "MS-12")
+def test_the_trace_of_figure_5() -> None:
+    a_b, b_c, b_d, c_e, d_e = range(5)
+    region = Region(FIGURE_5, Random(0))
+
+    def frozen() -> str:
+        return "".join(name for name, each in zip("ABCDE", region.machines, strict=True) if each.pending)
+
+    for what, where in [("make", 0), ("take", a_b), ("take", b_c), ("take", b_d), ("take", c_e)]:
+        region.step(what, where)
+    region.step("begin", 0)
+    region.step("ask", 0)  # instant 1: the source hears of it and sends T0
+    assert (frozen(), [len(each) for each in region.marks]) == ("A", [1, 0, 0, 0, 0])
+    region.step("mark", a_b)  # 2: B checkpoints, then sends T1 and T2
+    assert (frozen(), [len(each) for each in region.marks]) == ("AB", [0, 1, 1, 0, 0])
+    region.step("mark", b_c)  # 3: C as well; D is slower, its token waits behind tuples
+    assert (frozen(), [len(each) for each in region.marks]) == ("ABC", [0, 0, 1, 1, 0])
+    region.step("mark", c_e)  # 4: E has T3 only. It stops taking from C, and goes on with D's tuples
+    region.step("make", 0)
+    region.step("take", a_b)
+    region.step("take", b_c)
+    assert region.head(2) > region.taken[c_e], "C has made a tuple behind the token"
+    assert ("take", c_e) not in region.actions()
+    assert ("take", d_e) in region.actions()
+    region.step("take", d_e)
+    region.step("mark", b_d)
+    assert frozen() == "ABCD"
+    assert not region.complete()
+    region.step("mark", d_e)  # 5: both tokens are there: E checkpoints, and the region's checkpoint is complete
+    assert region.complete()
+    assert region.cuts_checked == 1, "no tuple is in it twice, and none is missing"
+    assert ("take", c_e) in region.actions(), "what waited goes on"
+
+
+def test_of_two_cuts_the_later_one_counts_and_frees_what_waits_for_the_other() -> None:
+    vertex = Checkpoints(STRATEGIES["token"].row, ("a", "b"), (), frozenset(), 1, name="v", random=Random(0))
+    assert vertex.mark("a", Mark(MarkId(1, "region"), 3)) == Hold()
+    assert vertex.mark("b", Mark(MarkId(2, "region"), 5)) == Hold()
+    assert vertex.mark("b", Mark(MarkId(1, "region"), 5)) == Covered(), "the first was given up"
+    assert vertex.mark("a", Mark(MarkId(2, "region"), 4)) == Freeze(MarkId(2, "region"))
+
+
+def test_marks_from_before_a_region_went_back_are_void() -> None:
+    vertex = Checkpoints(STRATEGIES["token"].row, ("a",), (), frozenset(), 1, name="v", random=Random(0), void=3)
+    assert vertex.mark("a", Mark(MarkId(3, "region"), 3)) == Covered()
+    assert vertex.mark("a", Mark(MarkId(4, "region"), 3)) == Freeze(MarkId(4, "region"))

@@ -33,14 +33,14 @@ def test_there_are_as_many_graphs_as_there_should_be() -> None:
 
 
 @pytest.mark.covers("EC-13", "EC-24", "EC-25", "EC-27", "T9")
-@pytest.mark.parametrize("part", range(4))
-def test_every_schedule_on_graphs_of_four_vertices(part: int, claim: Claim) -> None:
-    chosen = [graph for graph in graphs(4) if not is_large(graph)][part::4]
+@pytest.mark.parametrize("edges", [3, 4, 5, pytest.param(6, marks=pytest.mark.soak)])
+def test_every_schedule_on_graphs_of_four_vertices(edges: int, claim: Claim) -> None:
+    chosen = [graph for graph in graphs(4) if len(graph.edges) == edges and not is_large(graph)]
     states = sum(
         World(graph, EXTENDED, elements=1, every=1, prompt=True).every_schedule(STATES_MAX) for graph in chosen
     )
     claim(f"extended ECOC, {len(chosen)} graphs of 4 vertices: {states} states, none stuck, none inconsistent")
-    assert states > 1_000
+    assert states > 500
 
 
 @pytest.mark.covers("EC-13", "EC-23", "EC-27", "T9")

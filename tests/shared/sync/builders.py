@@ -42,6 +42,9 @@ class Downlink:
     def hint(self, device: DeviceId) -> Hint | None:
         return self.push_back
 
+    def next_deployment(self, device: DeviceId, follows: tuple[int, int]) -> None:
+        return None
+
 
 class Gateway:
     """The receiver with its log as a list. A step's records count as durable when `exchange` returns."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from shared.moves import MoveRequest
 from shared.spool.entry import Tombstone
 from shared.sync import events
 from shared.sync.exchange import StatusReceived
@@ -246,6 +247,20 @@ def test_a_hint_reaches_the_program() -> None:
     node.gateway.downlink.push_back = Hint(node.device, {"gps": 0.25})
     node.talk()
     assert events.HintArrived(Hint(node.device, {"gps": 0.25})) in node.events
+
+
+def test_a_request_to_move_is_believed_only_with_the_gateway_s_signature() -> None:
+    node = pair()
+    asked = (MoveRequest("q", "band", "hub", "", True, "7"),)
+    right = node.gateway.keys.sign(Hint.signed(node.device, asked))
+    node.gateway.downlink.push_back = Hint(node.device, {}, asked, right)
+    node.talk()
+    assert events.HintArrived(Hint(node.device, {}, asked, right)) in node.events
+    node.events.clear()
+    other = (MoveRequest("q", "band", "elsewhere", "", False, "8"),)
+    node.gateway.downlink.push_back = Hint(node.device, {}, other, right)
+    node.talk()
+    assert not [event for event in node.events if isinstance(event, events.HintArrived)]
 
 
 def refuse(node: Node, code: str) -> Reply:

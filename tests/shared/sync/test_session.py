@@ -32,7 +32,7 @@ def opened(node: Node, now: float = 0.0) -> DeviceSession:
 def test_both_ends_agree_on_keys_that_differ_by_direction(node: Node) -> None:
     session = opened(node)
     body = session.seal([])
-    gateway_end, counter, fresh, frames, _ = node.gateway.sessions.open(body, 0.0)
+    gateway_end, counter, fresh, _, frames, _ = node.gateway.sessions.open(body, 0.0)
     assert (counter, fresh, bytes(frames)) == (1, True, b"")
     assert gateway_end.keys.up != gateway_end.keys.down
     yes = encode(Frame(FrameType.RECEIPT, node.device))

@@ -67,6 +67,11 @@ def test_json_too_large_to_be_read_is_not_sent() -> None:
         b'{"rates":[1]}',
         b'{"rates":{"gps":NaN}}',
         b'{"rates":{"a":true}}',
+        b'{"moves":[["1","q","v","to",""]]}',
+        b'{"moves":[["1","q","","to","",true]]}',
+        b'{"moves":[["1","q","v","to","",1]]}',
+        b'{"moves":{},"signature":""}',
+        b'{"moves":[],"signature":"zz"}',
     ],
 )
 def test_a_hint_out_of_bounds_is_refused(body: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, replace
 
 import pytest
@@ -9,10 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import PeerError
-from shared.moves import Move
+from shared.moves import PREVIEW, REFUSED, Move, MoveAnswer, MovePreview, MoveRequest
 from shared.wire.fleet_status import BYTES_MAX, FleetNodeStatus, FleetQueryStatus, FleetStatus, PlacementStatus
 from shared.wire.messages import decode_json, encode_json
-from shared.wire.status import OPERATORS_MAX, DeviceStatus, InstanceStatus, KeptStatus, reportable_operators
+from shared.wire.status import (
+    OPERATORS_MAX,
+    AdviceStatus,
+    BackStatus,
+    CutStatus,
+    DeviceStatus,
+    HostOffer,
+    InstanceStatus,
+    KeptStatus,
+    reportable_operators,
+)
 
 FLEET = FleetStatus(
     4, (FleetNodeStatus("hub", "ab" * 16, 1_700_000_000_000_000), FleetNodeStatus("laptop", "cd" * 16)),
@@ -21,11 +32,13 @@ FLEET = FleetStatus(
     (Move(1_700_000_000_000_002, "beats", "qrs", 2, ("hub",), ("laptop",), "hub is silent"),), 3,
 )  # fmt: skip
 FULL = DeviceStatus(
-    battery=83, boot=3, build="My trips 1.0 (org.example.trips)", charging=True, clock_doubt_s=0.12, full_in_s=3600.0, incarnation=2, lane="wifi", late=6, leaving="battery low", malformed_results=1,
+    advice=AdviceStatus(1200.0, 7, 61.0, 300.0), battery=83, boot=3, build="My trips 1.0 (org.example.trips)", charging=True, clock_doubt_s=0.12, full_in_s=3600.0, incarnation=2, lane="wifi", late=6, leaving="battery low", malformed_results=1,
     missing_sensors=("gps", "light"), operators=("track@1", "trip@2"), overruns=5, plan=3, poll_s=30.0, produced=12, python="3.11.9", refusal="no",
     spool_bytes=4, spool_capacity_bytes=9, version="1.0", unreachable=("ab" * 16,),
-    fleet=FLEET,
-    instances=(InstanceStatus("beats", "qrs", 2, "failed", "it raised", 7, 14, 900), InstanceStatus("beats", "band", 2, "running")), kept=(KeptStatus("beats", "qrs", 2, 14),),
+    fleet=FLEET, back=BackStatus(("beats",), ("ab" * 16,)), stamps=(7, 1 << 31),
+    deployment=(3, 8), offer=HostOffer("hub", "0" * 40, ("tcp://192.0.2.7:7301",), 64),
+    instances=(InstanceStatus("beats", "qrs", 2, "failed", "it raised", 7, 14, 900), InstanceStatus("beats", "band", 2, "running", cut=4)), kept=(KeptStatus("beats", "qrs", 2, 14),),
+    offered=(KeptStatus("beats", "band", 2, 15),), cuts=(CutStatus("beats", 5, 4, 5),), position=(47.37, 8.54),
 )  # fmt: skip
 
 
@@ -49,10 +62,13 @@ def test_unknown_keys_are_ignored_and_missing_ones_have_their_defaults() -> None
         ("operators", "track@1"), ("operators", [1]), ("operators", ["x"] * 129), ("operators", ["x" * 101]),
         ("operators", ["a\x1bb"]), ("build", 7), ("clock_doubt_s", -0.1), ("boot", -1), ("instances", [["q", "v", -1, "failed", "", 0]]),
         ("instances", [["q", "v", 1, "failed", "", 0, -1, 9]]), ("instances", [["q", "v", 1, "failed", "", 0, 4]]),
+        ("deployment", [1]), ("deployment", [1 << 32, 1]), ("deployment", [1, -1]), ("offer", ["hub", "k", [], -1]),
+        ("offer", ["", "k", [], 1]), ("offer", ["hub", "k", "tcp://x:1", 1]), ("offer", ["hub", "k", ["x"] * 17, 1]),
         ("fleet", []), ("fleet", {"version": 1}), ("fleet", FLEET.to_json() | {"nodes": [["hub"]]}), ("fleet", FLEET.to_json() | {"left_off": -1}),
         ("fleet", FLEET.to_json() | {"moves": [[1, "q", "v", 1, ["a"] * 65, [], ""]]}), ("fleet", FLEET.to_json() | {"moves": [[]] * 1001}),
         ("fleet", FLEET.to_json() | {"queries": [["q", "ecoc", "often", [], "s"]]}), ("fleet", FLEET.to_json() | {"placements": [["q", "v", 1 << 32, [], [], "", "", 0, 1, 1, 1]]}),
-        ("instances", [["q"]]), ("instances", [[]] * 257), ("kept", [["q", "v", 1, "x"]]), ("kept", {"q": 1}),
+        ("back", ["q"]), ("back", [["q"], [1]]), ("stamps", [-1]), ("stamps", [1 << 32]), ("stamps", 3),
+        ("instances", [["q"]]), ("instances", [[]] * 257), ("kept", [["q", "v", 1, "x"]]), ("kept", {"q": 1}), ("offered", [["q", "v"]]),
     ],
 )  # fmt: skip
 def test_a_value_that_makes_no_sense_is_refused_by_its_name(name: str, value: object) -> None:
@@ -80,11 +96,37 @@ def test_whatever_is_said_is_read_as_something_sendable_or_refused(values: dict[
     assert DeviceStatus.from_json(decode_json(encode_json(status.to_json()))) == status
 
 
+def test_a_fleet_whose_vertices_move_comes_back_as_it_was_said() -> None:
+    preview = MovePreview(("hub",), ("laptop",), ("up",), 0.5, None, 1, 0, 1, 64, 0, 64)
+    asked = (
+        MoveAnswer(MoveRequest("beats", "qrs", "laptop", "hub", True, "7f"), PREVIEW, preview=preview),
+        MoveAnswer(MoveRequest("beats", "qrs", "depot"), REFUSED, "no such node", "move-node"),
+    )
+    placed = replace(FLEET.placements[0], reads=("band",), begins=True, ends=True, to="hub")
+    nodes = (replace(FLEET.nodes[0], room=4, apart=("laptop",)), FLEET.nodes[1])
+    ways = (("beats", "phone", ("hub", "attic")),)
+    fleet = replace(
+        FLEET, asked=asked, links=(("hub", "laptop", "wifi"),), placements=(placed,), nodes=nodes, ways=ways
+    )
+    assert FleetStatus.from_json(json.loads(json.dumps(fleet.to_json()))) == fleet
+    for wrong in (
+        {"asked": [["7f"]]},
+        {"asked": {}},
+        {"links": [["hub"]]},
+        {"ways": [["beats", "phone", "hub"]]},
+        {"ways": 3},
+        {"asked": [[*fleet.to_json()["asked"][0][:-1], [1]]]},
+    ):
+        with pytest.raises(ValueError, match=r"answer|link|preview|way"):
+            FleetStatus.from_json(fleet.to_json() | wrong)
+
+
 def test_what_a_later_version_adds_to_a_fleet_is_ignored() -> None:
-    said = FLEET.to_json() | {"weather": "fine"}
+    fleet = replace(FLEET, placements=(replace(FLEET.placements[0], reads=("band",)),))
+    said = fleet.to_json() | {"weather": "fine"}
     said["placements"][0].append("more")
     said["moves"][0].append(9)
-    assert DeviceStatus.from_json({"fleet": said}).fleet == FLEET
+    assert DeviceStatus.from_json({"fleet": said}).fleet == fleet
 
 
 def test_a_fleet_s_words_are_cut_and_rid_of_what_cannot_be_printed() -> None:

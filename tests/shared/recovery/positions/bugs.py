@@ -48,12 +48,12 @@ BUGS = (
     ),
     Bug(
         "marks-not-sent-again", MACHINE,
-        "if pending is not self._storing and not self._is_acknowledged(pending, edge)\n", "if False\n",
+        "if not pending.alone and pending is not self._storing and not self._is_acknowledged(pending, edge)\n", "if False\n",
         ("PendingDrains",),
     ),
     Bug(
         "receipt-plus-one", MACHINE,
-        "else self.permanent.inputs[edge]\n", "else self.permanent.inputs[edge] + 1\n",
+        "            return self.permanent.inputs[edge]\n", "            return self.permanent.inputs[edge] + 1\n",
         ("TrimNeverPassesAReader",),
     ),
     Bug(

@@ -1,0 +1,72 @@
+"""A query that is edited while devices have rows of it.
+
+Where only filters and projections right behind a gather were edited, the vertices go on as they are: what they read is
+the same. Rows on their way finish the run that they have begun (`stamps.py`), so the query remembers what it was until
+no device has such rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from shared.hosting.stamps import Run, gather_run, without_run
+from shared.plan.cuts import region_vertices
+from shared.plan.deployment import RETIRED_MAX, HostedQuery, Route
+from shared.plan.encoding import encode_plan, operator_identity
+from shared.plan.graph import Plan
+from shared.wire.status import DeviceStatus
+
+
+def edited(before: HostedQuery, after: HostedQuery, nodes: Collection[str]) -> HostedQuery:
+    """A query as it is from now on, placed as it was. `nodes` are those that the fleet has."""
+    merged = replace(
+        after,
+        placements=before.placements,
+        routes=after.routes or known_routes(before.routes, after, nodes),
+        retired=after.retired or before.retired,
+    )
+    if _runs(before.plan) == _runs(after.plan) or _behind(before.plan) != _behind(after.plan):
+        return merged
+    known = [encode_plan(plan) for plan in merged.retired]
+    retired = merged.retired if encode_plan(before.plan) in known else (before.plan, *merged.retired)
+    return replace(merged, retired=retired[:RETIRED_MAX])
+
+
+def known_routes(routes: Sequence[Route], query: HostedQuery, nodes: Collection[str]) -> tuple[Route, ...]:
+    """Routes without the ways over nodes that are no more; a device whose ways all did sends directly."""
+    gathers = {edge.name for edge in query.plan.gathers}
+    found = []
+    for route in routes:
+        if route.gather in gathers and route.source in query.sources:
+            paths = tuple(path for path in route.paths if all(hop.node in nodes for hop in path))
+            found.append(replace(route, paths=paths or ((),)))
+    return tuple(found)
+
+
+def without_retired(query: HostedQuery, version: int, said: Mapping[str, DeviceStatus]) -> HostedQuery:
+    """Without what it was before, once all its devices know what it is now and have nothing from then."""
+    if not query.retired:
+        return query
+    for source in query.sources:
+        status = said.get(source)
+        if status is None or status.plan < version or status.stamps:
+            return query
+    return replace(query, retired=())
+
+
+def _gathers(plan: Plan) -> list[Run]:
+    found = [gather_run(region_vertices(plan), edge.name) for edge in plan.gathers]
+    return [run for run in found if run is not None]
+
+
+def _runs(plan: Plan) -> dict[str, list[str]]:
+    return {run.gather: [operator_identity(node.operator) for node in run.nodes] for run in _gathers(plan)}
+
+
+def _behind(plan: Plan) -> list[tuple[str, list[str]]]:
+    runs = _gathers(plan)
+    return [
+        (vertex.name, [operator_identity(node.operator) for node in without_run(vertex, runs).operators])
+        for vertex in region_vertices(plan)
+    ]

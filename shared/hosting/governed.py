@@ -1,0 +1,48 @@
+"""A node of a fleet that its gateway coordinates: deployments and reports ride on the node's own exchanges."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from shared.hosting.host import Host
+from shared.sync.sender import Sender
+from shared.wire.messages import DeploymentMessage, Hint
+from shared.wire.status import DeviceStatus, HostOffer
+
+
+class Governed:
+    """`sender` is the node's end of its exchanges with the gateway."""
+
+    def __init__(self, host: Host, offer: HostOffer) -> None:
+        self._host, self._offer = host, offer
+        self._news = 0
+
+    def take(self, message: DeploymentMessage, sender: Sender, now: float) -> None:
+        """The gateway says what to run, or asks what runs."""
+        if message.deployment:
+            self._host.deploy_from(message, now)
+        elif (followed := self._host.followed()).signature:
+            sender.show(followed, now)
+
+    def order(self, hint: Hint, now: float) -> None:
+        """The gateway's word on cuts through regions."""
+        self._host.order(hint.cuts, now)
+
+    def report(self, device: DeviceStatus, sender: Sender, now: float) -> None:
+        """Tell the gateway how this node is, as a coordinating node would hear it; `device` is what else it says."""
+        if self._host.news > self._news:  # a peer runs a newer deployment: ask for it
+            self._news = self._host.news
+            sender.hurry(now)
+        said = self._host.reporting.look(now, due=sender.next_wake() <= now)
+        if said is None:
+            return
+        host, urgent = said
+        sender.status(
+            replace(
+                device, back=host.back, boot=host.boot, deployment=host.deployment, instances=host.instances,
+                kept=host.kept, offer=self._offer, offered=host.offered, stamps=host.stamps,
+                unreachable=host.unreachable, cuts=host.cuts, position=host.position,
+            )
+        )  # fmt: skip
+        if urgent:
+            sender.hurry(now)

@@ -1,0 +1,52 @@
+"""A node that is out of the fleet for good: its gateway has revoked it.
+
+Its vertices and what it kept for others go elsewhere, as if it had failed, but at once. What it fed goes on without it:
+what had arrived of it still counts, and nobody waits for more. A query whose results end on it, or that nobody else
+feeds, ends. As soon as nothing is on it any more it is no peer, and whoever has its keys is a stranger to all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import NamedTuple
+
+from shared.hosting.edits import known_routes
+from shared.plan.deployment import Deployment, HostedQuery
+
+
+class Left(NamedTuple):
+    """Nodes are out of the fleet, and these queries have ended with them."""
+
+    nodes: tuple[str, ...]  # names
+    ended: tuple[str, ...]
+
+
+def without(fleet: Deployment, gone: Collection[str]) -> Deployment:
+    """The fleet without these nodes, but for those that still have a vertex or its snapshots. One that nobody else is
+    in stays as it is, without queries."""
+    queries = [
+        _fed_by_others(query, gone)
+        for query in fleet.queries
+        if query.sink not in gone and not set(query.sources) <= set(gone)
+    ]
+    needed = {
+        node
+        for query in queries
+        for placed in query.placements
+        for node in (*placed.hosts, *placed.keepers, *placed.next_hosts)
+    }
+    peers = [peer for peer in fleet.peers if peer.node not in gone or peer.node in needed] or list(fleet.peers)
+    nodes = {peer.node for peer in peers}
+    carrying = nodes.difference(gone)
+    return replace(
+        fleet,
+        node=fleet.node if fleet.node in nodes else peers[0].node,
+        peers=tuple(peers),
+        queries=tuple(replace(query, routes=known_routes(query.routes, query, carrying)) for query in queries),
+        links=tuple(link for link in fleet.links if {*link.nodes} <= nodes),
+    )
+
+
+def _fed_by_others(query: HostedQuery, gone: Collection[str]) -> HostedQuery:
+    return replace(query, sources=tuple(node for node in query.sources if node not in gone))

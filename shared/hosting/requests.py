@@ -1,0 +1,240 @@
+"""What a person may ask of a running coordinator: its queries, one more of them, or one less.
+
+Whoever runs a coordinator hands its requests here, wherever it is: names and plain values go in, plain values come out.
+All that can be wrong with a request is found before anything changes.
+
+A query that is submitted twice under one name is two queries. So each has an incarnation that was never there before,
+the number of the deployment that brings it. Its gathers are named after that, too: a device numbers its rows by the
+name of the gather, and a new query has read nothing yet.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from shared.errors import UsageError
+from shared.hosting.asked_query import AskedQuery, place_query, used
+from shared.hosting.coordinate import Coordinator
+from shared.plan.deployment import HostedQuery
+from shared.plan.encoding import decode_plan, encode_plan
+from shared.plan.graph import Plan
+from shared.plan.operators import Gather
+from shared.plan.operators.operator import check_name
+from shared.plan.placing import PUSH_DOWN, SPREAD, Placed
+from shared.plan.topology import Topology
+
+GIVEN = frozenset(
+    {"name", "plan", "sources", "sink", "place", "on", "strategy", "every", "keepers", "dry_run"}
+)  # of a submitted query
+
+
+def answer(
+    coordinator: Coordinator,
+    call: str,
+    arguments: Mapping[str, Any],
+    now: float,
+    *,
+    checked: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """Do what is asked. UsageError, and nothing changes, where it cannot be. `checked` is called when nothing will be
+    refused any more, right before something changes."""
+    if call not in CALLS:
+        raise UsageError(f"a coordinator cannot {call!r}; it can {', '.join(CALLS)}", code="query-request")
+    return CALLS[call](coordinator, arguments, now, checked)
+
+
+def _queries(
+    coordinator: Coordinator, _: Mapping[str, Any], now: float, _checked: Callable[[], None]
+) -> dict[str, Any]:
+    fleet = coordinator.fleet
+    names = {peer.node: peer.name for peer in fleet.peers}
+    return {
+        "queries": [
+            {
+                "name": query.name, "submitted": query.submitted, "place": query.place or SPREAD,
+                "strategy": query.row, "every": query.every, "incarnation": query.incarnation,
+                "sources": [names[node] for node in query.sources], "sink": names[query.sink],
+                "vertices": [
+                    {"vertex": each.vertex, "hosts": [names[node] for node in each.hosts],
+                     "keepers": [names[node] for node in each.keepers]}
+                    for each in query.placements
+                ],
+                "plan": encode_plan(query.plan).decode(),
+            }
+            for query in fleet.queries
+        ],
+        "nodes": _nodes(coordinator.topology(now), fleet.queries),
+    }  # fmt: skip
+
+
+def _submit(
+    coordinator: Coordinator, given: Mapping[str, Any], now: float, checked: Callable[[], None]
+) -> dict[str, Any]:
+    """Place a query and run it; only say where it would run with `dry_run`."""
+    if extra := sorted(given.keys() - GIVEN):
+        raise UsageError(f"a query says {extra[0]!r}; known are {', '.join(sorted(GIVEN))}", code="query-request")
+    fleet = coordinator.fleet
+    if not fleet.peers:
+        raise UsageError("no node offers to host anything yet", code="deployment-peer")
+    name, dry_run = _text(given, "name"), bool(given.get("dry_run"))
+    check_name(name)
+    if any(query.name == name for query in fleet.queries) and not dry_run:
+        raise UsageError(f"a query {name!r} runs already; choose another name, or drop it", code="query-name-taken")
+    incarnation = fleet.version + 1
+    topology = coordinator.topology(now)
+    ids = {peer.name: peer.node for peer in fleet.peers}
+    on, fixed = nodes_and_places(_texts(given, "on"), ids)
+    sink = _node(given["sink"], ids) if given.get("sink") else topology.cloud
+    if not sink:
+        there = ", ".join(ids)
+        raise UsageError(
+            f"say on which node the results of {name!r} end; whoever coordinates is none of them ({there})",
+            code="query-sink",
+        )
+    asked = AskedQuery(
+        name,
+        named_after(_plan(given.get("plan")), incarnation),
+        tuple(_node(each, ids) for each in _texts(given, "sources")),
+        sink,
+        given.get("strategy") or "",
+        given.get("every"),
+        given.get("keepers", 1),
+        given.get("place") or PUSH_DOWN,
+        on,
+        fixed,
+        incarnation=incarnation,
+        submitted=True,
+    )
+    if (asked.every is not None and not _whole(asked.every, 1)) or not _whole(asked.keepers, 0):
+        raise UsageError("`every` is a whole number from 1 on, `keepers` from 0 on", code="query-request")
+    if not asked.sources:
+        raise UsageError(f"query {name!r} takes rows from nowhere; name its sources", code="query-sources")
+    others = [query for query in fleet.queries if query.name != name]  # asked in vain, one would be in its own way
+    hosted, placed = place_query(asked, topology, others)
+    coordinator.check((*others, hosted))
+    if not dry_run:
+        checked()
+        coordinator.set_queries((*fleet.queries, hosted))
+    return explained(hosted, placed, topology, others) | {"dry_run": dry_run}
+
+
+def _drop(coordinator: Coordinator, given: Mapping[str, Any], _: float, checked: Callable[[], None]) -> dict[str, Any]:
+    name = _text(given, "name")
+    found = next((query for query in coordinator.fleet.queries if query.name == name), None)
+    if found is None:
+        known = ", ".join(query.name for query in coordinator.fleet.queries) or "none"
+        raise UsageError(f"the fleet runs no query of this name (it runs: {known})", code="query-not-found")
+    if not found.submitted:
+        raise UsageError(
+            f"query {name!r} is in the fleet's file, and would be back at the next start; take it out there",
+            code="query-in-file",
+        )
+    checked()
+    coordinator.set_queries([query for query in coordinator.fleet.queries if query is not found])
+    return {"name": name, "dropped": True}
+
+
+CALLS: Mapping[str, Callable[[Coordinator, Mapping[str, Any], float, Callable[[], None]], dict[str, Any]]] = {
+    "queries": _queries, "submit": _submit, "drop": _drop,
+}  # fmt: skip
+
+
+def explained(
+    hosted: HostedQuery, placed: Placed, topology: Topology, running: Sequence[HostedQuery]
+) -> dict[str, Any]:
+    """Where a query runs and why, as plain values with nodes' names."""
+    name = topology.name
+    on: dict[str, list[str]] = {}
+    for vertex, host in placed.hosts.items():
+        on.setdefault(host, []).append(vertex)
+    ways = []
+    for origin, path in placed.paths.items():
+        hops = [{"node": name(origin), "lane": "", "cost": 0, "runs": on.get(origin, [])}]
+        for before, node in zip(path.nodes, path.nodes[1:], strict=False):
+            hop = topology.neighbours(before)[node]
+            hops.append({"node": name(node), "lane": hop.lane, "cost": hop.cost, "runs": on.get(node, [])})
+        ways.append({"from": name(origin), "cost": path.cost, "hops": hops})
+    return {
+        "name": hosted.name, "incarnation": hosted.incarnation, "place": placed.strategy, "strategy": hosted.row,
+        "every": hosted.every, "sources": [name(node) for node in hosted.sources], "sink": name(hosted.sink),
+        "vertices": [
+            {"vertex": each.vertex, "hosts": [name(node) for node in each.hosts],
+             "keepers": [name(node) for node in each.keepers], "why": placed.why[each.vertex]}
+            for each in hosted.placements
+        ],
+        "ways": ways,
+        "nodes": _nodes(topology, [*running, hosted]),
+    }  # fmt: skip
+
+
+def _nodes(topology: Topology, queries: Sequence[HostedQuery]) -> list[dict[str, Any]]:
+    runs = used(queries)
+    return [
+        {
+            "name": peer.name, "capacity": peer.capacity, "runs": runs[peer.node], "lane": peer.lane,
+            "position": None if peer.position is None else list(peer.position),
+            "neighbours": {topology.name(other): hop.lane for other, hop in topology.neighbours(peer.node).items()},
+        }
+        for peer in topology.peers.values()
+    ]  # fmt: skip
+
+
+def named_after(plan: Plan, incarnation: int) -> Plan:
+    """The plan with gathers of its own, whatever other queries gather from the same devices."""
+    return replace(
+        plan,
+        nodes=tuple(
+            replace(node, operator=replace(node.operator, name=f"{node.operator.name}.{incarnation}"))
+            if isinstance(node.operator, Gather)
+            else node
+            for node in plan.nodes
+        ),
+    )
+
+
+def _plan(value: object) -> Plan:
+    """As `resurge plan --json` prints it; checked."""
+    try:
+        return decode_plan(value.encode() if isinstance(value, str) else json.dumps(value).encode())
+    except (RecursionError, UnicodeEncodeError):
+        raise UsageError("the plan is nested too deeply, or not text", code="plan-json") from None
+
+
+def nodes_and_places(on: Sequence[str], ids: Mapping[str, str]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Who may run a query, and which vertex must run where: each is a node's name, or VERTEX=NODE."""
+    nodes: list[str] = []
+    fixed: dict[str, str] = {}
+    for each in on:
+        vertex, equals, node = each.partition("=")
+        if equals and each not in ids:
+            fixed[vertex] = _node(node, ids)
+        else:
+            nodes.append(_node(each, ids))
+    return tuple(nodes), fixed
+
+
+def _node(name: object, ids: Mapping[str, str]) -> str:
+    if not isinstance(name, str) or name not in ids:
+        raise UsageError(f"the fleet has no node {name!r} (has: {', '.join(ids)})", code="query-node")
+    return ids[name]
+
+
+def _text(given: Mapping[str, Any], key: str) -> str:
+    value = given.get(key)
+    if not isinstance(value, str) or not value:
+        raise UsageError(f"a query has a text {key!r}", code="query-request")
+    return value
+
+
+def _texts(given: Mapping[str, Any], key: str) -> list[str]:
+    value = given.get(key) or []
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise UsageError(f"{key!r} of a query are a list of names", code="query-request")
+    return list(dict.fromkeys(value))
+
+
+def _whole(value: object, least: int) -> bool:
+    return type(value) is int and least <= value < 2**32
