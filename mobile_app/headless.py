@@ -26,6 +26,7 @@ from mobile_app.links.enrolment import enrol, enrolled_with
 from mobile_app.links.gateway import GatewayLink
 from mobile_app.links.link import InterruptedLink, Link, LinkDown
 from mobile_app.links.outages import Outages, parse_outages
+from mobile_app.links.own_address import AddressWatch, own_address
 from mobile_app.links.relay import Relay, RelayLink
 from mobile_app.node.computation import OperatorFailed
 from mobile_app.node.loop import Node
@@ -38,16 +39,18 @@ from mobile_app.sensors.choose import Choice
 from mobile_app.service.commands import Commands
 from mobile_app.service.connection import ServiceServer
 from mobile_app.service.terminal import Terminal, unknown_sensors
-from mobile_app.settings import load_gateway, load_settings
+from mobile_app.settings import Gateway, Settings, load_gateway, load_settings
 from shared.batch import Batch
 from shared.errors import ResurgeError, UsageError
-from shared.hosting.fleet_file import read_fleet
+from shared.hosting.fleet_file import FleetFile, OfferedHost, read_fleet
 from shared.language.registry import references
 from shared.plan.graph import Plan
 from shared.stream.drafts import Callback
 from shared.stream.program import load_operators
+from shared.wire.status import WORD_CHARACTERS, clean_text
 
 DRAIN_S = 10.0
+HOSTS_NOTHING = "none"  # as the address of a node that feeds a fleet and is reached by nobody
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 LOOK_FOR_ROOM_S = 2.0
 ROOM_BYTES = 4 << 20
@@ -62,6 +65,8 @@ class RunOptions:
     sensors: dict[str, Choice] = field(default_factory=dict)
     outages: str = ""
     fleet: Path | None = None  # the file of the fleet whose queries this node shares
+    host: str = ""  # take part in the gateway's fleet: tcp://HOST:PORT where others reach this node, or "none"
+    name: str = ""  # what that fleet calls it; empty: the name in settings.toml
     speed: float = 1.0
     rest: Rest = field(default_factory=OnMains)
     end_unused: bool = False  # end when nothing is to be read or sent, and nobody looks
@@ -112,6 +117,10 @@ def stopping(event: threading.Event | None = None, *, signals: bool = True) -> I
 
 def run(options: RunOptions) -> dict[str, Any]:
     """Run a node; returns its account. The outage schedule counts from now."""
+    if options.fleet is not None and options.host:
+        raise UsageError(
+            "a node shares the queries of a file (--fleet) or of its gateway (--host), not both", code="node-fleet"
+        )
     if not 0.01 <= options.speed <= 10_000:
         raise UsageError(f"speed {options.speed} is not between 0.01 and 10000", code="node-speed")
     options.home.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -207,7 +216,7 @@ class _Running:
             on_view=self._published,
             lock=self.lock,
             build="" if self.built is None else self.built.build,
-            fleet=None if options.fleet is None else read_fleet(options.fleet, sorted(references())),
+            fleet=self._fleet(settings, gateway),
             say=options.say,
         )
         try:
@@ -222,7 +231,8 @@ class _Running:
             node.turn(options.rest.now())
             self._check_inputs(node)
             options.say(f"device {node.stores.device.hex()} incarnation {node.stores.spool.incarnation} running")
-            node.run(lambda: self._over() or self._unused(node))
+            moved = self._moved(surroundings)
+            node.run(lambda: self._over() or self._unused(node) or moved())
             if gateway is not None and not self.stop.is_set() and time.monotonic() >= self.end:
                 node.drain(DRAIN_S, self.stop.is_set)
             return node.close() | {"outages": interrupted.outages_begun(), "outages_felt": interrupted.outages_felt()}
@@ -240,6 +250,28 @@ class _Running:
         finally:
             self.commands.closed()
             node.leave()
+
+    def _fleet(self, settings: Settings, gateway: Gateway | None) -> FleetFile | OfferedHost | None:
+        """Whose queries this node shares: those of a file, or of its gateway's fleet once it is paired."""
+        options = self.options
+        if options.fleet is not None:
+            return read_fleet(options.fleet, sorted(references()))
+        if gateway is None or (not options.host and settings.hosting == "no"):
+            return None
+        if options.host:
+            listen = "" if options.host == HOSTS_NOTHING else options.host
+        else:
+            listen = own_address(gateway.url) if settings.hosting == "hosts" else ""
+        return OfferedHost(listen, gateway.key, clean_text(options.name or settings.name, WORD_CHARACTERS))
+
+    def _moved(self, around: Surroundings) -> Callable[[], bool]:
+        """Whether others would look for this node where it is no more; where it listens at what it was told, never."""
+        fleet, gateway = around.fleet, around.gateway
+        chosen = not self.options.host and around.settings.hosting == "hosts"
+        if not chosen or gateway is None or not isinstance(fleet, OfferedHost):
+            return lambda: False
+        watch = AddressWatch(gateway.url, fleet.listen, self.options.rest.now())
+        return lambda: watch.changed(self.options.rest.now())
 
     def _check_inputs(self, node: Node) -> None:
         """A program whose every source is missing does nothing. What waits in the spool is reason enough to run."""

@@ -55,8 +55,10 @@ class Settings:
     area: str = ""  # the region's area, "lat, lon, metres"; empty: the device belongs to none
     dwell_s: float = 60.0  # how long it has to stay inside before it registers
     record: str = ""  # what a recording reads, "gps, accelerometer"; empty: every sensor there is
+    hosting: str = "no"  # part in the gateway's fleet: "no", "feeds" (its readings only), or "hosts" (computes, too)
 
 
+HOSTING = ("no", "feeds", "hosts")
 POLICIES = (
     "name",
     "wifi_only",
@@ -68,6 +70,7 @@ POLICIES = (
     "recordings_mb",
     "free_mb",
     "record",
+    "hosting",
 )
 
 
@@ -150,6 +153,8 @@ def _checked(given: Mapping[str, Any]) -> Settings:
     area_of(settings)
     if not 0 <= settings.battery_floor <= 1 or settings.recordings_mb < 0 or settings.free_mb < 0:
         raise UsageError("battery_floor lies between 0 and 1; sizes are not negative", code="settings-value")
+    if settings.hosting not in HOSTING:
+        raise UsageError(f"hosting is one of {', '.join(HOSTING)}, not {settings.hosting!r}", code="settings-value")
     return settings
 
 

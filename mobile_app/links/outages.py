@@ -5,8 +5,8 @@ given seed for ever. A file holds the same text, spans separated by commas or li
 Seconds are real seconds of the node's run, whatever `--speed` is.
 
 `10+0.5~` lasts until an exchange was refused, if that takes longer, and begins only when one has got through since the
-outage before: in a run that is played a thousand times as fast, twenty minutes are a second, in which a phone
-may have had nothing to say.
+outage before, or since the start: in a run that is played a thousand times as fast, twenty minutes are a second, in
+which a phone may have had nothing to say; and a phone on a busy machine may be slow to arrive at all.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Outages:
         self._ended = 0
         self._felt = 0
         self._refused = False  # an exchange, by the current one
-        self._answered = True  # an exchange, since the last one
+        self._answered = False  # an exchange, since the last one
 
     def down(self, second: float) -> bool:
         """Whether the link is down at this second of the run."""

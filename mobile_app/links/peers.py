@@ -4,8 +4,8 @@
     node DEALER <-- [number, body] -- ROUTER node       its answer
 
 CURVE hides what passes and lets in only the keys of the roster; who speaks, and what it may say, is decided by the
-session inside the body. `number` tells an answer to the newest question from a late one. Queues are bounded: what does
-not fit is dropped, and is sent again like everything that was not answered.
+session inside the body. `number` tells an answer to a question that still counts from a late one. Queues are bounded:
+what does not fit is dropped, and is sent again like everything that was not answered. Bodies pass without a copy.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from shared.errors import UsageError
@@ -30,6 +31,7 @@ except ImportError:  # only nodes of a fleet need ZeroMQ
 
 WAITING_MAX = 1024
 UNREAD_MAX = 16
+NUMBER_BYTES_MAX = 20
 POLL_MS = 500
 UNANSWERED_MAX = 3
 CLOSE_S = 2.0
@@ -82,13 +84,14 @@ class PeerLinks:
                 f"cannot listen on {bind!r} ({error}); write another address in the fleet's file", code="peers-bind"
             ) from error
         self.address = str(self._router.get_string(zmq.LAST_ENDPOINT))
-        self._orders = self._context.socket(zmq.PULL)
-        self._orders.bind("inproc://orders")
-        self._order = self._context.socket(zmq.PUSH)
-        self._order.connect("inproc://orders")
+        self._orders: deque[Ask | Reply | None] = deque()  # from the loop; None: end
+        self._nudged = self._context.socket(zmq.PAIR)
+        self._nudged.bind("inproc://orders")
+        self._nudge = self._context.socket(zmq.PAIR)
+        self._nudge.connect("inproc://orders")
         self._dealers: dict[str, zmq.Socket[bytes]] = {}
-        self._asked: dict[str, int] = {}  # number of the newest question to a node
-        self._unanswered: dict[str, int] = {}  # questions to a node since it last answered
+        self._asked: dict[str, list[bytes]] = {}  # numbers of the questions that a node may still answer
+        self._unanswered: dict[str, int] = {}  # questions to a node since it last answered, but for those that follow
         self._numbers = 0
         self.arrivals: queue.Queue[Arrival | Answer | Unreachable] = queue.Queue(WAITING_MAX)
         self.dropped = 0
@@ -119,16 +122,18 @@ class PeerLinks:
 
     def send(self, message: Ask | Reply) -> None:
         """Hand a message to the thread that owns the sockets. For the node's loop alone."""
-        if isinstance(message, Ask):
-            self._order.send_multipart([b"ask", message.node.encode(), message.body])
-        elif isinstance(message.handle, tuple):
-            identity, number = message.handle
-            self._order.send_multipart([b"reply", identity, number, message.body])
+        self._hand_over(message)
+
+    def _hand_over(self, order: Ask | Reply | None) -> None:
+        """A body passes as it is; only the nudge behind it goes through a socket, as the thread waits for those."""
+        self._orders.append(order)
+        with contextlib.suppress(zmq.Again):  # as many nudges as fit are unread: it will look
+            self._nudge.send(b"", flags=zmq.NOBLOCK)
 
     def close(self) -> None:
-        self._order.send_multipart([b"end"])
+        self._hand_over(None)
         self._thread.join(timeout=CLOSE_S)
-        self._order.close()
+        self._nudge.close()
         self._authenticator.stop()
         self._context.destroy(linger=0)
 
@@ -136,31 +141,45 @@ class PeerLinks:
 
     def _carry(self) -> None:
         poller = zmq.Poller()
-        poller.register(self._orders, zmq.POLLIN)
+        poller.register(self._nudged, zmq.POLLIN)
         poller.register(self._router, zmq.POLLIN)
-        while True:
+        ends = False
+        while not ends:
             ready = dict(poller.poll(POLL_MS))
-            if self._orders in ready:
-                parts = self._orders.recv_multipart()
-                if parts[0] == b"end":
+            if self._nudged in ready:
+                for _ in self._waiting(self._nudged):
+                    pass
+            while self._orders:
+                order = self._orders.popleft()
+                if order is None:
+                    ends = True
                     break
-                self._carry_out(parts, poller)
+                self._carry_out(order, poller)
             if self._router in ready:
-                parts = self._router.recv_multipart()
-                if len(parts) == 3 and len(parts[1]) <= 20:
-                    self._arrived(Arrival((parts[0], parts[1]), parts[2]))
+                for parts in self._waiting(self._router):
+                    if len(parts) == 3 and len(parts[1]) <= NUMBER_BYTES_MAX:
+                        self._arrived(Arrival((parts[0].bytes, parts[1].bytes), parts[2].buffer))
             for node, dealer in list(self._dealers.items()):
                 if dealer in ready:
-                    self._answered(node, dealer.recv_multipart())
-        for socket in (*self._dealers.values(), self._router, self._orders):
+                    for parts in self._waiting(dealer):
+                        self._answered(node, parts)
+        for socket in (*self._dealers.values(), self._router, self._nudged):
             socket.close()
 
-    def _carry_out(self, parts: list[bytes], poller: zmq.Poller) -> None:
-        if parts[0] == b"reply":
-            with contextlib.suppress(zmq.ZMQError):  # who asked is gone
-                self._router.send_multipart(parts[1:], flags=zmq.NOBLOCK)
+    @staticmethod
+    def _waiting(socket: zmq.Socket[bytes]) -> Iterator[list[zmq.Frame]]:
+        """What is there of a socket now, where it lies; no more than fits its queue, as the others want their turn."""
+        with contextlib.suppress(zmq.Again):
+            for _ in range(UNREAD_MAX):
+                yield socket.recv_multipart(flags=zmq.NOBLOCK, copy=False)
+
+    def _carry_out(self, order: Ask | Reply, poller: zmq.Poller) -> None:
+        if isinstance(order, Reply):
+            if isinstance(order.handle, tuple):
+                with contextlib.suppress(zmq.ZMQError):  # who asked is gone
+                    self._router.send_multipart([*order.handle, order.body], flags=zmq.NOBLOCK, copy=False)
             return
-        node = parts[1].decode()
+        node = order.node
         peer = self._peers.get(node)
         if self._unanswered.get(node, 0) >= UNANSWERED_MAX and node in self._dealers:
             # It may have refused us before it knew us, and ZeroMQ does not ask again: connect anew.
@@ -178,17 +197,23 @@ class PeerLinks:
             self._arrived(Unreachable(node))
             return
         self._numbers += 1
-        self._asked[node] = self._numbers
-        self._unanswered[node] = self._unanswered.get(node, 0) + 1
+        number = b"%d" % self._numbers
+        if order.follows:
+            self._asked[node].append(number)
+        else:
+            self._asked[node] = [number]
+            self._unanswered[node] = self._unanswered.get(node, 0) + 1
         try:
-            dealer.send_multipart([b"%d" % self._numbers, parts[2]], flags=zmq.NOBLOCK)
+            dealer.send_multipart([number, order.body], flags=zmq.NOBLOCK, copy=False)
         except zmq.Again:
             self._arrived(Unreachable(node))
 
-    def _answered(self, node: str, parts: list[bytes]) -> None:
-        if len(parts) == 2 and parts[0] == b"%d" % self._asked.get(node, 0):
+    def _answered(self, node: str, parts: list[zmq.Frame]) -> None:
+        asked = self._asked.get(node, [])
+        if len(parts) == 2 and (number := parts[0].bytes) in asked:
+            asked.remove(number)
             self._unanswered[node] = 0
-            self._arrived(Answer(node, parts[1]))
+            self._arrived(Answer(node, parts[1].buffer))
 
     def _arrived(self, message: Arrival | Answer | Unreachable) -> None:
         try:

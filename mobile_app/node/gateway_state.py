@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
+from mobile_app.links.outages_seen import OutagesSeen
 from mobile_app.spool.opening import BEHIND, note_behind
 from shared.sync.events import Disconnected, PlanArrived, PlanWasWithheld, ReceiptReceived, Reconnected, Refused
 from shared.wire.messages import PlanWithheld
@@ -19,6 +21,7 @@ class GatewayState:
         self.withheld = ""  # why it does not send its newest plan
         self.last_receipt_us: int | None = None
         self.disconnections = 0
+        self.outages = OutagesSeen(home)
 
     def refuse(self, why: str) -> None:
         """This device itself cannot do what the gateway wants."""
@@ -39,6 +42,8 @@ class GatewayState:
             self.disconnections += 1
         elif isinstance(event, Reconnected):
             self.refusal = self.refusal_code = ""
+            with contextlib.suppress(OSError):  # it only informs; a full disk is told where it matters
+                self.outages.note(event.outage_s)
 
 
 def _withheld_words(withheld: PlanWithheld) -> str:

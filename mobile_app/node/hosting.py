@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import queue
 import random
+import shutil
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from mobile_app.home.peer_keys import FleetKeys, load_curve_keys
+from mobile_app.links.broadcast import BroadcastLink
 from mobile_app.links.peers import PeerLinks
 from mobile_app.node.computation import Computation, OperatorFailed
 from mobile_app.node.plan_runner import PlanRunner
@@ -23,17 +25,24 @@ from mobile_app.node.watchdog import Watchdog
 from mobile_app.sensors.access import SensorAccess
 from mobile_app.spool.snapshots import Snapshots
 from mobile_app.spool.spooler import Spooler
-from shared.hosting.coordinate import Coordinator, Recovered, Unplaced
-from shared.hosting.fleet_file import FleetFile
+from shared.errors import UsageError
+from shared.hosting.coordinate import Coordinator, Deposed, Learned, Recovered, Unplaced
+from shared.hosting.fleet_file import FleetFile, OfferedHost
 from shared.hosting.fleet_node import FleetNode
 from shared.hosting.fleet_watch import FleetWatch
+from shared.hosting.governed import Governed
 from shared.hosting.host import Host, permanent
 from shared.hosting.messages import Answer, Ask, Committed, Connected, InstanceFailed, PeerBack, PeerLost, SinkTook
+from shared.hosting.planned_moves import MoveEnded
+from shared.hosting.requests import answer
+from shared.hosting.routing import Rerouted
 from shared.hosting.store import persist, stored_fleet
 from shared.identity import EdgeId, EdgeKey, edge_id
 from shared.language.schema import Schema
-from shared.plan.deployment import HostedQuery
+from shared.moves import MoveRequest
+from shared.plan.deployment import CAPACITY, HostedQuery
 from shared.recovery.delays import SILENCE_S, SILENCE_S_MIN
+from shared.region.broadcast import Broadcast
 from shared.spool.disk import PosixDisk
 from shared.spool.entry import Entry, SpooledBatch
 from shared.spool.evict import Evict
@@ -44,16 +53,29 @@ from shared.sync.events import Refused
 from shared.sync.pacing import Pacing
 from shared.sync.receiver import Arrival, Reply
 from shared.wire.fleet_status import FleetStatus, told
+from shared.wire.status import HostOffer
 
 FOLDER = "fleet"
 SOURCES = "sources"
+SUBMITTED = "submitted-"
 SOURCES_MB = 16
-PACING = Pacing(poll_s=1.0, timeout_s=3.0, backoff_s_min=0.1, backoff_s_max=2.0)
+PACING = Pacing(poll_s=1.0, timeout_s=3.0, backoff_s_min=0.1, backoff_s_max=2.0, window=3)
 EVENTS_MAX = 50
-STALE_TERM, STRANGER, UNREAD = "stale-term", "peers-stranger", "peers-unread"
+STALE_TERM, STRANGER, UNREAD, FLOOD = "stale-term", "peers-stranger", "peers-unread", "broadcast-flood"
+REPORT_S = 2.5  # so often at least it speaks to its coordinator
 SPARE_S = 1.0  # that a node may take to speak again, after an operator was interrupted
 LOOK_S = 1.0  # between two looks at who is silent and which snapshots are new
+COORDINATOR_ASKS_S = 2.0
+MOVING_ASKS_S = 0.5
 ROUNDS_MAX = 100  # within one turn; the sensors want theirs
+ROUND_BYTES = 256 << 10
+ROUND_DATAGRAMS = 256
+
+
+def _state_folder(query: HostedQuery) -> str:
+    """Where the device's part of a query keeps its state. One of the fleet's file goes on with it when it changes."""
+    number = edge_id(query.name)
+    return f"{SUBMITTED}{number:016x}-{query.incarnation}" if query.submitted else f"state-{number:016x}"
 
 
 class Gathered:
@@ -81,7 +103,7 @@ class Hosting:
     def __init__(
         self,
         home: Path,
-        fleet: FleetFile,
+        fleet: FleetFile | OfferedHost,
         stores: Stores,
         access: SensorAccess,
         *,
@@ -97,37 +119,52 @@ class Hosting:
         self._stores, self._access, self._say, self._news = stores, access, say, news
         self._speed, self._loss_window_s = speed, loss_window_s
         node = stores.device.hex()
-        own = fleet.peer(node)
+        addresses, coordinator_key = self._joins(fleet, node)
         self._disk = PosixDisk(self._folder)
         self._spool = self._open_sources(stores)
         keys = FleetKeys(home)
-        coordinator = None
-        if fleet.coordinator.node == node:
+        coordinator, self._file = None, None
+        if isinstance(fleet, FleetFile) and fleet.coordinator.node == node:
+            self._file = fleet
             least_s = max(SILENCE_S_MIN, fleet.hanging_s + SPARE_S)  # what hangs and is interrupted is no silent node
             coordinator = Coordinator(
                 node, keys.answering().sign, stored=stored_fleet(self._disk), silence_s=max(SILENCE_S, least_s),
                 silence_s_min=least_s, now=now, clock_us=stores.clock.now_us,
             )  # fmt: skip
-            coordinator.set_fleet(fleet.peers, fleet.hosted())
+            coordinator.set_fleet(fleet.peers, fleet.hosted(coordinator.fleet.queries), fleet.links, fleet.regions())
         self._watchdog = Watchdog(fleet.hanging_s, say)
         self.host = Host(
             stores.device, 1, keys, disk=self._disk, sources=self._spool, random=random.Random(), pacing=PACING,
-            coordinator=fleet.coordinator.public_key, downlink=coordinator,
-            watch=self._watchdog, now=now,
+            coordinator=coordinator_key, downlink=coordinator,
+            watch=self._watchdog, report_s=REPORT_S, now=now,
         )  # fmt: skip
-        self.host.meet(fleet.peers, now)
+        if isinstance(fleet, FleetFile):
+            self.host.meet(fleet.peers, now)
         self._machine = FleetNode(self.host, coordinator)
         self._watch = FleetWatch(self.host, coordinator, stores.clock.now_us())
         self._now, self._looked_at = now, now
-        bind = own.addresses[0] if own.addresses else "tcp://127.0.0.1:*"
+        bind = addresses[0] if addresses else "tcp://127.0.0.1:*"
         self._own: deque[Arrival] = deque()  # of this node's vertices to each other: never dropped for others' sake
         self._wake = wake
         self._woken = False  # the loop has been told that something is here, and has not looked yet
-        self._links = PeerLinks(bind, load_curve_keys(home), fleet.peers, self._arrived)
+        curve = load_curve_keys(home)
+        self._links = PeerLinks(bind, curve, self.host.peers(), self._arrived)
+        self._broadcast: BroadcastLink | None = None  # where snapshots are kept in a whole region
+        self.governed: Governed | None = None  # where the gateway coordinates
+        if isinstance(fleet, OfferedHost):
+            offer = HostOffer(fleet.name or node[:8], curve.public, addresses, CAPACITY if addresses else 0)
+            self.governed = Governed(self.host, offer)
         self._version = -1
-        self._runners: dict[str, PlanRunner] = {}
+        self._runners: dict[tuple[str, int], PlanRunner] = {}  # by query and incarnation
         self._log: list[dict[str, Any]] = []
-        self._names = {peer.node: peer.name for peer in fleet.peers}
+        self._names = {peer.node: peer.name for peer in self.host.peers()}
+
+    @staticmethod
+    def _joins(fleet: FleetFile | OfferedHost, node: str) -> tuple[tuple[str, ...], bytes]:
+        """Where this node listens, and the key of who coordinates."""
+        if isinstance(fleet, OfferedHost):
+            return (fleet.listen,) if fleet.listen else (), fleet.coordinator
+        return fleet.peer(node).addresses, fleet.coordinator.public_key
 
     def _open_sources(self, stores: Stores) -> Spool:
         disk = PosixDisk(self._folder / SOURCES)
@@ -157,7 +194,7 @@ class Hosting:
                     persist(item, self._disk, self._spool)
                 for message in step.send:
                     self._send(message, now)
-            if not self._own and self._links.arrivals.empty():
+            if not self._own and self._links.arrivals.empty() and not self._heard(now):
                 break
         for event in machine.events():
             self._notice(event)
@@ -169,14 +206,27 @@ class Hosting:
             self._deployed()
 
     def _take_arrivals(self, now: float) -> None:
+        """What came; much of it in several rounds, so that who waits for an answer can send the next meanwhile."""
         while self._own:
             self._machine.receive(self._own.popleft(), now)
-        while True:
+        taken_bytes = 0
+        while taken_bytes < ROUND_BYTES:
             try:
                 message = self._links.arrivals.get_nowait()
             except queue.Empty:
                 return
             self._machine.receive(message, now)
+            if isinstance(message, Arrival):
+                taken_bytes += len(message.body)
+
+    def _heard(self, now: float) -> bool:
+        """Take some of what was broadcast, behind the exchanges; whether there was any."""
+        link = self._broadcast
+        self.host.lane.is_open = link is not None and link.is_open
+        waiting = 0 if link is None else min(len(link.arrivals), ROUND_DATAGRAMS)
+        for _ in range(waiting):
+            self._machine.receive(link.arrivals.popleft(), now)  # type: ignore[union-attr]
+        return waiting > 0
 
     def _arrived(self) -> None:
         """In the links' thread: something came."""
@@ -192,12 +242,17 @@ class Hosting:
             runner.spool_everything()
             runner.close()
         self._links.close()
+        if self._broadcast is not None:
+            self._broadcast.close()
         self._watchdog.close()
         self._spool.close()
 
-    def _send(self, message: Ask | Reply, now: float) -> None:
+    def _send(self, message: Ask | Reply | Broadcast, now: float) -> None:
         """Two vertices on this node speak to each other without the network."""
-        if isinstance(message, Ask) and message.node == self.host.node:
+        if isinstance(message, Broadcast):
+            if self._broadcast is not None:
+                self._broadcast.send(message)
+        elif isinstance(message, Ask) and message.node == self.host.node:
             self._own.append(Arrival(self.host.node, message.body))
         elif isinstance(message, Reply) and message.handle == self.host.node:
             self._machine.receive(Answer(self.host.node, message.body), now)
@@ -209,15 +264,34 @@ class Hosting:
     def _deployed(self) -> None:
         self._version = self.host.version
         self._links.meet(self.host.peers())
-        wanted = {query.name: query for query in self.host.queries()}
+        self._meet_region()
+        self._names = {peer.node: peer.name for peer in self.host.peers()}
+        wanted = {(query.name, query.incarnation): query for query in self.host.queries()}
         for name in [name for name in self._runners if name not in wanted]:
             self._runners.pop(name).close()
+        kept = {_state_folder(query) for query in wanted.values()}
+        for folder in self._folder.glob(f"{SUBMITTED}*"):  # of queries that were dropped, also while this node was off
+            if folder.name not in kept:
+                shutil.rmtree(folder, ignore_errors=True)
         for name, query in wanted.items():
             if name not in self._runners:
                 self._runners[name] = self._runner(query)
 
+    def _meet_region(self) -> None:
+        """Broadcast where a query keeps its snapshots in the whole region, and listen nowhere else."""
+        if self.host.broadcasts and self._broadcast is None:
+            try:
+                self._broadcast = BroadcastLink(self._links.address, self.host.node, self._arrived)
+            except OSError as error:  # snapshots go to each node by itself, as before
+                self._say(f"cannot broadcast in this region ({error}); snapshots go to each of its nodes")
+        elif not self.host.broadcasts and self._broadcast is not None:
+            self._broadcast.close()
+            self._broadcast = None
+        if self._broadcast is not None:
+            self._broadcast.meet(self.host.peers())
+
     def _runner(self, query: HostedQuery) -> PlanRunner:
-        snapshots = Snapshots(PosixDisk(self._folder / f"state-{edge_id(query.name):016x}"))
+        snapshots = Snapshots(PosixDisk(self._folder / _state_folder(query)))
         gathered = Gathered(self.host)
 
         def spooler(computation: Computation) -> Spooler:
@@ -234,6 +308,25 @@ class Hosting:
     def _failed(self, error: OperatorFailed) -> None:
         self._say(f"the device's part of a query failed: {error}")
 
+    # --- what a person asks ----------------------------------------------------------------------------------------
+
+    def move(self, request: MoveRequest, now: float) -> dict[str, Any]:
+        """Move a vertex while it runs, or say what that would do. UsageError where it cannot be."""
+        coordinator = self._machine.coordinator
+        if coordinator is None:
+            raise UsageError("this node does not coordinate its fleet; ask on the one that does", code="move-elsewhere")
+        answer = coordinator.move(request, now)
+        self._wake()
+        return asdict(answer)
+
+    def asked(self, requests: Sequence[MoveRequest], now: float) -> None:
+        """People asked for moves by way of the gateway; `status` says what became of them."""
+        coordinator = self._machine.coordinator
+        if coordinator is not None:
+            coordinator.asked(requests, now)
+            self._wake()
+            self._news()
+
     # --- what it shows -------------------------------------------------------------------------------------------
 
     def _notice(self, event: object) -> None:
@@ -243,6 +336,20 @@ class Hosting:
             case Recovered():
                 moved = ", ".join(f"{vertex} to {self._name(node)}" for vertex, node in event.moves.items())
                 text = f"{event.query}: {moved or 'nothing moves'} ({event.why})"
+            case MoveEnded():
+                where = f"{event.vertex} to {self._name(event.node)}"
+                text = f"{event.query}: {where} as asked" if not event.why else f"{where} given up: {event.why}"
+            case Rerouted():
+                ways = [" and ".join(map(self._name, path)) or "nobody" for path in event.paths]
+                text = f"{event.query}: rows of {self._name(event.source)} go over {', '.join(ways)} ({event.why})"
+            case Learned():
+                text = f"{event.node} follows deployment {event.version}, which was forgotten here; going on above it"
+                if self._file is not None and self._machine.coordinator is not None:  # what the file says counts
+                    self._machine.coordinator.set_fleet(
+                        self._file.peers, self._file.hosted(), self._file.links, self._file.regions()
+                    )
+            case Deposed():
+                text = f"this node coordinates no more: {event.why}"
             case Unplaced():
                 text = f"{event.query}: {', '.join(event.vertices)} waits, {event.why}"
             case Connected():
@@ -270,13 +377,35 @@ class Hosting:
         return self._watch.status(self._now, self._stores.clock.now_us())
 
     @property
+    def asks_s(self) -> float | None:
+        """How often it should speak with its gateway at least: often while a gateway's fleet moves a vertex, and where
+        people ask things of it as a coordinator."""
+        if self.host.moves_under_way:
+            return MOVING_ASKS_S
+        return COORDINATOR_ASKS_S if self.coordinates else None
+
+    @property
     def coordinates(self) -> bool:
         return self._machine.coordinator is not None
+
+    def ask(self, call: str, arguments: Mapping[str, Any], now: float) -> dict[str, Any]:
+        """What a person asks of the coordinator; stored when this returns. UsageError where that is another node."""
+        coordinator = self._machine.coordinator
+        if coordinator is None:
+            raise UsageError(
+                "another node coordinates this fleet; `coordinator` in the fleet's file says which, ask there",
+                code="fleet-coordinator",
+            )
+        said = answer(coordinator, call, arguments, now)
+        self.step(now)
+        return said
 
     def _refused(self) -> dict[str, int]:
         """By code, what others sent and was not taken."""
         counted = {STALE_TERM: self.host.receiver.stale, STRANGER: self._links.strangers, UNREAD: self._links.dropped}
-        return {code: count for code, count in sorted((self.host.refused | counted).items()) if count}
+        counted[FLOOD] = 0 if self._broadcast is None else self._broadcast.dropped
+        found = self.host.refused + self.host.lane.receiving.refused
+        return {code: count for code, count in sorted((found | counted).items()) if count}
 
     def view(self) -> dict[str, Any]:
         """The same as plain data, with what runs, is kept, ends and begins here."""

@@ -34,13 +34,17 @@ from mobile_app.node.view_state import counts, facts_of, node_view, publish_view
 from mobile_app.sensors.access import SensorAccess
 from mobile_app.sensors.still import LOOK_EVERY_S
 from mobile_app.spool.spooler import Spooler
+from shared.hosting.fleet_file import OfferedHost
+from shared.hosting.governed import Governed
 from shared.plan.graph import Plan
-from shared.sync.events import HintArrived, PlanArrived
+from shared.sync.events import DeploymentArrived, HintArrived, PlanArrived
 from shared.sync.pacing import Pacing
 from shared.sync.sender import Sender
 from shared.sync.session import DeviceSession
+from shared.wire.status import DeviceStatus
 
 UNUSED_S = 60.0
+SPEAK_S = 3.0  # that a node which hosts vertices for its gateway is silent at most
 EXCHANGE_TIMEOUT_S = 30.0  # more than any link takes to give up
 
 
@@ -83,16 +87,31 @@ class Node:
                 news=self.schedule.publish_soon, speed=around.speed,
                 loss_window_s=around.settings.loss_window_s, now=self.rest.now(),
             )  # fmt: skip
+        self._status = DeviceStatus()  # what this device says of itself, beside what it hosts
         self._asked_at = self.rest.now()
         self._left = False
 
+    @property
+    def _governed(self) -> Governed | None:
+        """Its share of a fleet, where the gateway coordinates that."""
+        return None if self.hosting is None else self.hosting.governed
+
+    def tell(self, status: DeviceStatus) -> None:
+        """What the gateway should know of this device. Where it coordinates a fleet, that is said when it is due."""
+        self._status = status
+        if self._governed is None:
+            self.sender.status(status)
+
     def _new_sender(self, plan: Plan | None) -> Sender:
         stores = self.stores
+        poll_s = max(1.0, self.rest.poll_s / self.around.speed)
+        if isinstance(self.around.fleet, OfferedHost):
+            poll_s = min(poll_s, SPEAK_S)
         return Sender(
             stores.spool,
             DeviceSession(stores.keys, stores.device, stores.spool.incarnation),
             pacing=Pacing(
-                poll_s=max(1.0, self.rest.poll_s / self.around.speed),
+                poll_s=poll_s,
                 timeout_s=EXCHANGE_TIMEOUT_S,
                 backoff_s_max=self.rest.backoff_s_max,
                 sync_within_s=self.rest.sync_within_s,
@@ -122,6 +141,8 @@ class Node:
             self.runner.take_over(now)
             self._read(now)
         self._keep_recording(now)
+        if self._governed is not None:
+            self._governed.report(self._status, self.sender, now)
         self._exchange(now)
         if self.hosting is not None:
             self.hosting.step(now)
@@ -134,7 +155,11 @@ class Node:
     def run(self, stop: Callable[[], bool]) -> None:
         while not stop():
             now = self.rest.now()
-            if self.rest.asks(since_s=now - self._asked_at, watched=self.schedule.watched):
+            since_s = now - self._asked_at
+            asks_s = None if self.hosting is None else self.hosting.asks_s
+            if (asks_s is not None and since_s >= asks_s) or self.rest.asks(
+                since_s=since_s, watched=self.schedule.watched
+            ):
                 self._asked_at = now
                 self.sender.hurry(now)
             self.turn(now)
@@ -188,8 +213,14 @@ class Node:
         for event in self.uplink.step(now):
             if isinstance(event, PlanArrived):
                 self.runner.arrive(event.plan)
+            elif isinstance(event, DeploymentArrived) and self._governed is not None:
+                self._governed.take(event.message, self.sender, now)
             elif isinstance(event, HintArrived):
                 self.rates.hint(event.hint.rates, now)
+                if self._governed is not None:
+                    self._governed.order(event.hint, now)
+                if self.hosting is not None and event.hint.moves:
+                    self.hosting.asked(event.hint.moves, now)
             self.gateway.note(event)
             self.around.on_event(event)
 
@@ -201,6 +232,8 @@ class Node:
         self._check_room()
         self.decision = self.upkeep.look(now, now_us, self.settings, facts_of(self))
         self.sender.conditions(pacing_conditions(self.around.lane, self.decision.condition))
+        if self.hosting is not None:
+            self.hosting.host.leaving = self.decision.pause
         if before.hold and not self.decision.hold:
             self.sender.hurry(now)
         if self.decision.rebuild and not self.uplink.outstanding:

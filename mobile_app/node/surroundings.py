@@ -14,7 +14,7 @@ from mobile_app.sensors.choose import Choice
 from mobile_app.sensors.source import Source
 from mobile_app.settings import Gateway, Settings
 from shared.batch import Batch
-from shared.hosting.fleet_file import FleetFile
+from shared.hosting.fleet_file import FleetFile, OfferedHost
 from shared.plan.graph import Plan
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Surroundings:
     clock: EventClock | None = None  # instead of the home's own
     attend: Callable[[Node], None] | None = None  # called every turn: what screens ask for
     lock: HomeLock | None = None  # of whoever opens one node after the other here; None: the node takes its own
-    fleet: FleetFile | None = None  # the other nodes that it shares queries with
+    fleet: FleetFile | OfferedHost | None = None  # the other nodes that it shares queries with
     say: Callable[[str], None] = lambda _text: None  # what happens there, for a terminal
     build: str = ""  # which app this is, where it has operators of its own
     on_view: Callable[[dict[str, Any]], None] | None = None  # the view state, whenever it is published

@@ -11,6 +11,7 @@ import json
 import platform
 import time
 from collections.abc import Iterable
+from dataclasses import asdict
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from shared.plan.graph import Plan
 from shared.plan.late_account import late_words
 from shared.plan.operators import Sync
 from shared.plan.placement import sides
+from shared.spool.advice import Advice, advise
 from shared.spool.evict import Evict
 from shared.spool.statistics import EdgeStatistics, SpoolStatistics
 from shared.wire.fleet_status import FleetStatus
@@ -31,6 +33,7 @@ from shared.wire.status import (
     SECONDS_MAX,
     SENSORS_MAX,
     WORD_CHARACTERS,
+    AdviceStatus,
     DeviceStatus,
     clean_text,
     reportable_operators,
@@ -82,6 +85,11 @@ def spool_state(statistics: SpoolStatistics, *, now_us: int, full_in_s: float | 
         "ledger": {reason.name.lower(): elements for reason, elements in sorted(statistics.ledgered.items())},
         "damage": statistics.damage,
     }
+
+
+def advice_view(advice: Advice) -> dict[str, Any]:
+    """What the spool's size means at the rates and outages that were measured here."""
+    return asdict(advice) | {"bytes_per_second": advice.bytes_per_second}
 
 
 def goes_first(statistics: SpoolStatistics, evict: Evict, names: Iterable[str]) -> list[str]:
@@ -153,7 +161,8 @@ def node_view(node: Node) -> dict[str, Any]:
     around, stores, runner, access = node.around, node.stores, node.runner, node.access
     statistics, plan, gateway = stores.spool.statistics(), runner.plan, around.gateway
     now_us, anchor, condition = stores.clock.now_us(), stores.clock.anchor, node.decision.condition
-    rate = 0.0 if runner.spooler is None else runner.spooler.bytes_per_second(time.monotonic())
+    rates = {} if runner.spooler is None else runner.spooler.rates(time.monotonic())
+    rate = sum(rates.values())
     full_in_s = stores.spool.time_until_overwrite(rate) if rate > 0 else None
     edge_names = stores.edges.names()
     wanted = [] if plan is None else [sensor.name for sensor in plan.sensors]
@@ -177,6 +186,7 @@ def node_view(node: Node) -> dict[str, Any]:
         "empty_columns": {} if runner.computation is None else runner.computation.empty_columns,
         "edges": edge_states(statistics, edge_names),
         "spool": spool_state(statistics, now_us=now_us, full_in_s=full_in_s),
+        "advice": advice_view(advise(rates, statistics.capacity_bytes, node.gateway.outages.lengths_s)),
         "malformed_results": malformed_results(node),
         "promises": promises_view(
             runner.computation,
@@ -212,7 +222,7 @@ def publish_view(node: Node, view: dict[str, Any]) -> None:
         publish(node.home / STATUS_FILE, json.dumps(view).encode())
     hosting = node.hosting
     fleet = None if hosting is None or not hosting.coordinates else hosting.status().fitted()
-    node.sender.status(status_for_fleet(view, node.gateway.refusal, fleet))
+    node.tell(status_for_fleet(view, node.gateway.refusal, fleet))
     if node.around.on_view is not None:
         node.around.on_view(view)
 
@@ -292,6 +302,7 @@ def status_for_fleet(view: dict[str, Any], refusal: str, fleet: FleetStatus | No
     level, full_in_s = view["battery"]["level"], view["spool"]["full_in_s"]
     # `produced` and not what is spooled: by the time this arrives, the same exchange has delivered some of it.
     return DeviceStatus(
+        advice=_advised(view["advice"]),
         build=clean_text(view["build"]),
         battery=None if level is None else round(100 * min(1.0, max(0.0, level))),
         charging=view["battery"]["charging"],
@@ -313,6 +324,15 @@ def status_for_fleet(view: dict[str, Any], refusal: str, fleet: FleetStatus | No
         spool_capacity_bytes=view["spool"]["capacity_bytes"],
         version=_version(),
     )
+
+
+def _advised(advice: dict[str, Any]) -> AdviceStatus | None:
+    """None before anything was measured."""
+    rate, lengths = advice["bytes_per_second"], (advice["p95_s"], advice["p99_s"])
+    if not rate and not advice["outages"]:
+        return None
+    rounded = (None if each is None else _rounded(each) for each in lengths)
+    return AdviceStatus(_rounded(rate), advice["outages"], *rounded)
 
 
 def _rounded(seconds: float) -> float:

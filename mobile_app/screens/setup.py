@@ -34,6 +34,16 @@ LANES = (
      "After five minutes without motion positioning stops; the phone's motion sensor starts it again, so the first "
      "steps of a way may be missing. Saves most of what positions cost at home and at work."),
 )  # fmt: skip
+SHARING = {"no": "Off", "feeds": "Feed", "hosts": "Compute"}
+SHARES = {
+    "no": "This phone sends its readings to the gateway and has nothing to do with other devices. Costs nothing.",
+    "feeds": "Queries that several devices share may read its sensors, each only with your yes below. Those readings "
+             "go to other devices of this gateway. Costs battery: while it takes part the phone does not sleep, and it "
+             "speaks with the gateway every three seconds.",
+    "hosts": "It feeds queries, and computes for others on the same network: their readings arrive here, and copies of "
+             "what others computed are kept here in case those fail. Costs the most battery, and storage: best while "
+             "it is plugged in, on Wi-Fi. When it leaves, others go on with its work.",
+}  # fmt: skip
 FLOORS = {"0": "Never", "0.05": "5 %", "0.15": "15 %", "0.3": "30 %"}
 ROOMS = {"250": "250 MB", "1000": "1 GB", "4000": "4 GB"}
 
@@ -43,6 +53,8 @@ class SetupPage(Page):
 
     def build(self, body: Column) -> None:
         self._gateway, self._sensors, self._policies = Card(), Card(gap=2), Card(gap=4)
+        self._sharing: Card | None = None
+        self._shared: object = None
         self._data, self._about = Card(), Card(gap=4)
         self._paired: object = self
         self._consents: dict[str, Any] | None = None
@@ -50,6 +62,7 @@ class SetupPage(Page):
         self._switches: dict[str, SwitchRow] = {}
         self._floor: Choices | None = None
         self._room: Choices | None = None
+        self._body = body
         for part in (self._gateway, self._sensors, self._policies, self._looks(), self._data, self._about):
             body.add_widget(part)
         self._fill_data()
@@ -67,6 +80,7 @@ class SetupPage(Page):
 
     def show(self, view: View) -> None:
         self._show_gateway(view)
+        self._show_sharing(view)
         self._show_consents(view)
         self._show_policies(view.get("policies", {}))
         self._show_about(view)
@@ -148,6 +162,35 @@ class SetupPage(Page):
                 "Unpair this phone?", "Nothing more is sent. What waits stays on this phone.", "Unpair",
                 lambda: self.app.do("unpair", lambda _done: self.app.say("Unpaired")), danger=True,
             )
+        )  # fmt: skip
+
+    # --- other devices --------------------------------------------------------------------------------------------
+
+    def _show_sharing(self, view: View) -> None:
+        """Only where there is a gateway: it says which devices these are."""
+        chosen = str(view.get("policies", {}).get("hosting", "no"))
+        fleet = view.get("fleet") or {}
+        runs, keeps = len(fleet.get("instances", ())), len(fleet.get("kept", ()))
+        shows = None if view.get("gateway") is None or view.get("pairing") else (chosen, runs, keeps, bool(fleet))
+        if shows == self._shared:
+            return
+        self._shared = shows
+        if shows is None:
+            if self._sharing is not None:
+                self._body.remove_widget(self._sharing)
+                self._sharing = None
+            return
+        if self._sharing is None:
+            self._sharing = Card()
+            self._body.add_widget(self._sharing, index=len(self._body.children) - 1)  # below the gateway
+        now = []
+        if chosen != "no" and fleet:
+            parts, copies = number_text.plural(runs, "part"), number_text.plural(keeps, "copy", "copies")
+            now = [Text(f"Now it runs {parts} of queries and keeps {copies} for others.", size="label", colour="good")]
+        replace(
+            self._sharing, section("Work with other devices"),
+            Choices(SHARING, chosen, lambda share: self._policy("hosting", share)),
+            Text(SHARES.get(chosen, ""), size="label", colour="soft"), *now,
         )  # fmt: skip
 
     # --- what may be read -----------------------------------------------------------------------------------------

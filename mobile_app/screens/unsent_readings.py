@@ -7,6 +7,7 @@ from mobile_app.screens.promises import promise_lines
 from mobile_app.screens.widgets.surfaces import Card, Divider, Figure, Meter, Notice
 from mobile_app.screens.widgets.text import Column, Row, Text, replace
 from mobile_app.screens.words import number_text
+from mobile_app.screens.words.advice_text import advice_line
 
 WAITS = {
     "waiting-wifi": "Waits for Wi-Fi", "waiting-unmetered": "Waits for a free network", "no-network": "No network",
@@ -24,6 +25,7 @@ class WaitingCards(Column):
         self._meter = Meter(14)
         self._room = Text("", size="label", colour="soft")
         self._oldest, self._lasts = Figure("the oldest has waited"), Figure("until something is overwritten")
+        self._advice = Text("", size="label", colour="soft")
         self._account_meter = Meter(14)
         self._account, self._first, self._receipt = Column(gap=2), Column(gap=4), Column(gap=2)
         self._notice = Column()
@@ -31,7 +33,7 @@ class WaitingCards(Column):
         self._promised: object = None
         waiting = Card(
             section("Held on this phone"), Column(self._waiting, self._text), self._meter, self._room, Divider(),
-            Row(self._oldest, self._lasts, gap=14),
+            Row(self._oldest, self._lasts, gap=14), self._advice,
         )  # fmt: skip
         self.add_widget(Column(self._notice, waiting))
         self._promises = Column(gap=10)
@@ -51,6 +53,7 @@ class WaitingCards(Column):
         self._oldest.value.text = number_text.duration(spool["oldest_s"])
         full_in_s = spool.get("full_in_s")
         self._lasts.value.text = "full now" if full_in_s == 0 else number_text.duration(full_in_s)
+        self._advice.text = advice_line(view["advice"])
         self._show_promises(view)
         self._show_account(view)
         self._show_first(view)

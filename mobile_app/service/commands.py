@@ -27,6 +27,7 @@ from mobile_app.sensors.device_sensors import available
 from mobile_app.service.diagnostics import write_diagnostics
 from mobile_app.settings import change_policies, policies, recorded_sensors
 from shared.errors import UsageError
+from shared.moves import MoveRequest
 
 DONE_WITHIN_S = 20.0
 RESULTS_MAX = 500
@@ -238,7 +239,9 @@ class Commands:
             changes["record"] = ", ".join(str(sensor) for sensor in changes["record"])
 
         def change(node: Node) -> dict[str, Any]:
-            node.settings = change_policies(self._home, changes)
+            before, node.settings = node.settings, change_policies(self._home, changes)
+            if node.settings.hosting != before.hosting:
+                self.reopen.set()  # the next node takes part in its fleet, or does not
             node.publish()
             return policies(node.settings)
 
@@ -266,11 +269,28 @@ class Commands:
 
         return self._in_loop(write)
 
+    def _coordinate(self, call: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        def ask(node: Node) -> dict[str, Any]:
+            if node.hosting is None:
+                raise UsageError("this node is of no fleet; start it with --fleet FILE", code="fleet-home")
+            return node.hosting.ask(call, arguments, node.rest.now())
+
+        return self._in_loop(ask)
+
     def _sensors(self) -> dict[str, dict[str, Any]]:
         found = {sensor: {"available": not why, "why": why} for sensor, why in available().items()}
         node = self._node
         named = () if node is None else node.access.chosen
         return found | {sensor: {"available": True, "why": ""} for sensor in named}
+
+    def _move(self, query: str, vertex: str, to: str, leaving: str = "", dry_run: bool = False) -> dict[str, Any]:
+        def move(node: Node) -> dict[str, Any]:
+            if node.hosting is None:
+                raise UsageError("this node is in no fleet; start it with --fleet FILE", code="fleet-home")
+            request = MoveRequest(str(query), str(vertex), str(to), str(leaving), bool(dry_run))
+            return node.hosting.move(request, node.rest.now())
+
+        return self._in_loop(move)
 
     def _stop(self) -> None:
         self._stop_asked.set()
@@ -282,7 +302,7 @@ class Commands:
 ACTS = (
     "start_recording", "stop_recording", "marker", "recordings", "rename_recording", "delete_recording", "export",
     "pair", "confirm_pair", "unpair", "consent", "policy", "dismiss", "delete_my_data", "diagnostics", "sensors",
-    "stop",
+    "coordinate", "move", "stop",
 )  # fmt: skip
 
 

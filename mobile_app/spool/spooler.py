@@ -68,7 +68,7 @@ class Spooler:
         # frontiers are told less often.
         self._saved_at_us: float = -math.inf
         self._refused: SpooledBatch | None = None  # numbered in a snapshot, but the spool is full and blocks
-        self._spooled_bytes = 0
+        self._spooled_bytes: dict[EdgeId, int] = {}
         self._first_append: float | None = None
         self._caches: dict[str, columns.Cache] = {}
         self.batchers: dict[str, EdgeBatcher] = {}
@@ -160,7 +160,7 @@ class Spooler:
             self._refused = batch
             return False
         self._refused = None
-        self._spooled_bytes += len(batch.payload) + CONTROL_BYTES
+        self._spooled_bytes[batch.edge] = self._spooled_bytes.get(batch.edge, 0) + len(batch.payload) + CONTROL_BYTES
         if self._first_append is None:
             self._first_append = since
         return True
@@ -170,11 +170,12 @@ class Spooler:
         if any(batcher.edge.deadline_us is not None for batcher in self.batchers.values()):
             self._spool.expire(now_us)
 
-    def bytes_per_second(self, now: float) -> float:
-        """How fast the spool fills, over this computation's life; 0 until it is known."""
+    def rates(self, now: float) -> dict[str, float]:
+        """Bytes per second that each edge brings to the spool, over this computation's life; none until it is known."""
         if self._first_append is None or now - self._first_append < 1.0:
-            return 0.0
-        return self._spooled_bytes / (now - self._first_append)
+            return {}
+        life_s = now - self._first_append
+        return {name: self._spooled_bytes.get(edge_id(name), 0) / life_s for name in self.batchers}
 
     def _save(self, coming: dict[str, int], now: float) -> None:
         """Write the snapshot for the heads after the coming append; what was appended before must be durable first."""

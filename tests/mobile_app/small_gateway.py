@@ -72,6 +72,9 @@ class SmallGateway:
     def hint(self, device: DeviceId) -> Hint | None:
         return Hint(device, rates=self.rates) if self.rates else None
 
+    def next_deployment(self, device: DeviceId, follows: tuple[int, int]) -> None:
+        return None
+
     # --- the link ----------------------------------------------------------------------------------------------
 
     def exchange(self, body: bytes) -> bytes:

@@ -48,6 +48,8 @@ def test_a_malformed_schedule_is_refused_with_an_example(text):
 
 def test_an_outage_that_must_be_felt_waits_for_an_exchange_and_lets_one_through_before_the_next():
     schedule = parse_outages("10+1~,12+1~,30+1")
+    assert not schedule.down(10.4), "nothing got through since the start"
+    schedule.answered()
     assert schedule.down(10.5)
     assert schedule.down(15), "nobody has tried yet"
     schedule.refused()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from mobile_app.headless import NoLink
 from mobile_app.home.keys import load_keys
 from mobile_app.home.peer_keys import load_curve_keys
 from mobile_app.links.peers import CurveKeys, PeerLinks
+from mobile_app.node import hosting as hosting_module
 from mobile_app.node.hosting import Hosting
 from mobile_app.node.loop import Node
 from mobile_app.node.surroundings import Surroundings
@@ -24,7 +27,7 @@ from shared.hosting.sink import sink_rows
 from shared.plan.deployment import Peer
 from shared.spool.disk import PosixDisk
 from shared.sync.receiver import Arrival, Reply
-from tests.patience import wait_until
+from tests.patience import PATIENCE_S, wait_until
 
 ROOM = 8  # for what others send
 PROGRAM = """
@@ -36,25 +39,40 @@ pairs.sliding(count=3).aggregate(n=rs.sum("n")).subscribe("sums")
 """
 
 
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    home = tmp_path / "home"
-    home.mkdir()
-    (tmp_path / "program.py").write_text(PROGRAM)
-    file = tmp_path / "fleet.toml"
+def fleet_file(folder: Path, *names: str) -> Path:
+    """The first one coordinates, feeds the query and has its results."""
+    (folder / "program.py").write_text(PROGRAM)
+    cards = []
+    for name in names:
+        home = folder / name
+        home.mkdir()
+        cards.append(
+            f'[[node]]\nname = "{name}"\npublic_key = "{load_keys(home).public_key.hex()}"\n'
+            f"curve_key = '{load_curve_keys(home).public}'\naddress = \"{free_address()}\"\n"
+        )
+    first = names[0]
+    file = folder / "fleet.toml"
     file.write_text(
-        f'coordinator = "alone"\n[[node]]\nname = "alone"\npublic_key = "{load_keys(home).public_key.hex()}"\n'
-        f"curve_key = '{load_curve_keys(home).public}'\naddress = \"{free_address()}\"\n"
-        '[[query]]\nname = "q"\nprogram = "program.py"\nstrategy = "ecoc"\nevery = 20\nsources = ["alone"]\n'
-        'sink = "alone"\nkeepers = 0\n'
+        f'coordinator = "{first}"\n{"".join(cards)}'
+        f'[[query]]\nname = "q"\nprogram = "program.py"\nstrategy = "ecoc"\nevery = 20\nsources = ["{first}"]\n'
+        f'sink = "{first}"\nkeepers = 0\n'
     )
-    found = Node(
+    return file
+
+
+def started(home: Path, file: Path) -> Node:
+    return Node(
         home,
         Surroundings(
             settings=Settings(loss_window_s=0.05, spool_mb=2), gateway=None, link=NoLink(), lane="none",
             sensors=parse_choices(["gps=synthetic:3"]), speed=60.0, fleet=read_fleet(file),
         ),
     )  # fmt: skip
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    found = started(tmp_path / "home", fleet_file(tmp_path, "home"))
     yield found
     found.close()
 
@@ -126,3 +144,32 @@ def test_a_key_that_is_not_in_the_fleet_gets_no_connection(node: Node) -> None:
         stranger.close()
     assert links.arrivals.empty()
     assert hosting_of(node).view()["refused"]["peers-stranger"] >= 1
+
+
+def test_a_node_learns_of_a_new_deployment_long_before_it_would_ask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosting_module, "PACING", replace(hosting_module.PACING, poll_s=10 * PATIENCE_S))
+    file = fleet_file(tmp_path, "first", "second")
+    with ExitStack() as stack:
+        nodes = []
+        for name in ("first", "second"):
+            nodes.append(started(tmp_path / name, file))
+            stack.callback(nodes[-1].close)
+        first, second = map(hosting_of, nodes)
+        coordinator = first._machine.coordinator
+        assert coordinator is not None
+
+        def same() -> bool:
+            for node in nodes:
+                node.turn(node.rest.now())
+            said = coordinator.status(second.host.node)
+            return said is not None and said.plan == second.host.version == coordinator.fleet.version
+
+        wait_until(same, "the first deployment")
+        before = coordinator.fleet.version
+        queries = [replace(query, every=query.every + 1) for query in coordinator.fleet.queries]
+        coordinator.set_fleet(coordinator.fleet.peers, queries)
+        assert coordinator.fleet.version == before + 1
+        wait_until(same, "the second deployment")
+        wait_until(lambda: same() and not first.host._behind, "nobody is called any more")

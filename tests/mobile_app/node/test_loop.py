@@ -58,7 +58,7 @@ class Bench:
         self,
         *,
         settings: Settings = SETTINGS,
-        speed: float = 60.0,
+        speed: float = 240.0,
         plan: Plan | None = None,
         incarnation: int = 1,
     ) -> Node:

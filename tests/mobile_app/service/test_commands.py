@@ -18,6 +18,7 @@ from mobile_app.links import enrolment
 from mobile_app.links.link import LinkDown
 from mobile_app.sensors.choose import parse_choices
 from mobile_app.service.connection import ServiceClient, ServiceGone, ServiceRefused
+from mobile_app.settings import Gateway, save_gateway
 from shared.errors import ResurgeError
 from shared.identity import device_id
 from shared.wire.enrolment import EnrolmentAnswer, EnrolmentLink, comparison_digits
@@ -117,6 +118,30 @@ def test_what_cannot_be_is_refused_with_a_code(service):
 def test_policies_change_at_once_and_are_shown(service):
     assert service.client.do("policy", wifi_only=True, record=["gps"])["record"] == ["gps"]
     assert service.client.view()["policies"]["wifi_only"] is True
+
+
+def test_who_chooses_to_work_with_other_devices_takes_part_in_the_gateways_fleet_and_leaves_it(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    save_gateway(home, Gateway("http://127.0.0.1:9", b"k" * 32, b"", 1))  # nobody answers there
+    service = Service(home)
+    try:
+        assert service.client.view()["fleet"] is None
+        with pytest.raises(ServiceRefused) as refused:
+            service.client.do("policy", hosting="sometimes")
+        assert refused.value.code == "settings-value"
+        device = service.client.view()["device"]
+        for chosen in ("hosts", "feeds", "no"):
+            assert service.client.do("policy", hosting=chosen)["hosting"] == chosen
+
+            def seen(takes_part: bool = chosen != "no") -> bool:
+                view = service.client.view()
+                return view["running"] and (view["fleet"] is not None) is takes_part
+
+            service.wait(lambda seen=seen: seen() or None)
+        assert service.client.view()["device"] == device, "it is the same device as before"
+    finally:
+        service.end()
 
 
 @pytest.mark.covers("SO-10")
