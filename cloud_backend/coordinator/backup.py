@@ -40,7 +40,10 @@ from shared.spool.disk import PosixDisk
 FORMAT = 1
 CONTENTS = "backup.json"
 PLAIN = ("gateway.key", "gateway.pem", "operator.token")
-DATABASES = ("roster.sqlite", "accounts.sqlite", "audit.sqlite", "queries.sqlite", "alerts.sqlite", "contracts.sqlite")
+DATABASES = (
+    "roster.sqlite", "accounts.sqlite", "audit.sqlite", "queries.sqlite", "alerts.sqlite", "contracts.sqlite",
+    "fleet.sqlite",
+)  # fmt: skip
 SKIPPED = frozenset({"lease.json", "hints.json"})  # of a store: who drives it now, what it asks for now
 
 

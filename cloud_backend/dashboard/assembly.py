@@ -58,4 +58,6 @@ def sources_of(gateway: Gateway, results: Results, *, version: str) -> Sources:
         queries=queries.Queries(home / queries.FILE), alerts=alerts.Alerts(home / alerts.FILE), jobs=jobs,
         contracts=audits_of(gateway, results, settings.plan, facts, stores), facts=facts,
         clock_us=now_us, version=version, key=gateway.keys.public_key, quarantined=lambda: gateway.quarantined,
+        governed=gateway.fleet,
+        requests=gateway.downlink.requests,
     )  # fmt: skip

@@ -30,6 +30,7 @@ class Exposition:
         self._alerts = gauge("alerts_open", "Open alerts", "kind")
         self._webhooks = gauge("webhook_messages", "Messages to webhooks", "outcome")
         self._backlog = gauge("job_backlog_bytes", "Log that a job has not read", "job")
+        self._job_lag = gauge("job_lag_seconds", "How long the oldest epoch waits that a job has yet to do", "job")
         self._epoch = gauge("job_epoch", "Last epoch a job has cut", "job")
         self._quarantined = gauge("job_quarantined_elements", "Delivered elements a job could not use", "job")
         self._parked = gauge("job_parked_vertices", "Vertices a job has given up on", "job")
@@ -60,6 +61,8 @@ class Exposition:
             stable, status = _status_of(store / "stable.json"), _status_of(store / "status.json")
             if isinstance(read := stable.get("read"), int):
                 self._backlog.labels(name).set(max(self._sources.log.durable_end - read, 0))
+            lag_s = status.get("lag_s")
+            self._job_lag.labels(name).set(lag_s if isinstance(lag_s, int | float) else 0)
             if isinstance(epoch := status.get("epoch"), int):
                 self._epoch.labels(name).set(epoch)
             quarantined = stable.get("quarantined")

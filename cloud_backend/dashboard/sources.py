@@ -10,12 +10,14 @@ from pathlib import Path
 from cloud_backend.contracts.audits import Audits
 from cloud_backend.coordinator.alerts import Alerts
 from cloud_backend.coordinator.device_operators import PlanNeeds, build_with
+from cloud_backend.coordinator.fleet_requests import FleetRequests
 from cloud_backend.coordinator.queries import Queries
 from cloud_backend.coordinator.roster import Roster, RosterEntry
 from cloud_backend.dashboard.fleet.devices import Device, Fleet
 from cloud_backend.dashboard.history.history import History
 from cloud_backend.dashboard.history.job_facts import JobFacts
 from cloud_backend.dashboard.sign_in.access import Access
+from cloud_backend.gateway.fleet import GatewayFleet
 from cloud_backend.log.log import Log
 from cloud_backend.results.store import Results
 from cloud_backend.spark.control.jobs import JobDirectory
@@ -45,6 +47,8 @@ class Sources:
     version: str
     key: bytes = b""  # the gateway's public key: what the audit log is signed with
     quarantined: Callable[[], int] = lambda: 0  # elements that were delivered and that Spark could not use
+    governed: GatewayFleet | None = None  # the nodes that this gateway coordinates
+    requests: FleetRequests = field(default_factory=FleetRequests)  # what people ask of fleets' coordinators
     fleet: Fleet = field(init=False)
     facts: JobFacts = field(default_factory=JobFacts)
 

@@ -15,6 +15,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -30,9 +31,12 @@ from cloud_backend.gateway.gateway import Gateway, now_us
 from cloud_backend.gateway.http_protocol import ExchangeProtocol
 from cloud_backend.gateway.rate_limits import Rate
 from cloud_backend.gateway.settings import Settings
+from cloud_backend.gateway.tenure import Tenure
 from cloud_backend.logging_setup import set_up_logging
 from shared.errors import ResurgeError
 
+DEPOSED = 3  # as Spark's driver: another process has the lease
+STANDBY_LOOK_S = 1.0
 DISK_FAILED = 70  # EX_SOFTWARE of sysexits; a supervisor starts the gateway again
 HANDSHAKE_SECONDS_MAX = 15.0
 # How long a busy thread keeps the interpreter from the event loop. A viewer's pages and questions are computed by up to
@@ -88,13 +92,14 @@ def parse(arguments: list[str]) -> Settings:
         "--dashboard-host", action="append", default=[],
         help="name at which the dashboard answers over TLS beyond this machine; may be repeated",
     )  # fmt: skip
+    parser.add_argument("--standby", action="store_true", help="wait until the gateway that runs on this home is gone")
     parser.add_argument("--log-json", action="store_true", help="one JSON object per line of output, for collectors")
     given = parser.parse_args(arguments)
     settings = Settings(
         home=given.home, host=given.host, port=given.port, plan=given.plan, results=given.results,
         stable=given.stable, hints=given.hints, copies=tuple(given.copy), tls=given.tls,
         jobs=given.jobs,
-        log_json=given.log_json,
+        log_json=given.log_json, standby=given.standby,
         dashboard_hosts=tuple(given.dashboard_host),
         proxies=frozenset(given.proxy),
     )  # fmt: skip
@@ -117,6 +122,8 @@ def main(arguments: list[str]) -> int:
             server.should_exit = True
 
     try:
+        if settings.standby:
+            stand_by(settings)
         gateway = Gateway(settings, on_broken=stop)
         app = create_app(settings, gateway=gateway)
     except ResurgeError as error:
@@ -147,7 +154,24 @@ def main(arguments: list[str]) -> int:
             # uvicorn shuts down gracefully and then raises the signal again; by then all is done.
             signal.signal(number, lambda *_: None)
         server.run(sockets=[listener])
+    if gateway.deposed:
+        return DEPOSED
     return DISK_FAILED if gateway.broken is not None else 0
+
+
+def stand_by(settings: Settings) -> None:
+    """Until this process may run on the home: the lease of the one before has run out, and it has let go."""
+    settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    tenure = Tenure(settings.home)
+    said = False
+    try:
+        while not tenure.may_begin():
+            if not said:
+                said = True
+                print(json.dumps({"standing_by": str(settings.home)}), flush=True)
+            time.sleep(STANDBY_LOOK_S)
+    finally:
+        tenure.close()
 
 
 def offer_first_link(settings: Settings, port: int) -> None:

@@ -8,23 +8,35 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cloud_backend.coordinator.device_operators import lacking
+from cloud_backend.coordinator.fleet_requests import FleetRequests
+from cloud_backend.gateway.fleet import GatewayFleet
 from cloud_backend.results.store import ResultRow, Results
 from shared.errors import ResurgeError
 from shared.identity import DeviceId
 from shared.sync.session import GatewayKeys
-from shared.wire.messages import Hint, PlanMessage, PlanWithheld
+from shared.wire.messages import DeploymentMessage, Hint, PlanMessage, PlanWithheld
 
 FULL_RATE = 1.0
 RATE_MIN = 0.1
 
 
 class GatewayDownlink:
-    def __init__(self, keys: GatewayKeys, *, results: Results | None, plan: Path | None) -> None:
+    def __init__(
+        self,
+        keys: GatewayKeys,
+        *,
+        results: Results | None,
+        plan: Path | None,
+        fleet: GatewayFleet | None = None,
+        clock_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+    ) -> None:
         self._keys = keys
+        self._fleet = fleet
         self._results = results
         self._plan_path = plan
         self._plan_seen: tuple[int, int] | None = None  # modification time and size of the file last read
@@ -36,6 +48,8 @@ class GatewayDownlink:
         self._rate = FULL_RATE
         self.device_rates: Mapping[DeviceId, float] = {}  # what an operator configured, where it is less than all
         self._lock = threading.Lock()
+        self._clock_us = clock_us
+        self.requests = FleetRequests()  # what people ask of coordinators
 
     @property
     def plan_version(self) -> int | None:
@@ -65,9 +79,18 @@ class GatewayDownlink:
 
     def hint(self, device: DeviceId) -> Hint | None:
         """Only while the log cannot be emptied as fast as it fills, or the operator wants less of this device; `*`
-        stands for every sensor."""
+        stands for every sensor. And while it has not answered what people ask of its fleet."""
         rate = min(self._rate, self.device_rates.get(device, FULL_RATE)) if self.device_rates else self._rate
-        return Hint(device, {"*": rate}) if rate < FULL_RATE else None
+        rates = {"*": rate} if rate < FULL_RATE else {}
+        moves = self.requests.waiting(device, self._clock_us())
+        cuts = () if self._fleet is None else self._fleet.orders(device)
+        if moves:
+            return Hint(device, rates, moves, self._keys.sign(Hint.signed(device, moves)), cuts)
+        return Hint(device, rates, cuts=cuts) if rates or cuts else None
+
+    def next_deployment(self, device: DeviceId, follows: tuple[int, int]) -> DeploymentMessage | None:
+        """What a node of the gateway's fleet should run; its version has nothing to do with the plan's."""
+        return None if self._fleet is None else self._fleet.next_deployment(device, follows)
 
     # -- called by the gateway now and then ------------------------------------------------------------------------
 

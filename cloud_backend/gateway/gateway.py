@@ -8,7 +8,6 @@ an exchange, so a late tick costs freshness only.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import logging
 import os
@@ -16,17 +15,21 @@ import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 
+from cloud_backend.coordinator import fleets
 from cloud_backend.coordinator.device_operators import build_with
+from cloud_backend.coordinator.fleets import FleetStore
 from cloud_backend.coordinator.roster import Roster
 from cloud_backend.gateway.appender import Appender
 from cloud_backend.gateway.connections import Connections, raise_file_limit
 from cloud_backend.gateway.downlink import GatewayDownlink
 from cloud_backend.gateway.faults import Faults
+from cloud_backend.gateway.fleet import GatewayFleet
 from cloud_backend.gateway.ingest import Ingest
 from cloud_backend.gateway.keys import Keys, load_keys
 from cloud_backend.gateway.metrics import Metrics
 from cloud_backend.gateway.rate_limits import Buckets
 from cloud_backend.gateway.settings import Settings
+from cloud_backend.gateway.tenure import Tenure, require_lock
 from cloud_backend.log.account import Conservation, DeviceReports
 from cloud_backend.log.heads import Heads, read_heads
 from cloud_backend.log.log import Log
@@ -42,6 +45,7 @@ from shared.wire.status import DeviceStatus
 TICK_S = 0.5  # revocation must reach open sessions within 5 s
 TRIM_EVERY_S = 30.0
 HEAD_EVERY_S = 60.0
+RENEW_EVERY_S = 2.0  # of a lease of ten
 BUILDS_EVERY_S = 10.0
 QUIET_TICKS = 10  # without a record, before the account is checked: nobody should have to wait for that
 
@@ -54,7 +58,7 @@ class Gateway:
     def __init__(self, settings: Settings, *, on_broken: Callable[[Exception], None] | None = None) -> None:
         self.settings = settings
         settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._home_lock = _lock(settings)
+        self._home_lock = require_lock(settings.home)
         self.keys: Keys = load_keys(settings.home)
         self.metrics = Metrics()
         self.faults = Faults(self.metrics)
@@ -64,11 +68,18 @@ class Gateway:
         self.log = Log.open(open_disk(settings.log_directory, settings.copies), segment_bytes=settings.segment_bytes)
         self.results = None if settings.results is None else Results(settings.results)
         self.quarantined = 0  # elements Spark could not use after delivery, as it last said
-        self.downlink = GatewayDownlink(self.keys, results=self.results, plan=settings.plan)
+        self.fleet = GatewayFleet(
+            FleetStore(settings.home / fleets.FILE), self.keys.sign, self.roster, clock_us=now_us
+        )  # fmt: skip
+        self.downlink = GatewayDownlink(self.keys, results=self.results, plan=settings.plan, fleet=self.fleet)
         self.downlink.refresh()
         self.sessions = GatewaySessions(self.keys, self.roster)
         receiver = Receiver(self.log, self.sessions, self.downlink, self.keys)
         self.broken: Exception | None = None
+        self.deposed = False  # another process has the lease of this home
+        self._tenure = Tenure(settings.home)
+        self._tenure.begin()
+        self._renewed_at = time.monotonic()
         self._on_broken = on_broken
         self.appender = Appender(
             self.log, receiver, reserve_bytes=settings.reserve_bytes, on_events=self._take_events,
@@ -98,6 +109,7 @@ class Gateway:
                 self.metrics.ticks_failed.inc()
 
     async def tick(self) -> None:
+        await asyncio.to_thread(self._renew)
         changes = self.roster.changes()
         if changes != self._roster_changes:
             self._roster_changes = changes
@@ -107,6 +119,8 @@ class Gateway:
         self._receiver.wake(time.monotonic())
         await asyncio.to_thread(self._flush_seen)
         await asyncio.to_thread(self.downlink.refresh)
+        await asyncio.to_thread(self.fleet.tick)
+        self.metrics.coordinating(self.fleet.control())
         await self._look_for_build()
         self.metrics.sessions.set(len(self.sessions))
         self.metrics.connections.set(len(self.connections))
@@ -116,6 +130,18 @@ class Gateway:
             await asyncio.to_thread(self._heads.keep, *self.log.head, now_us())
         await self._check_conservation()
         await self._follow_job()
+
+    def _renew(self) -> None:
+        if self.deposed or time.monotonic() - self._renewed_at < RENEW_EVERY_S:
+            return
+        self._renewed_at = time.monotonic()
+        if not self._tenure.goes_on():
+            self.deposed = True
+            self.roster.audit(now_us(), "gateway-deposed")
+            if self._on_broken is not None:
+                self._on_broken(
+                    UsageError("another gateway took over this home while this one was paused", code="gateway-deposed")
+                )
 
     async def _look_for_build(self) -> None:
         """Where the plan needs operator types of its own: which app of those that devices reported has them?"""
@@ -177,6 +203,8 @@ class Gateway:
         await self.appender.close()
         self._heads.keep(*self.log.head, now_us())
         self._flush_seen()
+        self.fleet.close()
+        self._tenure.end()
         self.roster.close()
         if self.results is not None:
             self.results.close()
@@ -192,12 +220,14 @@ class Gateway:
                 self.faults.note(error, getattr(event, "device", None), "an exchange's report")
 
     def _take_event(self, event: object, at_us: int) -> None:
+        self.fleet.notice(event)
         if isinstance(event, ExchangeApplied):
             self.metrics.applied(event)
             self._reports.exchange(event.device, event.incarnation, event.elements)
             if event.device not in self._seen:
                 self._seen[event.device] = (at_us, None)
         elif isinstance(event, StatusReceived):
+            self.downlink.requests.heard(event.device, event.status)
             if event.status.produced is not None:
                 self._reports.status(event.device, event.incarnation, event.status.produced)
             self._seen[event.device] = (at_us, event.status)
@@ -238,17 +268,3 @@ def _read(path: Path | None) -> dict[str, object]:
 
 def _integer(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _lock(settings: Settings) -> int:
-    """Hold the home for this process: two appenders would overwrite each other's records."""
-    handle = os.open(settings.home / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise UsageError(
-            f"another gateway is running on {str(settings.home)!r}; stop it, or choose another --home",
-            code="gateway-home-busy",
-        ) from None
-    return handle

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -43,6 +43,10 @@ class Metrics:
         self.connections = Gauge("resurge_connections", "Open connections", registry=self.registry)
         self.sessions = Gauge("resurge_sessions", "Open sessions", registry=self.registry)
 
+        self._control = Gauge(
+            "resurge_fleet_control_bytes", "Bytes that coordinating the fleet took, since the gateway started",
+            ["node", "direction"], registry=self.registry,
+        )  # fmt: skip
         self.before: list[Callable[[], None]] = []  # looks to take, aside, before the counters are told
         self._sums = [0, 0, 0, 0]  # not yet in the four counters: a counter's lock costs more than the sum
 
@@ -52,6 +56,12 @@ class Metrics:
         sums[1] += exchange.elements
         sums[2] += exchange.duplicates
         sums[3] += exchange.gaps
+
+    def coordinating(self, control: Mapping[str, Mapping[str, float]]) -> None:
+        """By node, what coordinating took so far."""
+        for node, each in control.items():
+            for direction in ("up", "down"):
+                self._control.labels(node, direction).set(each[direction])
 
     def refused(self, code: str) -> None:
         self._refused.labels(code).inc()

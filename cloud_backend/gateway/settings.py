@@ -22,6 +22,7 @@ class Settings:
     jobs: Path | None = None  # where queries are wanted as further Spark jobs; None: none are taken
     copies: tuple[Path, ...] = ()  # further directories that get every segment before it is acknowledged
     tls: bool = False
+    standby: bool = False  # wait until no other gateway runs on this home
     log_json: bool = False  # what the process says, one JSON object per line
     dashboard: bool = True
     dashboard_hosts: tuple[str, ...] = ()  # names at which the dashboard answers beyond this machine, over TLS

@@ -49,8 +49,11 @@ def submit(attempt: Attempt[Submit]) -> dict[str, Any]:
     jobs = _jobs(sources)
     plan = compiled(sources, question.name, sql=question.sql, plan=question.plan)
     sinks = check_sinks(plan, {*program_sinks(sources), *sources.results.sinks()})
-    if question.name in sources.stores():
-        raise UsageError("a job of this name is there already; choose another name", code="query-name-taken")
+    on_fleet = sources.governed is not None and sources.governed.runs(question.name)
+    if on_fleet or question.name in sources.stores():
+        raise UsageError(
+            "a job or a fleet's query of this name is there already; choose another name", code="query-name-taken"
+        )
     kind, text = ("plan", json.dumps(question.plan)) if question.sql is None else ("sql", question.sql)
     query = Query(question.name, kind, text, attempt.person.name, sources.clock_us(), sinks)
     sources.queries.check(query)

@@ -72,6 +72,10 @@ def _fleets(sources: Sources) -> APIRouter:
     async def list_fleets(_: Viewer) -> dict[str, Any]:
         return {"fleets": await in_thread(fleets.fleets, sources)}
 
+    @router.get("/queries", summary="What the nodes of this gateway's fleet run, with the plans, and what they reach")
+    async def fleet_queries(_: Viewer) -> dict[str, Any]:
+        return await in_thread(fleets.fleet_queries, sources)
+
     return router
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from shared.spool.advice import Advice, in_words
+
 SECOND_US = 1_000_000
 UNITS = ("B", "KB", "MB", "GB", "TB")
 
@@ -92,7 +94,12 @@ def short(identity: str, characters: int = 8) -> str:
     return identity[:characters]
 
 
+def advised(advice: Advice) -> str:
+    """What the size of a device's spool means."""
+    return in_words(advice, duration, size)
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
-    "ago": ago, "duration": duration, "moment": moment, "number": number, "percent": percent, "plural": plural,
-    "rate": rate, "short": short, "size": size,
+    "advised": advised, "ago": ago, "duration": duration, "moment": moment, "number": number, "percent": percent,
+    "plural": plural, "rate": rate, "short": short, "size": size,
 }  # fmt: skip

@@ -17,9 +17,11 @@ from cloud_backend.dashboard.history.arrivals import Arrivals
 from cloud_backend.dashboard.history.history import History
 from cloud_backend.dashboard.history.trails import Point
 from cloud_backend.log.log import Log
+from shared.spool.advice import Advice, advice_of
 from shared.wire.status import NO_PLAN, DeviceStatus
 
 FRESH_S = 0.8
+ALL_STREAMS = "all streams"  # a status says how fast they fill the spool together
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,14 @@ class Device:
     def spool_share(self) -> float | None:
         held, room = self.status.spool_bytes, self.status.spool_capacity_bytes
         return min(held / room, 1.0) if held is not None and room else None
+
+    @property
+    def advice(self) -> Advice | None:
+        """How large its spool should be; None where it has not measured that."""
+        said, room = self.status.advice, self.status.spool_capacity_bytes
+        if said is None or room is None:
+            return None
+        return advice_of({ALL_STREAMS: said.bytes_per_s}, room, said.outages, said.p95_s, said.p99_s)
 
 
 def device(entry: RosterEntry, phone: Phone, position: Point | None) -> Device:

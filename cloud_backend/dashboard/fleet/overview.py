@@ -6,7 +6,7 @@ restart shows the same as one that was open all the time, and a page nobody look
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -37,6 +37,7 @@ class FleetOverview:
         alerts: Callable[[], int] = lambda: 0,
         history: History | None = None,
         hidden: Callable[[str], Container[str]] = lambda _: (),
+        names: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._log = log
         self._results = results
@@ -45,6 +46,7 @@ class FleetOverview:
         self._quarantined = quarantined
         self._alerts = alerts  # how many are open, those about contact aside: phones show that themselves
         self._hidden = hidden  # columns of a sink that give a place away, for those who may not know places
+        self._names = names  # of all devices: results also tell of revoked ones
         self.history = history or History(log)
 
     def recent_change(self) -> int:
@@ -84,8 +86,10 @@ class FleetOverview:
 
     def _shown(self, rows: Sequence[ResultRow], *, exact: bool) -> list[dict[str, Any]]:
         hidden = {} if exact else {sink: self._hidden(sink) for sink in {row.sink for row in rows}}
+        names = self._names() if rows else {}
         return [
-            row_shown(row, exact=exact, hidden=hidden.get(row.sink, ())) | {"sink": row.sink, "retract": row.retract}
+            row_shown(row, exact=exact, hidden=hidden.get(row.sink, ()))
+            | {"sink": row.sink, "retract": row.retract, "name": names.get(row.device, row.device[:8])}
             for row in rows
         ]
 

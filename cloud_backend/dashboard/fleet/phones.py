@@ -104,7 +104,7 @@ def headline(devices: Sequence[Phone], total: Account, quarantined: int = 0, ale
     if offline:
         first = f"{_listed(offline)} {'is' if len(offline) == 1 else 'are'} offline"
     else:
-        first = f"All {len(devices)} phones are connected" if len(devices) > 1 else f"{devices[0].name} is connected"
+        first = _all_connected(devices)
     if alerts:
         first += f"{' and' if offline else ', but'} {'an alert is' if alerts == 1 else f'{alerts} alerts are'} open"
     if total.ledgered:
@@ -118,6 +118,12 @@ def headline(devices: Sequence[Phone], total: Account, quarantined: int = 0, ale
     else:
         second = "Nothing is lost: every reading is in the log."
     return first, second
+
+
+def _all_connected(devices: Sequence[Phone]) -> str:
+    if len(devices) == 1:
+        return f"{devices[0].name} is connected"
+    return f"{'Both' if len(devices) == 2 else f'All {len(devices)}'} phones are connected"
 
 
 def _known_of_silent(spooled: int, unheard: int) -> str:

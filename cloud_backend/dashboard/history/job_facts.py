@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cloud_backend.spark.control.lease import Lease
+from cloud_backend.lease import Lease
 from cloud_backend.spark.job_facts import job_facts
 from cloud_backend.spark.storage.store import Store
 from shared.errors import ResurgeError

@@ -82,7 +82,7 @@ def _one(sources: Sources, sink: str, before: int | None, person: Person) -> dic
     return {
         "sink": sink, "rows": rows, "keys": keys, "names": names, "numeric": numeric, "windowed": windowed,
         "before": before,
-        "older": found["before_us"], "has_places": _has_places(rows), "device_names": sources.device_names(),
+        "older": found["before_us"], "has_places": _has_places(rows), "device_names": found["device_names"],
         "formats": list(exports.MEDIA_TYPES), "count": sources.results.sinks().get(sink, 0),
         "now_us": sources.clock_us(),
     }  # fmt: skip

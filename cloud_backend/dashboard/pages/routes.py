@@ -11,7 +11,7 @@ from cloud_backend.dashboard.pages.acting import acting_router
 from cloud_backend.dashboard.pages.audit import alert_manners, audit_router
 from cloud_backend.dashboard.pages.contracts import contracts_router
 from cloud_backend.dashboard.pages.devices import device_manners, devices_router
-from cloud_backend.dashboard.pages.fleets import fleets_router
+from cloud_backend.dashboard.pages.fleets import fleet_manners, fleets_router
 from cloud_backend.dashboard.pages.jobs import job_act_pages, jobs_router
 from cloud_backend.dashboard.pages.live import live_router
 from cloud_backend.dashboard.pages.overview import dashboard_router
@@ -36,7 +36,7 @@ def pages_router(sources: Sources) -> APIRouter:
     for part in ROUTERS:
         router.include_router(part(sources))
     manners = device_manners() | query_manners() | job_act_pages() | result_manners() | people_manners()
-    manners |= alert_manners() | program_manners()
+    manners |= fleet_manners() | alert_manners() | program_manners()
     router.include_router(acting_router(sources, manners))
     return router
 
@@ -52,6 +52,7 @@ def _overview(sources: Sources) -> FleetOverview:
     return FleetOverview(
         log=sources.log, results=sources.results, contacts=contacts, clock_us=sources.clock_us,
         quarantined=sources.quarantined, history=sources.history, hidden=lambda sink: hidden_columns(sources, sink),
+        names=sources.device_names,
         alerts=lambda: len([alert for alert in sources.alerts.alerts(only_open=True) if alert.kind != "gap"]),
     )  # fmt: skip
 

@@ -106,10 +106,8 @@ function fillChoice(select, names) {
 }
 
 function lineLabel(row) {
-  const phone = view.phones.find((candidate) => candidate.id === row.device);
-  const device = phone?.name ?? row.device.slice(0, 8); // one that is not listed below, revoked for instance
   const rest = row.key.filter((part) => part !== row.device);
-  return [device, ...rest].filter((part) => part !== "").join(", ") || row.sink;
+  return [row.name, ...rest].filter((part) => part !== "").join(", ") || row.sink;
 }
 
 // What goes back to phones comes first: it is what the program is for.

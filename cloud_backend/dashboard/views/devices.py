@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from cloud_backend.coordinator.roster import RosterEntry
@@ -45,8 +46,10 @@ def device(sources: Sources, device_hex: str, *, exact: bool) -> dict[str, Any]:
         None if deletion is None else {"asked_us": deletion.asked_us, "done_us": deletion.done_us, **deletion.report}
     )
     withheld = why_withheld(sources, entry.status)
+    advice = find_device(sources, device_hex).advice
     return summary | {
         "withheld": withheld,
+        "advice": None if advice is None else asdict(advice) | {"bytes_per_second": advice.bytes_per_second},
         "edges": edges,
         "trail": trail(sources, device_hex, exact=exact),
         "deletion": report,

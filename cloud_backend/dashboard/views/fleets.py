@@ -1,17 +1,21 @@
 """Fleets: where each vertex runs, who keeps its snapshots, and what moved when and why, as their coordinators told it.
 
-A coordinator tells a gateway only while it reaches it. What it said last is shown with when that was: `current` says
-whether it is heard now.
+The gateway itself coordinates the nodes that offered to host. A coordinator that is a node tells a gateway only while
+it reaches it. What it said last is shown with when that was: `current` says whether it is heard now.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 from cloud_backend.dashboard.fleet.devices import Device
 from cloud_backend.dashboard.sources import Sources
-from shared.hosting.fleet_words import move_words, strategy_words
+from shared.errors import UsageError
+from shared.hosting.fleet_words import answer_words, move_words, preview_words, strategy_words
+from shared.identity import DeviceId
+from shared.moves import PREVIEW, THIS_GATEWAY, MoveAnswer
 from shared.wire.fleet_status import FleetStatus
 
 
@@ -19,11 +23,13 @@ def fleets(sources: Sources) -> list[dict[str, Any]]:
     """Every fleet whose coordinator is enrolled here, by the coordinator's name."""
     devices = {each.phone.id: each for each in sources.devices() if each.state != "revoked"}
     seen = {entry.device.hex(): entry.seen_us for entry in sources.entries()}
-    return [
+    return [*_governed(sources, devices)] + [
         {
             "coordinator": {"device": id, "name": each.phone.name, "contact": each.state},
             "current": each.is_in_contact,
             "heard_us": seen.get(id),
+            "deposed": "",
+            "control_per_s": None,
             **_fleet(each.status.fleet, devices),
         }
         for id, each in devices.items()
@@ -31,20 +37,88 @@ def fleets(sources: Sources) -> list[dict[str, Any]]:
     ]
 
 
+def _governed(sources: Sources, devices: dict[str, Device]) -> Iterator[dict[str, Any]]:
+    """The fleet that this gateway coordinates itself, once a node has offered to host."""
+    own = sources.governed
+    status = None if own is None else own.status()
+    if own is None or status is None:
+        return
+    shown = _fleet(status, devices)
+    control = own.control()
+    for node in shown["nodes"]:
+        node["control"] = control.get(node["node"])
+    yield {
+        "coordinator": {"device": None, "name": "this gateway", "contact": "live"},
+        "current": True,
+        "heard_us": sources.clock_us(),
+        "deposed": own.deposed,
+        "control_per_s": sum(each["per_s"] for each in control.values()),
+        **shown,
+    }
+
+
+def fleet_queries(sources: Sources) -> dict[str, Any]:
+    """The queries that this gateway's own fleet runs, as its coordinator tells them."""
+    own = sources.governed
+    return {"queries": [], "nodes": []} if own is None or own.deposed else own.ask("queries", {})
+
+
+def coordinated(sources: Sources, device: str) -> DeviceId:
+    """The coordinator of this id, which is heard now; UsageError where there is none."""
+    found = next((each for each in sources.devices() if each.phone.id == device and each.state != "revoked"), None)
+    if found is None or found.status.fleet is None:
+        raise UsageError("no device of this id coordinates a fleet", code="fleet-unknown")
+    if not found.is_in_contact:
+        raise UsageError(f"{found.phone.name} is not heard; nothing can be moved until it is", code="fleet-silent")
+    return DeviceId(bytes.fromhex(device))
+
+
+def asked_for(sources: Sources, id: str) -> dict[str, Any] | None:
+    """A request for a move and what became of it; None where nobody knows of it any more."""
+    waiting = sources.requests.find(id)
+    if waiting is not None:
+        return {"id": id, **asdict(waiting), "state": "waiting", "words": [], "why": "", "code": "", "device": ""}
+    for fleet in fleets(sources):
+        for answer in fleet["asked"]:
+            if answer["id"] == id:
+                return {**answer, "device": fleet["coordinator"]["device"] or THIS_GATEWAY}
+    return None
+
+
+def _answer(answer: MoveAnswer) -> dict[str, Any]:
+    preview = answer.preview
+    return asdict(answer.request) | {
+        "state": answer.state, "why": answer.why, "code": answer.code,
+        "preview": None if preview is None else asdict(preview),
+        "words": [answer_words(answer)] if preview is None or answer.state != PREVIEW
+        else preview_words(answer.request.vertex, preview),
+    }  # fmt: skip
+
+
 def _fleet(fleet: FleetStatus, devices: dict[str, Device]) -> dict[str, Any]:
     return {
         "version": fleet.version,
-        "nodes": [_node(fleet, each.name, each.node, each.silent_us, devices) for each in fleet.nodes],
+        "nodes": [
+            _node(fleet, each.name, each.node, each.silent_us, devices) | {"room": each.room, "apart": list(each.apart)}
+            for each in fleet.nodes
+        ],
         "queries": [
             asdict(query)
             | {
                 "words": strategy_words(query.strategy, query.every),
                 "vertices": [asdict(each) for each in fleet.placements if each.query == query.name],
+                "ways": [
+                    {"source": source, "nodes": list(nodes)}
+                    for name, source, nodes in dict.fromkeys(fleet.ways)
+                    if name == query.name
+                ],
             }
             for query in fleet.queries
         ],
         "moves": [asdict(move) | {"words": move_words(move)} for move in reversed(fleet.moves)],
         "left_off": fleet.left_off,
+        "links": [list(link) for link in fleet.links],
+        "asked": [_answer(each) for each in reversed(fleet.asked)],
     }
 
 
@@ -64,4 +138,6 @@ def _node(fleet: FleetStatus, name: str, id: str, silent_us: int | None, devices
         "keeps": [vertex(each.query, each.vertex) for each in fleet.placements if name in each.keepers],
         "feeds": [each.name for each in fleet.queries if name in each.sources],
         "ends": [each.name for each in fleet.queries if name == each.sink],
+        "passes_on": list(dict.fromkeys(source for _, source, nodes in fleet.ways if name in nodes)),
+        "control": None,
     }  # fmt: skip

@@ -28,10 +28,12 @@ def rows(sources: Sources, sink: str, *, exact: bool, before_us: int | None = No
     hidden: Container[str] = () if exact else hidden_columns(sources, sink)
     found = sources.results.page(sink, before_us=before_us, limit=limit)
     more = len(found) >= limit
+    names = sources.device_names()
     return {
         "sink": sink,
         "key_names": list(key_names(sources, sink)),
         "rows": [row_shown(row, exact=exact, hidden=hidden) for row in found],
+        "device_names": {part: names[part] for row in found for part in row.key if part in names},
         "before_us": found[-1].window_end_us if more else None,
     }
 

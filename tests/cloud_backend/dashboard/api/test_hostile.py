@@ -38,6 +38,8 @@ RAW = [
     b"", b"{", b"\xff\xfe", b'{"a": NaN}', b"[" * 5000, b"null", b'"' + b"a" * 3000 + b'"', b'{"name": 1e999}',
     b'{"name": "\\ud800"}', b"{}" * 10, b'{"\\u0000": 1}', b"a=b&c=d", b'{"name":"a","name":"b"}',
 ]  # fmt: skip
+# In every run each case meets a third of the routes, another third than its neighbours; in `make soak` all of them.
+EVERY = pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.soak)])
 KNOWN = {"device": None, "edge": EDGE_HEX, "sink": "my_trips", "job": "main", "kind": "gap", "number": "1"}
 
 
@@ -53,6 +55,12 @@ def routes(house: House) -> Iterator[APIRoute]:
     for route in every_route(house.app):
         if route.path not in skipped and "stream" not in getattr(route.response_class, "__name__", "").lower():
             yield route
+
+
+def some(cases: list, case: object, chosen: list[APIRoute], every: int) -> list[APIRoute]:
+    """Of the routes that a test is about, those that this one of its cases meets."""
+    number = next(number for number, each in enumerate(cases) if each is case)
+    return chosen[number % every :: every]
 
 
 def address_of(route: APIRoute, house: House, hostile: str | None = None) -> str:
@@ -83,13 +91,13 @@ def check(answer, what: str) -> None:
         assert MARK * 100 not in answer.text
 
 
+@EVERY
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_path_can_hold_anything(house, admin, text):
-    for route in routes(house):
-        if "{" in route.path:
-            for method in route.methods - {"HEAD"}:
-                kind = {"json": {}} if method == "POST" and route.path.startswith("/v1/api") else {}
-                check(admin.ask(method, address_of(route, house, text), **kind), f"{method} {route.path}")
+def test_a_path_can_hold_anything(house, admin, text, every):
+    for route in some(TEXTS, text, [route for route in routes(house) if "{" in route.path], every):
+        for method in route.methods - {"HEAD"}:
+            kind = {"json": {}} if method == "POST" and route.path.startswith("/v1/api") else {}
+            check(admin.ask(method, address_of(route, house, text), **kind), f"{method} {route.path}")
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -103,14 +111,13 @@ def test_a_query_parameter_can_hold_anything(house, admin, text):
                 check(answer, f"GET {route.path}?{name}")
 
 
+@EVERY
 @pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
-def test_a_field_of_a_body_can_hold_anything(house, admin, value):
-    assert sum(bool(route.dependant.body_params) for route in routes(house)) >= 5
-    for route in routes(house):
-        fields = list(route.dependant.body_params)
-        if not fields or not route.path.startswith("/v1/"):
-            continue
-        for name in [*fields[0].field_info.annotation.model_fields, "more"]:
+def test_a_field_of_a_body_can_hold_anything(house, admin, value, every):
+    taking = [route for route in routes(house) if route.dependant.body_params and route.path.startswith("/v1/")]
+    assert len(taking) >= 5
+    for route in some(VALUES, value, taking, every):
+        for name in [*route.dependant.body_params[0].field_info.annotation.model_fields, "more"]:
             text = json.dumps({name: value}, allow_nan=True)
             answer = admin.post(
                 address_of(route, house), content=text.encode(), headers={"content-type": "application/json"}
@@ -118,9 +125,10 @@ def test_a_field_of_a_body_can_hold_anything(house, admin, value):
             check(answer, f"POST {route.path} {name}")
 
 
+@EVERY
 @pytest.mark.parametrize("body", RAW, ids=range(len(RAW)))
-def test_a_body_can_be_anything(house, admin, body):
-    for route in routes(house):
+def test_a_body_can_be_anything(house, admin, body, every):
+    for route in some(RAW, body, list(routes(house)), every):
         for method in route.methods - {"GET", "HEAD"}:
             if route.path in ("/v1/enrol",) or "delete" in route.path or "revoke" in route.path:
                 continue
@@ -135,13 +143,15 @@ FORM_FIELDS = (
 )  # fmt: skip
 
 
+@EVERY
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_field_of_a_form_can_hold_anything(house, admin, text):
-    for route in routes(house):
-        if "POST" in route.methods and not route.path.startswith("/v1/"):
-            fields = {name: text.encode("utf-8", "replace") for name in FORM_FIELDS}
-            answer = admin.ask("POST", address_of(route, house), data=fields)
-            check(answer, f"POST {route.path}")
+def test_a_field_of_a_form_can_hold_anything(house, admin, text, every):
+    forms = [route for route in routes(house) if "POST" in route.methods and not route.path.startswith("/v1/")]
+    assert len(forms) >= 5
+    for route in some(TEXTS, text, forms, every):
+        fields = {name: text.encode("utf-8", "replace") for name in FORM_FIELDS}
+        answer = admin.ask("POST", address_of(route, house), data=fields)
+        check(answer, f"POST {route.path}")
 
 
 def test_sql_that_bites_is_refused_in_our_words(house, admin, monkeypatch):

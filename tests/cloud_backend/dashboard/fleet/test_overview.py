@@ -80,6 +80,16 @@ def test_a_value_json_cannot_say_is_shown_as_none(world):
     assert world.feed().overview()["results"][0]["values"] == {"a": None, "b": None, "c": 1.5}
 
 
+def test_a_result_has_the_name_of_its_device_also_when_that_is_no_contact_any_more(world):
+    revoked, deleted = "ab" * 16, "cd" * 16
+    world.results.publish(1, [replace(row(0), device=revoked), replace(row(1), device=deleted)])
+    feed = FleetOverview(
+        log=world.log, results=world.results, contacts=list, clock_us=lambda: NOW_S * 1_000_000,
+        names=lambda: {revoked: "tram-07"},
+    )  # fmt: skip
+    assert [result["name"] for result in feed.overview()["results"]] == ["tram-07", "cdcdcdcd"]
+
+
 def test_a_page_that_was_away_long_catches_up_over_several_events(world, monkeypatch):
     monkeypatch.setattr(feed_module, "RESULTS_MAX", 2)
     world.results.publish(1, [row(window) for window in range(5)])

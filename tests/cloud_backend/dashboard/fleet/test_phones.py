@@ -74,7 +74,7 @@ def test_the_headline_says_who_is_offline_and_what_is_known_of_them():
     assert headline([PHONE], Account(delivered=1)) == (
         "tram-07 is connected", "Nothing is lost: every reading is in the log.",
     )  # fmt: skip
-    assert headline([PHONE, PHONE], Account())[0] == "All 2 phones are connected"
+    assert headline([PHONE, PHONE], Account())[0] == "Both phones are connected"
     assert headline([PHONE, offline], Account(spooled=1200)) == (
         "tram-07 is offline",
         "When last heard, the phones held 1,200 readings; everything else is in the log.",
@@ -90,7 +90,7 @@ def test_the_headline_says_who_is_offline_and_what_is_known_of_them():
 
 def test_the_headline_never_hides_an_open_alert():
     offline = replace(PHONE, connected=False)
-    assert headline([PHONE, PHONE], Account(), alerts=2)[0] == "All 2 phones are connected, but 2 alerts are open"
+    assert headline([PHONE, PHONE], Account(), alerts=2)[0] == "Both phones are connected, but 2 alerts are open"
     assert headline([offline], Account(), alerts=1)[0] == "tram-07 is offline and an alert is open"
 
 

@@ -54,3 +54,13 @@ def test_the_page_and_the_api_say_which_rows_came_too_late_and_why(dashboard, tm
     assert f"<dt>Late rows</dt><dd>{entry['rows']}</dd>" in page
     assert f"{entry['rows']} rows came too late" in page
     assert "more than 5s behind the frontier: tumbling 10s" in page
+
+
+def test_the_page_says_that_half_an_entry_was_found(dashboard, tmp_path):
+    world = left_behind(tmp_path / "job")
+    shutil.copytree(world.store_dir, dashboard.settings.stable.parent, dirs_exist_ok=True)
+    manifest = dashboard.settings.stable.parent / "manifest"
+    number = len([*manifest.glob("*.json")]) + 1
+    (manifest / f"{number:012d}.json").write_bytes(b"{")
+    page = dashboard.browser("operator").get("/jobs/main").text
+    assert f"Manifest entry {number} was torn by a power cut" in page

@@ -1,0 +1,65 @@
+"""Acts on the fleet that this gateway coordinates: give its nodes a query, or take one away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from cloud_backend.dashboard.acts.act import Act, Attempt, Fields, NameInPath, NoFields
+from cloud_backend.dashboard.acts.queries import NAME_PATTERN, NAME_WORDS
+from cloud_backend.dashboard.sources import Sources
+from cloud_backend.gateway.fleet import GatewayFleet
+from shared.errors import UsageError
+
+PLAN_CHARACTERS_MAX = 60_000
+NAME_CHARACTERS = 200
+
+
+class SubmitToFleet(Fields):
+    name: str = Field(pattern=NAME_PATTERN, description=f"the query's; {NAME_WORDS}")
+    plan: str = Field(
+        min_length=2, max_length=PLAN_CHARACTERS_MAX, description="a plan as `resurge plan FILE --json` prints it"
+    )
+    sources: list[str] = Field(max_length=64, description="nodes whose sensors feed it")
+    sink: str = Field("", max_length=NAME_CHARACTERS, description="the node where its results end")
+    place: str = Field("", max_length=40, description="push-down (default), bottom-up, top-down or spread")
+    on: list[str] = Field(
+        default_factory=list, max_length=256, description="nodes that may run it (none: all), or VERTEX=NODE"
+    )
+    strategy: str = Field("", max_length=40, description="of recovery; else what the program promises picks it")
+    every: int | None = Field(None, ge=1, lt=1 << 32, description="elements between two snapshots")
+    keepers: int = Field(1, ge=0, le=64, description="other nodes that keep each vertex's snapshots")
+    dry_run: bool = Field(False, description="only say where it would run, and why")
+
+
+def submit_to_fleet(attempt: Attempt[SubmitToFleet]) -> dict[str, Any]:
+    """Place a query on the nodes that offered to host, and run it; or only say where it would run."""
+    sources, asked = attempt.sources, attempt.fields
+    fleet = _fleet(sources)
+    if not asked.dry_run and (asked.name in sources.stores() or sources.queries.find(asked.name) is not None):
+        raise UsageError("Spark has a job of this name already; choose another name", code="query-name-taken")
+    return fleet.ask("submit", asked.model_dump(), checked=lambda: attempt.note(subject=asked.name))
+
+
+def drop_from_fleet(attempt: Attempt[NoFields]) -> None:
+    """Run it no more; what ended in its sink stays on that node."""
+    _fleet(attempt.sources).ask("drop", {"name": attempt.subject}, checked=attempt.note)
+
+
+def _fleet(sources: Sources) -> GatewayFleet:
+    if sources.governed is None:
+        raise UsageError("this gateway coordinates no fleet", code="fleet-none")
+    return sources.governed
+
+
+SUBMIT = Act(
+    submit_to_fleet, SubmitToFleet, "operator", "fleet-query-submitted", "POST /v1/api/fleets/queries",
+    "POST /fleets/queries", "Run a query on the nodes of this gateway's fleet, or say where it would run",
+    success="The query was submitted; nodes begin within seconds.", after="/fleets", is_question=True,
+)  # fmt: skip
+DROP = Act(
+    drop_from_fleet, NoFields, "operator", "fleet-query-dropped", "DELETE /v1/api/fleets/queries/{name}",
+    "POST /fleets/queries/{name}/drop", "Run it no more", NameInPath, "The query ends on all nodes.", "/fleets",
+)  # fmt: skip
+ACTS = (SUBMIT, DROP)
