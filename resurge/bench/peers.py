@@ -3,7 +3,8 @@
 The reader is a node process as users start it (`resurge node run --fleet`), with a vertex that looks at every row and
 keeps none. The maker is the same hosting, driven by this bench in place of sensors; its batches are made beforehand.
 Exchanges are sealed, CURVE is on, rows are decoded and numbered. Against it a bare exchange of the same bytes: pyzmq,
-CURVE, DEALER to ROUTER and back, one at a time, nothing read. Edges between vertices are kept in memory, so the homes
+CURVE, DEALER to ROUTER and back, one at a time, nothing read. Ours has up to three under way while there is a backlog,
+and puts small batches into one exchange. Edges between vertices are kept in memory, so the homes
 lie in memory here; a phone's own edge is on its disk, which is reported. NATS JetStream, where it is installed, takes
 and acknowledges the batches and hands them to nobody: it does less.
 
@@ -218,18 +219,19 @@ class _Edge:
         host, key = self._hosting.host, self._edge.key
         left = deque(batches)
         begun = time.perf_counter()
-        while self._reading().taken[key.edge] < batches[-1].hi:
+        while True:
             while left:
                 try:
                     host.offer(key, left[0], time.monotonic())
                 except SpoolFull:
                     break
                 left.popleft()
-            self._turn()
-        return time.perf_counter() - begun
+            self._hosting.step(time.monotonic())
+            if self._reading().taken[key.edge] >= batches[-1].hi:
+                return time.perf_counter() - begun
+            self._wait()
 
-    def _turn(self) -> None:
-        self._hosting.step(time.monotonic())
+    def _wait(self) -> None:
         due = self._hosting.next_wake()
         self._woken.wait(1.0 if due is None else max(0.0, due - time.monotonic()))
         self._woken.clear()
@@ -239,7 +241,8 @@ class _Edge:
         while not is_so():
             if time.monotonic() > end:
                 raise RuntimeError(f"the nodes of the bench did not meet\n{self._fleet.logs()}")
-            self._turn()
+            self._hosting.step(time.monotonic())
+            self._wait()
 
 
 class _Bare:

@@ -19,6 +19,7 @@ NOUNS = {
     "device": "Pair, list, configure and revoke devices, and delete what they delivered.",
     "stream": "See what arrives: rates, lag, complete hours, batches.",
     "query": "Ask the streams something: submit, explain, stop, export.",
+    "results": "Keep a Delta table level with what a sink says.",
     "job": "See and roll back Spark vertices.",
     "log": "Verify the ingest log.",
     "contract": "See what was promised and what was kept; verify the signed reports.",

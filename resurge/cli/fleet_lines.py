@@ -37,6 +37,31 @@ def fleet_lines(view: dict[str, Any], now_us: int) -> Iterator[str]:
         yield f"{moment(event['at_us'])}  {event['text']}"
 
 
+def governed_lines(fleet: dict[str, Any]) -> Iterator[str]:
+    """A fleet as its gateway tells it, newest moves first."""
+    now_us = fleet["heard_us"]
+    per_s = fleet["control_per_s"]
+    coordinating = "" if per_s is None else f", {per_s:,.0f} bytes a second for it"
+    yield f"{plural(len(fleet['nodes']), 'node')}, coordinated by {fleet['coordinator']['name']}{coordinating}"
+    if fleet["deposed"]:
+        yield f"it coordinates no more: {fleet['deposed']}"
+    for node in fleet["nodes"]:
+        silent = "" if node["silent_us"] is None else f"  silent for {_span(node['silent_us'], now_us)}"
+        runs = listed([each["vertex"] for each in node["runs"]]) if node["runs"] else "nothing"
+        yield f"  {node['name']}  runs {runs}{silent}"
+    for query in fleet["queries"]:
+        ends = f"from {listed(query['sources'])} to {query['sink']}"
+        yield f"{query['name']}  {ends}  {query['strategy']}, c = {query['every']}"
+        yield f"  {query['words']}"
+        for way in query["ways"]:
+            over = f"over {listed(way['nodes'])}" if way["nodes"] else "directly, too"
+            yield f"  rows of {way['source']} go {over}"
+        for placed in query["vertices"]:
+            yield f"  {_placed(placed, now_us)}"
+    for move in fleet["moves"][:MOVES_SHOWN]:
+        yield f"{moment(move['at_us'])}  {move['query']}: {move['words']} ({move['why']})"
+
+
 def _here(view: dict[str, Any]) -> Iterator[str]:
     """What the node itself has to do with it."""
     for one in view["instances"]:

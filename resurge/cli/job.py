@@ -43,11 +43,17 @@ def status(store: StoreOption = DEFAULT_STORE, as_json: AsJson = False) -> None:
     running = "running" if value["alive"] else "not running"
     print(f"driver {value['owner'] or 'none'} ({running}), term {value['term']}")
     print(f"  epoch {value['epoch']}, stable up to {value['stable']}, {value['backlog_bytes'] / 1e6:.1f} MB behind")
+    if value["lag_s"]:
+        print(f"  the oldest epoch that is not worked off was cut {value['lag_s']:,.0f} s ago")
     print(f"  {_reach(value['kept'])}")
     for name, reason in value["parked"].items():
         print(f"  parked: {name}: {reason}")
+        if reason.startswith("cluster: "):
+            continue
         vertex = name.rpartition(" ")[0]
         print(f"    to go on: resurge job rollback {vertex} --to EPOCH --program corrected.py, or restart the job")
+    for number in value["torn_entries"][-5:]:
+        print(f"  manifest entry {number} was torn by a power cut and does not count; its step runs again")
     for each in value["exceptions"][-5:]:
         times = f" ({each['times']} times)" if each["times"] > 1 else ""
         print(f"  {each['kind']}: {each['vertex']} {each['range']} in epoch {each['epoch']}: {each['message']}{times}")

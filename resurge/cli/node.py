@@ -27,6 +27,13 @@ def run(
     outages: Annotated[str, typer.Option(help="10+8,30+12 (seconds), random:SEED, or a file of such spans.")] = "",
     relay: Annotated[str, typer.Option(help="tcp://HOST:PORT of a relay, if there is no way to the gateway.")] = "",
     fleet: Annotated[Path | None, typer.Option(help="The file of a fleet: share its queries with its nodes.")] = None,
+    host: Annotated[
+        str,
+        typer.Option(
+            help="tcp://HOST:PORT where nodes reach this one: take part in the gateway's fleet. none: only feed it."
+        ),
+    ] = "",
+    name: Annotated[str, typer.Option(help="What that fleet calls this node (default: as in settings.toml).")] = "",
     speed: Annotated[float, typer.Option(help="Seconds of event time per second of the run.")] = 1.0,
     seconds: Annotated[float | None, typer.Option("--for", help="End after so many seconds and drain.")] = None,
     as_json: Json = False,
@@ -50,6 +57,8 @@ def run(
             sensors=parse_choices(sensor or []),
             outages=outages,
             fleet=fleet,
+            host=host,
+            name=name,
             speed=speed,
             plan=plan,
             on_output=on_output,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
 Stream = Annotated[str, typer.Argument(help="an edge's name or number, as `resurge stream list` shows")]
 SHADES = " ░▒▓█"
+NODE_HOME = Path("~/.resurge")
 
 
 @app.command("list")
@@ -84,6 +86,68 @@ def batches(
     of_device = api.device(device)["device"] if device else ""
     address = f"/streams/{api.stream(stream)['edge']}/batches"
     present(lambda: api.get(address, device=of_device, limit=limit), picture, as_json=as_json)
+
+
+@app.command()
+def advise(
+    node: Annotated[Path, typer.Option(help="the home of a node", envvar="RESURGE_NODE_HOME")] = NODE_HOME,
+    gateway: Annotated[
+        Path | None, typer.Option(help="the home of a gateway: say it of a device as that told the gateway")
+    ] = None,
+    device: Annotated[str, typer.Option(help="with --gateway: its name, its id, or the start of its id")] = "",
+    outage: Annotated[
+        list[str] | None, typer.Option(help="what an outage of this length would lose, like 30m; may be repeated")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """How large a device's buffer should be: from how fast its streams fill it and how long its gateway was gone."""
+    import json
+
+    from mobile_app.screens.words.advice_text import advice_in, advice_line, loss_words
+    from mobile_app.screens.words.number_text import duration, size
+    from shared.language.durations import microseconds
+
+    found = _told_advice(gateway, device) if gateway is not None or device else _measured_advice(node)
+    advice = advice_in(found)
+    lengths = {text: microseconds(text) / 1e6 for text in outage or ()}
+    lengths |= {f"p{share}": each for share, each in ((95, advice.p95_s), (99, advice.p99_s)) if each is not None}
+    if as_json:
+        print(json.dumps(found | {"loss_at": {name: advice.loss_at(length_s) for name, length_s in lengths.items()}}))
+        return
+    for name, rate in sorted(advice.rates.items(), key=lambda each: -each[1]):
+        print(f"{name}  {size(rate)}/s behind the device's operators")
+    print(f"buffer  {size(advice.capacity_bytes)}. {advice_line(found)}")
+    for share, length_s, wanted in ((95, advice.p95_s, advice.p95_bytes), (99, advice.p99_s, advice.p99_bytes)):
+        if length_s is not None and wanted is not None:
+            print(f"{share} of 100 outages ended within {duration(length_s)}: {size(wanted)} hold that")
+    for name, length_s in lengths.items():
+        print(f"an outage of {duration(length_s)} ({name}) would {loss_words(advice.loss_at(length_s))}")
+    if advice.lost_share is not None:
+        print(f"all {advice.outages} outages that were seen together would {loss_words(advice.lost_share)}")
+
+
+def _measured_advice(node: Path) -> dict[str, Any]:
+    """As the node of a home measures it."""
+    from mobile_app.service.inspection import inspect
+    from shared.errors import UsageError
+
+    view = inspect(node.expanduser())
+    if "advice" not in view:
+        raise UsageError("the node that ran here last did not measure it; start it again", code="home-empty")
+    return dict(view["advice"])
+
+
+def _told_advice(gateway: Path | None, device: str) -> dict[str, Any]:
+    """As a device last told its gateway."""
+    from shared.errors import UsageError
+
+    if not device:
+        raise UsageError("of which device? name one with --device", code="device-not-found")
+    api = Api(gateway or DEFAULT_HOME)
+    found = api.get(f"/devices/{api.device(device)['device']}")
+    if found["advice"] is None:
+        raise UsageError(f"{found['name']} has not said how fast its buffer fills", code="advice-unknown")
+    return dict(found["advice"])
 
 
 def _batch(batch: dict[str, Any]) -> RenderableType:

@@ -25,6 +25,7 @@ from shared.hosting.kept_snapshot import KeptSnapshot
 from shared.hosting.sink import sink_file
 from shared.language.registry import references
 from shared.plan.cuts import region_vertices
+from shared.stream.program import load_operators
 from shared.wire import codecs
 from shared.wire.frame import FrameType, decode_one
 from shared.wire.messages import Data
@@ -59,6 +60,7 @@ class _SinkFile:
     """Follows the file of a sink while a node writes it."""
 
     def __init__(self, fleet: ProcessFleet, sink: str) -> None:
+        load_operators(fleet.file.parent)
         hosted = read_fleet(fleet.file, sorted(references())).hosted()[0]
         outputs = [output for vertex in region_vertices(hosted.plan) for output in vertex.fragment.outputs]
         self._schema = next(each.schema for each in outputs if each.kind == "subscribe" and each.name == sink)

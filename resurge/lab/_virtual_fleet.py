@@ -30,7 +30,7 @@ from shared.batch import END_OF_TIME, Batch
 from shared.hosting.coordinate import Coordinator
 from shared.hosting.fleet_node import FleetNode
 from shared.hosting.host import Held, Host
-from shared.hosting.messages import Answer, Ask, Committed, HostMessage, SinkTook
+from shared.hosting.messages import Answer, Ask, Committed, Datagram, HostMessage, SinkTook
 from shared.hosting.store import persist
 from shared.hosting.wiring import EdgeSpec, state_edge, wire
 from shared.identity import device_id
@@ -39,6 +39,8 @@ from shared.language.registry import references
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import HostedQuery, Peer, Placement
 from shared.plan.graph import Plan
+from shared.region.broadcast import Broadcast
+from shared.region.cuts import PERIOD_S
 from shared.spool.entry import SpooledBatch
 from shared.spool.evict import Evict
 from shared.spool.memory import MemoryDisk
@@ -52,12 +54,15 @@ from shared.wire.frame import HEADER_BYTES, FrameType, stored_header
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "peers"
 PHONE, SINK = "phone", "laptop"
-PACING = Pacing(poll_s=1.0, timeout_s=3.0, backoff_s_min=0.1, backoff_s_max=2.0)  # as `mobile_app/node/hosting.py`
+PACING = Pacing(
+    poll_s=1.0, timeout_s=3.0, backoff_s_min=0.1, backoff_s_max=2.0, window=3
+)  # as `mobile_app/node/hosting.py`
 LATENCY_S = 0.002
 SETTLE_S = 5.0  # after the last element, until every snapshot is permanent
-SOURCES_BYTES = 1 << 20
+SOURCES_BYTES = 4 << 20
 CURVE = "0" * 40  # nothing here speaks ZeroMQ
 MARKS = (FrameType.MARK, FrameType.EXTEND)
+BROADCAST = (FrameType.ANNOUNCE, FrameType.BITMAP, FrameType.BLOCK)
 
 
 @dataclass(frozen=True)
@@ -147,6 +152,8 @@ class Ran:
     sent: Sent = field(default_factory=Sent)
     held: dict[str, list[Held]] = field(default_factory=dict)  # node -> once per sample
     commits: Counter[str] = field(default_factory=Counter)  # vertex -> snapshots that became permanent
+    stored: int = 0  # bytes of those snapshots, each counted once
+    sent_for_stored: int = 0  # to keepers, until the last of them was permanent
     pending: int = 0  # snapshots that nobody could finish, at the end
     results: int = 0
 
@@ -162,13 +169,16 @@ class _Node:
         self.peer = Peer(self.id, name, public, CURVE, (), operators=tuple(sorted(references())))
         self.keys = keys
         self._wake_at = float("inf")
+        self.is_up = True
 
-    def start(self, coordinator_key: bytes) -> None:
+    def start(self, coordinator_key: bytes, spool_bytes: int = SOURCES_BYTES, evict: Evict = Evict.BLOCK) -> None:
         self.disk = MemoryDisk()
         self.spool = Spool.create(
-            MemoryDisk(), capacity_bytes=SOURCES_BYTES, device=self.device, incarnation=1, evict=Evict.BLOCK
+            MemoryDisk(), capacity_bytes=spool_bytes, device=self.device, incarnation=1, evict=evict
         )
-        coordinator = Coordinator(self.id, self.keys.answering().sign) if self.name == SINK else None
+        coordinator = None
+        if self.name == SINK:
+            coordinator = Coordinator(self.id, self.keys.answering().sign, cut_s=self.fleet.cut_s)
         self.host = Host(
             self.device, 1, self.keys, disk=self.disk, sources=self.spool, random=self._random, pacing=PACING,
             coordinator=coordinator_key, downlink=coordinator,
@@ -176,6 +186,8 @@ class _Node:
         self.machine = FleetNode(self.host, coordinator)
 
     def drive(self, message: HostMessage | None = None) -> None:
+        if not self.is_up:
+            return
         fleet, machine = self.fleet, self.machine
         now = fleet.now
         if message is not None:
@@ -189,8 +201,11 @@ class _Node:
         for event in machine.events():
             if isinstance(event, Committed):
                 fleet.ran.commits[event.vertex] += 1
+                fleet.ran.stored += event.bytes
+                fleet.ran.sent_for_stored = fleet.ran.sent.snapshots
             elif isinstance(event, SinkTook):
                 fleet.ran.results = max(fleet.ran.results, event.hi)
+                fleet.result_came(event)
         due = machine.next_wake()
         wake_at = max(now + 0.001, now + 5.0 if due is None else due)
         if wake_at < self._wake_at or self._wake_at <= now:
@@ -206,8 +221,11 @@ class _Node:
 class VirtualFleet:
     """One stream process under one strategy. `run` feeds it so many elements per sensor, and a little more time."""
 
+    cut_s = PERIOD_S
+
     def __init__(self, process: Process, row: str, every: int, homes: Path) -> None:
         self.now = 0.0
+        self._random, self._loss = Random(2), 0.0
         self.ran = Ran()
         self._process = process
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
@@ -238,6 +256,11 @@ class VirtualFleet:
             for vertex in region_vertices(process.plan())
         )
         query = HostedQuery("q", 1, process.plan(), row, every, (nodes[PHONE].id,), nodes[SINK].id, placements)
+        self.run_query(query)
+
+    def run_query(self, query: HostedQuery) -> None:
+        """Deploy it on every node, as the sink's node coordinates it."""
+        nodes = self.nodes
         coordinator = nodes[SINK].machine.coordinator
         if coordinator is None:
             raise RuntimeError("the sink's node coordinates")
@@ -247,15 +270,21 @@ class VirtualFleet:
                 node.host.deploy(*coordinator.deployment(node.id), 0.0)
                 node.drive()
         nodes[SINK].drive()
-        self._state_edges = {state_edge(query, placed).key.edge for placed in placements}
+        self._state_edges = {state_edge(query, placed).key.edge for placed in query.placements}
         self._sink_edges = {edge.key.edge for _, _, edge in wire(coordinator.deployment(nodes[SINK].id)[0]).sinks}
+
+    def result_came(self, event: SinkTook) -> None:
+        """The sink has some more."""
 
     def at(self, time: float, act: Callable[[], None]) -> None:
         self._count += 1
         heappush(self._heap, (time, self._count, act))
 
-    def carry(self, sender: _Node, message: Ask | Reply) -> None:
+    def carry(self, sender: _Node, message: Ask | Reply | Broadcast) -> None:
         arrives: HostMessage
+        if isinstance(message, Broadcast):
+            self.broadcast(message)
+            return
         if isinstance(message, Ask):
             to, arrives = self._by_id[message.node], Arrival(sender.id, message.body)
         else:
@@ -265,6 +294,13 @@ class VirtualFleet:
             return
         self._weigh(message.body)
         self.at(self.now + LATENCY_S, lambda: to.drive(arrives))
+
+    def broadcast(self, message: Broadcast) -> None:
+        """Once over the air, and each of these nodes hears it or does not."""
+        self.ran.sent.snapshots += len(message.body)
+        for node in map(self._by_id.__getitem__, message.nodes):
+            if self._random.random() >= self._loss:
+                self.at(self.now + LATENCY_S, functools.partial(node.drive, Datagram(message.body)))
 
     def _weigh(self, body: bytes) -> None:
         sent = self.ran.sent
@@ -279,6 +315,8 @@ class VirtualFleet:
             at += size
             if header.kind in MARKS:
                 sent.marks += size
+            elif header.kind in BROADCAST:
+                sent.snapshots += size
             elif header.kind != FrameType.DATA:
                 sent.other += size
             elif header.edge in self._state_edges:

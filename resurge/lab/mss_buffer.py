@@ -1,4 +1,5 @@
-"""NebulaStream-MSS, Fig 7: data loss against the size of the buffer for 30 seconds offline, on the real spool."""
+"""NebulaStream-MSS, Fig 7: data loss against the size of the buffer for 30 seconds out of reach, through
+production nodes (`_paper_load`)."""
 
 from __future__ import annotations
 
@@ -6,10 +7,12 @@ from typing import Any
 
 from resurge.bench._recordings import football_compression
 from resurge.lab._figure import draw, report, shape
-from resurge.lab._paper_load import MEGABYTE, football_note, loss, model
+from resurge.lab._paper_load import MEGABYTE, SETTING, football_note, loss, model
+from shared.language.codecs import COLUMNS, NONE
 from shared.spool.evict import Evict
 
 MEGABYTES = (10, 25, 50, 75, 100, 125, 150)
+PACKED_MEGABYTES = (10, 25, 50)
 SECONDS = 30
 
 
@@ -19,7 +22,7 @@ def run() -> dict[str, Any]:
         "FIFO, unfiltered": _curve("unfiltered", Evict.OLDEST),
         "query-aware, unfiltered": _curve("unfiltered", Evict.QUERY_AWARE),
         "query-aware": _curve("filtered", Evict.QUERY_AWARE),
-        "query-aware, compressed": _curve("filtered", Evict.QUERY_AWARE, smaller),
+        "query-aware, compressed": _curve("filtered", Evict.QUERY_AWARE, COLUMNS, PACKED_MEGABYTES),
     }
     aware = dict(curves["query-aware, unfiltered"])
     fifo = dict(curves["FIFO, unfiltered"])
@@ -46,12 +49,11 @@ def run() -> dict[str, Any]:
     figure = draw("mss-buffer", "Loss after 30 s offline", "spool size, MB", "loss, percent", curves)
     return report(
         "mss-buffer", "NebulaStream-MSS Fig 7", shapes, curves=curves, drawn=figure,
-        football=football_note(smaller, real=real),
+        football=football_note(smaller, real=real), setting=SETTING,
     )  # fmt: skip
 
 
-def _curve(setting: str, evict: Evict, smaller: float = 1.0) -> list[tuple[float, float]]:
-    return [
-        (float(size), round(100 * loss(SECONDS, size * MEGABYTE, setting, evict, smaller=smaller), 3))
-        for size in MEGABYTES
-    ]
+def _curve(
+    setting: str, evict: Evict, codec: str = NONE, sizes: tuple[int, ...] = MEGABYTES
+) -> list[tuple[float, float]]:
+    return [(float(size), round(100 * loss(SECONDS, size * MEGABYTE, setting, evict, codec), 3)) for size in sizes]

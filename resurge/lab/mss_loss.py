@@ -1,4 +1,4 @@
-"""NebulaStream-MSS, Fig 5: data loss against the length of a disconnection, on the real spool.
+"""NebulaStream-MSS, Fig 5: data loss against the length of a disconnection, through production nodes (`_paper_load`).
 
 The paper's comparison of total bytes hides what its policy is for: with equal cadence FIFO and query-aware lose the
 same. The difference is who loses, so the loss of a rare alert is run beside it.
@@ -10,16 +10,14 @@ from typing import Any
 
 from resurge.bench._recordings import football_compression
 from resurge.lab._figure import draw, report, shape
-from resurge.lab._paper_load import MEGABYTE, RATES, football_note, loss, model, new_spool, put
-from shared.identity import EdgeId
-from shared.spool.entry import DataEntry
+from resurge.lab._paper_load import MEGABYTE, SETTING, alerts_lost, football_note, loss, model
+from shared.language.codecs import COLUMNS, NONE
 from shared.spool.evict import Evict
 
 CAPACITY = 50 * MEGABYTE
-SECONDS = tuple(range(0, 61, 5))
+SECONDS = (0, 5, 10, 13, 14, 15, 17, 18, 19, 20, 25, 30, 40, 50, 60)
+PACKED_SECONDS = (0, 15, 30, 60)
 AT = 30
-ALERTS, POSITIONS = EdgeId(1), EdgeId(2)
-ALERT_BYTES, ALERT_EVERY_S, ALERT_RUN_S = 10_000, 10, 60
 
 
 def run() -> dict[str, Any]:
@@ -30,7 +28,7 @@ def run() -> dict[str, Any]:
         "query-aware, unfiltered": _curve("unfiltered", Evict.QUERY_AWARE),
         "FIFO": _curve("filtered", Evict.OLDEST),
         "query-aware": _curve("filtered", Evict.QUERY_AWARE),
-        "query-aware, compressed": _curve("filtered", Evict.QUERY_AWARE, smaller),
+        "query-aware, compressed": _curve("filtered", Evict.QUERY_AWARE, COLUMNS, PACKED_SECONDS),
     }
     at = {name: dict(curve)[float(AT)] for name, curve in curves.items()}
     errors = [
@@ -38,8 +36,11 @@ def run() -> dict[str, Any]:
         for setting, name in (("filtered", "query-aware"), ("unfiltered", "query-aware, unfiltered"))
         for s, value in curves[name]
     ]
-    fifo_alerts, aware_alerts = _alerts_lost(Evict.OLDEST), _alerts_lost(Evict.QUERY_AWARE)
-    full_after = {setting: _full_after(setting) for setting in RATES}
+    fifo_alerts, aware_alerts = (alerts_lost(CAPACITY, evict) for evict in (Evict.OLDEST, Evict.QUERY_AWARE))
+    full_after = {
+        setting: next(s for s, value in curves[name] if value)
+        for setting, name in (("filtered", "query-aware"), ("unfiltered", "query-aware, unfiltered"))
+    }
     shapes = [
         shape("loss at 30 s is this much below vanilla, percent", 63, round(100 - at["query-aware"], 1),
               abs(100 - at["query-aware"] - 63) <= 5),
@@ -61,27 +62,11 @@ def run() -> dict[str, Any]:
     figure = draw("mss-loss", "Loss against time offline, 50 MB", "seconds offline", "loss, percent", curves)
     return report(
         "mss-loss", "NebulaStream-MSS Fig 5", shapes, curves=curves, drawn=figure,
-        football=football_note(smaller, real=real),
+        football=football_note(smaller, real=real), setting=SETTING,
     )  # fmt: skip
 
 
-def _curve(setting: str, evict: Evict, smaller: float = 1.0) -> list[tuple[float, float]]:
-    return [(float(s), round(100 * loss(s, CAPACITY, setting, evict, smaller=smaller), 3)) for s in SECONDS]
-
-
-def _full_after(setting: str) -> int:
-    """The first second that costs something."""
-    return next(s for s in range(1, 100) if loss(s, CAPACITY, setting, Evict.QUERY_AWARE) > 0)
-
-
-def _alerts_lost(evict: Evict) -> int:
-    """Positions at the filtered rate and an alert every ten seconds, a minute offline."""
-    spool = new_spool(CAPACITY, evict)
-    positions = bytes(RATES["filtered"][0])
-    for second in range(ALERT_RUN_S):
-        put(spool, POSITIONS, positions)
-        if second % ALERT_EVERY_S == ALERT_EVERY_S - 1:
-            put(spool, ALERTS, bytes(ALERT_BYTES))
-    spool.sync()
-    kept = sum(isinstance(entry, DataEntry) for entry in spool.pending(ALERTS))
-    return ALERT_RUN_S // ALERT_EVERY_S - kept
+def _curve(
+    setting: str, evict: Evict, codec: str = NONE, seconds: tuple[int, ...] = SECONDS
+) -> list[tuple[float, float]]:
+    return [(float(s), round(100 * loss(s, CAPACITY, setting, evict, codec), 3)) for s in seconds]

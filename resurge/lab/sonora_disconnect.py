@@ -63,6 +63,9 @@ class Cloud:
     def hint(self, *_: object) -> Hint | None:
         return None
 
+    def next_deployment(self, *_: object) -> None:
+        return None
+
     def exchange(self, body: bytes, now: float) -> bytes:
         self.receiver.receive(Arrival(None, body), now)
         step = self.receiver.step(now)

@@ -19,6 +19,8 @@ from pathlib import Path
 from cloud_backend.log.reader import Reader
 from cloud_backend.results.rows import Identity, ResultRow, digest_of, last_sessions
 from cloud_backend.spark.graph import sink_of
+from cloud_backend.spark.manifest.entries import Cut
+from cloud_backend.spark.manifest.manifest import ManifestLog
 from cloud_backend.spark.publishing.sink_rows import result_rows
 from cloud_backend.spark.slots import WHOLE
 from cloud_backend.spark.storage.store import Store
@@ -126,8 +128,10 @@ def programs_run(store: Path) -> int:
 
 
 def _cuts(store: Path) -> list[tuple[int, int]]:
-    """Where the job cut its epochs, from the manifest's entries: its fold forgets those that were collected."""
+    """Where the job cut its epochs: what its manifest knows of as far back as a rollback goes, and the entries that are
+    kept beyond that."""
     manifest = Store(store)
     entries = (json.loads(manifest.entry(number) or b"{}") for number in manifest.entry_numbers())
-    cuts = {entry["epoch"]: entry for entry in entries if entry.get("kind") == "cut"}
-    return [(cuts[epoch]["starts"]["0"], cuts[epoch]["ends"]["0"]) for epoch in sorted(cuts)]
+    cuts = {entry["epoch"]: Cut.from_json(entry) for entry in entries if entry.get("kind") == "cut"}
+    cuts |= ManifestLog(manifest).state.cuts
+    return [(cuts[epoch].starts["0"], cuts[epoch].ends["0"]) for epoch in sorted(cuts)]

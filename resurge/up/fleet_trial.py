@@ -24,6 +24,7 @@ from shared.hosting.fleet_file import read_fleet
 from shared.hosting.sink import sink_rows
 from shared.language.registry import references
 from shared.plan.cuts import region_vertices
+from shared.stream.program import load_operators
 
 PROGRAM = Path(__file__).resolve().parents[1] / "examples" / "peers" / "beats.py"
 MODULES = ("resurge.examples.ecg.operators",)
@@ -114,6 +115,7 @@ def expected(readings: list[float]) -> Beats:
 
 def beats(fleet: ProcessFleet) -> Beats:
     """In the sink now."""
+    load_operators(fleet.file.parent)
     hosted = read_fleet(fleet.file, sorted(references())).hosted()[0]
     rows, lost = sink_rows(fleet.disk, hosted, "beats")
     if lost:

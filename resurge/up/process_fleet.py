@@ -69,9 +69,17 @@ class ProcessFleet:
         cards = []
         for name in self.names:
             with contextlib.redirect_stdout(io.StringIO()) as said:
-                card(name, self.folder / name, free_address())
+                card(name, self.folder / name, self.address(name))
             cards.append(said.getvalue())
         return cards
+
+    def address(self, name: str) -> str:  # noqa: ARG002
+        """Where a node listens."""
+        return free_address()
+
+    def run_by(self, name: str) -> list[str]:  # noqa: ARG002
+        """The command that runs the command of a node; none runs it here."""
+        return []
 
     @property
     def disk(self) -> PosixDisk:
@@ -87,8 +95,8 @@ class ProcessFleet:
             paired = ["--link", self.link] if self.link and name == COORDINATOR else []
             with (self.folder / f"{name}.log").open("ab") as log:
                 self.processes[name] = subprocess.Popen(
-                    [sys.executable, "-m", "resurge", "node", "run", "--home", str(self.folder / name), "--fleet",
-                     str(self.file), "--for", "600", *sensors, *paired],
+                    [*self.run_by(name), sys.executable, "-m", "resurge", "node", "run",
+                     "--home", str(self.folder / name), "--fleet", str(self.file), "--for", "600", *sensors, *paired],
                     cwd=ROOT, stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"},
                     preexec_fn=end_with_parent,  # noqa: PLW1509 - started before any thread
                 )  # fmt: skip

@@ -53,7 +53,7 @@ def phone_stories(count: int, length_s: float | None) -> list[PhoneStory]:
         if length_s is None:
             outages, outage_count = f"random:{index + 1}", 0
         else:
-            outages = ",".join(f"{start * length_s:.1f}+{(end - start) * length_s:.1f}" for start, end in spans)
+            outages = ",".join(f"{start * length_s:.1f}+{(end - start) * length_s:.1f}~" for start, end in spans)
             outage_count = len(spans)
         stories.append(PhoneStory(name, 11 + index, index == BEHIND_RELAY, outages, outage_count))
     return stories
@@ -71,8 +71,8 @@ def shift_outages(outages: str, by_s: float) -> str:
         return outages
     left: list[str] = []
     for span in outages.split(","):
-        start, length = (float(part) for part in span.split("+"))
+        start, length = (float(part) for part in span.rstrip("~").split("+"))
         if start + length > by_s:
             begin = max(start - by_s, 0.0)
-            left.append(f"{begin:.1f}+{start + length - by_s - begin:.1f}")
+            left.append(f"{begin:.1f}+{start + length - by_s - begin:.1f}{'~' * span.endswith('~')}")
     return ",".join(left)

@@ -14,8 +14,10 @@ import uvicorn
 from rich.console import Console
 from typer.testing import CliRunner
 
-from resurge.cli import gateway_api
+from resurge.cli import gateway_api, stream
 from shared.errors import ResurgeError, UsageError
+from shared.sync.exchange import StatusReceived
+from shared.wire.status import AdviceStatus, DeviceStatus, HostOffer
 from tests.cloud_backend.dashboard.house import House
 from tests.patience import PATIENCE_S
 
@@ -52,7 +54,10 @@ def test_tables_show_what_the_api_says(house):
     assert "47.37" in run(house, "stream", "batches", "gps", "--limit", "1")
     assert "enrolled" in run(house, "device", "show", "tram-07")
     assert "47.37" in run(house, "device", "trail", "tram-07")
-    assert "0.123456" in run(house, "query", "rows", "my_trips")
+    trips = run(house, "query", "rows", "my_trips")
+    assert "0.123456" in trips
+    assert "tram-07" in trips
+    assert house.phones[0].hex() not in trips
     assert "main" in run(house, "job", "names")
     assert "enrolled" in run(house, "audit", "list")
     assert "alert" in run(house, "audit", "alerts")
@@ -178,3 +183,88 @@ def test_contracts_are_shown_and_a_report_that_was_altered_by_a_byte_is_named(ho
     database.close()
     with pytest.raises(ResurgeError, match=r"report 1 on contracts was changed .*contract-chain"):
         run(house, "contract", "verify")
+
+
+REGION = """
+import resurge as rs
+near = rs.sensor("noise", every="1s", columns={"db": "float64"}).gather("noise")
+near.sliding(count=5).aggregate(db=rs.mean("db")).subscribe("loud")
+"""
+
+
+def test_a_query_runs_on_the_gateways_fleet_as_on_any_other(house, tmp_path):
+    program = tmp_path / "noise.py"
+    program.write_text(REGION)
+    asked = (str(program), "--from", "hub")
+    with pytest.raises(UsageError, match="no node offers to host"):
+        run(house, "query", "submit", "noise", *asked)
+    for number, name in enumerate(("hub", "desk")):
+        offer = HostOffer(name, "0" * 40, (f"tcp://127.0.0.1:{7301 + number}",), 8)
+        house.gateway.fleet.notice(StatusReceived(house.enrol(f"{name}-1"), 1, DeviceStatus(offer=offer)))
+    with pytest.raises(UsageError, match=r"on which node.*\[query-sink\]"):
+        run(house, "query", "submit", "noise", *asked)
+    with pytest.raises(UsageError, match=r"room for.*\[place-capacity\]|\[place-path\]"):
+        run(house, "query", "submit", "noise", *asked, "--to", "desk", "--place", "cloud-only")
+    drawn = run(house, "query", "explain", *asked, "--to", "desk", "--place", "top-down")
+    assert "hub (source) --wired 1--> desk (sink) [loud]" in drawn
+    assert "loud on desk" in drawn
+    assert not house.gateway.fleet.runs("query")
+    said = run(house, "query", "submit", "noise", *asked, "--to", "desk", "--on", "loud=hub", as_json=True)
+    assert [each["hosts"] for each in said["vertices"]] == [["hub"]]
+    again = run(house, "query", "submit", "again", "SELECT db FROM noise", "--from", "hub", "--to", "desk")
+    assert "again begins; `resurge fleet show --gateway" in again
+    assert "loud on hub" in run(house, "query", "list")
+    assert [each["name"] for each in run(house, "query", "list", as_json=True)["fleet"]["queries"]] == [
+        "noise",
+        "again",
+    ]
+    for name, refused in (("noise", SQL), ("noise", "SELECT db FROM noise")):
+        placed = () if refused is SQL else ("--from", "hub", "--to", "desk")
+        with pytest.raises(UsageError, match=r"\[query-name-taken\]"):
+            run(house, "query", "submit", name, refused, *placed)
+    for name in ("noise", "again"):
+        run(house, "query", "drop", name)
+    with pytest.raises(UsageError, match=r"\[query-not-found\]"):
+        run(house, "query", "drop", "noise")
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "words"),
+    [
+        ("SELECT v FROM gps", "query-name", 'submit loud "SELECT ..."'),
+        ("noise.py", "query-name", "submit noise noise.py"),
+        ("noise", "query-kind", "say what 'noise' asks"),
+    ],
+)
+def test_a_query_without_a_name_or_without_a_question_says_what_is_lacking(house, said, code, words):
+    with pytest.raises(UsageError) as refused:
+        run(house, "query", "submit", said)
+    assert (refused.value.code, words in refused.value.message) == (code, True)
+
+
+def test_how_large_a_devices_buffer_should_be_is_said_at_the_gateway(house):
+    van = house.enrol("van-9")
+    asked = ("advise", "--gateway", str(house.settings.home), "--device", "van-9")
+
+    def advise(*more: str):
+        result = CliRunner().invoke(stream.app, [*asked, *more], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    with pytest.raises(UsageError, match=r"van-9 has not said.*\[advice-unknown\]"):
+        advise()
+    advice = AdviceStatus(1000.0, 40, 3600.0, 72_000.0)
+    status = DeviceStatus(produced=12, incarnation=1, spool_capacity_bytes=50_000_000, advice=advice)
+    house.gateway.roster.seen([(van, house.now_us, status)])
+    house.app.state.sources.look_again()
+    said = advise("--outage", "24h")
+    assert "all streams  1.0 KB/s" in said
+    assert "but 1 of 100 outages lasted 20 h or longer" in said
+    assert "(24h) would lose 47.4 % of its readings" in said
+    found = json.loads(advise("--json"))
+    assert (found["outages"], round(found["lasts_s"])) == (40, 45455)
+    page = house.browser("viewer").get(f"/devices/{van.hex()}").text
+    assert "but 1 of 100 outages lasted 20 h or longer: that long takes" in page
+    assert "It fills at 1.0 KB a second." in page
+    with pytest.raises(UsageError, match="of which device"):
+        CliRunner().invoke(stream.app, ["advise", "--gateway", "x"], catch_exceptions=False)

@@ -14,8 +14,17 @@ def test_three_phones_have_at_least_three_outages_that_end_before_the_run(length
     assert sum(story.outage_count for story in stories) >= 3
     for story in stories:
         schedule = parse_outages(story.outages)
-        assert not schedule.down(0.8 * length_s)
-        assert schedule.begun(length_s) == story.outage_count
+        for tenths in range(10 * length_s):  # a phone that always has something to say
+            (schedule.refused if schedule.down(tenths / 10) else schedule.answered)()
+        assert schedule.felt == schedule.begun(length_s) == story.outage_count
+
+
+def test_a_phone_that_arrives_late_has_its_outages_all_the_same():
+    [story, *_] = phone_stories(1, 30)
+    schedule = parse_outages(story.outages)
+    assert not schedule.down(15.0), "it has never got through"
+    schedule.answered()
+    assert schedule.down(15.1)
 
 
 def test_one_phone_sits_behind_the_relay():
@@ -55,6 +64,7 @@ def test_spark_is_killed_once_it_has_something_to_lose_and_in_any_case_once():
         ("5+5,15+5", 7, "0.0+3.0,8.0+5.0"),
         ("5+5,15+5", 12, "3.0+5.0"),
         ("5+5,15+5", 20, ""),
+        ("5+5~,15+5~", 7, "0.0+3.0~,8.0+5.0~"),
         ("random:3", 9, "random:3"),
     ],
 )

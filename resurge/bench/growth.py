@@ -1,0 +1,234 @@
+"""`resurge bench growth`: what a long run costs, by processor time, bytes and requests, late against early.
+
+The job manager runs its epochs in this process, on a clock that goes a second per epoch: no JVM, so nothing but our own
+work is measured, and no waiting. What is not built yet is named in `not_built`, and has no check.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import resurge as rs
+from cloud_backend.log.format import Record
+from cloud_backend.log.log import Log
+from cloud_backend.results.store import Results
+from cloud_backend.spark.cluster.faults import ClusterFault
+from cloud_backend.spark.cluster.session import LocalRunner
+from cloud_backend.spark.control.driver import JobManager, JobSettings
+from cloud_backend.spark.control.turns import Turns
+from cloud_backend.spark.manifest.manifest import ManifestLog
+from cloud_backend.spark.storage.store import Store
+from cloud_backend.spark.task.specification import Outcome, Specification
+from resurge.bench._rounds import at_least, at_most, versions
+from shared.batch import Batch
+from shared.identity import device_id, edge_id
+from shared.plan.graph import Plan
+from shared.spool.disk import PosixDisk
+from shared.wire import columns
+from shared.wire.frame import encode
+from shared.wire.messages import Data
+
+SECOND = 1_000_000
+QUERIES = 30
+NOT_BUILT = [
+    "1M against 100k keys: bases in pieces",
+    "100,000 enrolled devices: pages, metrics and start",
+    "result to phone while connected",
+    "shared reading of the log by several queries, and refusing a query for lack of room",
+    "recovery within 15 s after an executor's death",
+]
+
+
+def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:  # noqa: ARG001 - one long run, measured along its way
+    early, late = (40, 160) if quick else (100, 3000)
+    figures: dict[str, Any] = {}
+    checks: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="resurge-bench-") as directory:
+        root = Path(directory)
+        for vertices in (1, 3):
+            checks += _epochs(root / str(vertices), vertices, early, late, figures)
+        checks.append(_torn(root / "torn", figures))
+        checks.append(_cluster(root / "cluster", figures))
+    checks.append(_turns(figures))
+    return {
+        "bench": "growth", "checks": checks, "figures": figures, "rounds": 1, "not_built": NOT_BUILT,
+        "versions": versions("numpy"),
+    }  # fmt: skip
+
+
+def _plan(vertices: int) -> Plan:
+    up = rs.sensor("points", every="1s", columns={"user": "int64", "x": "int64"}).sync("points", batch=50)
+    users = up.key_by("user").tumbling("10s").aggregate(n=rs.count(), total=rs.sum("x"))
+    if vertices == 1:
+        return rs.plan_of(users.subscribe("users"), name="growth")
+    sizes = users.key_by("n").tumbling("30s").aggregate(k=rs.count(), total=rs.sum("total"))
+    everything = sizes.key_by().tumbling("60s").aggregate(k=rs.count(), total=rs.sum("total"))
+    return rs.plan_of(users.subscribe("users"), everything.subscribe("everything"), name="growth")
+
+
+class _World:
+    """A job over a log that grows by a second of four readings at a time."""
+
+    def __init__(self, root: Path, plan: Plan, runner: LocalRunner | None = None) -> None:
+        self.root = root
+        self.plan = plan
+        self.log = Log.open(PosixDisk(root / "log"))
+        self.now_s = 1_700_000_000.0
+        self.epoch = 0
+        self.runner = runner or LocalRunner()
+        self.driver = self.open()
+
+    def open(self) -> JobManager:
+        return JobManager(
+            self.root / "log", self.root / "store", self.plan, results=Results(self.root / "results.sqlite"),
+            runner=self.runner, settings=JobSettings(epoch_s=0.0, balance=False), clock=lambda: self.now_s,
+        )  # fmt: skip
+
+    def append(self) -> None:
+        (edge,) = self.plan.edges
+        rows, lo = 4, 4 * self.epoch
+        times = self.epoch * SECOND + np.arange(rows) * 1000
+        self.epoch += 1
+        self.now_s += 1.0
+        batch = Batch.of(
+            edge.schema, {"user": np.arange(rows), "x": np.ones(rows, np.int64)}, times, lo=lo,
+            frontier_us=self.epoch * SECOND,
+        )  # fmt: skip
+        codec, payload = columns.encode(batch)
+        data = Data(
+            device_id(b"growth"), 1, edge_id(edge.name), batch.lo, batch.hi, rows, edge.schema.id, 0, codec, payload,
+            batch.frontier_us,
+        )  # fmt: skip
+        self.log.append([Record(batch.frontier_us, encode(data.frame()))])
+        self.log.sync()
+
+    def run(self, epochs: int) -> float:
+        """Processor seconds that the job took for them, without what writes the log."""
+        spent = 0.0
+        for _ in range(epochs):
+            self.append()
+            begun = time.process_time()
+            self.driver.drain()
+            spent += time.process_time() - begun
+        return spent
+
+    def manifest_bytes(self) -> int:
+        return sum(path.stat().st_size for path in (self.root / "store" / "manifest").iterdir())
+
+    def opening_s(self) -> float:
+        begun = time.process_time()
+        ManifestLog(Store(self.root / "store"))
+        return time.process_time() - begun
+
+
+def _epochs(root: Path, vertices: int, early: int, late: int, figures: dict[str, Any]) -> list[dict[str, Any]]:
+    """Processor time per epoch over as many epochs as had run before the first ones that count."""
+    world = _World(root, _plan(vertices))
+    world.run(early)
+    first = world.run(early) / early
+    world.run(late // 2 - 2 * early)
+    half = (world.manifest_bytes(), world.opening_s())
+    world.run(late // 2 - early)
+    last = world.run(early) / early
+    full = (world.manifest_bytes(), world.opening_s())
+    figures[f"{vertices} vertices"] = {
+        "epochs": late, "early_ms": round(first * 1000, 2), "late_ms": round(last * 1000, 2),
+        "manifest_bytes": [half[0], full[0]], "opening_ms": [round(each[1] * 1000, 1) for each in (half, full)],
+        "manifest_files": len([*(root / "store" / "manifest").iterdir()]),
+    }  # fmt: skip
+    words = f"{vertices} vertices, {late} epochs"
+    return [
+        at_most(f"{words}: processor time per epoch, times that at {early}", last / first, 1.3),
+        at_most(f"{words}: bytes of the manifest, times those at half", full[0] / half[0], 1.3),
+    ]
+
+
+def _torn(root: Path, figures: dict[str, Any]) -> dict[str, Any]:
+    """Half an entry of every kind of length: how many a restart goes on after."""
+    world = _World(root, _plan(1))
+    world.run(3)
+    went_on = tries = 0
+    for length in (0, 1, 20, 200):
+        store = world.driver.store
+        last = store.entry(world.driver.manifest.n) or b""
+        number = world.driver.manifest.n + 1
+        (store.root / "manifest" / f"{number:012d}.json").write_bytes(last[: min(length, len(last) - 1)])
+        world.driver = world.open()
+        world.run(1)
+        tries += 1
+        went_on += number in store.set_aside() and world.driver.manifest.position("users") == world.epoch
+    figures["torn entries"] = {"tries": tries, "went_on": went_on}
+    return at_least("half a last entry: share that a restart sets aside and goes on after", went_on / tries, 1.0)
+
+
+class _Away(LocalRunner):
+    """A cluster that takes nothing for a while."""
+
+    away = False
+    refused = 0
+
+    def run(self, specs: Sequence[Specification], *, timeout_s: float | None = None) -> list[list[Outcome]]:
+        if self.away:
+            self.refused += 1
+            raise ClusterFault("no executor took the tasks")
+        return super().run(specs, timeout_s=timeout_s)
+
+
+def _cluster(root: Path, figures: dict[str, Any]) -> dict[str, Any]:
+    """Ten minutes without a cluster: how much of what came meanwhile is worked off a minute after, without a person."""
+    runner = _Away()
+    world = _World(root, _plan(3), runner)
+    world.run(3)
+    runner.away = True
+    for _ in range(600):
+        if world.epoch < 6:
+            world.append()
+        world.driver.step()
+        world.now_s += 1.0
+    runner.away = False
+    world.now_s += 60.0
+    world.driver.drain()
+    done = min(map(world.driver.manifest.position, world.driver.manifest.vertices))
+    figures["a cluster away for 10 minutes"] = {
+        "jobs_refused": runner.refused,
+        "parked": len(world.driver.failures.waiting()),
+    }
+    return at_least(
+        "a cluster away: share of epochs worked off a minute after", done / world.driver.manifest.last_cut, 1.0
+    )
+
+
+def _turns(figures: dict[str, Any]) -> dict[str, Any]:
+    """30 queries that always have work on a session of two cores: turns of the one with fewest, against the mean."""
+    served: Counter[str] = Counter()
+    lock = threading.Lock()
+
+    class Served(LocalRunner):
+        def run(self, specs: Sequence[Specification], *, timeout_s: float | None = None) -> list[list[Outcome]]:  # noqa: ARG002
+            time.sleep(0.001)
+            with lock:
+                served[threading.current_thread().name] += 1
+            return []
+
+    turns = Turns(Served(), 2)
+
+    def ask() -> None:
+        while served.total() < 20 * QUERIES:
+            turns.run(())
+
+    threads = [threading.Thread(target=ask, name=f"query {number:02d}") for number in range(QUERIES)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    fewest = min(served[thread.name] for thread in threads)
+    figures["30 queries"] = {"turns": served.total(), "fewest": fewest, "most": max(served.values())}
+    return at_least("30 queries: turns of the last one, times the mean", fewest * QUERIES / served.total(), 0.8)
