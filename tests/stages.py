@@ -25,8 +25,9 @@ UNIT = "not (sim or spark or processes or ui or soak)"
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 # The whole product, which mostly waits for Spark, beside its parts, which mostly wait for each other.
 TERMUX = ["tests/mobile_app/sensors/termux/test_node.py"]
-FLEETS = [f"tests/processes/test_{part}.py" for part in ("fleet", "fleet_kills", "peers_bench")]
-PRODUCT = ["tests/processes/test_up.py", "tests/processes/test_up_processes.py", *FLEETS]
+FLEETS = [f"tests/processes/test_{part}.py" for part in ("fleet", "fleet_kills", "fleet_moves")]
+GOVERNED = [f"tests/processes/test_{part}.py" for part in ("governed_fleet", "gateway_standby", "fleet_submit")]
+PRODUCT = [f"tests/processes/test_{part}.py" for part in ("up", "up_processes", "peers_bench")]
 PAGES = ["tests/processes/test_pages.py", "tests/processes/test_node_failures.py", *TERMUX]
 NODES = ["tests/processes/test_node.py"]
 # Units that belong to what another stage is about, and would make the units' own stage too long.
@@ -34,9 +35,14 @@ JOBS = ["tests/cloud_backend/spark", "tests/conformance"]
 CRASHES = ["tests/cloud_backend/log/test_crashes.py", "tests/shared/spool/test_crash_images.py"]
 LABS = ["tests/resurge/lab", "tests/resurge/examples/trips/test_modes.py"]
 WHOLE = ["tests/packaging", "tests/docs/test_story.py", "tests/cloud_backend/dashboard/api/test_contract.py"]
-PHONE = [f"tests/user_interface/test_phone_{part}.py" for part in ("screens", "service", "starts")]
+# Three runs that each collect only their own: workers of one run would each collect everything.
+CLOUD, NODE = ["tests/cloud_backend", "tests/formats", "tests/fuzz"], ["tests/mobile_app", "tests/resurge"]
+OTHER_STAGES_OWN = [f"tests/{name}" for name in ("architecture", "simulation", "spark", "processes")]
+ELSEWHERE = [*OTHER_STAGES_OWN, *JOBS, *CRASHES, *LABS, *WHOLE, *TERMUX]
+PHONE = ["tests/user_interface/test_phone_screens.py"]
+APP = [f"tests/user_interface/test_phone_{part}.py" for part in ("service", "starts", "window")]
 STORY = ["tests/user_interface/test_dashboard_story.py"]
-SIDE_BY_SIDE = {"check", "processes", "ui"}
+SIDE_BY_SIDE = {"check", "unit", "sim", "spark", "processes", "ui"}
 STAGES: dict[str, tuple[int, list[list[str]]]] = {
     "install": (240, [["make", "--no-print-directory", "setup"]]),
     "check": (
@@ -52,54 +58,43 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
     "unit": (
         120,
         [
-            [
-                *PYTEST,
-                "-n",
-                "3",  # some of them wait: for sockets, timers, child processes
-                "-m",
-                UNIT,
-                "--ignore=tests/architecture",
-                "--ignore=tests/simulation",
-                "--ignore=tests/spark",
-                "--ignore=tests/processes",
-                *(f"--ignore={path}" for path in (*JOBS, *CRASHES, *LABS, *WHOLE, *TERMUX)),
-            ]
+            [*PYTEST, "-m", UNIT, *part, *(f"--ignore={path}" for path in (*others, *ELSEWHERE))]
+            for part, others in ((CLOUD, []), (NODE, []), (["tests"], [*CLOUD, *NODE]))
         ],
     ),
     "sim": (
         120,
         [
             [PYTHON, "-m", "tests.simulation.run", "--seeds", "500", "--json"],
-            [*PYTEST, "-n", "2", "-m", "not soak", "tests/simulation", *CRASHES, *LABS, *WHOLE],
+            [*PYTEST, "-m", "not soak", "tests/simulation"],
+            [*PYTEST, "-m", "not soak", *LABS],
+            [*PYTEST, "-m", "not soak", *CRASHES, *WHOLE],
         ],
     ),
     "spark": (240, [[*PYTEST, "-m", "not soak", "tests/spark"], [*PYTEST, "-n", "2", "-m", UNIT, *JOBS]]),
     "processes": (
         120,
         [
-            [*PYTEST, "-m", "not soak", *PRODUCT],
-            [*PYTEST, "-m", "not soak", *PAGES],
-            [*PYTEST, "-m", "not soak", *NODES],
+            *([*PYTEST, "-m", "not soak", *part] for part in (PRODUCT, FLEETS, GOVERNED, PAGES, NODES)),
             [
                 *PYTEST,
                 "-m",
                 "not soak",
                 "tests/processes",
-                *(f"--ignore={path}" for path in (*PRODUCT, *PAGES, *NODES)),
+                *(f"--ignore={path}" for path in (*PRODUCT, *FLEETS, *GOVERNED, *PAGES, *NODES)),
             ],
         ],
     ),
     "ui": (
         180,
         [
-            [*PYTEST, "-m", "ui and not soak", *PHONE],
-            [*PYTEST, "-m", "ui and not soak", *STORY],
+            *([*PYTEST, "-m", "ui and not soak", *part] for part in (PHONE, APP, STORY)),
             [
                 *PYTEST,
                 "-m",
                 "ui and not soak",
                 "tests/user_interface",
-                *(f"--ignore={path}" for path in (*PHONE, *STORY)),
+                *(f"--ignore={path}" for path in (*PHONE, *APP, *STORY)),
             ],
         ],
     ),

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.architecture.parsed import nodes
+
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("shared", "mobile_app", "cloud_backend", "resurge")
+PACKAGES = ("shared", "mobile_app", "cloud_backend", "pyspark_resurge", "resurge")
 OURS = set(PACKAGES)
 
 
@@ -20,7 +22,7 @@ def sources(package: str) -> list[Path]:
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -67,7 +69,7 @@ def room_of(module: str, rooms: set[str]) -> str:
 
 def named_modules(path: Path) -> Iterator[tuple[int, str]]:
     """Imports by their full names: `from shared import batch` names shared.batch."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom) and node.module in PACKAGES and node.level == 0:
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
     yield from imports(path)
@@ -128,7 +130,7 @@ def test_phone_and_cloud_never_import_each_other() -> None:
 @pytest.mark.parametrize(
     ("library", "allowed"),
     [
-        ("pyspark", ("cloud_backend/spark/", "resurge/bench/", "resurge/lab/")),
+        ("pyspark", ("cloud_backend/spark/", "cloud_backend/dataframes/", "resurge/bench/", "resurge/lab/")),
         (
             "fastapi",
             ("cloud_backend/gateway/", "cloud_backend/coordinator/", "cloud_backend/dashboard/", "resurge/bench/"),
@@ -148,7 +150,7 @@ def test_nothing_is_unpickled_or_evaluated() -> None:
     found = []
     for package in PACKAGES:
         for path in sources(package):
-            for node in ast.walk(ast.parse(path.read_text())):
+            for node in nodes(path):
                 if isinstance(node, ast.Call):
                     name = ast.unparse(node.func)
                     if name in {"eval", "pickle.load", "pickle.loads", "marshal.loads", "cloudpickle.loads"}:
@@ -180,14 +182,14 @@ def test_only_their_package_names_a_recovery_strategy() -> None:
         if not path.relative_to(ROOT)
         .as_posix()
         .startswith(("shared/recovery/strategies/", "resurge/lab/", "resurge/bench/"))
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Constant) and node.value in names
     ]
     found += [
         f"{path.relative_to(ROOT)}:{node.lineno} asks for {ast.unparse(node)}"
         for package in PACKAGES
         for path in sources(package)
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("STRATEGIES")
         if isinstance(node.slice, ast.Constant)
     ]

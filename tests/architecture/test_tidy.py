@@ -7,6 +7,8 @@ import re
 import subprocess
 from pathlib import Path
 
+from tests.architecture.parsed import nodes
+
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ("shared", "mobile_app", "cloud_backend", "resurge")
 
@@ -36,7 +38,7 @@ def sources() -> list[Path]:
 def test_names_use_the_one_vocabulary() -> None:
     found = []
     for path in sources():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             name = getattr(node, "name", None) or getattr(node, "id", None) or getattr(node, "arg", None)
             if isinstance(name, str):
                 found += [
@@ -55,7 +57,7 @@ def test_every_error_code_is_documented_once() -> None:
     documented = re.findall(r"^\| `([a-z0-9-]+)` \|", (ROOT / "docs" / "errors.md").read_text(), re.M)
     used = set()
     for path in sources():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.Call):
                 for keyword in node.keywords:
                     if (
@@ -74,7 +76,7 @@ def test_shared_guards_data_with_raise_not_assert() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in (ROOT / "shared").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Assert)
     ]
     assert not found

@@ -16,9 +16,12 @@ from shared.moves import Move
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import (
     Deployment,
+    Hop,
     HostedQuery,
+    Link,
     Peer,
     Placement,
+    Route,
     decode_deployment,
     encode_deployment,
     query_origin,
@@ -73,5 +76,71 @@ def test_the_moves_in_a_deployment() -> None:
     assert "moves" not in json.loads(encode_deployment(deployment()))
 
 
+def test_a_vertex_that_moves_or_was_handed_over() -> None:
+    """Two keys of a placement that only such a one has."""
+    made = deployment()
+    (query,) = made.queries
+    first, *others = query.placements
+    laptop = made.peers[2].node
+    for moving, text in (
+        (replace(first, to=laptop), f'"term":5,"to":"{laptop}"'),
+        (replace(first, handed=4711), '"handed":4711,"hosts"'),
+    ):
+        whole = replace(made, queries=(replace(query, placements=(moving, *others)),))
+        encoded = encode_deployment(whole)
+        assert text.encode() in encoded
+        assert decode_deployment(encoded) == decode_deployment(encode_deployment(decode_deployment(encoded)))
+        assert decode_deployment(encoded).queries[0].placements[0] == moving
+    placed = json.loads(encode_deployment(made))["queries"][0]["placements"][0]
+    assert placed.keys() == {"vertex", "hosts", "keepers", "term", "anew"}
+
+
+def test_the_ways_of_a_deployment() -> None:
+    (query,) = deployment().queries
+    phone, hub, _ = deployment().peers
+    routes = (Route("near", phone.node, 1, ((Hop(hub.node, 1),), ())),)
+    wanted = replace(query, routes=routes, absent_s=300, forward="paths:2", retired=(query.plan,))
+    encoded = encode_deployment(replace(deployment(), queries=(wanted,)))
+    said = json.loads(encoded)["queries"][0]
+    assert said["routes"] == [{"gather": "near", "source": phone.node, "upto": 1, "paths": [[[hub.node, 1]], []]}]
+    assert (said["absent_s"], said["forward"], said["retired"]) == (300, "paths:2", [said["plan"]])
+    (found,) = decode_deployment(encoded).queries
+    assert (found.routes, found.absent_s, found.forward, found.paths) == (routes, 300, "paths:2", 2)
+    assert encode_deployment(decode_deployment(encoded)) == encoded
+    plain = json.loads(encode_deployment(deployment()))["queries"][0]
+    assert not plain.keys() & {"routes", "absent_s", "forward", "retired"}
+
+
 def test_the_origin_of_a_query_never_changes() -> None:
     assert query_origin("room").hex() == "54ad1e60cc26ad9995e14f344f05c4b6"
+
+
+def test_what_a_deployment_says_of_links_and_places_is_written_only_where_it_is_said() -> None:
+    made = deployment()
+    phone, hub, laptop = made.peers
+    (query,) = made.queries
+    hub = replace(hub, lane="wifi", position=(47.25, -8.5))
+    encoded = encode_deployment(
+        replace(
+            made,
+            peers=(phone, hub, laptop),
+            queries=(replace(query, place="push-down", submitted=True),),
+            links=(Link((phone.node, hub.node), "cellular", 10),),
+        )
+    )
+    assert f'"links":[{{"cost":10,"lane":"cellular","nodes":["{phone.node}","{hub.node}"]}}]'.encode() in encoded
+    assert b'"lane":"wifi"' in encoded
+    assert b'"position":[47.25,-8.5]' in encoded
+    assert b'"place":"push-down"' in encoded
+    assert b'"submitted":true' in encoded
+    found = decode_deployment(encoded)
+    assert encode_deployment(found) == encoded
+    assert (found.links[0].lane, found.peers[1].position, found.queries[0].submitted) == (
+        "cellular",
+        (47.25, -8.5),
+        True,
+    )
+    plain = json.loads(encode_deployment(made))
+    assert "links" not in plain
+    assert plain["peers"][0].keys().isdisjoint({"lane", "position"})
+    assert plain["queries"][0].keys().isdisjoint({"place", "submitted"})

@@ -11,6 +11,7 @@ from shared.identity import EdgeId
 from shared.recovery.checkpoints import Permanent
 from shared.recovery.marks import MarkId
 from shared.spool.entry import SpooledBatch
+from shared.spool.memory import MemoryDisk
 
 SNAPSHOT = KeptSnapshot(
     "heart", 1, "qrs", 2,
@@ -29,6 +30,10 @@ PIECE = "2e0bc15b6c43527627ab9d1153bb6b8f1738bcd8b743de371131ec5acfed3f19"  # SH
 MEMORY = (
     b'{"begun": {"heart/1/qrs": 2}, "boot": 3, "deployment": "{}", "format": 1, "lease": 1, "version": 8}'
 )  # fmt: skip
+MEMORY_SIGNED = (
+    b'{"begun": {"heart/1/qrs": 2}, "boot": 3, "coordinator": "' + b"6b" * 32 + b'", "deployment": "{}", "format": 1, '
+    b'"lease": 1, "signature": "' + b"73" * 64 + b'", "version": 8}'
+)
 
 
 def test_a_kept_snapshot() -> None:
@@ -43,6 +48,15 @@ def test_its_pieces_on_the_state_edge() -> None:
 
 def test_what_a_host_remembers() -> None:
     assert Memory(3, b"{}", 8, 1, {"heart/1/qrs": 2}).encode() == MEMORY
+
+
+def test_what_a_host_remembers_of_a_signed_deployment() -> None:
+    memory = Memory(3, b"{}", 8, 1, {"heart/1/qrs": 2}, b"s" * 64, b"k" * 32)
+    assert memory.encode() == MEMORY_SIGNED
+    disk = MemoryDisk()
+    for stored, expected in ((MEMORY_SIGNED, memory), (MEMORY, Memory(3, b"{}", 8, 1, {"heart/1/qrs": 2}))):
+        disk.replace("hosting", stored)
+        assert Memory.read(disk) == expected
 
 
 def test_the_name_of_a_sink_s_file() -> None:

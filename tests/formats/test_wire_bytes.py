@@ -16,16 +16,16 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from shared.identity import DeviceId, device_id, edge_id
+from shared.identity import DeviceId, EdgeKey, device_id, edge_id
 from shared.language.schema import Schema
 from shared.moves import Move
 from shared.sync.session import DeviceSession, Enrolment, GatewaySessions
-from shared.wire import messages
+from shared.wire import broadcast, messages
 from shared.wire.enrolment import EnrolmentAnswer, EnrolmentLink, EnrolmentRequest, comparison_digits
 from shared.wire.envelope import open_envelope, seal
 from shared.wire.fleet_status import FleetNodeStatus, FleetQueryStatus, FleetStatus, PlacementStatus
 from shared.wire.frame import FrameType, decode_all, decode_one, encode
-from shared.wire.status import DeviceStatus, InstanceStatus
+from shared.wire.status import DeviceStatus, HostOffer, InstanceStatus
 
 FROZEN = Path(__file__).with_name("wire_v2.json")
 DEVICE = DeviceId(bytes(range(16)))
@@ -49,6 +49,9 @@ STATUS_IN_A_FLEET = DeviceStatus(
     ),
     instances=(InstanceStatus("beats", "qrs", 2, "running", "", 0, 14, 900),),
 )  # fmt: skip
+STATUS_OF_A_HOST = DeviceStatus(
+    deployment=(3, 8), offer=HostOffer("hub", "0" * 40, ("tcp://192.0.2.7:7301",), 64), unreachable=("ab" * 16,)
+)
 MESSAGES: dict[str, Any] = {
     "HELLO": messages.Hello(DEVICE, 2, b"p" * 32, b"e" * 32, b"g" * 16, b"s" * 64),
     "WELCOME": messages.Welcome(DEVICE, 2, b"i" * 16, b"e" * 32, 3600, b"s" * 64),
@@ -67,6 +70,16 @@ MESSAGES: dict[str, Any] = {
     "CHAIN": messages.Chain(DEVICE, 2, EDGE, 0, 9, b"d" * 32, b"s" * 64),
     "MARK": messages.MarkMessage(DEVICE, 2, EDGE, 9, 40, 0xDEADBEEF, 3, True),
     "EXTEND": messages.Extend(DEVICE, 2, EDGE, 5, 40, 0xDEADBEEF),
+    "DEPLOYMENT": messages.DeploymentMessage(DEVICE, 3, 8, b"{}", b"s" * 64),
+    "ANNOUNCE": broadcast.Announce(
+        DEVICE,
+        broadcast.Announcement(EdgeKey(DEVICE, 2, EDGE), DeviceId(b"n" * 16), 3, 5, 2, 1500, b"r" * 32, b"s" * 64),
+        True,
+    ),
+    "BITMAP": broadcast.Bitmap(DEVICE, b"i" * 8, 0b1_0000_0101, 11),
+    "BLOCK": broadcast.LackedBlocks(
+        DEVICE, b"i" * 8, (broadcast.Block(b"i" * 8, 1, b"one"), broadcast.Block(b"i" * 8, 7, b"seven"))
+    ),
 }
 PEER_RECEIPT = messages.PeerReceipt(DEVICE, 2, EDGE, 5, 9, 3, 4096, 512)  # between nodes; the gateway's is shorter
 
@@ -154,8 +167,11 @@ def written() -> dict[str, Any]:
         "status_now": encode(messages.Status(DEVICE, STATUS_NOW).frame()).hex(),
         "status_with_operators": encode(messages.Status(DEVICE, STATUS_WITH_OPERATORS).frame()).hex(),
         "status_in_a_fleet": encode(messages.Status(DEVICE, STATUS_IN_A_FLEET).frame()).hex(),
+        "status_of_a_host": encode(messages.Status(DEVICE, STATUS_OF_A_HOST).frame()).hex(),
+        "deployment_asked": encode(messages.DeploymentMessage(DEVICE).frame()).hex(),
         "peer_receipt": encode(PEER_RECEIPT.frame()).hex(),
         "bare_refusal": messages.bare_refusal("device-unknown", "not enrolled", retry_after_s=2.0).hex(),
+        "datagram": broadcast.Block(b"i" * 8, 7, b"seven").datagram().hex(),
         "envelope": seal(b"\xe1" * 16, 7, UP, b"k" * 32).hex(),
         "conversation": conversation(),
         "enrolment": {
@@ -189,6 +205,12 @@ def test_a_node_s_receipt_is_frozen(frozen: dict[str, Any]) -> None:
     frame, _ = decode_one(bytes.fromhex(frozen["peer_receipt"]))
     assert messages.Receipt.of(frame) == PEER_RECEIPT
     assert encode(PEER_RECEIPT.frame()).hex() == frozen["peer_receipt"]
+
+
+def test_a_datagram_is_frozen(frozen: dict[str, Any]) -> None:
+    block = broadcast.Block(b"i" * 8, 7, b"seven")
+    assert block.datagram().hex() == frozen["datagram"]
+    assert broadcast.Block.of(bytes.fromhex(frozen["datagram"])) == block
 
 
 def test_every_type_of_frame_is_frozen(frozen: dict[str, Any]) -> None:
@@ -247,6 +269,12 @@ def test_a_status_of_today_is_read(frozen: dict[str, Any]) -> None:
     said = messages.Status.of(decode_one(bytes.fromhex(frozen["status_with_operators"]))[0]).status
     assert said == STATUS_WITH_OPERATORS
     assert messages.Status.of(decode_one(bytes.fromhex(frozen["status_in_a_fleet"]))[0]).status == STATUS_IN_A_FLEET
+    assert messages.Status.of(decode_one(bytes.fromhex(frozen["status_of_a_host"]))[0]).status == STATUS_OF_A_HOST
+
+
+def test_the_question_what_a_node_follows_is_read(frozen: dict[str, Any]) -> None:
+    asked = messages.DeploymentMessage.of(decode_one(bytes.fromhex(frozen["deployment_asked"]))[0])
+    assert asked == messages.DeploymentMessage(DEVICE)
 
 
 if __name__ == "__main__" and sys.argv[1:] == ["freeze"]:

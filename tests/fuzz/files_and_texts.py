@@ -31,13 +31,15 @@ from resurge.examples.trips.archives import unpack
 from shared.batch import Batch
 from shared.engine.snapshots import decode_state, encode_state
 from shared.errors import DamagedData, PeerError, UsageError
-from shared.identity import DeviceId, edge_id
+from shared.identity import DeviceId, EdgeKey, edge_id
 from shared.language.schema import Schema
 from shared.plan.encoding import decode_plan, encode_plan
+from shared.region.blocks import Blocks
+from shared.region.broadcast import Receiving
 from shared.spool.disk import PosixDisk
 from shared.spool.ring import Spool
 from shared.sync.session import DeviceSession
-from shared.wire import codecs, messages
+from shared.wire import broadcast, codecs, messages
 from shared.wire.enrolment import EnrolmentAnswer, EnrolmentLink
 from shared.wire.frame import (
     CHECKSUM,
@@ -88,6 +90,7 @@ _KINDS = {
     FrameType.CHAIN: messages.Chain, FrameType.STATUS: messages.Status, FrameType.RECEIPT: messages.Receipt,
     FrameType.RESULT: messages.Result, FrameType.RESULT_RECEIPT: messages.ResultReceipt,
     FrameType.PLAN: messages.PlanMessage, FrameType.HINT: messages.Hint, FrameType.REFUSAL: messages.Refusal,
+    FrameType.ANNOUNCE: broadcast.Announce, FrameType.BITMAP: broadcast.Bitmap, FrameType.BLOCK: broadcast.LackedBlocks,
 }  # fmt: skip
 
 
@@ -95,6 +98,36 @@ def _message(content: bytes) -> str:
     frame = decode_one(whole(content))[0]
     kind = _KINDS.get(frame.type)
     return "none" if kind is None else type(kind.of(frame)).__name__
+
+
+_SNAPSHOT = bytes(range(256)) * 10
+
+
+def _announced() -> broadcast.Announcement:
+    blocks = Blocks(_SNAPSHOT)
+    key = EdgeKey(DEVICE, 1, edge_id("q/state v 1"))
+    return broadcast.Announcement(key, DEVICE, 1, 0, 1, blocks.length, blocks.root)
+
+
+def _datagrams(content: bytes) -> str:
+    """Datagrams behind each other, each with its length, to a node that knows of one announcement."""
+    receiving, at, answers = Receiving(DEVICE), 0, set()
+    receiving.announced(_announced())
+    while at + 2 <= len(content):
+        size = int.from_bytes(content[at : at + 2], "little")
+        found = receiving.datagram(content[at + 2 : at + 2 + size])
+        answers.add("whole" if found is not None else "")
+        if found is not None and found[1] != _SNAPSHOT:
+            raise AssertionError("what was put together is not what was announced")
+        at += 2 + size
+    return f"{sorted(answers)} {sorted(receiving.refused)}"
+
+
+def _all_datagrams() -> list[bytes]:
+    blocks, id = Blocks(_SNAPSHOT), _announced().id
+    sent = [blocks.block(id, number).datagram() for number in range(len(blocks))]
+    bodies = [*sent, b"RB noise", broadcast.Block(bytes(8), 1, b"of another").datagram()]
+    return [b"".join(len(body).to_bytes(2, "little") + body for body in bodies)]
 
 
 def _every_message() -> list[bytes]:
@@ -112,6 +145,9 @@ def _every_message() -> list[bytes]:
         messages.PlanMessage(DEVICE, 3, _plans()[0], bytes(64)),
         messages.Hint(DEVICE, {"*": 0.5}),
         messages.Refusal(DEVICE, "rate-limited", "too fast", 5.0),
+        broadcast.Announce(DEVICE, _announced(), True),
+        broadcast.Bitmap(DEVICE, bytes(8), 5, 11),
+        broadcast.LackedBlocks(DEVICE, bytes(8), (broadcast.Block(bytes(8), 1, b"one"),)),
     ]
     node = pair()
     hello = DeviceSession(node.keys, node.device, 1).hello()
@@ -347,6 +383,7 @@ QUESTIONS = [
 FILES_AND_TEXTS = {
     "frames": Decoder(_frames, _every_message, (PeerError,)),
     "message": Decoder(_message, _every_message, (PeerError,)),
+    "datagrams": Decoder(_datagrams, _all_datagrams, ()),
     "columns": Decoder(_columns, _batches, (PeerError,)),
     "phone_answer": Decoder(_answer, _answers, ()),
     "phone_results": Decoder(_results, lambda: [each for each in _every_message() if _is_result(each)], (PeerError,)),

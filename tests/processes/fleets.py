@@ -20,6 +20,7 @@ from shared.hosting.fleet_file import read_fleet
 from shared.hosting.sink import sink_rows
 from shared.language.registry import references
 from shared.plan.deployment import HostedQuery
+from shared.stream.program import load_operators
 from tests.patience import SPARK_PATIENCE_S
 from tests.processes.gateway_process import ROOT
 
@@ -127,6 +128,7 @@ class Fleet(ProcessFleet):
     def results(self) -> dict[str, Rows]:
         """What each sink holds now; a lost number is a failure of the test."""
         if self._hosted is None:
+            load_operators(self.file.parent)
             self._hosted = read_fleet(self.file, sorted(references())).hosted()[0]
         found: dict[str, Rows] = {}
         for sink, names in self.program.sinks.items():

@@ -27,7 +27,7 @@ SIGNS = {
     "resurge node relay": r"relay on tcp://",
     "resurge device pair": r"(resurge://\S+)",
 }
-ROW = r"│ [0-9a-f]{8}"
+ROW = r"│ (yes|no) +│"  # whether its window is complete
 # What a command must say at last; those that ask for what others compute are asked again until they do.
 ANSWERS = {
     "resurge plan": r"on each device:|wrote|^$",

@@ -79,9 +79,9 @@ class Command:
         self.process.communicate()
         return self.process.pid
 
-    def finish(self) -> dict[str, object]:
-        """Wait for it to end by itself; its last line is one JSON object."""
-        said, _ = self.process.communicate(timeout=PATIENCE_S)
+    def finish(self, after_s: float = 0.0) -> dict[str, object]:
+        """Wait for it to end by itself, after as long as it was told to run; its last line is one JSON object."""
+        said, _ = self.process.communicate(timeout=after_s + PATIENCE_S)
         assert self.process.returncode == 0, said
         return json.loads(said.splitlines()[-1])
 

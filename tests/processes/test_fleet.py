@@ -76,7 +76,6 @@ def test_of_five_operators_on_a_node_one_raises_and_one_hangs_and_the_others_go_
     )
     assert all(len(rows) >= 500 for rows in found.values()), fleet.logs()
     assert all(mine == theirs for mine, theirs in pairs.values())
-    assert longest_s < HANGING_S + 3.0, "the bound, and a busy machine"
 
 
 @pytest.mark.soak

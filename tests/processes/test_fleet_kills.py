@@ -138,3 +138,38 @@ def test_a_killed_node_changes_no_result_and_the_dashboard_says_what_moved_and_w
 @pytest.mark.parametrize(("program", "strategy", "kills"), CASES)
 def test_random_kills_change_no_result(program: str, strategy: str, kills: int, tmp_path: Path, claim: Claim) -> None:
     check(tmp_path, program, strategy, kills, claim)
+
+
+@pytest.mark.soak
+@pytest.mark.covers("EC-14", "EC-21", "EC-31")
+@pytest.mark.parametrize("first", ["host", "coordinator"])
+def test_the_coordinator_dies_together_with_the_host_of_a_vertex(first: str, tmp_path: Path, claim: Claim) -> None:
+    """Nobody sees the host fail. The coordinator that begins again finds it silent, and moves what it ran."""
+    chosen = replace(example("average"), every_us=EVERY_US)
+    fleet = Fleet(tmp_path, chosen, hubs=3, strategy="ecoc", rows=ROWS, every=100)
+    fleet.start()
+    try:
+        fleet.wait_for(1, "first results")
+        placed = fleet.placed()
+        last = next(iter(chosen.sinks))
+        host = placed[last] if placed[last] != PHONE else next(each for each in placed.values() if each != PHONE)
+        before = fleet.count()
+        for name in (host, COORDINATOR) if first == "host" else (COORDINATOR, host):
+            fleet.kill(name)
+        time.sleep(1.0)
+        fleet.start(COORDINATOR)
+        wait_until(lambda: host not in fleet.placed().values(), "a move", patience_s=SPARK_PATIENCE_S)
+        fleet.wait_for(before + 60, "results without the host")
+        fleet.start(host)
+        fleet.wait_for(before + 120, "results with the host back")
+    except AssertionError:
+        print(fleet.logs())
+        raise
+    finally:
+        fleet.stop()
+    (rows,) = fleet.results().values()
+    (same,) = ideal(fleet.program, fleet.path, ROWS, fleet.results()).values()
+    claim(f"2 kills ({host}, {COORDINATOR}), {len(rows)} rows compared, digests {digest(rows)} = {digest(same)}")
+    assert rows
+    assert digest(rows) == digest(same)
+    assert any(host in move["before"] and host not in move["after"] for move in fleet.shown()["moves"])

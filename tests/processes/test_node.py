@@ -105,7 +105,7 @@ def test_outages_are_masked_on_the_way_to_the_gateway_and_behind_a_relay(tmp_pat
         for phone, schedule in zip(phones, outages, strict=True):
             phone.start("--outages", schedule, "--for", f"{end:.1f}")
         try:
-            accounts = [phone.running.finish() for phone in phones]
+            accounts = [phone.running.finish(end) for phone in phones]
             gaps = empty_spools(gateway, *phones)
         finally:
             for phone in phones:
@@ -263,8 +263,8 @@ print(json.dumps(account))
 
 import pytest
 
-# They mostly wait. Their processes are optimised by the environment, as this one is.
-options = ["-q", "-p", "no:cacheprovider", "-n", "4", "-W", "ignore::pytest.PytestConfigWarning"]
+# They mostly wait, so two at once. Their processes are optimised by the environment, as this one is.
+options = ["-q", "-p", "no:cacheprovider", "-n", "2", "-W", "ignore::pytest.PytestConfigWarning"]
 sys.exit(pytest.main([*options, *(f"tests/mobile_app/{name}" for name in sys.argv[2:])]))
 """
 SUITE = (

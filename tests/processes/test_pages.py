@@ -19,7 +19,7 @@ from cloud_backend.gateway.reach import machine_addresses
 from tests.claims import Claim
 from tests.docs.pages import ROOT, blocks
 from tests.patience import SPARK_PATIENCE_S, wait_until
-from tests.processes.newcomer import Newcomer, Terminal
+from tests.processes.newcomer import ROW, Newcomer, Terminal
 
 pytestmark = pytest.mark.processes
 
@@ -191,7 +191,7 @@ def test_a_new_users_first_hour(tmp_path: Path, claim: Claim):
         ann.ask("resurge node results --home ~/second", "km=")
 
         killed = kill_every_part(home, up)
-        ann.ask("resurge query rows my_trips --home ~/demo/gateway", r"│ [0-9a-f]{8}")
+        ann.ask("resurge query rows my_trips --home ~/demo/gateway", ROW)
         ann.ask("resurge job status --store ~/demo/spark", r"\(running\)")
 
         first = positions(ann)

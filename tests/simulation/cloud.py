@@ -45,6 +45,9 @@ class Downlink:
     def hint(self, device: DeviceId) -> Hint | None:
         return Hint(device, {"gps": 0.5}) if self.version else None
 
+    def next_deployment(self, device: DeviceId, follows: tuple[int, int]) -> None:
+        return None
+
 
 class Cloud:
     name = "cloud"

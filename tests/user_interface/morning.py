@@ -39,7 +39,7 @@ from cloud_backend.spark.rollback.roll_back import roll_back
 from resurge import col
 from shared.batch import Batch
 from shared.identity import DeviceId, device_id, edge_id
-from shared.moves import Move
+from shared.moves import PREVIEW, Move, MoveAnswer, MovePreview, MoveRequest
 from shared.plan.encoding import encode_plan
 from shared.plan.graph import Plan
 from shared.spool.disk import PosixDisk
@@ -47,7 +47,7 @@ from shared.wire import columns
 from shared.wire.fleet_status import FleetNodeStatus, FleetQueryStatus, FleetStatus, PlacementStatus
 from shared.wire.frame import encode
 from shared.wire.messages import Data, Declare, Frontier, LostRange
-from shared.wire.status import DeviceStatus
+from shared.wire.status import AdviceStatus, DeviceStatus
 from tests.user_interface.browser import TOKEN
 
 SECOND_US = 1_000_000
@@ -98,6 +98,9 @@ class PhoneOfDay:
         return device_id(self.key)
 
 
+ASKED_ID = "5eed5eed5eed5eed"  # of a dry run that somebody asked for
+
+
 def shared_queries(now_us: int, ids: dict[str, str]) -> FleetStatus:
     """What van-2 says of the fleet that it coordinates: a bus drove out of reach, and what it ran went on elsewhere."""
 
@@ -105,22 +108,22 @@ def shared_queries(now_us: int, ids: dict[str, str]) -> FleetStatus:
         return now_us - round(seconds * SECOND_US)
 
     def node(name: str, silent_us: int | None = None) -> FleetNodeStatus:
-        return FleetNodeStatus(name, ids.get(name, hashlib.md5(name.encode()).hexdigest()), silent_us)
+        return FleetNodeStatus(name, ids.get(name, hashlib.md5(name.encode()).hexdigest()), silent_us, 8)
 
     return FleetStatus(
         9,
-        (node("van-2"), node("tram-07"), node("tram-11"), node("bus-12"), node("depot"), node("kiosk", ago(1510))),
+        (node("van-2"), node("tram-07"), node("tram-11"), node("bus-12"), node("depot"), node("stop-4"), node("kiosk", ago(1510))),
         (
             FleetQueryStatus("street-noise", "ecoc", 500, ("tram-07", "tram-11"), "van-2"),
             FleetQueryStatus("crowding", "ecoc-region", 200, ("bus-12",), "van-2"),
         ),
         (
-            PlacementStatus("street-noise", "band", 3, ("bus-12",), ("depot",), "running", "", 0, 206_000, 5_310, ago(41)),
-            PlacementStatus("street-noise", "level", 2, ("depot",), ("bus-12",), "running", "", 0, 205_500, 18_240, ago(38)),
-            PlacementStatus("street-noise", "loudest", 1, ("van-2",), ("depot",), "running", "", 0, 4_110, 2_120, ago(96)),
-            PlacementStatus("crowding", "doors", 1, ("bus-12",), ("van-2", "depot", "tram-07", "tram-11"), "running", "", 0, 17_600, 940, ago(12)),
+            PlacementStatus("street-noise", "band", 3, ("bus-12",), ("depot",), "running", "", 0, 206_000, 5_310, ago(41), (), True),
+            PlacementStatus("street-noise", "level", 2, ("depot",), ("bus-12",), "running", "", 0, 205_500, 18_240, ago(38), ("band",)),
+            PlacementStatus("street-noise", "loudest", 1, ("van-2",), ("depot",), "running", "", 0, 4_110, 2_120, ago(96), ("level",), False, True),
+            PlacementStatus("crowding", "doors", 1, ("bus-12",), ("van-2", "depot", "tram-07", "tram-11"), "running", "", 0, 17_600, 940, ago(12), (), True),
             PlacementStatus("crowding", "people", 4, ("depot",), ("van-2", "bus-12", "tram-07", "tram-11"), "failed",
-                            "ValueError: a door that nobody knows: 'middle left'", 0, 17_000, 7_900, ago(205)),
+                            "ValueError: a door that nobody knows: 'middle left'", 0, 17_000, 7_900, ago(205), ("doors",), False, True),
         ),
         (
             Move(ago(5_320), "street-noise", "band", 2, ("tram-11",), ("kiosk",), "tram-11 is silent"),
@@ -130,6 +133,17 @@ def shared_queries(now_us: int, ids: dict[str, str]) -> FleetStatus:
             Move(ago(150), "crowding", "people", 3, ("bus-12",), ("depot",), "'people' failed on bus-12: ValueError: a door that nobody knows: 'middle left'"),
             Move(ago(21), "crowding", "people", 4, ("depot",), ("depot",), "'people' failed on depot: ValueError: a door that nobody knows: 'middle left'"),
         ),
+        asked=(
+            MoveAnswer(
+                MoveRequest("street-noise", "level", "tram-07", "depot", True, ASKED_ID), PREVIEW,
+                preview=MovePreview(("depot",), ("tram-07",), ("level",), 0.9, 18_240, 2, 6, 1, 8, 1, 8),
+            ),
+        ),
+        links=(
+            ("tram-07", "bus-12", "wifi"), ("tram-11", "tram-07", "wifi"), ("tram-07", "kiosk", "wifi"), ("bus-12", "depot", "wifi"),
+            ("depot", "van-2", "wired"), ("tram-11", "stop-4", "bluetooth"), ("stop-4", "bus-12", "wifi"),
+        ),
+        ways=(("street-noise", "tram-11", ("stop-4",)),),
     )  # fmt: skip
 
 
@@ -253,6 +267,7 @@ def _tell(roster: Roster, phone: PhoneOfDay, now_us: int, shared: FleetStatus | 
         fleet=shared, lane=phone.lane, produced=phone.next_seq + waiting, incarnation=1, spool_bytes=180_000 + 2_400 * waiting,
         spool_capacity_bytes=8_000_000, plan=7, version="0.1.0", battery=round(100 * phone.battery),
         charging=phone.charging, full_in_s=5400.0 if phone.name == "bicycle-3" else None, poll_s=30.0,
+        advice=AdviceStatus(640.0, 46, 1900.0, 12_600.0),
         clock_doubt_s=0.02, build="My trips 1.0 (org.example.trips)", operators=("shaking@1", "track@1", "transport_mode@2"),
     )  # fmt: skip
     roster.seen([(phone.device, now_us - max(phone.away_s, 1) * SECOND_US, status)])

@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -64,7 +65,7 @@ SCREENS = (
     Shot("flow-error", "flow", "trouble", ("gps is missing", "On this phone"), waits_for="key by device"),
     Shot("buffer-data", "buffer", "ride", ("852", "readings wait for a receipt", "1 d 2 h", "What would go first")),
     Shot("buffer-empty", "buffer", "empty", ("Nothing waits: no plan sends readings yet",)),
-    Shot("buffer-offline", "buffer", "offline", ("No network", "210\u2009798", "41 min", "Given up")),
+    Shot("buffer-offline", "buffer", "offline", ("No network", "210\u2009798", "41 min", "that long takes 97.5 MB", "Given up")),
     Shot("promises-kept", "buffer", "ride", ("What is promised", "Kept", "Lossless within 10m."),
          (("scroll", "Last receipt"),), waits_for="Last receipt"),
     Shot("promises-broken", "buffer", "offline", ("Broken", "Unknown"), (("scroll", "Last receipt"),),
@@ -95,6 +96,8 @@ SCREENS = (
     Shot("trips-chart", "results", "trips", ("CO2e in g",), (("tap", "My days"), ("tap", "Chart"), ("tap", "CO2e")),
          waits_for="My weeks"),
     Shot("setup-data", "setup", "ride", ("Gateway", "https://gateway.example.org:8443", "accelerometer"),
+         waits_for="magnetometer"),
+    Shot("setup-fleet", "setup", "hosting", ("Work with other devices", "Compute", "Costs the most battery"),
          waits_for="magnetometer"),
     Shot("setup-policies", "setup", "ride", ("Only over Wi-Fi", "Stop reading below this battery level"),
          (("scroll", "Room for recordings"),), waits_for="magnetometer"),
@@ -195,13 +198,18 @@ def take(shot: Shot, scheme: str) -> dict[str, Any]:
     return {"texts": texts, "sha256": hashlib.sha256(picture).hexdigest()}
 
 
-def main() -> None:
+def main(names: list[str]) -> None:
+    """All of them, or only those of these names."""
     os.environ.update(KIVY_METRICS_DENSITY=DENSITY, TZ="UTC")
     time.tzset()
     SHOTS.mkdir(parents=True, exist_ok=True)
+    before = json.loads(MANIFEST.read_text())["shots"] if names else {}
     manifest: dict[str, Any] = {"sources": source_hash(), "shots": {}}
     for shot in SCREENS:
         for scheme in SCHEMES:
+            if names and shot.name not in names:
+                manifest["shots"][f"{shot.name}-{scheme}"] = before[f"{shot.name}-{scheme}"]
+                continue
             manifest["shots"][f"{shot.name}-{scheme}"] = take(shot, scheme)
             path = path_of(shot, scheme)
             print(f"{path.relative_to(ROOT)}  {path.stat().st_size:,} bytes", flush=True)
@@ -212,4 +220,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -16,14 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from mobile_app.condition.health import REMEDIES
-from mobile_app.node.view_state import KEY_PROTECTION
+from mobile_app.node.view_state import KEY_PROTECTION, advice_view
 from mobile_app.service.connection import ServiceRefused, ServiceServer
+from shared.spool.advice import advise
 
 SECOND = 1_000_000
 NOW_US = 1_794_816_000 * SECOND + 431 * SECOND  # a fixed morning
 MINUTE = 60 * SECOND
 SINK_WINDOW_S = 60
 TRIPS = Path(__file__).with_name("trips_results.json")
+OUTAGES_S = [40.0] * 90 + [900.0] * 5 + [11_240.0] * 5
 UNHARMED = {"overruns": 0, "unreadable": 0, "note": ""}  # of a sensor that loses nothing
 
 
@@ -48,6 +50,7 @@ def ride() -> dict[str, Any]:
         "missing_sensors": {}, "edges": edges,
         "spool": {"capacity_bytes": 52_428_800, "used_bytes": 13_114, "batches": 7, "oldest_s": 41.0,
                   "full_in_s": 93_600.0, "ledger": {}, "damage": 0},
+        "advice": advice_view(advise({"trips": 41.0, "motion": 468.0}, 52_428_800, OUTAGES_S)),
         "loss_window_s": 5.0, "encrypted_at_rest": True,
         "key_protection": KEY_PROTECTION,
         "fleet": None, "build": "My trips 1.0 (org.example.trips)", "operators": ["shaking@1", "track@1", "transport_mode@2"],
@@ -70,7 +73,7 @@ def ride() -> dict[str, Any]:
              "produced": 1_204_400, "ledgered": 0},
         ],
         "policies": {"wifi_only": False, "metered": True, "roaming": False, "battery_floor": 0.15, "adaptive": True, "pause_when_still": False,
-                     "recordings_mb": 1000, "free_mb": 200, "name": "My phone", "record": ["accelerometer", "gps", "barometer"]},
+                     "recordings_mb": 1000, "free_mb": 200, "name": "My phone", "record": ["accelerometer", "gps", "barometer"], "hosting": "no"},
         "battery": {"level": 0.71, "charging": False}, "lane": "cellular", "region": "", "paused": "", "pairing": None, "moving": True, "indoors": False, "held": "", "late": [], "health": [],
     }  # fmt: skip
 
@@ -93,6 +96,7 @@ def offline() -> dict[str, Any]:
         "connected": False, "why_not": "gateway.example.org did not answer within 10 s", "delivered": 1_029_402,
         "spooled": 210_798, "ledgered": 12_512, "lane": "none", "paused": "no-network",
         "last_receipt_us": NOW_US - 11_240 * SECOND,
+        "advice": advice_view(advise({"trips": 41.0, "motion": 4_020.0}, 52_428_800, [*OUTAGES_S, 21_600.0, 28_800.0])),
         "promises": [
             view["promises"][0] | {"verdict": "broken", "why": "delay", "delay_s": 11_300.0},
             view["promises"][1] | {"verdict": "unknown", "why": "silent", "delay_s": 11_262.0, "ledgered": 12_512},
@@ -112,6 +116,7 @@ def empty() -> dict[str, Any]:
     return view | nothing | {
         "name": "phone", "gateway": None, "connected": False, "plan": None, "sensors": {}, "edges": {}, "recording": None,
         "consents": {}, "last_receipt_us": None, "goes_first": [], "promises": [], "lane": "none",
+        "advice": advice_view(advise({}, 52_428_800, [])),
         "spool": view["spool"] | {"used_bytes": 0, "batches": 0, "oldest_s": None, "full_in_s": None},
         "policies": view["policies"] | {"record": []}, "health": [entry("not-paired", "no gateway is paired", 60)],
     }  # fmt: skip
@@ -155,7 +160,8 @@ def hosting() -> dict[str, Any]:
                   move(1_500, "band", 3, "kiosk", "My phone", "kiosk is silent for 10 s"),
                   move(95, "loudest", 3, "My phone", "My phone", "'loudest' failed on My phone: ValueError: no column 'db'")],
     }  # fmt: skip
-    return ride() | {"fleet": fleet}
+    view = ride()
+    return view | {"fleet": fleet, "policies": view["policies"] | {"hosting": "hosts"}}
 
 
 def trouble() -> dict[str, Any]:

@@ -18,7 +18,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page
 
 from tests.user_interface.browser import chromium, new_page, served
-from tests.user_interface.morning import Morning, build, build_empty
+from tests.user_interface.morning import ASKED_ID, Morning, build, build_empty
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOTS = ROOT / "docs" / "shots"
@@ -85,6 +85,7 @@ def pages(morning: Morning) -> dict[str, tuple[str, Callable[[Page], None]]]:
         "devices": ("/devices", mapped),
         "device": (f"/devices/{first}", device),
         "fleets": ("/fleets", live),
+        "move": (f"/fleets?asked={ASKED_ID}", live),
         "pair": ("/devices/pair", pairing),
         "streams": ("/streams", live),
         "stream": ("/streams/gps", live),

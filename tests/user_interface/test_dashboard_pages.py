@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from shared.moves import PREVIEW, MoveAnswer, MovePreview
 from tests.user_interface.browser import Console, new_page, no_wider_than, served
 from tests.user_interface.morning import build, build_empty
 from tests.user_interface.shots import pages
@@ -18,7 +20,7 @@ pytestmark = [
 ]
 LEGEND = re.compile(r"^(Time|Value|)$")  # of a chart: its first label, and the value under the pointer
 NAMES = (
-    "overview", "devices", "device", "fleets", "pair", "streams", "stream", "contracts", "contract", "query",
+    "overview", "devices", "device", "fleets", "move", "pair", "streams", "stream", "contracts", "contract", "query",
     "jobs", "job", "rollback", "results", "sink", "audit", "account", "people",
 )  # fmt: skip
 
@@ -95,6 +97,54 @@ def test_a_batch_opens_to_its_rows(opened):
     expect(page.locator("#batch thead")).to_contain_text("lat")
 
 
+def drag(page, vertex: str, node: str, *, let_go: bool = True) -> None:
+    """With the mouse, from the middle of the vertex to the name of the node."""
+    start = page.locator(f'.chip[data-vertex="{vertex}"]').bounding_box()
+    end = page.locator(f'[data-node="{node}"] .title').bounding_box()
+    page.mouse.move(start["x"] + start["width"] / 2, start["y"] + start["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(end["x"] + 5, end["y"] + 5, steps=8)
+    if let_go:
+        page.mouse.up()
+
+
+def test_a_vertex_is_dragged_to_a_node_and_moves_only_after_its_dry_run_was_read(opened, morning):
+    sources = morning.sources
+    coordinator = next(phone for phone in morning.phones if phone.name == "van-2").device
+
+    def asked() -> list[tuple[str, str, str, bool]]:
+        waiting = sources.requests.waiting(coordinator, sources.clock_us())
+        return [(each.vertex, each.leaving, each.to, each.dry_run) for each in waiting]
+
+    page = opened("fleets", viewport={"width": 1280, "height": 1000})
+    drag(page, "level", "tram-07", let_go=False)
+    expect(page.locator(".node.target")).to_have_attribute("data-node", "tram-07")
+    page.keyboard.press("Escape")
+    page.mouse.up()
+    drag(page, "level", "depot")  # where it is
+    expect(page.locator(".chip.dragged")).to_have_count(0)
+    assert asked() == []
+    drag(page, "level", "tram-07")
+    page.wait_for_url("**/fleets?asked=*")
+    expect(page.locator("#asked")).to_have_text("Moving level to tram-07: what would it do?")
+    assert asked() == [("level", "depot", "tram-07", True)], "nothing moves before somebody has said so"
+    (request,) = sources.requests.waiting(coordinator, sources.clock_us())
+    entry = next(each for each in sources.entries() if each.device == coordinator)
+    preview = MovePreview(("depot",), ("tram-07",), ("level",), 0.9, 18_240, 2, 6, 1, 8, 1, 8)
+    answers = (*entry.status.fleet.asked, MoveAnswer(request, PREVIEW, preview=preview))
+    status = replace(entry.status, fleet=replace(entry.status.fleet, asked=answers))
+    sources.roster.seen([(coordinator, entry.seen_us, status)])
+    sources.requests.heard(coordinator, status)
+    sources.look_again()
+    expect(page.locator("#asked")).to_have_text("Move level to tram-07?")  # the page looks again by itself
+    expect(page.locator(".asked")).to_contain_text("nothing has changed yet")
+    expect(page.locator(".asked")).to_contain_text("Only level pauses, for about 0.9 s")
+    assert asked() == []
+    page.get_by_role("button", name="Move it").click()
+    expect(page.locator("#asked")).to_have_text("Moving level to tram-07")
+    assert asked() == [("level", "depot", "tram-07", False)]
+
+
 def test_devices_are_found_by_name_and_state(opened):
     page = opened("devices")
     page.locator("#show").select_option("offline")
@@ -113,13 +163,18 @@ def test_lines_of_results_are_named_after_the_phones_that_are_listed(opened):
     expect(page.locator("#results .u-legend .u-label").filter(has_not_text=LEGEND)).to_have_text(sorted(names))
 
 
-@pytest.mark.parametrize("place", ["/", "/devices", "/fleets", "/streams", "/jobs", "/results", "/audit"])
-def test_an_empty_gateway_says_what_to_do_first(browser, tmp_path, place):
-    empty = build_empty(tmp_path)
+@pytest.fixture(scope="module")
+def empty_page(browser, tmp_path_factory):
+    empty = build_empty(tmp_path_factory.mktemp("empty"))
     with served(empty.app) as url:
-        page = new_page(browser)
-        page.goto(url + place)
-        page.locator("#live[data-state=live]").wait_for()
-        page.locator(".empty:visible").first.wait_for()
+        page = new_page(browser, base_url=url)
+        yield page
         page.close()
     empty.close()
+
+
+@pytest.mark.parametrize("place", ["/", "/devices", "/fleets", "/streams", "/jobs", "/results", "/audit"])
+def test_an_empty_gateway_says_what_to_do_first(empty_page, place):
+    empty_page.goto(place)
+    empty_page.locator("#live[data-state=live]").wait_for()
+    empty_page.locator(".empty:visible").first.wait_for()

@@ -258,6 +258,8 @@ def test_consent_and_policies_are_told_to_the_service(home):
         hand.until(lambda: ("policy", {"wifi_only": True}) in hand.service.told)
         hand.tap("30 %")
         hand.until(lambda: ("policy", {"battery_floor": 0.3}) in hand.service.told)
+        hand.tap("Compute")
+        hand.until(lambda: ("policy", {"hosting": "hosts"}) in hand.service.told)
         hand.tap("Delete my data")
         hand.tap("Delete everything")
         hand.until_text("Ask its operator to delete it there.")

@@ -59,7 +59,10 @@ def build(directory: Path, *, now_us: int = NOW_US) -> FleetOverview:
     for epoch, end in enumerate(range(-HISTORY_S + WINDOW_S, 1, WINDOW_S), start=1):
         results.publish(epoch, [_result(phone, end, now_us) for phone in fleet if phone.connected(end - 1)])
     contacts = [_contact(phone, now_us) for phone in fleet]
-    return FleetOverview(log=log, results=results, contacts=lambda: contacts, clock_us=lambda: now_us)
+    names = {contact.device: contact.name for contact in contacts}
+    return FleetOverview(
+        log=log, results=results, contacts=lambda: contacts, clock_us=lambda: now_us, names=lambda: names
+    )
 
 
 def build_empty(directory: Path) -> FleetOverview:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 HOST, INSTANCE, STORE = "shared/hosting/host.py", "shared/hosting/instance.py", "shared/hosting/store.py"
 EXCHANGE, COMPOSER, OUTBOX = "shared/sync/exchange.py", "shared/sync/composer.py", "shared/sync/outbox.py"
 CHECKPOINTS, EXECUTOR = "shared/recovery/checkpoints.py", "shared/recovery/executor.py"
+COORDINATE, REIGN = "shared/hosting/coordinate.py", "shared/hosting/reign.py"
 ANSWERS, KEEPER = "shared/recovery/strategies/answers.py", "shared/hosting/keeper.py"
+PLANNED, COPIES = "shared/hosting/planned_moves.py", "shared/hosting/copies.py"
 USER_OPERATORS = "shared/engine/user_operators.py"
 
 
@@ -18,6 +20,7 @@ class PeerBug:
     checkers: tuple[str, ...]  # any of these counts; the first is the one whose promise was broken
     program: str = "chain"
     row: str = "ecoc"
+    world: str = "disturbed"
 
 
 BUGS = (
@@ -38,7 +41,7 @@ BUGS = (
     ),
     PeerBug(
         "extension-not-copied",
-        ((INSTANCE, "for label, (lo, hi) in store.extension.items()}\n        whole", "for label, (lo, hi) in ()}\n        whole"),),
+        ((INSTANCE, "for label, (lo, hi) in store.extension.items()}\n        batches", "for label, (lo, hi) in ()}\n        batches"),),
         ("TrimNeverPassesReader", "NothingLost", "OutputAsIdeal"),
         row="uncoordinated",
     ),
@@ -52,10 +55,11 @@ BUGS = (
         ((COMPOSER, "while mark is not None and mark.position <= entry.lo:", "while mark is not None:"),
          (EXCHANGE, "if position <= high_water:  # behind", "if True:  # behind")),
         ("PendingDrains", "RelaxedConsistency"),
+        world="narrow",
     ),
     PeerBug(
         "term-not-bumped",
-        ((EXECUTOR, "term=max(placed.term, plan.fences.get(vertex, 0))", "term=placed.term"),),
+        ((EXECUTOR, "term = max(placed.term, plan.fences.get(vertex, 0))", "term = placed.term"),),
         ("ConvergesAfterHeal", "OneOutputPerNumber"),
     ),
     PeerBug(
@@ -77,8 +81,9 @@ BUGS = (
     ),
     PeerBug(
         "straddling-batch-not-cut",
-        ((OUTBOX, "return cut(batch, entry.lo, batch.hi, self._outbox.schema(batch.edge, batch.schema_id))", "return batch"),),
+        ((OUTBOX, "return self._outbox.leave(cut(batch, entry.lo, batch.hi, self._outbox.schema(batch.edge, batch.schema_id)))", "return self._outbox.leave(batch)"),),
         ("ConvergesAfterHeal", "PendingDrains"),
+        "merging", world="narrow",
     ),
     PeerBug(
         "same-id-wait-on-a-cycle",
@@ -89,7 +94,7 @@ BUGS = (
     PeerBug(
         "unordered-extension",
         ((CHECKPOINTS, "for pending in reversed(self._pending) if pending.id < id)", "for pending in reversed(self._pending))"),),
-        ("PendingDrains",),
+        ("PendingDrains", "ConvergesAfterHeal"),  # what waits for ever is never trimmed, and fills its node
         "sp4", "extended-ecoc",
     ),
     PeerBug(
@@ -118,5 +123,82 @@ BUGS = (
         ((KEEPER, "stays = {*self._read_last.values()}", "stays = {*self._specs}"),),
         ("PendingDrains", "ConvergesAfterHeal"),
         "sp3", "dist-3",
+    ),
+    PeerBug(
+        "handed-over-before-the-final-state",
+        ((PLANNED, "if not any(number >= offered for number in numbers):", "if False:"),),
+        ("NothingLost", "ConvergesAfterHeal", "OneOutputPerNumber"),
+        row="none", world="moving",
+    ),
+    PeerBug(
+        "inputs-of-a-moving-vertex-are-given-up",
+        ((CHECKPOINTS, "return self._taken[edge] if self._held is None else self._held[edge]", "return self._taken[edge]"),),
+        ("NothingLost", "ConvergesAfterHeal", "OneOutputPerNumber"),
+        row="none", world="moving",
+    ),
+    PeerBug(
+        "term-not-bumped-at-a-move",
+        ((PLANNED, "keepers=keepers, term=placed.term + 1,", "keepers=keepers, term=placed.term,"),),
+        ("AMoveBeginsATerm",),
+        world="moving",
+    ),
+    PeerBug(
+        "fence-ignored-at-a-move",
+        ((EXCHANGE, "return header.term == term\n", "return True\n"),),
+        ("StaleTermChangesNothing", "OneOutputPerNumber"),
+        world="moving",
+    ),
+    PeerBug(
+        "hold-ignored",
+        ((INSTANCE, "if isinstance(answer, Hold):  # those", "if False:  # those"),),
+        ("RegionCutConsistent",),
+        "meeting", "token", "halved",
+    ),
+    PeerBug(
+        "complete-before-all-sinks",
+        ((HOST, "return number if reached else 0", "return number"),),
+        ("WhatLeftHasArrived", "RegionCutConsistent"),
+        "regions", "token",
+    ),
+    PeerBug(
+        "catch-up-discarded",
+        ((HOST, "            if data is not None:\n                lo = max(record.lo, sink.taken)\n",
+          "            seen, sink.seen = getattr(sink, 'seen', 1), decode_one(record.frame)[0].term\n"
+          "            if data is not None and sink.seen > seen:\n                sink.taken = record.hi\n"
+          "            elif data is not None:\n                lo = max(record.lo, sink.taken)\n"),),
+        ("OneOutputPerNumber", "NothingBreaks"),
+        row="token", world="halved",
+    ),
+    PeerBug(
+        "copies-trimmed-at-the-mark",
+        ((COPIES, "*self.collect(self._complete)]", "*self.collect(cut)]"),),
+        ("CopiesEverywhere",),
+        row="token", world="halved",
+    ),
+    PeerBug(
+        "lease-not-raised",
+        ((COORDINATE, "lease=self._fleet.lease + lease_step)", "lease=self._fleet.lease)"),),
+        ("OneRules", "OneWordPerVersion", "FollowsNothingOlder", "ConvergesAfterHeal"),
+        "governed", "standby",
+    ),
+    PeerBug(
+        "restored-coordinator-learns-nothing",
+        ((REIGN, "return follows <= self._before or (follows[0] == own.lease and follows[1] <= own.version)", "return True"),),
+        ("OneRules", "OneWordPerVersion", "ConvergesAfterHeal"),
+        "governed", "restore",
+    ),
+    PeerBug(
+        "stale-deployment-accepted",
+        ((REIGN, "return follows <= self._before or (follows[0] == own.lease and follows[1] <= own.version)", "return True"),
+         (HOST, "if deployment.version < memory.version:", "if False:")),
+        ("FollowsNothingOlder",),
+        "governed", "restore",
+    ),
+    PeerBug(
+        "deposed-coordinator-goes-on",
+        ((REIGN, "        if shown.lease >= own.lease and self._ruled:\n", "        if False:\n"),
+         ("tests/simulation/peers/governed.py", "        if lease < self.lease:\n", "        if False:\n")),
+        ("OneRules",),
+        "governed", "standby",
     ),
 )  # fmt: skip

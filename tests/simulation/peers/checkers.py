@@ -7,6 +7,7 @@ under an older one is nobody's concern, as long as it changes nothing.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from random import Random
@@ -16,12 +17,15 @@ import numpy as np
 from shared.batch import NO_FRONTIER
 from shared.hosting.host import Host
 from shared.hosting.instance import Instance, Made
+from shared.hosting.keeper import cut_of
 from shared.hosting.kept_snapshot import KeptSnapshot
 from shared.hosting.messages import Committed, SinkTook
+from shared.hosting.planned_moves import ASKED, MoveEnded
+from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Include
 from shared.sync.exchange import LogRecord
 from shared.sync.session import GatewaySession
-from shared.wire.frame import decode_one
+from shared.wire.frame import FrameType, decode_one
 from tests.simulation.peers.world import PeerWorld, SimulatedNode
 
 
@@ -71,6 +75,8 @@ class Positions(Checker):
                 known[instance.vertex] = max(at, known.get(instance.vertex, 0))
 
     def look(self, world: PeerWorld) -> str:
+        if STRATEGIES[world.settings.row].row.of_region:
+            return ""  # inner edges are given up as they are taken: `RegionCut` looks at it
         instances = newest(world)
         for vertex, running in instances.items():
             for instance in running:
@@ -163,6 +169,69 @@ class Promises(Checker):
         return self._found
 
 
+def _complete(world: PeerWorld) -> int:
+    """The newest complete cut through the region, as its coordinator knows it."""
+    coordinator = world.nodes[0].machine.coordinator if world.nodes[0].up else None
+    return 0 if coordinator is None else coordinator.fleet.queries[0].cuts.complete
+
+
+class RegionCut(Checker):
+    """RegionCutConsistent: of a complete cut every element is in the state of its reader, or recorded beside it, or
+    behind it in a copy: once (MS-14). CopiesEverywhere: every member that was there when it was completed has all of
+    it, and every row that came into the region since (MS-16)."""
+
+    def __init__(self) -> None:
+        self._cut = 0
+        self._from: dict[str, int] = {}  # where what comes into the region is read again from, by edge
+
+    def look(self, world: PeerWorld) -> str:
+        if not STRATEGIES[world.settings.row].row.of_region or not world.nodes[0].up:
+            return ""
+        coordinator = world.nodes[0].machine.coordinator
+        if coordinator is None:
+            return ""
+        query = coordinator.fleet.queries[0]
+        number = query.cuts.complete
+        holders = [world.by_id[node] for node in query.cuts.holders if node in query.members and world.by_id[node].up]
+        if number > self._cut:
+            self._cut = number
+            world.outcome.cuts += 1
+            for node in holders:
+                if broken := self._complete(world, node, number, [placed.vertex for placed in query.placements]):
+                    return broken
+        for node in holders:
+            for copy in node.host._copies.values():
+                if copy.first > (at := self._from.get(copy.spec.edge.label, 0)):
+                    return f"CopiesEverywhere: {node.name} has {copy.spec.edge.label} from {copy.first}, not from {at}"
+        return ""
+
+    def _complete(self, world: PeerWorld, node: SimulatedNode, number: int, vertices: list[str]) -> str:
+        parts = {part.vertex: part for part in node.host._keeper.cuts() if cut_of(part) == number}
+        if lacking := sorted({*vertices} - parts.keys()):
+            return f"CopiesEverywhere: {node.name} has no part of cut {number} of {lacking}"
+        heads = {label: head for part in parts.values() for label, head in part.permanent.heads.items()}
+        marks = {}
+        for copy in node.host._copies.values():
+            at = [each.seq for each in copy.frames() if each.type is FrameType.MARK and each.frontier_us == number]
+            marks.update({copy.spec.edge.label: at[0]} if at else {})
+        for vertex, part in parts.items():
+            for label, taken in part.permanent.inputs.items():
+                lo, hi = part.permanent.recorded.get(label, (taken, taken))
+                sent = heads.get(label, marks.get(label, taken))
+                if (lo, hi) != (taken, sent):
+                    return (
+                        f"RegionCutConsistent: cut {number}: {vertex} has {label} up to {taken}, recorded are "
+                        f"[{lo}, {hi}), sent were {sent}"
+                    )
+                if label in marks:
+                    self._from[label] = taken
+        for sink, edge in [(sink, edge) for _, sink, edge in world.nodes[0].host._wiring.sinks]:
+            taken = world.nodes[0].host._sinks[edge.key].taken
+            if taken < heads.get(edge.label, 0):
+                return f"RegionCutConsistent: cut {number} has {heads[edge.label]} rows of {sink}, the sink {taken}"
+        return ""
+
+
 class Snapshots(Checker):
     """OneSnapshotPerMark: under one term a vertex freezes once for a mark. PendingDrains: when all is well again no
     snapshot stays pending. PermanentRestores: what keepers have can be restored, at the positions it says."""
@@ -187,7 +256,10 @@ class Snapshots(Checker):
     def end(self, world: PeerWorld) -> str:
         for vertex, running in newest(world).items():
             for instance in running:
-                if instance.checkpoints.pending and world.settings.settle_s:
+                pending = [id for id in instance.checkpoints.pending if id.number < _complete(world)]
+                if not instance.of_region:
+                    pending = list(instance.checkpoints.pending)
+                if pending and world.settings.settle_s:
                     return f"PendingDrains: {vertex} still has {instance.checkpoints.pending}"
         for node in world.nodes:
             if node.up and (broken := self._restored(node)):
@@ -197,7 +269,7 @@ class Snapshots(Checker):
     @staticmethod
     def _restored(node: SimulatedNode) -> str:
         specs = {spec.identity: spec for host in hosts(node.world) for spec in host._wiring.vertices}
-        for kept in node.host._keeper.held():
+        for kept in (*node.host._keeper.held(), *node.host._keeper.cuts()):
             spec = specs.get(kept.identity)
             if spec is None:
                 continue
@@ -221,7 +293,7 @@ class Terms(Checker):
 
     def _take(self, host: Host, take: object, session: GatewaySession, record: LogRecord) -> None:
         term = decode_one(record.frame, digest=record.digest)[0].term
-        edges = [each.edge for instance in host.instances() for each in instance.spec.inputs.values()]
+        edges = [leg for one in host.instances() for each in one.spec.inputs.values() for leg in each.arriving]
         edges += [edge for _, _, edge in host._wiring.sinks]
         for edge in edges:
             if edge.key == record.key and edge.carriers.get(session.device.hex()) != term:
@@ -236,15 +308,17 @@ class Durable(Checker):
     """KeptIsDurable: what a keeper has and what a sink took is on the disk as it would be after a crash."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[int, str], KeptSnapshot] = {}
+        self._seen: dict[tuple[int, str, int], KeptSnapshot] = {}
 
     def look(self, world: PeerWorld) -> str:
         for node in world.nodes:
             durable = node.disk.durable() if node.up else {}
-            for kept in node.host._keeper.held() if node.up else ():
-                if self._seen.get((node.number, kept.vertex)) is kept:
+            kept_here = (*node.host._keeper.held(), *node.host._keeper.cuts()) if node.up else ()
+            for kept in kept_here:
+                place = (node.number, kept.vertex, cut_of(kept))
+                if self._seen.get(place) is kept:
                     continue
-                self._seen[node.number, kept.vertex] = kept
+                self._seen[place] = kept
                 if kept.encode() not in durable.values():
                     return (
                         f"KeptIsDurable: {node.name} has receipted a snapshot of {kept.vertex} that is not on its disk"
@@ -255,5 +329,43 @@ class Durable(Checker):
         return ""
 
 
+class Undisturbed(Checker):
+    """OthersUndisturbed: a vertex that moves takes no other with it. Each of its new terms was asked for; where nothing
+    fails no other has one. What has its term is the same instance as before, so it reads and makes nothing twice."""
+
+    def __init__(self) -> None:
+        self._running: dict[tuple[str, int, int, int], Instance] = {}
+        self._moved: Counter[str] = Counter()  # by vertex, moves that were said to be over
+        self._found = ""
+
+    def noticed(self, node: SimulatedNode, event: object) -> None:
+        """AMoveBeginsATerm: what ran elsewhere before is told from what runs there now."""
+        if isinstance(event, MoveEnded) and not event.why and node.machine.coordinator is not None:
+            self._moved[event.vertex] += 1
+            known = node.machine.coordinator.fleet.moves
+            terms = {move.term for move in known if (move.vertex, move.why) == (event.vertex, ASKED)}
+            if len(terms) < self._moved[event.vertex]:
+                self._found = f"AMoveBeginsATerm: {event.vertex} moved {self._moved[event.vertex]} times, terms {terms}"
+
+    def look(self, world: PeerWorld) -> str:
+        if self._found:
+            return self._found
+        coordinator = world.nodes[0].machine.coordinator if world.nodes[0].up else None
+        moves = () if coordinator is None else coordinator.fleet.moves
+        asked = Counter(move.vertex for move in moves if move.why == ASKED)
+        for vertex, count in asked.items():
+            if count > world.asked[vertex]:
+                return f"OthersUndisturbed: {vertex} moved {count} times and was asked to {world.asked[vertex]} times"
+        others = {move.vertex: move.why for move in moves if move.why != ASKED}
+        if others and world.is_calm and not world.outcome.failed:
+            return f"OthersUndisturbed: began again though nothing failed: {others}"
+        for node in world.nodes:
+            for instance in node.host.instances() if node.up else ():
+                place = (instance.vertex, instance.term, node.number, node.boot)
+                if self._running.setdefault(place, instance) is not instance:
+                    return f"OthersUndisturbed: {instance.vertex} began twice under term {instance.term}"
+        return ""
+
+
 def every_checker() -> tuple[Checker, ...]:
-    return (Positions(), Numbers(), Promises(), Snapshots(), Terms(), Durable())
+    return (Positions(), RegionCut(), Numbers(), Promises(), Snapshots(), Terms(), Durable(), Undisturbed())

@@ -29,11 +29,28 @@ def chain() -> Plan:
     return rs.plan_of(sums.aggregate(s=rs.sum("m")).subscribe("out"))
 
 
+WIDE = ("a", "b", "c", "d", "e", "f")
+
+
+def wide() -> Plan:
+    """As the chain, with windows that are large enough to be broadcast."""
+    rows = rs.sensor("w", every="33ms", columns=dict.fromkeys(WIDE, "float64")).gather("w")
+    means = rows.sliding(count=120).aggregate(**{name: rs.mean(name) for name in WIDE}).where(col.a > -99)
+    return rs.plan_of(means.sliding(count=60).aggregate(**{name: rs.sum(name) for name in WIDE}).subscribe("out"))
+
+
 def meeting() -> Plan:
     """Rows of several devices meet and are counted together."""
     rows = rs.sensor("x", every="33ms", columns={"x": "float64"}).gather("g")
     both = rows.key_by().tumbling("1s").aggregate(m=rs.mean("x"), n=rs.count())
     return rs.plan_of(both.sliding(count=3).aggregate(s=rs.sum("m")).subscribe("out"))
+
+
+def merging() -> Plan:
+    """Rows of several devices meet, and each gives one: batches end where the two happened to meet."""
+    rows = rs.sensor("x", every="33ms", columns={"x": "float64"}).gather("g")
+    means = rows.key_by().sliding(count=3).aggregate(m=rs.mean("x"))
+    return rs.plan_of(means.sliding(count=2).aggregate(s=rs.sum("m")).subscribe("out"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +64,12 @@ class Program:
 PROGRAMS = {
     "chain": Program(chain, (1,), 300, ACYCLIC),
     "meeting": Program(meeting, (1, 2), 300, ACYCLIC),
+    "merging": Program(merging, (1, 2), 200, ACYCLIC),
     "sp1": Program(lambda: rs.plan_of(beats), (1,), 1800, ACYCLIC),
     "sp2": Program(lambda: rs.plan_of(average), (1,), 600, ACYCLIC),
     "sp3": Program(lambda: rs.plan_of(one_attenuated), (1,), 900, CYCLIC),
     "sp4": Program(lambda: rs.plan_of(both_attenuated), (1,), 900, CYCLIC),
+    "wide": Program(wide, (1,), 600, ("ecoc-region",)),
 }
 
 
@@ -66,6 +85,8 @@ def rows_of(spec: EdgeSpec, lo: int, hi: int) -> tuple[dict[str, object], np.nda
             shift = 3 if spec.name == "test_b" else 0
             return {"v": np.sin(numbers * 0.02) + 0.5 + (numbers + shift) % 5 * 0.1}, numbers * 5_000 + 1
         case _:
+            if spec.name == "w":
+                return {name: np.sin(numbers * 0.1 + at) for at, name in enumerate(WIDE)}, numbers * 33_000 + 1
             return {"x": np.sin(numbers * 0.1) * 10 + (numbers + shift) % 7}, numbers * 33_000 + 1 + shift
 
 

@@ -31,7 +31,7 @@ def test_a_declaration_or_a_mark_is_no_sign_that_an_input_goes_on() -> None:
     def take(frame: Frame) -> Instance:
         data = encode(frame)
         record = LogRecord(data, key, taken, taken, int(frame.type), payload_digest(frame.payload))
-        host._take(instance, label, cast(GatewaySession, None), record, frame)
+        host._take(instance, label, cast(GatewaySession, None), record)
         return instance
 
     place = (key.device, key.incarnation, key.edge)

@@ -8,12 +8,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from tests.claims import Claim
 from tests.simulation.peers.bugs import BUGS, PeerBug
-from tests.simulation.peers.worlds import outcome_of
+from tests.simulation.peers.run import violation_of
 
 pytestmark = pytest.mark.sim
 ROOT = Path(__file__).resolve().parents[3]
@@ -21,7 +22,15 @@ SEEDS_MAX = 30
 NEEDED = ("shared", "resurge", "tests/simulation", "tests/claims.py", "tests/__init__.py")
 
 
-def plant(bug: PeerBug, directory: Path) -> None:
+class Planted(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def edits(self) -> tuple[tuple[str, str, str], ...]: ...
+
+
+def plant(bug: Planted, directory: Path) -> None:
     for name in NEEDED:
         source, target = ROOT / name, directory / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -41,7 +50,7 @@ def plant(bug: PeerBug, directory: Path) -> None:
 def test_a_planted_bug_between_nodes_is_caught_by_name(bug: PeerBug, tmp_path: Path, claim: Claim) -> None:
     plant(bug, tmp_path)
     run = subprocess.run(
-        [sys.executable, "-m", "tests.simulation.peers.run", bug.program, bug.row, str(SEEDS_MAX)],
+        [sys.executable, "-m", "tests.simulation.peers.run", bug.program, bug.row, str(SEEDS_MAX), bug.world],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
@@ -53,7 +62,7 @@ def test_a_planted_bug_between_nodes_is_caught_by_name(bug: PeerBug, tmp_path: P
     claim(f"{bug.name}: {caught} after {summary['seeds']} seeds")
     assert caught is not None, f"{bug.name} went unnoticed for {SEEDS_MAX} seeds"
     assert caught["checker"] in bug.checkers, caught
-    assert not outcome_of(bug.program, bug.row, caught["seed"]).violation, "the seed must be green without the bug"
+    assert not violation_of(bug.program, bug.row, caught["seed"], bug.world), "the seed must be green without the bug"
 
 
 def test_every_planted_bug_still_has_its_place() -> None:

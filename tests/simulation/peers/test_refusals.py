@@ -94,9 +94,9 @@ def test_a_deployment_that_is_played_again_changes_nothing(claim: Claim) -> None
     running = host.instances()
     with pytest.raises(PeerError, match="deployment-stale"):
         host.deploy(old, encoded, 0.5)
-    host._deploy_from(encoded, 0.5)
+    host._try_deploy(encoded, 0.5, b"")
     deposed = replace(newer, version=9, lease=0)
-    host._deploy_from(encode_deployment(deposed), 0.5)
+    host._try_deploy(encode_deployment(deposed), 0.5, b"")
     assert host.refused["deployment-stale"] == 2
     assert (host.version, host.instances()) == (newer.version, running)
     fleet._fleet = replace(fleet.fleet, version=newer.version)
@@ -105,7 +105,7 @@ def test_a_deployment_that_is_played_again_changes_nothing(claim: Claim) -> None
 
 def test_what_a_deposed_vertex_still_sends_is_not_taken(claim: Claim) -> None:
     """Its node was cut off, not dead: it makes and sends what somebody else makes meanwhile."""
-    one = world(Fault(0.6, 2, "cut", 9.0))
+    one = world(Fault(0.5, 2, "cut", 9.0))
     run_on(one, claim, "1 node cut off")
     assert one.outcome.recoveries
     assert sum(node.host.receiver.stale for node in one.nodes), "it has tried"

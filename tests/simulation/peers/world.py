@@ -11,28 +11,32 @@ import functools
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from shared.batch import END_OF_TIME, Batch
+from shared.errors import UsageError
 from shared.hosting.coordinate import Coordinator, Recovered
 from shared.hosting.fleet_node import FleetNode
 from shared.hosting.host import Host
-from shared.hosting.messages import Answer, Ask, Committed, InstanceFailed, SinkTook
+from shared.hosting.messages import Answer, Ask, Committed, Datagram, InstanceFailed, SinkTook
+from shared.hosting.planned_moves import MoveEnded
 from shared.hosting.sink import sink_rows
 from shared.hosting.store import persist, stored_fleet
 from shared.hosting.wiring import EdgeSpec
 from shared.identity import device_id
 from shared.language.codecs import NONE
 from shared.language.registry import references
+from shared.moves import MoveRequest
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import HostedQuery, Peer, Placement, decode_deployment
 from shared.plan.graph import Plan
 from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Home
+from shared.region.broadcast import Broadcast
 from shared.spool.entry import SpooledBatch
 from shared.spool.evict import Evict
 from shared.spool.ring import Spool
@@ -43,8 +47,11 @@ from tests.simulation.clock import Clock
 from tests.simulation.disk import Crash, SimulatedDisk
 from tests.simulation.keys import ToyKeys
 
-PACING = Pacing(poll_s=1.0, timeout_s=2.0, backoff_s_min=0.1, backoff_s_max=1.0)
+PACING = Pacing(poll_s=1.0, timeout_s=2.0, backoff_s_min=0.1, backoff_s_max=1.0, window=3)
 CURVE = "0" * 40
+ASKS = 8  # that a person asks again for a move, every half a second
+PHASES = ("begun", "marked", "storing", "stored", "idle")
+FOR_GOOD_S = 1e6
 LOOK_EVERY = 3  # events between two looks of the observers
 RowsOf = Callable[[EdgeSpec, int, int], tuple[dict[str, object], np.ndarray]]
 
@@ -56,12 +63,15 @@ class Fault:
     crash: the node stops. cut: it reaches nobody. part: it and the next one do not reach each other. raise: a vertex raises
     on the node that runs it. primary, backup, both: the node that runs a vertex stops, one that keeps it, all of those.
     commit: the node that runs a vertex stops while a snapshot of it is on the way to its keepers. torn: a node stops while
-    it writes."""
+    it writes. move: a person asks that a vertex goes to another node, which is no failure; asked again while it cannot.
+    leave, meet: a vertex is asked to move, and the node that it leaves, or goes to, stops so much later. half: every other
+    node but the coordinator's stops for good, sources for so long; in the phase of a cut that `node` says, if it is one."""
 
     at: float
     node: int
     kind: str = "crash"
     seconds: float = 1.0
+    to: int = 0  # of a move, the node that it goes to
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +92,12 @@ class Settings:
     faults: tuple[Fault, ...] = ()
     within_s: float = 120.0
     patience_s: float = 60.0
+    cut_s: float = 0.5  # between two cuts, where a coordinator begins them
+    uncalled: tuple[int, ...] = ()  # nodes that only call: nobody reaches them but by an answer
+    heard: float | None = (
+        None  # share of datagrams that are lost to each node that should hear them; None: no such lane
+    )
+    exchange_bytes_max: int = PACING.exchange_bytes_max
     settle_s: float = 0.0  # that it may go on after the last result, without losses, until no snapshot is pending
 
 
@@ -93,10 +109,15 @@ class Outcome:
     crashes: int = 0
     recoveries: int = 0
     commits: int = 0
+    cuts: int = 0  # through a region, complete
     failed: int = 0
     fired: int = 0
     kinds: Counter[str] = field(default_factory=Counter)  # of the faults that fired
+    moved: int = 0  # vertices that went where a person wanted them
+    given_up: int = 0
+    pause_s: float = 0.0  # the longest between two results
     control_bytes: int = 0
+    broadcast_bytes: int = 0
     digest: str = ""
     seconds: float = 0.0
     lines: list[str] = field(default_factory=list)
@@ -152,12 +173,14 @@ class SimulatedNode:
         if self.number == 0:
             coordinator = Coordinator(
                 self.id, self.keys.sign, stored=stored_fleet(self.disk), silence_s=4.0, now=self.now,
-                patience_s=world.settings.patience_s,
+                patience_s=world.settings.patience_s, cut_s=world.settings.cut_s,
             )  # fmt: skip
         self.host = Host(
             self.device, 1, ToyPeerKeys(self.keys), disk=self.disk, sources=self.spool,
-            random=world.rng, pacing=PACING, coordinator=world.coordinator_key, downlink=coordinator, now=self.now,
+            random=world.rng, pacing=replace(PACING, exchange_bytes_max=world.settings.exchange_bytes_max),
+            coordinator=world.coordinator_key, downlink=coordinator, now=self.now,
         )  # fmt: skip
+        self.host.lane.is_open = world.settings.heard is not None
         self.machine = FleetNode(self.host, coordinator)
         for observer in world.observers:
             observer.started(self)
@@ -224,12 +247,14 @@ class SimulatedNode:
             self._wake_at = float("inf")
             self.drive()
 
-    def _send(self, each: Ask | Reply) -> None:
+    def _send(self, each: Ask | Reply | Broadcast) -> None:
         world = self.world
-        if isinstance(each, Ask):
+        if isinstance(each, Broadcast):
+            world.broadcast(self, each)
+        elif isinstance(each, Ask):
             to = world.by_id[each.node]
-            sent = self.host._senders[each.node]._outstanding
-            control = sent is None or not sent.numbered
+            sent = self.host._senders[each.node]._under_way
+            control = not sent or not sent[-1].numbered
             world.count(each.body, control=control, own=to is self)
             world.carry(self, to, Arrival((self.number, self.boot, control), each.body), None)
         else:
@@ -249,7 +274,12 @@ class SimulatedNode:
             case InstanceFailed():
                 world.outcome.failed += 1
                 world.tell(self.name, "failed", f"{event.vertex} term {event.term}: {event.why}")
+            case MoveEnded():
+                world.outcome.moved += not event.why
+                world.outcome.given_up += bool(event.why)
+                world.tell(self.name, "moved", f"{event.vertex} to {world.by_id[event.node].name} {event.why}")
             case SinkTook():
+                world.result_came()
                 world.tell(self.name, "result", f"{event.sink} [{event.lo}, {event.hi})")
             case Recovered():
                 world.outcome.recoveries += 1
@@ -293,13 +323,17 @@ class PeerWorld:
         identities = Random("nodes")  # the same in every world: a device's id is in its rows
         keys = [ToyKeys(identities, self.known) for _ in range(settings.nodes)]
         self.coordinator_key = keys[0].public_key
-        self.nodes = [SimulatedNode(number, self, each) for number, each in enumerate(keys)]
+        self.nodes = [self._make_node(number, each) for number, each in enumerate(keys)]
         self.by_id = {node.id: node for node in self.nodes}
         self._cut: dict[int, int] = {}
         self._parted: dict[frozenset[int], int] = {}
         self._events = 0
         self._healed = False
         self._armed: list[Fault] = []
+        self._result_at: float | None = None
+        self.asked: Counter[str] = Counter()  # by vertex, moves that were begun
+        kinds = {fault.kind for fault in settings.faults}
+        self.is_calm = kinds <= {"move"} and not settings.loss
         for node in self.nodes:
             node.start()
         self._deploy()
@@ -307,6 +341,9 @@ class PeerWorld:
             self._sense(number)
         for fault in settings.faults:
             self.clock.at(fault.at, self._inject, fault)
+
+    def _make_node(self, number: int, keys: ToyKeys) -> SimulatedNode:
+        return SimulatedNode(number, self, keys)
 
     def tell(self, who: str, what: str, details: str) -> None:
         if self.keep:
@@ -331,10 +368,29 @@ class PeerWorld:
             return
         if self._parted.get(frozenset({sender.number, to.number})):
             return
+        if isinstance(message, Arrival) and to.number in settings.uncalled:
+            return
         for _ in range(2 if rng.random() < settings.duplication else 1):
             self.clock.after(rng.uniform(0.001, 0.03), to.deliver, message, boot)
 
-    def _deploy(self) -> None:
+    def broadcast(self, sender: SimulatedNode, message: Broadcast) -> None:
+        """Carry a datagram to whoever hears it: some do, some twice, in any order."""
+        self.outcome.broadcast_bytes += len(message.body)
+        rng = self.rng
+        for node in message.nodes:
+            to = self.by_id[node]
+            apart = self._parted.get(frozenset({sender.number, to.number}))
+            if (
+                rng.random() < (self.settings.heard or 0.0)
+                or apart
+                or self._cut.get(sender.number)
+                or self._cut.get(to.number)
+            ):
+                continue
+            for _ in range(2 if rng.random() < self.settings.duplication else 1):
+                self.clock.after(rng.uniform(0.001, 0.03), to.deliver, Datagram(message.body), None)
+
+    def _first_query(self) -> HostedQuery:
         settings = self.settings
         vertices = region_vertices(settings.plan)
         others = [node.id for node in self.nodes[1:]]
@@ -347,17 +403,19 @@ class PeerWorld:
         for at, vertex in enumerate(vertices):
             ring = [others[(at + step) % len(others)] for step in range(len(others))]
             hosts[vertex.name], keepers[vertex.name] = tuple(ring[:live]), tuple(ring[live : live + copies])
-        query = HostedQuery(
+        return HostedQuery(
             "q", 1, settings.plan, settings.row, settings.every,
             tuple(self.nodes[number].id for number in settings.sources),
             self.nodes[0].id,
             tuple(Placement(vertex.name, hosts[vertex.name], keepers[vertex.name], 1) for vertex in vertices),
         )  # fmt: skip
+
+    def _deploy(self) -> None:
         first = self.nodes[0]
         coordinator = first.machine.coordinator
         if coordinator is None:
             raise ValueError("node 0 coordinates")
-        coordinator.set_fleet([node.peer for node in self.nodes], [query])
+        coordinator.set_fleet([node.peer for node in self.nodes], [self._first_query()])
         for node in self.nodes[1:]:  # they know whom to ask, as after pairing
             deployment, encoded = coordinator.deployment(node.id)
             node.host.deploy(deployment, encoded, 0.0)
@@ -371,13 +429,15 @@ class PeerWorld:
     def _inject(self, fault: Fault) -> None:
         if not any(node.up for node in self.nodes):
             return
-        if fault.kind == "commit":
+        if fault.kind in ("commit", "half"):
             self._armed.append(fault)  # it fires at the next snapshot of that vertex, if there is one
             return
         self._fired(fault)
         match fault.kind:
             case "crash":
                 self.nodes[fault.node].crash(fault.seconds)
+            case "move" | "leave" | "meet":
+                self._ask_to_move(fault, ASKS)
             case "cut":
                 self._cut[fault.node] = self._cut.get(fault.node, 0) + 1
                 self.tell("network", "cut", f"node{fault.node} for {fault.seconds:.1f} s")
@@ -400,6 +460,39 @@ class PeerWorld:
                 for node in hit[fault.kind]:
                     self.by_id[node].crash(fault.seconds)
 
+    def _ask_to_move(self, fault: Fault, asks: int) -> None:
+        placed = self._placement(fault.node)
+        target = self.nodes[fault.to % len(self.nodes)]
+        code = self._ask(MoveRequest("q", placed.vertex, target.name))
+        if not code:
+            self.asked[placed.vertex] += 1
+            self.tell("person", "move", f"{placed.vertex} to {target.name}")
+            stops = {"leave": self.by_id[placed.hosts[0]], "meet": target}.get(fault.kind)
+            if stops is not None:
+                self.clock.after(self.rng.uniform(0.0, 0.8), stops.crash, fault.seconds)
+            return
+        if asks > 0 and code != "move-already-there":
+            self.clock.after(0.5, self._ask_to_move, fault, asks - 1)
+
+    def _ask(self, request: MoveRequest) -> str:
+        """Have whoever coordinates move a vertex; the code that it refuses with."""
+        first = self.nodes[0]
+        coordinator = first.machine.coordinator if first.up else None
+        if coordinator is None:
+            return "coordinator-gone"
+        try:
+            coordinator.move(request, self.clock.now)
+        except UsageError as error:
+            return error.code
+        first.drive()
+        return ""
+
+    def result_came(self) -> None:
+        """Note how long nothing came, between the first result and the last."""
+        now, self._result_at = self.clock.now, self.clock.now if self._result_at is None else self._result_at
+        self.outcome.pause_s = max(self.outcome.pause_s, now - self._result_at)
+        self._result_at = now
+
     def _fired(self, fault: Fault) -> None:
         self.outcome.fired += 1
         self.outcome.kinds[fault.kind] += 1
@@ -412,12 +505,40 @@ class PeerWorld:
 
     def _while_committing(self) -> None:
         for fault in list(self._armed):
+            if fault.kind == "half":
+                if self._phase() == PHASES[fault.node % len(PHASES)]:
+                    self._armed.remove(fault)
+                    self._fired(fault)
+                    self._stop_half(fault)
+                continue
             placed = self._placement(fault.node)
             node = self.by_id[placed.hosts[0]]
             if node.up and placed.vertex in {vertex for _, _, vertex in node.host._snapshots.storing}:
                 self._armed.remove(fault)
                 self._fired(fault)
                 node.crash(fault.seconds)
+
+    def _phase(self) -> str:
+        """How far the cut through the region is."""
+        coordinator = self.nodes[0].machine.coordinator if self.nodes[0].up else None
+        if coordinator is None:
+            return ""
+        cuts = coordinator.fleet.queries[0].cuts
+        running = [one for node in self.nodes if node.up for one in node.host.instances() if not one.failed]
+        if cuts.begun == cuts.complete or not running:
+            return "idle"
+        stored = [one.checkpoints.stored_cut >= cuts.begun for one in running]
+        frozen = [any(id.number >= cuts.begun for id in one.checkpoints.pending) for one in running]
+        if all(stored):
+            return "stored"
+        if any(stored):
+            return "storing"
+        return "marked" if any(frozen) else "begun"
+
+    def _stop_half(self, fault: Fault) -> None:
+        sources = {self.nodes[number] for number in self.settings.sources}
+        for node in self.rng.sample(self.nodes[1:], len(self.nodes) // 2):
+            node.crash(fault.seconds if node in sources else FOR_GOOD_S)
 
     def _mend(self, broken: dict[Any, int], what: object) -> None:
         broken[what] -= 1
@@ -468,7 +589,9 @@ class PeerWorld:
 
     def _drained(self) -> bool:
         instances = [instance for node in self.nodes if node.up for instance in node.host.instances()]
-        return not any(instance.checkpoints.pending or instance.failed for instance in instances)
+        alone = [instance for instance in instances if not instance.of_region]  # others begin the next cut soon
+        failed = any(instance.failed for instance in instances)
+        return not failed and not any(instance.checkpoints.pending for instance in alone)
 
     def _last_fault(self) -> float:
         return max((fault.at + fault.seconds for fault in self.settings.faults), default=0.0)
@@ -477,15 +600,18 @@ class PeerWorld:
         node = self.nodes[0]
         return sum(sink.taken for sink in node.host.sinks()) if node.up else 0
 
+    def _hosted(self, name: str) -> HostedQuery:
+        coordinator = self.nodes[0].machine.coordinator
+        if coordinator is None:
+            raise ValueError("node 0 coordinates")
+        return next(each for each in coordinator.fleet.queries if each.name == name)
+
     def results(self) -> tuple[list[tuple[object, ...]], int]:
         """(sink, number, values ...) of everything the sink's file has, and how many numbers were lost."""
         rows: list[tuple[object, ...]] = []
         lost = 0
-        coordinator = self.nodes[0].machine.coordinator
-        if coordinator is None:
-            raise ValueError("node 0 coordinates")
         for sink in self.nodes[0].host.sinks():
-            (query,) = (each for each in coordinator.fleet.queries if each.name == sink.query)
+            query = self._hosted(sink.query)
             found, missing = sink_rows(self.nodes[0].disk, query, sink.sink)
             lost += missing
             for row in found:

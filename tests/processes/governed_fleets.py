@@ -1,0 +1,100 @@
+"""A fleet that its gateway coordinates, as processes: nodes are paired, offer to host, and are given a query."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from resurge.up.process_fleet import COORDINATOR, PHONE
+from resurge.up.processes import end_with_parent
+from shared.hosting.store import Memory
+from shared.plan.deployment import decode_deployment
+from tests.processes.fleets import Fleet, Program
+from tests.processes.gateway_process import ROOT, GatewayProcess
+from tests.processes.node_processes import enrolment_link
+
+LAPTOP = COORDINATOR  # in these fleets it only has the results
+SMOOTHED = Program(
+    "smoothed",
+    "\n".join(
+        [
+            "import resurge as rs",
+            'near = rs.sensor("count", every="10ms", columns={"v": "float64"}).gather("count", batch=20, within="200ms")',
+            'near.sliding(count=5).aggregate(v=rs.min("v"), m=rs.mean("v")).subscribe("smooth")',
+        ]
+    ),
+    {"count": "v"},
+    {"smooth": ("v", "m")},
+    (),
+    every_us=10_000,
+)
+
+
+class GovernedFleet(Fleet):
+    """Its homes and processes; there is no node that coordinates, and no file that nodes read."""
+
+    def __init__(self, folder: Path, gateway: GatewayProcess, program: Program, *, hubs: int, rows: int) -> None:
+        super().__init__(folder, program, hubs=hubs, strategy="ecoc", rows=rows, every=50)
+        self.gateway = gateway
+        written = tomllib.loads(self.file.read_text())
+        self._addresses = {node["name"]: node["address"] for node in written["node"]}
+        self.file.unlink()
+        self._paired: set[str] = set()
+
+    def start(self, *names: str) -> None:
+        for name in names or self.names:
+            host = "none" if name == PHONE else self._addresses[name]
+            options = ["--host", host, "--name", name, "--for", "600"]
+            if name not in self._paired:
+                self._paired.add(name)
+                options += ["--link", enrolment_link(self.gateway)]
+            if name == PHONE:
+                for sensor, recording in self._recordings.items():
+                    options += ["--sensor", f"{sensor}=recording:{recording}"]
+            with (self.folder / f"{name}.log").open("ab") as log:
+                self.processes[name] = subprocess.Popen(
+                    [sys.executable, "-m", "resurge", "node", "run", "--home", str(self.folder / name), *options],
+                    cwd=ROOT, stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                    preexec_fn=end_with_parent,  # noqa: PLW1509 - started before any thread
+                )  # fmt: skip
+
+    def command(self, *arguments: str) -> str:
+        """What a command says; it must succeed."""
+        home = "--home" if arguments[0] == "query" else "--gateway"
+        done = subprocess.run(
+            [sys.executable, "-m", "resurge", *arguments, home, str(self.gateway.home)],
+            cwd=ROOT, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert not done.returncode, done.stdout + done.stderr
+        return done.stdout
+
+    def submit(self, **hosts: str) -> None:
+        placed = [option for vertex, node in hosts.items() for option in ("--on", f"{vertex}={node}")]
+        self.command(
+            "query", "submit", "q", str(self.path), "--to", LAPTOP, "--from", PHONE, "--strategy", "ecoc", "--every",
+            "50", *placed,
+        )  # fmt: skip
+
+    def shown(self, name: str = "") -> dict[str, Any]:
+        """The fleet as the gateway tells it."""
+        (found,) = json.loads(self.command("fleet", "show", "--json"))["fleets"]
+        placements = [each for query in found["queries"] for each in query["vertices"]]
+        return {**found, "placements": placements}
+
+    def members(self) -> set[str]:
+        found = json.loads(self.command("fleet", "show", "--json"))["fleets"]
+        return {node["name"] for fleet in found for node in fleet["nodes"]}
+
+    def results(self) -> dict[str, Any]:
+        if self._hosted is None:
+            told = Memory.read(self.disk).deployment
+            queries = decode_deployment(told).queries if told else ()
+            if not queries:
+                return {sink: [] for sink in self.program.sinks}
+            self._hosted = queries[0]
+        return super().results()

@@ -1,0 +1,69 @@
+"""Planted bugs of ways that change, each with the kind of world that shows it and who must notice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+STAMPS, ROUTING = "shared/hosting/stamps.py", "shared/hosting/routing.py"
+CARRIER, HOST = "shared/hosting/carrier.py", "shared/hosting/host.py"
+
+
+@dataclass(frozen=True, slots=True)
+class WalkBug:
+    name: str
+    edits: tuple[tuple[str, str, str], ...]
+    checkers: tuple[str, ...]  # any of these counts; the first is the one whose promise was broken
+    kind: str = "calm"
+
+
+BUGS = (
+    WalkBug(
+        "stamp-ignored",
+        ((STAMPS, "return run.apply(batch, place, len(run), device)",
+          "return run.apply(batch, place - 1 if place == 2 else place, len(run), device)"),),
+        ("AppliedOnce", "OutputAsIdeal", "ConvergesAfterHeal"),
+    ),
+    WalkBug(
+        "stamp-not-raised",
+        ((STAMPS, "schema_id=rows.schema.id, applied=rows.applied,", "schema_id=rows.schema.id, applied=batch.applied,"),),
+        ("AppliedOnce", "NothingBreaks", "OutputAsIdeal", "ConvergesAfterHeal"),
+    ),
+    WalkBug(
+        "operator-applied-twice",
+        ((STAMPS, "return run.apply(batch, place, len(run), device)",
+          "return run.apply(batch, place, len(run), device) if place < 4 else run.apply(batch, 3, 4, device)"),),
+        ("AppliedOnce", "OutputAsIdeal", "ConvergesAfterHeal"),
+    ),
+    WalkBug(
+        "whole-query-redeployed",
+        ((ROUTING, "return (replace(query, routes=tuple(routes.values())), events) if events else (query, [])",
+          "placed = tuple(replace(one, term=one.term + 1) for one in query.placements)\n"
+          "        return (replace(query, routes=tuple(routes.values()), placements=placed), events) if events else (query, [])"),),
+        ("OthersUndisturbed",),
+    ),
+    WalkBug(
+        "carrier-receipts-what-it-has",
+        ((CARRIER, "return min(self.taken, self._outbox.through(self.edge))", "return self.taken"),),
+        ("TrimNeverPassesReader", "NothingLost", "ConvergesAfterHeal"),
+    ),
+    WalkBug(
+        "rerouted-without-need",
+        ((HOST, "self._looks_until = now + LOOK_S", "self._looks_until = None"),),
+        ("OnlyUnreachable",),
+    ),
+    WalkBug(
+        "forwarding-ended-before-drained",
+        ((HOST, "return bool(readers) and all(self.outbox.reading(node).taken.get(edge, -1) >= head for node in readers)",
+          "return bool(readers)"),),
+        ("EndsWhenDrained",),
+        "slow",
+    ),
+    WalkBug(
+        "duplicate-of-second-path",
+        ((HOST, "if data.hi <= arrived:\n            return None", "if data.hi <= 0:\n            return None"),
+         (HOST, "batch if batch.lo >= arrived else batch.after(arrived)", "batch"),
+         (HOST, "if key in self._several_legs:", "if not key:")),
+        ("AppliedOnce", "OutputAsIdeal", "NothingBreaks", "ConvergesAfterHeal"),
+        "slow",
+    ),
+)  # fmt: skip

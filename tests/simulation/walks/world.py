@@ -1,0 +1,380 @@
+"""A phone that walks: which nodes it reaches changes, and what it has spooled must find its way all the same.
+
+Node 0 coordinates, reaches everybody and carries nothing. Nodes 1 and 2 are phones, each of which reaches some of the
+other nodes and, when it is not cut off, the coordinator. The programs begin with a run of filters and projections of which
+any part may be applied on any node of the way. One column counts how often its operator was applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from random import Random
+from typing import Any
+
+import numpy as np
+
+import resurge as rs
+from resurge import col
+from shared.hosting.routing import ARRIVED, GONE, Rerouted
+from shared.hosting.stamps import runs_of
+from shared.hosting.wiring import EdgeSpec
+from shared.plan.cuts import region_vertices
+from shared.plan.deployment import HostedQuery, Placement, Route
+from shared.plan.graph import Plan
+from tests.simulation.peers.checkers import Checker, Numbers, Promises, every_checker
+from tests.simulation.peers.world import Fault, Outcome, PeerWorld, Settings, SimulatedNode, faults_of
+
+PHONES = (1, 2)
+HUBS = (3, 4, 5, 6)
+ADDED = 1000.0  # to every row, by the edited query
+SUM, TIMES = 5, 6  # where these stand in a row of the first query
+ACROSS = ({3, 5}, {4, 6})
+SAID_S = 3.0  # after a step a phone has said where it is
+STANDING_S = 12.0  # after a step all have heard of it
+ROWS = 240
+
+
+def walked(edit: bool = False) -> Plan:
+    """A run in which no operator may be left out or applied twice without changing the result."""
+    rows = rs.sensor("x", every="33ms", columns={"x": "float64"}).gather("g")
+    kept = rows.where(col.x > -8).select(x=col.x + 1, times=1)
+    kept = kept.where(col.x < 14).select(x=col.x * 2 + (ADDED if edit else 0), times=col.times + 1)
+    return rs.plan_of(kept.sliding(count=4).aggregate(s=rs.sum("x"), t=rs.sum("times")).subscribe("out"))
+
+
+def filtered() -> Plan:
+    """Like the query of the paper: filters, and nothing behind them."""
+    rows = rs.sensor("x", every="33ms", columns={"x": "float64"}).gather("h")
+    return rs.plan_of(rows.where(col.x > -6).where(col.x < 12).subscribe("alerts"))
+
+
+@cache
+def run_of(plan: Plan) -> int:
+    """How many operators behind its gather keep no state."""
+    runs = runs_of(plan, plan.gathers[0].name)
+    return 0 if runs is None else len(runs)
+
+
+def rows_of(spec: EdgeSpec, lo: int, hi: int) -> tuple[dict[str, object], np.ndarray]:
+    numbers = np.arange(lo, hi)
+    shift = spec.key.device[0] % 7
+    return {"x": np.sin(numbers * 0.1) * 10 + (numbers + shift) % 7}, numbers * 33_000 + 1 + shift
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """From a time on a phone reaches these nodes, and the coordinator unless it is alone."""
+
+    at: float
+    phone: int
+    reaches: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A world from a seed."""
+
+    settings: Settings
+    steps: tuple[Step, ...]
+    forward: str
+    shares: int  # seed of who applies what
+    ring: bool = False  # hubs reach only those beside them
+    slow_s: float = 0.0  # that a message of a phone takes longer
+    edit_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WalkOutcome:
+    outcome: Outcome
+    rows: list[tuple[Any, ...]]
+    rerouted: int
+    longest: int  # nodes on a way
+
+
+class WalkWorld(PeerWorld):
+    """Two queries of two phones, on four hubs."""
+
+    def __init__(
+        self, walk: Walk, *, keep: bool = False, observers: Sequence[Checker] = (), edit: bool = False
+    ) -> None:
+        self.walk = walk
+        self._plan = walked(edit)
+        self.reaches = {phone: frozenset(HUBS) for phone in PHONES}
+        self.alone: set[int] = set()
+        self.brought: dict[str, int] = {}  # by gather and phone, how much there was of it at its last step
+        self.walked_at = dict.fromkeys(PHONES, 0.0)
+        self.walks = {phone: [(0.0, frozenset(HUBS))] for phone in PHONES}  # since when it reaches whom
+        self.sharing = Random(f"shares {walk.shares}")
+        self.edited = False
+        super().__init__(walk.settings, keep=keep, observers=observers)
+        for step in walk.steps:
+            self.clock.at(step.at, self._step, step)
+        if walk.edit_at is not None:
+            self.clock.at(walk.edit_at, self._edit)
+
+    def _step(self, step: Step) -> None:
+        self.outcome.fired += 1
+        self.outcome.kinds["walk"] += 1
+        self.reaches[step.phone] = step.reaches
+        self.walks[step.phone].append((self.clock.now, step.reaches))
+        self.walked_at[step.phone] = self.clock.now
+        host = self.nodes[step.phone].host
+        self.brought.update((spec.label, host.head(spec.key)) for spec in host.gathers())
+        self.alone.discard(step.phone)
+        if not step.reaches:
+            self.alone.add(step.phone)
+        self.tell("network", "walk", f"node{step.phone} reaches {sorted(step.reaches)}")
+
+    def _edit(self) -> None:
+        coordinator = self.nodes[0].machine.coordinator if self.nodes[0].up else None
+        if coordinator is None:
+            self.clock.after(0.5, self._edit)
+            return
+        self.edited = True
+        self.outcome.fired += 1
+        self.outcome.kinds["edit"] += 1
+        queries = [
+            replace(query, plan=walked(True)) if query.name == "q" else query for query in coordinator.fleet.queries
+        ]
+        coordinator.set_fleet(coordinator.fleet.peers, queries)
+        self.nodes[0].drive()
+
+    def start_of(self, node: SimulatedNode) -> None:
+        coordinator = node.machine.coordinator
+        if coordinator is not None:
+            coordinator._routing._share = self.share
+
+    def missing(self, event: Rerouted) -> str:
+        """Of the gathers of a device, one that neither those who read it nor the first node of its way has as much of as
+        there was at its last step."""
+        phone = self.by_id[event.source].host
+        ours = {spec.label for query, spec in phone._wiring.sources if query.name == event.query}
+        held = dict.fromkeys(ours, 0)
+        for node in self.nodes:
+            if not node.up:
+                continue
+            if event.paths[0] and node.id == event.paths[0][0]:
+                for carrier in node.host._carriers.values():
+                    if carrier.spec.reads.label in held and carrier.begun:
+                        held[carrier.spec.reads.label] = max(held[carrier.spec.reads.label], carrier.taken)
+            for instance in node.host.instances():
+                for label, taken in instance.taken.items():
+                    if label in held:
+                        held[label] = max(held[label], taken)
+        return next((label for label, taken in held.items() if taken < self.brought.get(label, 0)), "")
+
+    def was_reached(self, phone: int, hubs: frozenset[int], since: float) -> bool:
+        """Whether a phone has reached these hubs since then whenever it reached anybody."""
+        walks = self.walks[phone]
+        known = [near for at, near in walks if at >= since] + [near for at, near in walks if at < since][-1:]
+        return all(hubs <= near for near in known if near)
+
+    def share(self, query: HostedQuery, _route: Route, path: Sequence[str]) -> tuple[int, ...]:
+        """Anybody on the way may be given any part of the run."""
+        most = run_of(query.plan)
+        return tuple(self.sharing.randint(0, most) for _ in (0, *path))
+
+    def carry(self, sender: SimulatedNode, to: SimulatedNode, message: object, boot: int | None) -> None:
+        for one, other in ((sender.number, to.number), (to.number, sender.number)):
+            if one in PHONES and one != other:
+                if other in PHONES or (other == 0 and one in self.alone):
+                    return
+                if other and other not in self.reaches[one]:
+                    return
+        if self.walk.ring and {sender.number, to.number} in ACROSS:
+            return
+        if self.walk.slow_s and {sender.number, to.number} & {*PHONES} and 0 not in (sender.number, to.number):
+            self.clock.after(self.walk.slow_s, super().carry, sender, to, message, boot)
+        else:
+            super().carry(sender, to, message, boot)
+
+    def _deploy(self) -> None:
+        first = self.nodes[0]
+        coordinator = first.machine.coordinator
+        if coordinator is None:
+            raise ValueError("node 0 coordinates")
+        for node in self.nodes:
+            node.peer = replace(node.peer, addresses=("tcp://127.0.0.1:1",), capacity=64 if node.number in HUBS else 0)
+        hub = [self.nodes[number].id for number in HUBS]
+        sources = tuple(self.nodes[number].id for number in PHONES)
+        rng = Random(f"placed {self.walk.shares}")
+        queries = []
+        for name, plan in (("q", self._plan), ("p", filtered())):
+            placed = []
+            for at, vertex in enumerate(region_vertices(plan)):
+                host = hub[(rng.randrange(4) + at) % 4]
+                placed.append(Placement(vertex.name, (host,), (hub[(hub.index(host) + 1) % 4],), 1))
+            gather = "g" if name == "q" else "h"
+            most = run_of(plan)
+            routes = tuple(Route(gather, source, rng.randint(0, most)) for source in sources)
+            queries.append(
+                HostedQuery(
+                    name, 1, plan, self.settings.row, self.settings.every, sources, first.id, tuple(placed), routes=routes,
+                    forward=self.walk.forward,
+                )
+            )  # fmt: skip
+        coordinator.set_fleet([node.peer for node in self.nodes], queries)
+        for node in self.nodes[1:]:
+            node.host.deploy(*coordinator.deployment(node.id), 0.0)
+            node.drive()
+        first.drive()
+
+    def _drained(self) -> bool:
+        coordinator = self.nodes[0].machine.coordinator if self.nodes[0].up else None
+        queries = () if coordinator is None else coordinator.fleet.queries
+        ends = all(len(route.paths) == 1 for query in queries for route in query.routes)
+        back = any(self.nodes[phone].host._returning for phone in PHONES)
+        return super()._drained() and ends and not back and (self.holds_retired() or not self.keeps_retired())
+
+    def keeps_retired(self) -> bool:
+        coordinator = self.nodes[0].machine.coordinator
+        return coordinator is not None and any(query.retired for query in coordinator.fleet.queries)
+
+    def holds_retired(self) -> bool:
+        """Whether a phone has rows of what the query was; the last ones stay until a snapshot is permanent."""
+        return any(self.nodes[phone].up and self.nodes[phone].host.status().stamps for phone in PHONES)
+
+    def _last_fault(self) -> float:
+        ends = [super()._last_fault(), self.walk.edit_at or 0.0, *(step.at for step in self.walk.steps)]
+        return max(ends)
+
+
+class Ways(Checker):
+    """OnlyUnreachable: the way of a device's rows is replaced only where it is gone. OthersUndisturbed: that a phone walks
+    moves no vertex and raises no term. BacklogDrains: in the end no phone has rows from before that do not arrive.
+    EndsWhenDrained: what went over several paths goes over one in the end, and not before all has arrived there.
+    RetiredGoes: what a query was is kept no longer than a phone has rows of it."""
+
+    def __init__(self, *, calm: bool) -> None:
+        self._calm = calm  # nothing but phones and messages fails
+        self._first: dict[tuple[str, str], frozenset[int]] = {}  # (query, source) -> the nodes that a way begins with
+        self._since: dict[tuple[str, str], float] = {}  # (query, source) -> when it got its way
+        self.rerouted: list[Rerouted] = []
+        self._found = ""
+
+    def started(self, node: SimulatedNode) -> None:
+        if isinstance(node.world, WalkWorld):
+            node.world.start_of(node)
+
+    def noticed(self, node: SimulatedNode, event: object) -> None:
+        world = node.world
+        if not isinstance(event, Rerouted) or not isinstance(world, WalkWorld):
+            return
+        self.rerouted.append(event)
+        phone = world.by_id[event.source].number
+        first = self._first.get((event.query, event.source))
+        since_s = world.clock.now - world.walked_at[phone]
+        stays = not world.settings.faults  # one that moves or begins again is behind for a while
+        if event.why == ARRIVED and since_s > SAID_S and stays and (missing := world.missing(event)):
+            self._found = f"EndsWhenDrained: {missing} has not all arrived where its one way begins"
+        name = (event.query, event.source)
+        always = first is not None and world.was_reached(phone, first, self._since.get(name, 0.0))
+        self._since[name] = world.clock.now
+        needless = since_s > STANDING_S or always
+        if self._calm and event.why == GONE and first and first <= world.reaches[phone] and needless:
+            self._found = f"OnlyUnreachable: node{phone} reaches {sorted(first)}, and {event.query} was rerouted"
+
+    def look(self, world: PeerWorld) -> str:
+        coordinator = world.nodes[0].machine.coordinator if world.nodes[0].up else None
+        for query in () if coordinator is None else coordinator.fleet.queries:
+            hosts = [host for placed in query.placements for host in placed.hosts]
+            for route in query.routes:
+                nodes = [node for path in route.paths for node in ([path[0].node] if path else hosts)]
+                first = frozenset(world.by_id[node].number for node in nodes)
+                self._first[query.name, route.source] = first
+            terms = [placed for placed in query.placements if placed.term > 1]
+            if self._calm and terms:
+                return f"OthersUndisturbed: {terms[0].vertex} has term {terms[0].term}"
+        return self._found
+
+    def end(self, world: PeerWorld) -> str:
+        for number in PHONES:
+            node = world.nodes[number]
+            if node.up and node.host._returning:
+                return f"BacklogDrains: {node.name} still brings back {node.host.status().back}"
+        coordinator = world.nodes[0].machine.coordinator
+        for query in () if coordinator is None else coordinator.fleet.queries:
+            for route in query.routes:
+                if len(route.paths) > 1:
+                    return f"ForwardingEnds: {query.name} still goes over {len(route.paths)} paths"
+        if isinstance(world, WalkWorld) and world.keeps_retired() and not world.holds_retired():
+            return "RetiredGoes: a query still keeps what it was, and no phone has rows of that"
+        return ""
+
+
+def walk_of(seed: int, kind: str) -> Walk:
+    """calm: only phones walk. rough: hubs crash and are cut off, too. edit: the query is edited meanwhile. move: its
+    vertices are moved meanwhile, as somebody asks. slow: messages of phones take long, and go over two paths."""
+    rng = Random(f"walk {kind} {seed}")
+    steps = []
+    for phone in PHONES:
+        at = rng.uniform(0.3, 1.5)
+        for _ in range(rng.randint(1, 4)):
+            few = frozenset(rng.sample(HUBS, rng.randint(1, 2)))
+            if rng.random() < 0.6:  # away from everybody for a while
+                steps.append(Step(at, phone, frozenset()))
+                at += rng.uniform(0.5, 7.0)
+            steps.append(Step(at, phone, few))
+            at += rng.uniform(0.5, 9.0)
+    faults: tuple[Fault, ...] = ()
+    if kind == "rough":
+        faults = faults_of(rng, HUBS, rng.randint(1, 4), 8.0, ("crash", "crash", "cut", "part", "torn"))
+    elif kind == "move":
+        asked = sorted(rng.uniform(0.5, 12.0) for _ in range(rng.randint(2, 4)))
+        faults = tuple(Fault(at, 0, "move", 0.0, to=rng.choice(HUBS)) for at in asked)
+    settings = Settings(
+        walked(), ROWS, rows_of, seed=seed, nodes=7, sources=PHONES, row=rng.choice(("extended-ecoc", "ecoc", "dist-2")),
+        every=32, batch=8, every_s=rng.choice((0.05, 0.2)), loss=rng.choice((0.0, 0.05)) if kind != "calm" else 0.0,
+        duplication=rng.choice((0.0, 0.05)), faults=faults, within_s=180.0, settle_s=40.0,
+    )  # fmt: skip
+    forward = "paths:2" if kind == "slow" else rng.choice(("dynamic", "dynamic", "paths:2"))
+    ring = kind == "rough" and rng.random() < 0.5
+    edit_at = rng.uniform(0.5, 8.0) if kind == "edit" else None
+    slow_s = rng.uniform(0.1, 0.4) if kind == "slow" else 0.0
+    return Walk(settings, tuple(steps), forward, seed, ring, slow_s, edit_at)
+
+
+@cache
+def undisturbed(edit: bool) -> WalkOutcome:
+    """What the sinks hold when nobody walks."""
+    settings = Settings(
+        walked(edit), ROWS, rows_of, nodes=7, sources=PHONES, row="ecoc", every=32, batch=8, within_s=30.0
+    )
+    world = WalkWorld(Walk(settings, (), "dynamic", 0), edit=edit)
+    return WalkOutcome(world.run(), world.results()[0], 0, 0)
+
+
+def outcome_of(seed: int, kind: str, *, keep: bool = False) -> WalkOutcome:
+    """Of one world; what is wrong with its results is named as what is wrong in it."""
+    ideal = undisturbed(False)
+    walk = walk_of(seed, kind)
+    ways = Ways(calm=kind == "calm")
+    # What begins again after an edit reads rows as the query is now: others may come out than came before.
+    watching = [one for one in every_checker() if kind != "edit" or not isinstance(one, Numbers | Promises)]
+    world = WalkWorld(walk, keep=keep, observers=(*watching, ways))
+    outcome = world.run(ideal.outcome.elements)
+    rows = world.results()[0]
+    if not outcome.violation:
+        outcome.violation = wrong(outcome, rows, edited=kind == "edit")
+    longest = max((len(path) for event in ways.rerouted for path in event.paths), default=0)
+    return WalkOutcome(outcome, rows, len(ways.rerouted), longest)
+
+
+def wrong(outcome: Outcome, rows: list[tuple[Any, ...]], *, edited: bool) -> str:
+    """What is wrong with the results, or nothing."""
+    ideal = undisturbed(False)
+    if outcome.lost:
+        return f"NothingLost: {outcome.lost} elements are"
+    times = {row[TIMES] for row in rows if row[0] == "out"}
+    if times != {8}:
+        return f"AppliedOnce: four rows met {times} of the projections, not 8"
+    if not edited:
+        return "" if outcome.digest == ideal.outcome.digest else "OutputAsIdeal: the sinks hold something else"
+    for before, row in zip(ideal.rows, rows, strict=True):
+        at = SUM if row[0] == "out" else SUM - 1
+        new = (row[at] - before[at]) / ADDED  # how many of the four rows are of the edited query
+        if row[:3] != before[:3] or abs(new - round(new)) > 1e-6 or not 0 <= round(new) <= (4 if at == SUM else 0):
+            return f"FinishesItsRun: {row} is not made of rows that met one of the two runs, where {before} was"
+    return ""
