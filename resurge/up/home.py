@@ -27,6 +27,7 @@ from cloud_backend.gateway.address_file import read_address
 from cloud_backend.gateway.reach import is_everywhere, is_loopback, machine_addresses, reach
 from cloud_backend.log.reader import Reader
 from cloud_backend.results.store import Results
+from mobile_app.node.view_state import STATUS_FILE
 from mobile_app.settings import Gateway, load_gateway, save_gateway, settings_toml
 from resurge.up.own_modules import environment, import_kept, keep_modules, list_modules
 from resurge.up.processes import Process, python
@@ -187,6 +188,13 @@ class UpHome:
         if story.behind_relay:
             command += ["--relay", self.relay_address]
         return self._process(story.name, command)
+
+    def was_heard(self, name: str, *, since: float) -> bool:
+        """Whether this phone has exchanged something with the gateway since then, as it tells others."""
+        status = self.phone_home(name) / STATUS_FILE
+        with contextlib.suppress(FileNotFoundError, ValueError, KeyError):
+            return status.stat().st_mtime >= since and int(json.loads(status.read_bytes())["exchanges"]) > 0
+        return False
 
     def prepare_phone(self, story: PhoneStory) -> None:
         """A new phone's home; one that is there keeps all it has, and is told where the gateway is now."""

@@ -33,6 +33,7 @@ from resurge.up.terminal import Terminal
 from shared.plan.graph import Plan
 
 GATEWAY_TIMEOUT_S = 30.0
+PHONES_TIMEOUT_S = 60.0
 DRAIN_TIMEOUT_S = 180.0
 TICK_S = 0.25
 SPARK_READY = '"ready": true'
@@ -76,6 +77,7 @@ class _Show:
         self.kills: list[dict[str, Any]] = []
         self.outages_before_kills = 0
         self.spark_ready = 0  # the pid that was
+        self.started = 0.0  # by the clock of files
         self.began = 0.0
 
     def start(self) -> None:
@@ -85,6 +87,7 @@ class _Show:
         # Spark takes ten to fifteen seconds to start; phones do not wait for it, the log keeps what they send.
         self.terminal.begin("Starting Spark (ten to fifteen seconds) while the phones already record")
         self.fleet.start(self.spark)
+        self.started = time.time()
         self.relay = self.fleet.start(self.stage.relay())
         for story in self.stories:
             self.stage.prepare_phone(story)
@@ -96,6 +99,7 @@ class _Show:
 
     def run(self) -> None:
         """Until the time is over or somebody asks to end; kills and restarts on the way."""
+        self._await_phones()
         pending = kills(self.options.length_s) if self.options.chaos else []
         while (remaining := self._remaining()) is None or remaining > 0:
             for kill in [kill for kill in pending if kill.due(self._elapsed(), self.stage.results_so_far())]:
@@ -105,6 +109,17 @@ class _Show:
             self._notice_spark()
             self.terminal.tick(self.stage, remaining)
             time.sleep(TICK_S)
+
+    def _await_phones(self) -> None:
+        """The time of a run counts from when every phone was heard: on a busy machine starting them takes long."""
+        end = self.began + PHONES_TIMEOUT_S
+        while (
+            not all(self.stage.was_heard(name, since=self.started) for name in self.phones) and time.monotonic() < end
+        ):
+            self._keep(self.fleet.processes)
+            self.terminal.tick(self.stage, self.options.length_s)
+            time.sleep(TICK_S)
+        self.began = time.monotonic()
 
     def _keep(self, processes: Sequence[Process]) -> None:
         """Start again what ended."""

@@ -27,7 +27,8 @@ from cloud_backend.spark.cluster.session import LocalRunner
 from cloud_backend.spark.control.driver import JobManager, JobSettings
 from cloud_backend.spark.control.jobs import JobDirectory, JobsRunner
 from cloud_backend.spark.control.log_needs import LogUse
-from cloud_backend.spark.manifest.manifest import ManifestLog
+from cloud_backend.spark.manifest.manifest import Manifest, ManifestLog
+from cloud_backend.spark.slots import Range
 from cloud_backend.spark.storage.store import Store
 from cloud_backend.spark.task import state
 from shared.plan.encoding import encode_plan
@@ -154,15 +155,31 @@ class Product:
             )
 
     def kill_range(self, vertex: str) -> str:
-        """Lose one range's newest state, on the disk and in every worker's memory; returns the range."""
-        manifest = ManifestLog(Store(self.store)).state
-        for range_, lineage in sorted(manifest.vertices[vertex].items()):
+        """Lose one range's newest state, on the disk and in every worker's memory; returns the range. Again until it was
+        missed: a step that was under way had read it, and keeps what follows in memory."""
+        before = len(self._manifest().rollbacks)
+        while True:
+            range_, position, files = self._with_state(vertex)
+            (self.store / "files" / files[-1]).write_bytes(b"?")
+            state.forget_all()
+
+            def went_on(range_: Range = range_, position: int = position) -> bool:
+                now = self._manifest()
+                return len(now.rollbacks) > before or now.vertices[vertex][range_].position > position + 1
+
+            wait_until(went_on, "a step without that state")
+            if len(self._manifest().rollbacks) > before:
+                return str(range_)
+
+    def _manifest(self) -> Manifest:
+        return ManifestLog(Store(self.store)).state
+
+    def _with_state(self, vertex: str) -> tuple[Range, int, list[str]]:
+        for range_, lineage in sorted(self._manifest().vertices[vertex].items()):
             committed = lineage.commits.get(lineage.position)
             files = sorted(committed.state_files()) if committed else []
             if files:
-                (self.store / "files" / files[-1]).write_bytes(b"?")
-                state.forget_all()
-                return str(range_)
+                return range_, lineage.position, files
         raise AssertionError(f"{vertex} has no state yet")
 
     def close(self) -> None:
