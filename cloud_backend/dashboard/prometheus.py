@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.views.streams import streams
+from cloud_backend.log.partitions import ONLY, place_in
 
 
 class Exposition:
@@ -59,7 +60,7 @@ class Exposition:
     def _look_at_jobs(self) -> None:
         for name, store in self._sources.stores().items():
             stable, status = _status_of(store / "stable.json"), _status_of(store / "status.json")
-            if isinstance(read := stable.get("read"), int):
+            if (read := place_in(stable.get("read")).get(ONLY)) is not None:
                 self._backlog.labels(name).set(max(self._sources.log.durable_end - read, 0))
             lag_s = status.get("lag_s")
             self._job_lag.labels(name).set(lag_s if isinstance(lag_s, int | float) else 0)

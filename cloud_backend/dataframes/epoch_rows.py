@@ -26,7 +26,6 @@ EPOCHS = {
     "epoch": "int64", "cut": arrow.TIME, "log_start": "int64", "log_end": "int64", "vertices": "int64",
     "committed": "int64",
 }  # fmt: skip
-LOG = "0"  # the embedded log is one partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ def epoch_list(manifest: Manifest, graph: JobGraph) -> Iterator[pa.RecordBatch]:
         cut = manifest.cuts[epoch]
         done = sum(manifest.position(vertex) >= epoch for vertex in graph.order)
         at_us = cut.at_ms * 1000 or None
-        row = (epoch, at_us, cut.starts.get(LOG, 0), cut.ends.get(LOG, 0), len(graph.order), done)
+        row = (epoch, at_us, sum(cut.starts.values()), sum(cut.ends.values()), len(graph.order), done)
         for name, value in zip(EPOCHS, row, strict=True):
             values[name].append(value)
     yield arrow.batch(EPOCHS, {name: arrow.array(kind, values[name]) for name, kind in EPOCHS.items()})

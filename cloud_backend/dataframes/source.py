@@ -26,10 +26,10 @@ from pyspark.sql.types import StructType
 from cloud_backend.dataframes import arrow, epoch_rows, stream_rows, tables
 from cloud_backend.dataframes.epoch_rows import EpochRows
 from cloud_backend.dataframes.stream_rows import StreamRows
+from cloud_backend.log.partitions import ONLY
 from cloud_backend.log.reader import Reader
 from shared.errors import DamagedData, UsageError
 
-LOG = "0"  # the embedded log is one partition; an offset of Spark's names each
 MODES = {"FAILFAST": False, "DROPMALFORMED": True}  # Spark's own words: whether undecodable batches are left out
 OF_STREAM = {"log", "stream", "device", "mode", "startingoffset", "endingoffset"}
 KNOWN = {  # what may be said beside each thing that is read
@@ -103,14 +103,14 @@ class LogReader(DataSourceStreamReader):
         self._rows, self._options = rows, options
 
     def initialOffset(self) -> dict[str, int]:
-        return {LOG: _bounds(self._options)[0]}
+        return {ONLY: _bounds(self._options)[0]}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: ARG002
-        return {LOG: max(Reader(self._rows.log).valid_end(), start[LOG])}
+        return {ONLY: max(Reader(self._rows.log).valid_end(), start[ONLY])}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        _check_kept(self._rows.log, start[LOG])
-        return [Part(piece) for piece in stream_rows.pieces(self._rows.log, start[LOG], end[LOG])]
+        _check_kept(self._rows.log, start[ONLY])
+        return [Part(piece) for piece in stream_rows.pieces(self._rows.log, start[ONLY], end[ONLY])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._rows.read(partition.piece) if isinstance(partition, Part) else iter(())

@@ -33,6 +33,7 @@ from cloud_backend.gateway.tenure import Tenure, require_lock
 from cloud_backend.log.account import Conservation, DeviceReports
 from cloud_backend.log.heads import Heads, read_heads
 from cloud_backend.log.log import Log
+from cloud_backend.log.partitions import ONLY, place_in
 from cloud_backend.log.segment_copies import open_disk
 from cloud_backend.results.store import Results
 from shared.errors import UsageError
@@ -174,8 +175,8 @@ class Gateway:
     def follow_hints(self) -> int | None:
         """Ask devices for the rate the job can take; returns the offset below which it needs nothing, if it says so."""
         offsets = _read(self.settings.stable)
-        stable = _integer(offsets.get("0"))
-        read = _integer(offsets.get("read", stable))
+        stable = place_in(offsets).get(ONLY)
+        read = place_in(offsets.get("read", stable)).get(ONLY)
         self.quarantined = _integer(offsets.get("quarantined")) or 0
         unread = 0 if read is None else self.log.durable_end - read
         self.downlink.press(unread, self.settings.backlog_bytes_max, _read(self.settings.hints).get("sampling_rate"))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cloud_backend.lease import Lease
+from cloud_backend.log.partitions import distance
 from cloud_backend.spark.control.collection import kept_files
 from cloud_backend.spark.control.schedule import physical_name
 from cloud_backend.spark.graph import JobGraph, JobVertex, job_graph
@@ -89,7 +90,7 @@ def _kept(manifest: Manifest, retention: Mapping[str, Any]) -> dict[str, Any]:
             for each in sorted(manifest.savepoints.values(), key=lambda each: (each.epoch or 0, each.name))
         ],
         "files": len(files), "file_bytes": sum(files.values()),
-        "log_bytes": cuts[cuts.last].ends["0"] - cuts[cuts.first].starts["0"] if cuts else 0,
+        "log_bytes": distance(cuts[cuts.first].starts, cuts[cuts.last].ends) if cuts else 0,
         "every_s": retention.get("every_s"), "hours": retention.get("hours"), "bytes_max": retention.get("bytes_max"),
     }  # fmt: skip
 

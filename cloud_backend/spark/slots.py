@@ -132,6 +132,11 @@ def _mix(values: np.ndarray) -> np.ndarray:
     return mixed
 
 
+def slots_of_partition(partition: int, partitions: int) -> Range:
+    """The devices' slots whose batches are in this partition of the log, of so many."""
+    return Range(SLOTS * partition // partitions, SLOTS * (partition + 1) // partitions)
+
+
 def covers_all(ranges: Iterable[Range]) -> bool:
     """True when the ranges follow each other without gap or overlap over every slot."""
     expected = 0

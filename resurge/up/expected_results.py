@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cloud_backend.log.partitions import open_log
 from cloud_backend.log.reader import Reader
 from cloud_backend.results.rows import Identity, ResultRow, digest_of, last_sessions
 from cloud_backend.spark.graph import sink_of
@@ -25,6 +26,7 @@ from cloud_backend.spark.publishing.sink_rows import result_rows
 from cloud_backend.spark.slots import WHOLE
 from cloud_backend.spark.storage.store import Store
 from cloud_backend.spark.task import log_input
+from cloud_backend.spark.task.specification import slices_of
 from shared.batch import NO_FRONTIER, Batch
 from shared.engine.pipeline import Pipeline
 from shared.identity import edge_id
@@ -46,13 +48,13 @@ class Expected:
 
 
 def expected_digest(plan: Plan, log_directory: Path, store: Path | None = None) -> Expected:
-    reader = Reader(log_directory)
-    if reader.start:
+    log = open_log(log_directory)
+    if any(log.starts().values()):
         return Expected(None, "the beginning of the log was trimmed")
     if not devices_meet(plan):
         return Expected(digest_of(expected_results(plan, log_directory)))
     cuts = [] if store is None else _cuts(store)
-    whole = [0, *(end for _, end in cuts)] == [*(start for start, _ in cuts), reader.valid_end()]
+    whole = [log.starts(), *(cut.ends for cut in cuts)] == [*(cut.starts for cut in cuts), log.ends()]
     if not whole:
         return Expected(None, "the job has not cut all of the log into epochs, or has forgotten where it did")
     return Expected(digest_of(expected_by_epoch(plan, log_directory, cuts)))
@@ -63,14 +65,14 @@ def devices_meet(plan: Plan) -> bool:
     return any(vertex.key != (DEVICE,) for vertex in vertices(plan))
 
 
-def expected_by_epoch(plan: Plan, log_directory: Path, cuts: Sequence[tuple[int, int]]) -> list[ResultRow]:
+def expected_by_epoch(plan: Plan, log_directory: Path, cuts: Sequence[Cut]) -> list[ResultRow]:
     """The rows every sink should hold after these epochs: all rows of one, then how far its devices have come."""
     pipeline = Pipeline(cloud_fragment(plan))
     wire = {edge.name: edge.schema for edge in plan.edges}
     results: dict[Identity, ResultRow] = {}
-    for start, end in cuts:
+    for cut in cuts:
         outputs: list[tuple[str, Batch]] = []
-        found, _ = log_input.read_edges(log_directory, start, end, wire, WHOLE)
+        found, _ = log_input.read_edges(log_directory, slices_of(cut), wire, WHOLE)
         for name, arrivals in found.items():
             late = log_input.has_late_rows(arrivals.units)
             for each in arrivals.units:
@@ -127,11 +129,11 @@ def programs_run(store: Path) -> int:
     return len({entry["plan"] for entry in entries if entry.get("kind") in ("plan", "rollback") and "plan" in entry})
 
 
-def _cuts(store: Path) -> list[tuple[int, int]]:
+def _cuts(store: Path) -> list[Cut]:
     """Where the job cut its epochs: what its manifest knows of as far back as a rollback goes, and the entries that are
     kept beyond that."""
     manifest = Store(store)
     entries = (json.loads(manifest.entry(number) or b"{}") for number in manifest.entry_numbers())
     cuts = {entry["epoch"]: Cut.from_json(entry) for entry in entries if entry.get("kind") == "cut"}
     cuts |= ManifestLog(manifest).state.cuts
-    return [(cuts[epoch].starts["0"], cuts[epoch].ends["0"]) for epoch in sorted(cuts)]
+    return [cuts[epoch] for epoch in sorted(cuts)]

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from cloud_backend.gateway.address_file import read_address
 from cloud_backend.gateway.reach import is_everywhere, is_loopback, machine_addresses, reach
-from cloud_backend.log.reader import Reader
+from cloud_backend.log.partitions import open_log, place_in
 from cloud_backend.results.store import Results
 from mobile_app.node.view_state import STATUS_FILE
 from mobile_app.settings import Gateway, load_gateway, save_gateway, settings_toml
@@ -87,8 +87,8 @@ class UpHome:
     def has_read_all(self) -> bool:
         """Whether the job has committed everything the log holds."""
         with contextlib.suppress(FileNotFoundError, ValueError, KeyError):
-            read = json.loads((self.spark_store / "stable.json").read_bytes())["read"]
-            return bool(read >= Reader(self.log).valid_end())
+            read = place_in(json.loads((self.spark_store / "stable.json").read_bytes())["read"])
+            return all(read[partition] >= end for partition, end in open_log(self.log).ends().items())
         return False
 
     def results_so_far(self) -> int:

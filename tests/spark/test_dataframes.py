@@ -14,6 +14,7 @@ from cloud_backend.log.log import Record
 from cloud_backend.log.reader import Reader
 from cloud_backend.spark.slots import WHOLE
 from cloud_backend.spark.task import log_input
+from cloud_backend.spark.task.specification import Slice
 from shared.identity import edge_id
 from shared.wire import frame
 from shared.wire.messages import Declare
@@ -44,7 +45,7 @@ def _digest(rows: Iterable[tuple[Any, ...]]) -> str:
 def _engine_rows(world: World) -> list[tuple[Any, ...]]:
     (edge,) = world.plan.edges
     end = Reader(world.log_dir).valid_end()
-    found, _ = log_input.read_edges(world.log_dir, 0, end, {edge.name: edge.schema}, WHOLE)
+    found, _ = log_input.read_edges(world.log_dir, [Slice("0", 0, end)], {edge.name: edge.schema}, WHOLE)
     return [
         (unit.device, int(seq), float(x), int(cell))
         for unit in found[edge.name].units

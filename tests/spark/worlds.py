@@ -136,6 +136,7 @@ class World:
 
         from cloud_backend.spark.manifest.entries import Cut
         from cloud_backend.spark.manifest.manifest import ManifestLog
+        from cloud_backend.spark.task.specification import slices_of
 
         store = Store(self.store_dir)
         entries = []
@@ -147,10 +148,9 @@ class World:
         pipeline = Pipeline(cloud_fragment(self.plan))
         said: dict[Identity, ResultRow] = {}
         for epoch in sorted(cuts):
-            bounds = cuts[epoch].starts["0"], cuts[epoch].ends["0"]
             outputs: list[tuple[str, Batch]] = []
             found, _ = log_input.read_edges(
-                self.log_dir, *bounds, {edge.name: edge.schema for edge in self.plan.edges}, WHOLE
+                self.log_dir, slices_of(cuts[epoch]), {edge.name: edge.schema for edge in self.plan.edges}, WHOLE
             )
             for name, arrivals in found.items():
                 for each in arrivals.units:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from cloud_backend.log.partitions import Place, distance
 from cloud_backend.spark.graph import JobGraph
 from cloud_backend.spark.manifest.entries import Collect
 from cloud_backend.spark.manifest.lineage import Committed, Lineage
@@ -76,7 +77,7 @@ def _points(manifest: Manifest, times: Mapping[int, float]) -> dict[int, Point]:
     """What each epoch keeps alive: its files, as far as no newer one of these has them too, and the log after it."""
     seen: set[str] = set()
     points = {}
-    end = manifest.cuts[manifest.last_cut].ends["0"]
+    end = manifest.cuts[manifest.last_cut].ends
     for epoch in sorted(times, reverse=True):
         files = _sizes(
             lineage.commits[epoch]
@@ -86,7 +87,7 @@ def _points(manifest: Manifest, times: Mapping[int, float]) -> dict[int, Point]:
         )
         own = sum(size for name, size in files.items() if name not in seen)
         seen |= files.keys()
-        points[epoch] = Point(times[epoch], own, end - manifest.cuts[epoch].ends["0"])
+        points[epoch] = Point(times[epoch], own, distance(manifest.cuts[epoch].ends, end))
     return points
 
 
@@ -100,14 +101,14 @@ def forget_history(log: ManifestLog, entries: int = HISTORY_ENTRIES) -> None:
         log.store.remove_history(min(covered, published, log.state.n - entries), summaries_before=covered)
 
 
-def log_offsets(manifest: Manifest) -> dict[str, int]:
-    """What the gateway may know of this job: "0", below which partition 0 of the log may go because no rollback inside
-    the horizon reads it again, and "read", below which every vertex has committed its work."""
+def log_places(manifest: Manifest) -> tuple[Place, Place] | None:
+    """Two places in the log: the one below which it may go because no rollback inside the horizon reads it again, and
+    the one below which every vertex has committed its work. None before the first epoch."""
     if not manifest.cuts:
-        return {}
-    oldest = manifest.cuts[manifest.cuts.first].starts["0"]
+        return None
+    oldest = manifest.cuts[manifest.cuts.first].starts
     done = min((manifest.position(vertex) for vertex in manifest.vertices), default=0)
-    return {"0": oldest, "read": manifest.cuts[done].ends["0"] if done in manifest.cuts else oldest}
+    return oldest, manifest.cuts[done].ends if done in manifest.cuts else oldest
 
 
 def _newest(

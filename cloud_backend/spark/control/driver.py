@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cloud_backend.lease import Lease
-from cloud_backend.log.reader import Reader
+from cloud_backend.log.partitions import Place, open_log
 from cloud_backend.results.store import Results
 from cloud_backend.spark.cluster.faults import ClusterFault
 from cloud_backend.spark.control.balance import Overload, redivision, sampling_rate
-from cloud_backend.spark.control.collection import collect, delete_unnamed, log_offsets
+from cloud_backend.spark.control.collection import collect, delete_unnamed, log_places
 from cloud_backend.spark.control.erasure import erasure, forget_what_was_erased, is_level
 from cloud_backend.spark.control.failures import ATTEMPTS_MAX, Failures, producer_of, repair
 from cloud_backend.spark.control.log_needs import LogUse, Use
@@ -126,8 +126,8 @@ class JobManager:
         self.settings = settings or JobSettings()
         self.store = Store(store_dir if is_uri(str(store_dir)) else Path(store_dir).absolute())
         self.store.create()
-        self._log_dir = Path(log_dir).absolute()
-        self._reader = Reader(self._log_dir)
+        self._log = str(log_dir) if is_uri(str(log_dir)) else str(Path(log_dir).absolute())
+        self._reader = open_log(self._log)
         self._clock = clock
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self.lease = Lease(self.store, owner=self.owner, duration_s=self.settings.lease_s, now=clock)
@@ -295,23 +295,25 @@ class JobManager:
         behind = min((self.manifest.position(name) for name in self.graph.order), default=0)
         if now - self._cut_at < self.settings.epoch_s:
             return False
-        start = self.manifest.cuts[self.manifest.last_cut].ends["0"] if self.manifest.cuts else self._reader.start
-        end = self._reader.valid_end()
-        self._hint(max(0, end - start))
-        if end <= start or self.manifest.last_cut - behind >= self.settings.epochs_ahead_max:
+        starts = self.manifest.cuts[self.manifest.last_cut].ends if self.manifest.cuts else self._reader.starts()
+        reached = self._reader.ends()
+        ends = {partition: max(start, reached[partition]) for partition, start in starts.items()}
+        self._hint(self._reader.size(starts, ends))
+        if ends == starts or self.manifest.last_cut - behind >= self.settings.epochs_ahead_max:
             return False
-        end = self._bounded(start, end)
+        # About so much at most, so that catching up after a long stop makes many epochs.
+        ends = self._reader.bounded(starts, ends, self.settings.epoch_bytes_max)
         self._cut_at = now
-        left, returned = self._departures(start, end)
-        cut = Cut(self.manifest.last_cut + 1, {"0": start}, {"0": end}, left, returned, round(now * 1000))
+        left, returned = self._departures(starts, ends)
+        cut = Cut(self.manifest.last_cut + 1, starts, ends, left, returned, round(now * 1000))
         return self._append(cut)
 
-    def _departures(self, start: int, end: int) -> tuple[dict[str, int], tuple[str, ...]]:
+    def _departures(self, starts: Place, ends: Place) -> tuple[dict[str, int], tuple[str, ...]]:
         """Devices that nobody waits for from this epoch on, and those that are back. One that was revoked counts as
         gone from the first epoch on that was received after it; a vertex that begins now is told of all of them."""
         gone = self._gone()
-        first = next(iter(self._reader.read(start, end)), None)
-        received_us = first[1].received_us if first else 0
+        firsts = (next(iter(self._reader.read(each, starts[each], end)), None) for each, end in ends.items())
+        received_us = min((first[1].received_us for first in firsts if first), default=0)
         known, epoch = self.manifest.left, self.manifest.last_cut + 1
         beginning = any(each.first == epoch for ranges in self.manifest.vertices.values() for each in ranges.values())
         left = {
@@ -320,15 +322,6 @@ class JobManager:
             if at_us <= received_us and (beginning or known.get(device) != at_us)
         }
         return left, tuple(sorted(device for device in known if device not in gone))
-
-    def _bounded(self, start: int, end: int) -> int:
-        """An epoch holds about `epoch_bytes_max` at most, so that catching up after a long stop makes many epochs."""
-        if end - start <= self.settings.epoch_bytes_max:
-            return end
-        for offset, _ in self._reader.read(start, end):
-            if offset - start >= self.settings.epoch_bytes_max:
-                return offset
-        return end
 
     # -- running and committing ------------------------------------------------------------------------------------
 
@@ -339,7 +332,7 @@ class JobManager:
                 self.manifest,
                 self.graph,
                 run[0],
-                log=str(self._log_dir),
+                log=self._log,
                 store=self.store.location,
                 code=self.runner.code,
                 chain_max=self.settings.chain_max,
@@ -555,8 +548,8 @@ class JobManager:
     def write_status(self) -> None:
         self.store.put_note("status", self.status())
         left_out = quarantined_elements(self.manifest)
-        offsets = log_offsets(self.manifest) or dict.fromkeys(("0", "read"), self._reader.start)
-        self._log_use.say(self.name, Use(offsets["0"], offsets["read"], left_out))
+        oldest, read = log_places(self.manifest) or (self._reader.starts(),) * 2
+        self._log_use.say(self.name, Use(oldest, read, left_out))
 
     def status(self) -> dict[str, Any]:
         """What only the driver knows, beside what the manifest says; `facts` puts both together."""

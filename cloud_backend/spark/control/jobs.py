@@ -28,9 +28,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cloud_backend.log.reader import Reader
+from cloud_backend.log.partitions import open_log
 from cloud_backend.results.store import Results
-from cloud_backend.spark.control.collection import log_offsets
+from cloud_backend.spark.control.collection import log_places
 from cloud_backend.spark.control.driver import JobManager, JobSettings, Runner
 from cloud_backend.spark.control.log_needs import LogUse, Use
 from cloud_backend.spark.manifest.manifest import Fenced, ManifestLog
@@ -264,10 +264,10 @@ class JobsRunner:
         """What a job that is not running needs of the log: its place in it, or all of it before its first epoch."""
         store = Store(self.directory.store(name))
         try:
-            offsets = log_offsets(ManifestLog(store).state) if store.exists() else {}
+            places = log_places(ManifestLog(store).state) if store.exists() else None
         except (OSError, ResurgeError):  # its own thread will say what is wrong; until then it holds the whole log
-            offsets = {}
-        return Use(offsets.get("0", Reader(self._log_dir).start), None)
+            places = None
+        return Use(places[0] if places else open_log(self._log_dir).starts(), None)
 
 
 def _read(path: Path) -> dict[str, Any]:

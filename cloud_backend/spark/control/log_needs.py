@@ -1,8 +1,10 @@
 """What the jobs of one process together still need of the log, in two small files for the gateway.
 
-`stable.json`: "0" is the offset below which no job reads again, not even by a rollback inside its horizon; "read" the
-one below which every running job has done its work; "quarantined" how many delivered elements were left out. The
-gateway trims by the first and presses phones by the second. `hints.json`: the lowest sampling rate any job asks for.
+`stable.json`: under the number of each partition ("0" is all that a log on a gateway's disk has) the offset below which
+no job reads again, not even by a rollback inside its horizon; under "read" the same for where every running job has
+done its work, a number where there is but one partition; "quarantined" is how many delivered elements were left out.
+The gateway trims by the first and presses phones by the second. `hints.json`: the lowest sampling rate any job asks
+for.
 
 A job that is stopped keeps its place: the log is not trimmed past it until it is dropped. So a file written before
 every job has spoken would let the gateway trim too much; whoever starts several jobs makes each known first.
@@ -17,13 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cloud_backend.log.partitions import ONLY, Place, lowest
+
 
 @dataclass(frozen=True, slots=True)
 class Use:
     """One job's part. `read` None: it is stopped, and nobody waits for it."""
 
-    oldest: int
-    read: int | None
+    oldest: Place
+    read: Place | None
     quarantined: int = 0
 
 
@@ -72,10 +76,11 @@ class LogUse:
 
     def _write_stable(self) -> None:
         uses = self._uses.values()
-        oldest = min(use.oldest for use in uses)
+        oldest = lowest(use.oldest for use in uses)
+        read = lowest(use.read for use in uses if use.read is not None) or oldest
         value = {
-            "0": oldest,
-            "read": min((use.read for use in uses if use.read is not None), default=oldest),
+            **oldest,
+            "read": read[ONLY] if {*read} == {ONLY} else read,
             "quarantined": sum(use.quarantined for use in uses),
         }
         if value != self._written.get("stable.json"):

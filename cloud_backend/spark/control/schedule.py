@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cloud_backend.log.partitions import distance
 from cloud_backend.spark.graph import EdgeInput, JobGraph, LogInput
 from cloud_backend.spark.manifest.entries import Cut
 from cloud_backend.spark.manifest.lineage import Committed, Lineage, Physical
@@ -14,7 +15,7 @@ from cloud_backend.spark.manifest.plans import Configurations
 from cloud_backend.spark.slots import Range
 from cloud_backend.spark.storage.file_names import attempt_in
 from cloud_backend.spark.storage.records import Footer
-from cloud_backend.spark.task.specification import EpochInputs, Specification
+from cloud_backend.spark.task.specification import EpochInputs, Specification, slices_of
 from shared.errors import BrokenInvariant
 from shared.recovery.rollback import Merge, RecoveryPlan, Rule, VertexManifest, rollback
 
@@ -110,11 +111,10 @@ def specification(
 
 
 def _inputs(manifest: Manifest, graph: JobGraph, step: RangeEpoch, log: str) -> EpochInputs:
-    slices: list[tuple[int, int]] = []
     cut = manifest.cuts.get(step.epoch) or Cut(step.epoch, {}, {})
-    if any(isinstance(entry, LogInput) for entry in graph.vertices[step.vertex].inputs):
-        slices = [(cut.starts[partition], end) for partition, end in sorted(cut.ends.items())]
-    return EpochInputs(step.epoch, log, tuple(slices), _records(manifest, graph, step), cut.left, cut.returned)
+    reads_log = any(isinstance(entry, LogInput) for entry in graph.vertices[step.vertex].inputs)
+    slices = slices_of(cut) if reads_log else ()
+    return EpochInputs(step.epoch, log, slices, _records(manifest, graph, step), cut.left, cut.returned)
 
 
 def _records(manifest: Manifest, graph: JobGraph, step: RangeEpoch) -> dict[str, list[str]]:
@@ -300,7 +300,7 @@ def cost(manifest: Manifest, plan: RecoveryPlan) -> Mapping[str, float]:
     if is_from_log(manifest, plan):
         cuts = manifest.cuts
         start = cuts[plan.epoch].ends if plan.epoch in cuts else cuts[cuts.first].starts
-        replayed += sum(end - start[partition] for partition, end in cuts[cuts.last].ends.items())
+        replayed += distance(start, cuts[cuts.last].ends)
     for name in plan.rollback:
         physical = parse_physical(name)
         lineage = manifest.lineage(physical)

@@ -1,6 +1,6 @@
 """The cuts that a manifest knows: one per epoch, each where the one before ended.
 
-A day of epochs is many cuts, and of the older ones only the place in the log matters. Those are kept as a number each,
+A day of epochs is many cuts, and of the older ones only the place in the log matters. Those are kept as a place each,
 in memory and in summaries; the same cut is made of it when it is asked for.
 """
 
@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from cloud_backend.log.partitions import ONLY, Place
 from cloud_backend.spark.manifest.entries import Cut
-
-PARTITION = "0"
 
 
 class Cuts(Mapping[int, Cut]):
@@ -19,7 +18,7 @@ class Cuts(Mapping[int, Cut]):
 
     def __init__(self) -> None:
         self._whole: dict[int, Cut] = {}
-        self._ends: dict[int, int] = {}  # of packed ones, whose place is all that is known of them
+        self._ends: dict[int, Place] = {}  # of packed ones, whose place is all that is known of them
         self.first = 0  # epoch; 0 without any
         self.last = 0
 
@@ -32,10 +31,10 @@ class Cuts(Mapping[int, Cut]):
         if epoch in self._whole:
             return self._whole[epoch]
         end = self._ends[epoch]
-        return Cut(epoch, {PARTITION: self._end(epoch - 1)}, {PARTITION: end})
+        return Cut(epoch, self._end(epoch - 1), end)
 
-    def _end(self, epoch: int) -> int:
-        return self._ends[epoch] if epoch in self._ends else self._whole[epoch].ends[PARTITION]
+    def _end(self, epoch: int) -> Place:
+        return self._ends[epoch] if epoch in self._ends else self._whole[epoch].ends
 
     def __contains__(self, epoch: object) -> bool:
         return epoch in self._whole or epoch in self._ends
@@ -62,8 +61,8 @@ class Cuts(Mapping[int, Cut]):
         """Keep only the place of cuts before an epoch, except these, and those that say who left or came back."""
         for epoch in [each for each in self._whole if self.first < each < before and each not in spare]:
             cut = self._whole[epoch]
-            if not cut.left and not cut.returned and set(cut.ends) == {PARTITION}:
-                self._ends[epoch] = cut.ends[PARTITION]
+            if not cut.left and not cut.returned:
+                self._ends[epoch] = cut.ends
                 del self._whole[epoch]
 
     # -- as JSON -------------------------------------------------------------------------------------------------
@@ -72,15 +71,17 @@ class Cuts(Mapping[int, Cut]):
         return {str(epoch): cut.bounds() for epoch, cut in sorted(self._whole.items())}
 
     def packed_to_json(self) -> list[list[Any]]:
-        """Runs of packed ones, each as its first epoch, where that starts, and the bytes of every epoch."""
+        """Runs of packed ones, each as its first epoch, where that starts, and how long every epoch is: numbers where
+        the log is one partition, else a list of them, one for each partition in the order of the place."""
         runs: list[list[Any]] = []
-        place, following = 0, 0
+        place, following = dict[str, int](), 0
         for epoch, end in sorted(self._ends.items()):
             if epoch != following:
-                place = self._end(epoch - 1)
-                runs.append([epoch, place, []])
-            runs[-1][2].append(end - place)
-            place, following = end, epoch + 1
+                place = dict(self._end(epoch - 1))
+                runs.append([epoch, place[ONLY] if {*place} == {ONLY} else place, []])
+            sizes = [end[partition] - start for partition, start in place.items()]
+            runs[-1][2].append(sizes[0] if {*place} == {ONLY} else sizes)
+            place, following = {partition: end[partition] for partition in place}, epoch + 1
         return runs
 
     @staticmethod
@@ -89,9 +90,10 @@ class Cuts(Mapping[int, Cut]):
         for text, cut in whole.items():
             cuts.add(Cut.from_json({"epoch": int(text), **cut}))
         for first, start, sizes in packed:
-            place = start
+            place = dict(start) if isinstance(start, dict) else {ONLY: start}
             for epoch, size in enumerate(sizes, first):
-                place += size
+                steps = size if isinstance(size, list) else [size]
+                place = {each: at + step for (each, at), step in zip(place.items(), steps, strict=True)}
                 cuts._ends[epoch] = place
         cuts.first = min((*cuts._whole, *cuts._ends), default=0)
         cuts.last = max((*cuts._whole, *cuts._ends), default=0)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,19 +73,18 @@ class Inputs:
 
     def _from_log(self, wire: Mapping[str, Schema]) -> list[Unit]:
         units = []
-        for start, end in self.inputs.slices:
-            found, read = log_input.read_edges(Path(self.inputs.log), start, end, wire, self.range)
-            self.bytes_read += read
-            for edge, arrivals in found.items():
-                self.refused += arrivals.refused
-                self.progress[edge] = Progress(NO_FRONTIER, arrivals.frontiers)
-                for device, at in arrivals.frontiers.items():
-                    self.heard[device] = min(at, self.heard.get(device, at))
-                if self.vertex.ingest or self.vertex.merge == "ordered":
-                    units += self._joined(edge, arrivals.units)
-            if not self.vertex.ingest and self.vertex.merge != "ordered":
-                came = [unit for arrivals in found.values() for unit in arrivals.units]
-                units += sorted(came, key=lambda unit: unit.ordinal)
+        found, read = log_input.read_edges(self.inputs.log, self.inputs.slices, wire, self.range)
+        self.bytes_read += read
+        for edge, arrivals in found.items():
+            self.refused += arrivals.refused
+            self.progress[edge] = Progress(NO_FRONTIER, arrivals.frontiers)
+            for device, at in arrivals.frontiers.items():
+                self.heard[device] = min(at, self.heard.get(device, at))
+            if self.vertex.ingest or self.vertex.merge == "ordered":
+                units += self._joined(edge, arrivals.units)
+        if not self.vertex.ingest and self.vertex.merge != "ordered":
+            came = [unit for arrivals in found.values() for unit in arrivals.units]
+            units += sorted(came, key=lambda unit: unit.ordinal)
         return units
 
     def _joined(self, edge: str, units: list[Unit]) -> list[Unit]:

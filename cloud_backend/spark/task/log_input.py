@@ -6,13 +6,16 @@ alone. Frontiers come from DATA and FRONTIER frames; a tombstone only covers its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cloud_backend.log.reader import Reader
+from cloud_backend.log.format import Record
+from cloud_backend.log.partitions import LogReader, in_turn, open_log
 from cloud_backend.spark.manifest.lineage import LeftOut
-from cloud_backend.spark.slots import Range, slot_of_text
+from cloud_backend.spark.slots import Range, slot_of_text, slots_of_partition
+from cloud_backend.spark.task.specification import Slice
 from cloud_backend.spark.task.unit import Unit
 from shared.batch import NO_FRONTIER, Batch
 from shared.engine.rows import constant
@@ -45,13 +48,17 @@ def believed_frontier(frontier_us: int, received_us: int) -> int:
 
 
 def read_edges(
-    log: Path, start: int, end: int, wire: Mapping[str, Schema], range_: Range
+    log: Path | str, slices: Sequence[Slice], wire: Mapping[str, Schema], range_: Range
 ) -> tuple[dict[str, EdgeArrivals], int]:
-    """Per edge, the range's batches in the order of the log, and how many bytes of the log were decoded."""
+    """Per edge, the range's batches in the order of the log, and how many bytes of the log were decoded. `slices` are
+    of all partitions, so that each record has the same number for everybody; those that hold other ranges' devices are
+    not read."""
+    reader, count = open_log(log), len(slices)
     found = {name: EdgeArrivals() for name in wire}
     names = {int(edge_id(name)): name for name in wire}
     read = 0
-    for ordinal, (_, record) in enumerate(Reader(log).read(start, end)):
+    own = [each for each in slices if range_.overlaps(slots_of_partition(int(each.partition), count))]
+    for place, record in itertools.chain.from_iterable(_numbered(reader, each, count) for each in own):
         header = frame.stored_header(record.frame)
         name = names.get(header.edge)
         if name is None or header.kind not in (FrameType.DATA, FrameType.FRONTIER):
@@ -78,8 +85,15 @@ def read_edges(
                 refused = LeftOut(name, data.lo, data.hi, error.message, error.code, device, data.incarnation)
                 arrivals.refused.append(refused)
             else:
-                arrivals.units.append(Unit(name, batch, device, data.incarnation, ordinal))
+                arrivals.units.append(Unit(name, batch, device, data.incarnation, place))
+    for arrivals in found.values():
+        arrivals.units.sort(key=lambda unit: unit.ordinal)
     return found, read
+
+
+def _numbered(reader: LogReader, each: Slice, partitions: int) -> Iterator[tuple[int, Record]]:
+    for ordinal, (_, record) in enumerate(reader.read(*each)):
+        yield in_turn(ordinal, each.partition, partitions), record
 
 
 def of_device(batch: Batch, device: str) -> Batch:

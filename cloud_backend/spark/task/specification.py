@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
+from cloud_backend.log.partitions import numbered
+from cloud_backend.spark.manifest.entries import Cut
 from cloud_backend.spark.manifest.lineage import Committed, StatePart
 from cloud_backend.spark.slots import Range
+
+
+class Slice(NamedTuple):
+    """What an epoch has of one partition of the log."""
+
+    partition: str
+    start: int
+    end: int
+
+
+def slices_of(cut: Cut) -> tuple[Slice, ...]:
+    """What an epoch has of the log, by partition."""
+    return tuple(Slice(each, cut.starts[each], cut.ends[each]) for each in numbered(cut.ends))
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +30,8 @@ class EpochInputs:
     """What one epoch of a range reads."""
 
     epoch: int
-    log: str  # the log's directory
-    slices: tuple[tuple[int, int], ...]  # of the log; none where the vertex does not read it
+    log: str  # where the log is
+    slices: tuple[Slice, ...]  # of all its partitions; none where the vertex does not read it
     records: Mapping[str, Sequence[str]]  # edge -> record files
     left: Mapping[str, int] = field(default_factory=dict)  # devices that nobody waits for from this epoch on
     returned: tuple[str, ...] = ()
@@ -30,7 +45,7 @@ class EpochInputs:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> EpochInputs:
-        slices = tuple((start, end) for start, end in value["slices"])
+        slices = tuple(Slice(*each) for each in value["slices"])
         left, returned = value["left"], tuple(value["returned"])
         return EpochInputs(value["epoch"], value["log"], slices, value["records"], left, returned)
 

@@ -127,8 +127,8 @@ def test_the_log_is_kept_for_a_stopped_job_and_released_by_a_dropped_one(world: 
 
 def test_a_job_that_never_ran_holds_the_whole_log(tmp_path: Path) -> None:
     use_of = LogUse(tmp_path)
-    use_of.know("waiting", Use(10, None))
-    use_of.say("trips", Use(500, 900, 3))
+    use_of.know("waiting", Use({"0": 10}, None))
+    use_of.say("trips", Use({"0": 500}, {"0": 900}, 3))
     assert json.loads((tmp_path / "stable.json").read_bytes()) == {"0": 10, "read": 900, "quarantined": 3}
     use_of.forget("waiting")
     assert json.loads((tmp_path / "stable.json").read_bytes()) == {"0": 500, "read": 900, "quarantined": 3}

@@ -8,6 +8,7 @@ from cloud_backend.log.format import Record
 from cloud_backend.log.log import Log
 from cloud_backend.spark.slots import SLOTS, Range
 from cloud_backend.spark.task.log_input import read_edges
+from cloud_backend.spark.task.specification import Slice
 from shared.batch import Batch
 from shared.identity import device_id, edge_id
 from shared.language import codecs as registry
@@ -45,7 +46,7 @@ def test_a_task_reads_batches_of_every_codec(tmp_path):
     try:
         sent = {f"{name}_edge": data(f"{name}_edge", name) for name in names}
         start, end = written(tmp_path, *(message.frame() for _, message in sent.values()))
-        found, _ = read_edges(tmp_path, start, end, dict.fromkeys(sent, SCHEMA), Range(0, SLOTS))
+        found, _ = read_edges(tmp_path, [Slice("0", start, end)], dict.fromkeys(sent, SCHEMA), Range(0, SLOTS))
     finally:
         registry._codecs.clear()
     for edge, (batch, _) in sent.items():
@@ -60,5 +61,5 @@ def test_a_batch_packed_with_a_codec_that_is_not_here_is_left_out_by_its_code(tm
     _, message = data("up", "elsewhere")
     registry._codecs.clear()
     start, end = written(tmp_path, message.frame())
-    found, _ = read_edges(tmp_path, start, end, {"up": SCHEMA}, Range(0, SLOTS))
+    found, _ = read_edges(tmp_path, [Slice("0", start, end)], {"up": SCHEMA}, Range(0, SLOTS))
     assert [(each.code, each.lo, each.hi) for each in found["up"].refused] == [("codec-unknown", 0, 3)]
