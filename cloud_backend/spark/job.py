@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
     settings = JobSettings(
         ranges=options.ranges,
-        epoch_s=options.epoch_s,
+        epoch_s=options.epoch_s or (5.0 if Store(options.store).counts_requests else 1.0),
         task_timeout_s=options.task_timeout_s,
         balance=options.balance,
         retention=Retention(hours=options.rollback_hours, bytes_max=round(options.rollback_gb * 1e9)),
@@ -151,7 +151,10 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m cloud_backend.spark.job", description=__doc__)
     parser.add_argument("--log", type=Path, required=True, help="the ingest log's directory")
     parser.add_argument(
-        "--store", required=True, help="where manifest, records and state are kept: a directory, or a URI Hadoop knows"
+        "--store",
+        required=True,
+        help="where manifest, records and state are kept: a directory, an object store (s3:, gs:, az:), or a URI that "
+        "Hadoop knows",
     )
     parser.add_argument(
         "--local", type=Path, help="where the gateway finds stable.json and hints.json, when --store is a URI"
@@ -170,7 +173,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--conf", action="append", default=[], help="a Spark setting, as KEY=VALUE")
     parser.add_argument("--module", action="append", default=[], help="a module with users' operator types")
     parser.add_argument("--ranges", type=int, default=2, help="hash ranges of a vertex at its start")
-    parser.add_argument("--epoch-s", type=float, default=1.0, help="at most one epoch per this many seconds")
+    parser.add_argument(
+        "--epoch-s", type=float, help="at most one epoch per this many seconds (default: 1, in an object store 5)"
+    )
     parser.add_argument("--task-timeout-s", type=float, default=120.0, help="a task that takes longer counts as hung")
     parser.add_argument("--no-balance", dest="balance", action="store_false", help="never split or merge ranges")
     parser.add_argument(

@@ -9,7 +9,7 @@ from cloud_backend.spark.graph import JobGraph
 from cloud_backend.spark.manifest.entries import Collect
 from cloud_backend.spark.manifest.lineage import Committed, Lineage
 from cloud_backend.spark.manifest.manifest import Manifest, ManifestLog
-from cloud_backend.spark.storage.file_names import driver_term
+from cloud_backend.spark.storage.file_names import driver_term, object_name
 from cloud_backend.spark.storage.store import Store
 from shared.recovery.retention import Point, Retention, first_of_every, thinned, trims, within_bytes
 from shared.recovery.snapshot_states import Snapshots
@@ -158,12 +158,10 @@ def _sizes(commits: Iterable[Committed]) -> dict[str, int]:
 
 
 def delete_unnamed(store: Store, manifest: Manifest, term: int) -> int:
-    """Delete files that no commit names. A later driver's files (a higher term in the name) may be about to be
-    committed and stay; ours are all decided, because a driver collects only between its own jobs."""
-    named = kept_files(manifest)
-    removed = 0
-    for name in store.file_names():
-        if name not in named and driver_term(name) <= term:
-            store.remove_file(name)
-            removed += 1
-    return removed
+    """Delete files that no commit names, and a bundle when none of its files is named; returns how many objects. Those
+    of a later driver (a higher term in the name) may be about to be committed and stay; ours are all decided, because
+    a driver collects only between its own jobs."""
+    named = {object_name(name) for name in kept_files(manifest)}
+    gone = [name for name in store.object_names() if name not in named and driver_term(name) <= term]
+    store.remove_objects(gone)
+    return len(gone)

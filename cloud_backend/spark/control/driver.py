@@ -46,7 +46,7 @@ from cloud_backend.spark.manifest.lineage import Committed, LeftOut, Physical
 from cloud_backend.spark.manifest.manifest import Manifest, ManifestLog
 from cloud_backend.spark.manifest.plans import Configurations, PlanFile, replaced, store_plan, stored_plan
 from cloud_backend.spark.manifest.quarantine import quarantine, quarantined_count, quarantined_elements
-from cloud_backend.spark.publishing.publisher import Publication
+from cloud_backend.spark.publishing.publisher import NOTES_EVERY_S, Publication
 from cloud_backend.spark.slots import Range
 from cloud_backend.spark.storage import records
 from cloud_backend.spark.storage.files import is_uri
@@ -58,6 +58,9 @@ from shared.plan.graph import Plan
 from shared.recovery.retention import Retention
 
 COLLECT_SHARE = 8  # the part of the epochs that are kept, after which it is time to collect again
+RENEWALS = 4  # of a lease before it would run out
+IDLE_REMOTE_S = 0.5  # each look for what others appended is a request
+LOOK_EVERY_S = 5.0  # while there is work; whoever appends finds out anyway
 LOADS_KEPT = 8  # of each range: more than `redivision` looks at
 
 
@@ -142,6 +145,8 @@ class JobManager:
         self.failures = Failures(exceptions=list(self.store.note("status").get("exceptions", [])))
         self._results = results
         self._cut_at = float("-inf")
+        self._status_at = self._caught_up_at = float("-inf")
+        self._worked = False  # in the last round
         self._collected_commits = 0
         self._rate = 1.0
         self._backlog_bytes = 0
@@ -180,6 +185,7 @@ class JobManager:
         if self._coming is None or ready_steps(self.manifest, self.graph, parked=self.failures.waiting()):
             return False
         self.publication.publish(self.manifest_log, self.term, self.snapshots)
+        self.publication.write_place()
         anew, gone = replaced(self.graph.plan, self._coming)
         if not self._put_plan(self._coming, anew=anew, gone=gone):
             return False
@@ -200,14 +206,15 @@ class JobManager:
         plan = stored_plan(self.store, self.manifest.plan)
         self.graph: JobGraph = job_graph(plan)
         self._plan_number = self.manifest.plan
-        self.publication = Publication(self.store, self.graph, self._results)
+        self.publication = Publication(self.store, self.graph, self._results, self._clock)
         self.snapshots = counted_snapshots(self.manifest, self.graph)
 
     # -- the loop --------------------------------------------------------------------------------------------------
 
     def step(self) -> bool:
         """One round; False when there was nothing to do. Raises Fenced once another driver has taken over."""
-        self._catch_up()
+        if not (self.store.counts_requests and self._worked and self._clock() - self._caught_up_at < LOOK_EVERY_S):
+            self._catch_up()
         self.failures.lift(self._clock())
         worked = self._erase() or (self._cut() if self._coming is None else self._change_plan())
         steps = ready_steps(self.manifest, self.graph, parked=self.failures.waiting())
@@ -217,6 +224,7 @@ class JobManager:
         self.publication.publish(self.manifest_log, self.term, self.snapshots)
         if worked:
             self._after_work()
+        self._worked = worked
         return worked
 
     def _to_erase(self) -> dict[str, int]:
@@ -275,6 +283,7 @@ class JobManager:
             self._cut_at = float("-inf")
 
     def _catch_up(self) -> None:
+        self._caught_up_at = self._clock()
         if self.manifest_log.catch_up():
             self.events.lost_races += 1
             self.failures.parked.clear()  # somebody rolled back or changed something: try again
@@ -546,7 +555,9 @@ class JobManager:
         self._log_use.ask(self.name, rate=self._rate, backlog_bytes=backlog_bytes)
 
     def write_status(self) -> None:
-        self.store.put_note("status", self.status())
+        if self._clock() - self._status_at >= (NOTES_EVERY_S if self.store.counts_requests else 0):
+            self._status_at = self._clock()
+            self.store.put_note("status", self.status())
         left_out = quarantined_elements(self.manifest)
         oldest, read = log_places(self.manifest) or (self._reader.starts(),) * 2
         self._log_use.say(self.name, Use(oldest, read, left_out))
@@ -576,10 +587,14 @@ class JobManager:
         self, *, stop: Callable[[], bool] = lambda: False, program: PlanFile | None = None, idle_s: float = 0.05
     ) -> None:
         """Work until told to stop, renewing the lease; with `program`, go on with what is deployed there."""
+        renewed_at = float("-inf")
         while not stop():
-            self.lease.acquire()
+            if self._clock() - renewed_at >= self.settings.lease_s / RENEWALS:
+                renewed_at = self._clock()
+                self.lease.acquire()
             if program is not None and (plan := program.newer()) is not None:
                 self.take(plan)
             if not self.step():
-                time.sleep(idle_s)
+                time.sleep(IDLE_REMOTE_S if self.store.counts_requests else idle_s)
+        self.publication.write_place()
         self.lease.release()

@@ -23,7 +23,7 @@ from cloud_backend.spark.manifest.lineage import Committed, RecordFile, StatePar
 from cloud_backend.spark.manifest.manifest import Manifest, ManifestLog
 from cloud_backend.spark.slots import WHOLE, Range
 from cloud_backend.spark.storage import records
-from cloud_backend.spark.storage.file_names import for_slots
+from cloud_backend.spark.storage.file_names import for_slots, place_in_bundle
 from cloud_backend.spark.storage.store import Store
 from cloud_backend.spark.task import state
 from cloud_backend.spark.task.inputs import without_devices
@@ -93,8 +93,8 @@ class _Clean:
         """The record without the devices' rows: the same file where it has none of them."""
         rows, footer, _ = records.read_slice(self._store, record.file, WHOLE)
         others = without_devices(rows, self._devices) if DEVICE in rows.schema.names else rows
-        if others is rows:
-            return record
+        if others is rows and place_in_bundle(record.file) is None:
+            return record  # in a bundle it would keep what else is in there, the devices' state for one
         data, kept = records.encode(others.plain(), footer.progress)
         file = self._store.write_file(self._prefix, "record", data)
         return replace(record, file=file, rows=kept.rows, bytes=len(data), digest=kept.digest_of(WHOLE))

@@ -7,7 +7,9 @@ publishes again, which changes nothing.
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
+from collections.abc import Callable
 
 from cloud_backend.results.rows import ResultRow
 from cloud_backend.results.store import Results
@@ -20,17 +22,22 @@ from cloud_backend.spark.slots import Range
 from cloud_backend.spark.storage.store import GONE, Store
 from shared.recovery.snapshot_states import Snapshots, SnapshotState
 
+NOTES_EVERY_S = 5.0  # at least between two notes of a kind, where requests cost more than bytes
 Run = tuple[str, str, int]  # vertex, range, epoch
 
 
 class Publication:
-    def __init__(self, store: Store, graph: JobGraph, results: Results) -> None:
+    def __init__(
+        self, store: Store, graph: JobGraph, results: Results, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
         self._store = store
         self._graph = graph
         self._results = results
         self._sessions = {sink.name for vertex in graph.vertices.values() for sink in vertex.sinks if sink.sessions}
         place: Json = {"n": 0, "held": []} | store.note("published")
         self._n: int = place["n"]
+        self._moved, self._saved_at = False, float("-inf")  # since it was last written down
         self._held: list[Run] = [(vertex, text, epoch) for vertex, text, epoch in place["held"]]
         # Runs that were rolled back before they were published: when the second run says the same, it is news.
         self._unpublished: set[Run] = {(vertex, text, epoch) for vertex, text, epoch in place.get("unsaid", ())}
@@ -43,6 +50,7 @@ class Publication:
     def publish(self, log: ManifestLog, term: int, snapshots: Snapshots) -> int:
         """Publish everything committed since the last time; returns how many rows were news."""
         if self._n == log.state.n and not self._held:
+            self._save()
             return 0
         news = 0
         fresh: list[Run] = []
@@ -59,7 +67,7 @@ class Publication:
         self._settle(log, term, snapshots)
         held = [each for each in dict.fromkeys([*self._held, *fresh]) if self._waits(each, log, snapshots)]
         if (self._n, self._held, before) != (log.state.n, held, self._unpublished):
-            self._n, self._held = log.state.n, held
+            self._n, self._held, self._moved = log.state.n, held, True
             self._save()
         return news
 
@@ -134,7 +142,18 @@ class Publication:
             lineage is not None and epoch in lineage.commits and stable_sink and not _stable(snapshots, vertex, epoch)
         )
 
+    def write_place(self) -> None:
+        """Write down where publishing has come to."""
+        self._saved_at = float("-inf")
+        self._save()
+
     def _save(self) -> None:
+        """The place, lost, is published from again, which changes nothing: where requests cost more than bytes it is
+        written down only now and then."""
+        rarely = NOTES_EVERY_S if self._store.counts_requests else 0
+        if not self._moved or self._clock() - self._saved_at < rarely:
+            return
+        self._moved, self._saved_at = False, self._clock()
         place = {"n": self._n, "held": self._held, "unsaid": sorted(self._unpublished)}
         self._store.put_note("published", place, durable=True)
 

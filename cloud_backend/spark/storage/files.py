@@ -1,9 +1,10 @@
-"""Where a store's bytes are: a directory of this machine, or any file system that Hadoop knows.
+"""Where a store's bytes are: a directory of this machine, an object store, or any file system that Hadoop knows.
 
 A store needs little of a file system: write a file under a name nobody else has, put one whole unless it exists,
-replace a small one, read a part, list, delete. `PosixFiles` does it with system calls, `storage.hadoop`
-with Hadoop's `FileSystem`. Which one is a matter of the location alone: `hdfs://…`, `s3a://…`, `file:/…` have a
-scheme, a plain path has none. Driver, executors and tools all open the same location.
+replace a small one, read a part, list, delete. `PosixFiles` does it with system calls, `storage.objects` with a client
+for object stores, `storage.hadoop` with Hadoop's `FileSystem`. Which one is a matter of the location alone: `s3://…`,
+`gs://…` and `az://…` are objects, any other scheme (`hdfs://…`, `file:/…`) is Hadoop's, a plain path has none. Driver,
+executors and tools all open the same location.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 ReadAt = Callable[[int, int], bytes]  # (length, offset) -> bytes, fewer only at the end
+OBJECT_SCHEMES = ("s3", "gs", "az")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:")
 
 
@@ -33,6 +35,8 @@ class Unreadable(OSError):
 
 class Files(Protocol):
     """Paths are relative to the store, with '/'. Nothing is ever written in place."""
+
+    bundles: bool  # whether requests cost more than bytes: then a task's files go into one
 
     def create(self, directories: tuple[str, ...]) -> None: ...
 
@@ -59,6 +63,9 @@ class Files(Protocol):
     def remove(self, path: str) -> None:
         """Delete a file; nothing happens when it is not there."""
 
+    def remove_all(self, paths: list[str]) -> None:
+        """Delete many."""
+
     def set_aside(self, path: str, to: str, unwanted: Callable[[bytes], bool]) -> bool:
         """Move a file whose content is unwanted to another name, durably. Of several at once nobody moves what
         another has put in its place. False when nothing was moved, also where that cannot be promised."""
@@ -69,6 +76,10 @@ class Files(Protocol):
 
 def files_at(location: Path | str) -> Files:
     text = str(location)
+    if isinstance(location, str) and text.partition(":")[0] in OBJECT_SCHEMES and is_uri(text):
+        from cloud_backend.spark.storage.objects import object_files
+
+        return object_files(text)
     if isinstance(location, str) and is_uri(text):
         from cloud_backend.spark.storage.hadoop import hadoop_files
 
@@ -83,6 +94,8 @@ def is_uri(location: str) -> bool:
 class PosixFiles:
     """Files under a directory. Put-if-absent is `os.link`, which refuses an existing name; a rename would let two
     drivers overwrite each other."""
+
+    bundles = False
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -148,6 +161,10 @@ class PosixFiles:
 
     def remove(self, path: str) -> None:
         (self.root / path).unlink(missing_ok=True)
+
+    def remove_all(self, paths: list[str]) -> None:
+        for path in paths:
+            self.remove(path)
 
     def set_aside(self, path: str, to: str, unwanted: Callable[[bytes], bool]) -> bool:
         directory = str(Path(path).parent)

@@ -104,6 +104,8 @@ def way_to_put(location: str, scheme: str, conditional: bool) -> str:
 class HadoopFiles:
     """Files under a location that has a scheme. Safe to use from several threads."""
 
+    bundles = False
+
     def __init__(self, location: str, gateway: Any) -> None:
         self._gateway = gateway
         self._jvm = gateway.jvm
@@ -199,6 +201,10 @@ class HadoopFiles:
 
     def remove(self, path: str) -> None:
         self._system.delete(self._path(path), False)
+
+    def remove_all(self, paths: list[str]) -> None:
+        for path in paths:
+            self.remove(path)
 
     def set_aside(self, path: str, to: str, unwanted: Callable[[bytes], bool]) -> bool:  # noqa: ARG002
         """Never: there is no lock to do it under, and these systems show no half of a file that was put."""

@@ -11,16 +11,25 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cloud_backend.spark.storage.file_names import digest_in, file_name
+from cloud_backend.spark.storage.file_names import (
+    bundle_name,
+    digest_in,
+    file_name,
+    in_bundle,
+    object_name,
+    place_in_bundle,
+)
 from cloud_backend.spark.storage.files import ReadAt, Unreadable, files_at, is_uri
 from shared.errors import DamagedData, UsageError
 
 GONE = "gone"  # the kind of a manifest entry that was emptied
+ENTRIES_KEPT = 64
 TORN = ".torn"  # half a manifest entry, set aside under this name
 
 
@@ -30,6 +39,13 @@ class Store:
     def __init__(self, location: Path | str) -> None:
         self.location = str(location)
         self._at = files_at(location)
+        self._bundle: _Bundle | None = None
+        self._put: OrderedDict[int, bytes] = OrderedDict()  # entries put here, which publishing reads soon after
+
+    @property
+    def counts_requests(self) -> bool:
+        """Whether requests cost more than bytes: then notes are rarer, and epochs longer."""
+        return self._at.bundles
 
     @property
     def root(self) -> Path:
@@ -56,9 +72,26 @@ class Store:
     def write_file(self, prefix: str, suffix: str, data: bytes, *, durable: bool = True) -> str:
         """Write a new file and return its name, which carries the digest of its content. After a crash the file is
         whole or nobody knows its name."""
+        if self._bundle is not None:
+            return self._bundle.add(prefix, suffix, data)
         name = file_name(prefix, uuid.uuid4().hex[:12], _digest(data), suffix)
         self._at.write(f"files/{name}", data, durable=durable)
         return name
+
+    @contextmanager
+    def bundled(self, prefix: str) -> Iterator[None]:
+        """What is written inside becomes one object at its end, or nothing does; where requests cost more than bytes.
+        Elsewhere each file is its own. Not for two threads at once."""
+        if not self._at.bundles:
+            yield
+            return
+        self._bundle = _Bundle(prefix)
+        try:
+            yield
+            if self._bundle.parts:
+                self._at.write(f"files/{self._bundle.name}", b"".join(self._bundle.parts), durable=True)
+        finally:
+            self._bundle = None
 
     def sync_files(self) -> None:
         """Make the names of written files durable; the driver calls it once before it commits."""
@@ -67,7 +100,8 @@ class Store:
     def read_file(self, name: str) -> bytes:
         """The whole file, checked against the digest in its name."""
         try:
-            data = self._at.read(f"files/{name}")
+            with self.opened_file(name) as (read, size):
+                data = read(size, 0)
         except FileNotFoundError:
             raise DamagedData(f"file {name} is gone from the store", code="store-missing") from None
         except Unreadable:
@@ -79,22 +113,36 @@ class Store:
     @contextmanager
     def opened_file(self, name: str) -> Iterator[tuple[ReadAt, int]]:
         """A way to read parts of a file, and its size; FileNotFoundError when it is gone."""
-        with self._at.opened(f"files/{name}") as opened:
-            yield opened
+        with self._at.opened(f"files/{object_name(name)}") as (read, size):
+            place = place_in_bundle(name)
+            if place is None:
+                yield read, size
+            else:
+                start, length = place[0], max(min(place[1], size - place[0]), 0)
+                yield (lambda count, offset: read(min(count, max(length - offset, 0)), start + offset)), length
 
-    def file_names(self) -> list[str]:
+    def object_names(self) -> list[str]:
+        """The objects that hold the files: each one file, or a bundle of them."""
         return self._at.names("files")
 
-    def remove_file(self, name: str) -> None:
-        self._at.remove(f"files/{name}")
+    def remove_objects(self, names: list[str]) -> None:
+        self._at.remove_all([f"files/{name}" for name in names])
 
     # -- the manifest ---------------------------------------------------------------------------------------------
 
     def put_entry(self, number: int, data: bytes) -> bool:
         """Put manifest entry `number` durably unless it exists; False when somebody else was first."""
-        return self._at.put(f"manifest/{number:012d}.json", data)
+        if not self._at.put(f"manifest/{number:012d}.json", data):
+            return False
+        if self._at.bundles:
+            self._put[number] = data
+            while len(self._put) > ENTRIES_KEPT:
+                self._put.popitem(last=False)
+        return True
 
     def entry(self, number: int) -> bytes | None:
+        if number in self._put:
+            return self._put[number]
         try:
             return self._at.read(f"manifest/{number:012d}.json")
         except FileNotFoundError:
@@ -128,6 +176,7 @@ class Store:
 
     def empty_history(self, number: int) -> None:
         """Take what entries up to this number say out of them, and remove the summaries before it."""
+        self._put.clear()
         for each in self._numbers("manifest", ".json"):
             if each <= number:
                 empty = json.dumps({"n": each, "term": 0, "kind": GONE}).encode()
@@ -179,6 +228,22 @@ class Store:
     def _numbers(self, directory: str, suffix: str) -> list[int]:
         stems = [name.removesuffix(suffix) for name in self._at.names(directory) if name.endswith(suffix)]
         return sorted(int(stem) for stem in stems if stem.isdigit())
+
+
+class _Bundle:
+    """The files of one task's attempt, one after the other."""
+
+    def __init__(self, prefix: str) -> None:
+        self._attempt = uuid.uuid4().hex[:12]
+        self.name = bundle_name(prefix, self._attempt)
+        self.parts: list[bytes] = []
+        self._end = 0
+
+    def add(self, prefix: str, suffix: str, data: bytes) -> str:
+        name = file_name(in_bundle(prefix, self._end, len(data)), self._attempt, _digest(data), suffix)
+        self.parts.append(data)
+        self._end += len(data)
+        return name
 
 
 def is_whole(entry: bytes) -> bool:

@@ -129,6 +129,10 @@ class _Task:
         self.late: Counter[int] = Counter()
 
     def run(self) -> Done:
+        with self.store.bundled(self.prefix):
+            return self._run()
+
+    def _run(self) -> Done:
         units = self.units
         self.quarantined += self.inputs.refused
         rows_in = sum(len(unit.batch) for unit in units)

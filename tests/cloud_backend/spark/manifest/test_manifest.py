@@ -200,6 +200,6 @@ def test_a_full_disk_leaves_no_entry_and_no_leftover(store: Store, monkeypatch: 
             log.try_append(Cut(1, {}, {}), term=term)
         with pytest.raises(OSError, match="no space left"):
             store.write_file("a", "base", b"x")
-    assert store.file_names() == []
+    assert store.object_names() == []
     assert [path.name for path in (store.root / "manifest").iterdir() if path.name.startswith(".")] == []
     assert log.try_append(Cut(1, {}, {}), term=term)
