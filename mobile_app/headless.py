@@ -30,6 +30,7 @@ from mobile_app.links.own_address import AddressWatch, own_address
 from mobile_app.links.relay import Relay, RelayLink
 from mobile_app.node.computation import OperatorFailed
 from mobile_app.node.loop import Node
+from mobile_app.node.plan_runner import PlanBegun
 from mobile_app.node.plans import Plans
 from mobile_app.node.rest import OnMains, Rest
 from mobile_app.node.surroundings import Surroundings
@@ -38,7 +39,7 @@ from mobile_app.recordings.export import clear_old_exports
 from mobile_app.sensors.choose import Choice
 from mobile_app.service.commands import Commands
 from mobile_app.service.connection import ServiceServer
-from mobile_app.service.terminal import Terminal, unknown_sensors
+from mobile_app.service.terminal import Terminal
 from mobile_app.settings import Gateway, Settings, load_gateway, load_settings
 from shared.batch import Batch
 from shared.errors import ResurgeError, UsageError
@@ -135,9 +136,8 @@ def run(options: RunOptions) -> dict[str, Any]:
     with HomeLock(options.home) as lock, stopping(options.stop, signals=options.signals) as stop:
         enrolling = _enrol_if_asked(options, stop, end)
         commands = Commands(options.home, stop)
-        terminal = Terminal(options.say)
-        for sentence in unknown_sensors(options.plan, options.sensors):
-            options.say(sentence)
+        shared = options.fleet is not None or bool(options.host)  # a fleet's queries may read what no plan names
+        terminal = Terminal(options.say, () if shared else options.sensors)
         server = ServiceServer(options.home, commands.handle)
         try:
             while True:
@@ -186,8 +186,10 @@ class _Running:
         if self.options.on_view is not None:
             self.options.on_view(view)
 
-    def _report_failure(self, event: object) -> None:
+    def _on_event(self, event: object) -> None:
         """Whoever wrote the operator needs to see where it failed; everybody else reads it in health."""
+        if isinstance(event, PlanBegun):
+            self.terminal.begin(event.plan)
         if isinstance(event, OperatorFailed):
             self.options.say("".join(traceback.format_exception(event)).rstrip())
 
@@ -210,7 +212,7 @@ class _Running:
             speed=options.speed,
             rest=options.rest,
             plan=options.plan,
-            on_event=self._report_failure,
+            on_event=self._on_event,
             on_output=options.on_output,
             attend=self.commands.attend,
             on_view=self._published,
@@ -228,13 +230,16 @@ class _Running:
             link.close()
             raise
         try:
+            held = node.stores.spool.statistics().batches > 0
             node.turn(options.rest.now())
-            self._check_inputs(node)
+            self._check_own_inputs(node)
             options.say(f"device {node.stores.device.hex()} incarnation {node.stores.spool.incarnation} running")
             moved = self._moved(surroundings)
             node.run(lambda: self._over() or self._unused(node) or moved())
             if gateway is not None and not self.stop.is_set() and time.monotonic() >= self.end:
                 node.drain(DRAIN_S, self.stop.is_set)
+                if not held:
+                    self._check_something_was_read(node)
             return node.close() | {"outages": interrupted.outages_begun(), "outages_felt": interrupted.outages_felt()}
         except NothingToRead:
             node.close()
@@ -273,12 +278,21 @@ class _Running:
         watch = AddressWatch(gateway.url, fleet.listen, self.options.rest.now())
         return lambda: watch.changed(self.options.rest.now())
 
-    def _check_inputs(self, node: Node) -> None:
+    def _check_own_inputs(self, node: Node) -> None:
         """A program whose every source is missing does nothing. What waits in the spool is reason enough to run."""
         own = self.options.plan is not None and node.runner.plan is self.options.plan
         why = node.runner.why_nothing_is_read() if own else ""
         if why and not node.stores.spool.statistics().batches and node.stores.recordings.running is None:
             raise NothingToRead(f"the program reads nothing here: {why}", code="node-nothing-to-read")
+
+    def _check_something_was_read(self, node: Node) -> None:
+        """At the end of a run: a gateway's plan that could read nothing here. Until then a better one may have come."""
+        why = node.runner.why_nothing_is_read()
+        computation, states = node.runner.computation, node.access.readings.states()
+        missing = {} if computation is None else computation.missing
+        recorded = any(state["readings"] for sensor, state in states.items() if sensor not in missing)
+        if why and not recorded and node.hosting is None:
+            raise NothingToRead(f"the gateway's plan reads nothing here: {why}", code="node-nothing-to-read")
 
     def _over(self) -> bool:
         asked = self.stop.is_set() or self.commands.reopen.is_set()

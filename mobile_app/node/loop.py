@@ -23,7 +23,7 @@ from mobile_app.links.courier import Courier
 from mobile_app.node.computation import Computation, OperatorFailed
 from mobile_app.node.gateway_state import GatewayState
 from mobile_app.node.hosting import Hosting
-from mobile_app.node.plan_runner import PlanRunner, choose_plan
+from mobile_app.node.plan_runner import PlanBegun, PlanRunner, choose_plan
 from mobile_app.node.plans import NO_PLAN
 from mobile_app.node.rates import Rates
 from mobile_app.node.schedule import TURN_S_MIN, Schedule
@@ -78,7 +78,8 @@ class Node:
         self.uplink = Uplink(self.sender, Courier(around.link, lambda: self.decision.hold), stores)
         self.runner = PlanRunner(
             stores, self.access, self.sender, first=plan, new_spooler=self._new_spooler,
-            on_output=around.on_output, refuse=self.gateway.refuse, on_failure=self._failed,
+            on_output=around.on_output, refuse=self.gateway.refuse,
+            on_begun=self._begun, on_failure=self._failed,
         )  # fmt: skip
         self.hosting: Hosting | None = None
         if around.fleet is not None:
@@ -88,6 +89,7 @@ class Node:
                 loss_window_s=around.settings.loss_window_s, now=self.rest.now(),
             )  # fmt: skip
         self._status = DeviceStatus()  # what this device says of itself, beside what it hosts
+        self._lacking = self.runner.lacking()
         self._asked_at = self.rest.now()
         self._left = False
 
@@ -199,6 +201,9 @@ class Node:
     def _read(self, now: float) -> None:
         until_us = self.stores.clock.now_us()
         self.runner.read(until_us, now)
+        if (lacking := self.runner.lacking()) != self._lacking:
+            self._lacking = lacking
+            self.schedule.soon()
         if self.hosting is not None:
             self.hosting.read(until_us, now)
         capture, running, computation = self.access.capture, self.stores.recordings.running, self.runner.computation
@@ -273,6 +278,10 @@ class Node:
         For the thread that runs the node: the program's callbacks, say.
         """
         self.runner.append(stream, row)
+
+    def _begun(self, begun: PlanBegun) -> None:
+        self.schedule.soon()  # what it cannot read should be said while its person still looks
+        self.around.on_event(begun)
 
     def _failed(self, error: OperatorFailed) -> None:
         self.schedule.soon()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from mobile_app.node.computation import Computation, OperatorFailed
 from mobile_app.node.plans import Plans
@@ -32,6 +33,13 @@ OnOutput = Callable[[str, Batch], None]
 Refuse = Callable[[str], None]
 
 
+@dataclass(frozen=True, slots=True)
+class PlanBegun:
+    """A plan runs from now on: the program's own, a stored one, or one that a gateway sent."""
+
+    plan: Plan
+
+
 class PlanRunner:
     """At most one computation at a time. `refuse` hears why a plan cannot run, `on_failure` when its code raised."""
 
@@ -45,6 +53,7 @@ class PlanRunner:
         new_spooler: Callable[[Computation], Spooler],
         on_output: OnOutput | None,
         refuse: Refuse,
+        on_begun: Callable[[PlanBegun], None] = lambda _: None,
         on_failure: Callable[[OperatorFailed], None],
     ) -> None:
         self._stores = stores
@@ -53,6 +62,7 @@ class PlanRunner:
         self._new_spooler = new_spooler
         self._on_output = on_output
         self._refuse = refuse
+        self._on_begun = on_begun
         self._on_failure = on_failure
         self._next: Plan | None = first
         self._retry = Retry()
@@ -134,6 +144,7 @@ class PlanRunner:
         self.close()
         self.computation, self.spooler, self._shares = computation, spooler, {}
         self._retry.succeeded()
+        self._on_begun(PlanBegun(plan))
 
     def _fail(self, plan: Plan, error: OperatorFailed) -> None:
         """The plan's own code raised: let go of its sensors and go on without it.
@@ -171,6 +182,11 @@ class PlanRunner:
         if self.computation is not None and self.computation.missing and now >= self._try_missing_at:
             self._try_missing_at = now + TRY_MISSING_S
             self.computation.try_missing()
+
+    def lacking(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Sensors of the plan that cannot be read, and those whose source lacks columns."""
+        computation = self.computation
+        return ((), ()) if computation is None else (tuple(computation.missing), tuple(computation.empty_columns))
 
     def why_nothing_is_read(self) -> str:
         """Why none of the plan's inputs can be read here; empty while one can."""

@@ -16,11 +16,22 @@ CODES = frozenset(
 
 
 class Terminal:
-    """Given every view that the node publishes; says what is new in it."""
+    """Given every plan that begins and every view that the node publishes; says what is new in it."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, say: Callable[[str], None], named: Iterable[str] = ()) -> None:
+        """`named` are the sensors that `--sensor` gave a source for."""
         self._say = say
+        self._named = tuple(named)
         self._now: set[str] = set()
+        self._unknown: list[str] = []
+
+    def begin(self, plan: Plan) -> None:
+        """This plan runs from now on."""
+        unknown = unknown_sensors(plan, self._named)
+        for sentence in unknown:
+            if sentence not in self._unknown:
+                self._say(sentence)
+        self._unknown = unknown
 
     def show(self, view: Mapping[str, Any]) -> None:
         lines = {entry["code"]: f"{entry['what']} [{entry['code']}]" for entry in view["health"] if not entry["over"]}
@@ -33,10 +44,8 @@ class Terminal:
         self._now = set(lines)
 
 
-def unknown_sensors(plan: Plan | None, named: Iterable[str]) -> list[str]:
+def unknown_sensors(plan: Plan, named: Iterable[str]) -> list[str]:
     """A sentence for every source that was given for a sensor which the program does not read."""
-    if plan is None:
-        return []
     wanted = sorted({sensor.name for sensor in plan.sensors})
     sentences = []
     for name in named:

@@ -17,17 +17,21 @@ import pytest
 from urllib3.util.timeout import Timeout
 
 import resurge as rs
+from mobile_app import headless
 from mobile_app.headless import RunOptions, calling, run
 from mobile_app.home.keys import load_keys
 from mobile_app.home.peer_keys import load_curve_keys
 from mobile_app.links import gateway
+from mobile_app.node import schedule
 from mobile_app.sensors.choose import Choice, parse_choices
+from mobile_app.settings import Gateway, save_gateway
 from mobile_app.spool.snapshots import Snapshots
 from resurge.up.process_fleet import free_address
 from shared.errors import ResurgeError, UsageError
 from shared.plan.graph import Plan
 from shared.stream.program import read_program
 from shared.wire.enrolment import EnrolmentLink
+from tests.mobile_app.small_gateway import SmallGateway
 from tests.patience import PATIENCE_S
 
 PROGRAM = """
@@ -182,6 +186,58 @@ def test_a_program_that_can_read_nothing_is_refused_at_once_with_the_reason(home
         assert any(
             "the program reads no sensor of this name" in line and "did you mean 'gps'" in line for line in lines
         )
+
+
+@pytest.fixture
+def paired(home, monkeypatch) -> SmallGateway:
+    """A gateway with which this home is paired; it is in memory, and reached where others are over HTTP."""
+    gateway = SmallGateway()
+    gateway.enrol_key(load_keys(home).public_key)
+    save_gateway(home, Gateway("http://127.0.0.1:1", gateway.keys.public_key, b"", 1))
+    monkeypatch.setattr(headless, "GatewayLink", lambda *_, **__: gateway)
+    for period in ("UPKEEP_S", "PUBLISH_S"):  # nothing is said only because it was time to look again
+        monkeypatch.setattr(schedule, period, 3600.0)
+    return gateway
+
+
+@pytest.mark.parametrize(
+    ("sensor", "words"),
+    [
+        (
+            "gsp=recording:{}/track.csv",
+            ("--sensor gsp: the program reads no sensor of this name", "did you mean 'gps'"),
+        ),
+        ("gps=recording:{}/absent.csv", ("no recording at", "[sensor-missing]")),
+        ("gps=recording:{}/other.csv", ("none of the columns", "[sensor-missing]")),
+    ],
+)
+def test_a_gateways_plan_that_can_read_nothing_is_said_when_it_comes_and_fails_at_the_end(
+    home, tmp_path, plan, paired, sensor, words
+):
+    (tmp_path / "track.csv").write_text(TRACK)
+    (tmp_path / "other.csv").write_text(TRACK.replace("lat,lon", "north,east"))
+    paired.plan_to_send = replace(plan, version=7)
+    lines: list[str] = []
+    sensors = parse_choices([sensor.format(tmp_path)])
+    chosen = options(home, None, sensors=sensors, say=lines.append, speed=1.0)
+    run_until(lambda _: any(all(word in line for word in words) for line in lines), chosen)
+    assert sum(words[0] in line for line in lines) == 1
+    with pytest.raises(UsageError, match="node-nothing-to-read") as refused:  # now the plan is stored
+        run(options(home, None, sensors=sensors, say=lines.append, for_s=2.0))
+    assert "the gateway's plan reads nothing here: gps" in str(refused.value)
+
+
+def test_columns_that_a_source_lacks_are_said_when_a_gateways_plan_begins(home, tmp_path, plan, paired):
+    (tmp_path / "track.csv").write_text(TRACK.replace("lat,lon", "lat,east"))
+    paired.plan_to_send = replace(plan, version=7)
+    lines: list[str] = []
+    sensors = parse_choices([f"gps=recording:{tmp_path}/track.csv"])
+    run_until(
+        lambda _: any("gps: its source has no lon, altitude" in line for line in lines),
+        options(home, None, sensors=sensors, say=lines.append, speed=1.0),
+    )
+    account = run(options(home, None, sensors=sensors, for_s=2.0))  # latitudes are read, so this is no error
+    assert account["produced"] > 0
 
 
 def test_a_link_is_not_spent_on_a_recording_that_is_not_there(home, tmp_path):
