@@ -59,27 +59,38 @@ def conditions(sources: Sources) -> list[Condition]:
 
 
 def _gaps(sources: Sources, rule: Rule) -> Iterator[Condition]:
-    now_us = sources.clock_us()
+    now_us, bounds_s = sources.clock_us(), _bounds_s(sources, rule)
     for entry in sources.roster.entries():
         if entry.revoked_us is None and entry.seen_us is not None:
-            silent_s = (now_us - entry.seen_us) / SECOND_US
-            if silent_s > rule.threshold:
-                detail = f"{entry.name} was not heard for more than {rule.threshold:.0f} s"
+            bound_s = bounds_s.get(entry.device.hex(), rule.threshold)
+            if (now_us - entry.seen_us) / SECOND_US > bound_s:
+                detail = f"{entry.name} was not heard for more than {bound_s:.0f} s"
                 yield Condition("gap", entry.device.hex(), detail)
+
+
+def _bounds_s(sources: Sources, rule: Rule) -> dict[str, float]:
+    """By device: the rule's threshold, and never less than the silence that the device itself announced."""
+    devices = [each.phone.id for each in sources.devices()]
+    with sources.history.lock:
+        known = {device: sources.history.arrivals.device(device) for device in devices}
+        return {
+            device: max(rule.threshold, 0.0 if seen.poll_us is None else seen.gap_us_max() / SECOND_US)
+            for device, seen in known.items()
+        }
 
 
 def _lags(sources: Sources, rule: Rule) -> Iterator[Condition]:
     """A stream lags when a device in contact does not come forward, as views/streams.py has it."""
-    now_us = sources.clock_us()
+    now_us, bounds_s = sources.clock_us(), _bounds_s(sources, rule)
     in_contact = {
         (each.phone.id, each.incarnation): each.phone.name for each in sources.devices() if each.is_in_contact
     }
     with sources.history.lock:
         edges = list(sources.history.edges.items())
     for (device, incarnation, edge), known in edges:
-        if (device, incarnation) in in_contact and lag_s(known, now_us) > rule.threshold:
+        if (device, incarnation) in in_contact and lag_s(known, now_us) > bounds_s[device]:
             name = sources.history.names.get(edge, f"{edge:016x}")
-            detail = f"{name} of {in_contact[device, incarnation]} lags more than {rule.threshold:.0f} s"
+            detail = f"{name} of {in_contact[device, incarnation]} lags more than {bounds_s[device]:.0f} s"
             yield Condition("lag", f"{device}/{edge:016x}", detail)
 
 

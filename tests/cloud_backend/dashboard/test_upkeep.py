@@ -17,6 +17,7 @@ from cloud_backend.dashboard.views.alerts import conditions
 from cloud_backend.dashboard.views.devices import device
 from cloud_backend.log.verify import verify
 from shared.spool.disk import PosixDisk
+from shared.wire.status import DeviceStatus
 from tests.cloud_backend.dashboard.house import EDGE_HEX
 
 
@@ -100,6 +101,39 @@ def test_what_was_given_up_and_who_is_silent_is_told(dashboard, sources, upkeep)
     dashboard.gateway.roster.seen([(silent, dashboard.now_us, None)])
     upkeep.watch()
     assert all(alert.ended_us for alert in sources.alerts.alerts() if alert.kind == "gap")
+
+
+def test_silence_and_lag_are_judged_against_what_the_device_announced(dashboard, sources, upkeep):
+    """A phone that exchanges every half hour, silent for 1,000 s, does what it said; after 3,000 s it does not."""
+
+    def after(seconds: int) -> dict[str, set[str]]:
+        later_us = dashboard.now_us + seconds * 1_000_000
+        object.__setattr__(sources, "clock_us", lambda: later_us)
+        sources.look_again()
+        upkeep.watch()
+        found: dict[str, set[str]] = {"gap": set(), "lag": set()}
+        for alert in sources.alerts.alerts(only_open=True):
+            found.setdefault(alert.kind, set()).add(alert.subject.partition("/")[0])
+        return found
+
+    rare, other = (phone.hex() for phone in dashboard.phones)
+    status = DeviceStatus(produced=12, incarnation=1, poll_s=1800.0)
+    dashboard.gateway.roster.seen([(dashboard.phones[0], dashboard.now_us, status)])
+    assert after(1000)["gap"] == {other}
+    found = after(2000)  # the rare one is in contact, its streams as old as they must be
+    assert (found["gap"], found["lag"]) == ({other}, set())
+    assert after(3000)["gap"] == {rare, other}
+
+
+def test_a_device_in_contact_whose_streams_are_older_than_it_announced_lags(dashboard, sources, upkeep):
+    status = DeviceStatus(produced=12, incarnation=1, poll_s=1800.0)
+    later_us = dashboard.now_us + 3000 * 1_000_000
+    object.__setattr__(sources, "clock_us", lambda: later_us)
+    dashboard.gateway.roster.seen([(dashboard.phones[0], later_us, status)])
+    upkeep.watch()
+    lags = [alert for alert in sources.alerts.alerts(only_open=True) if alert.kind == "lag"]
+    assert [alert.subject.partition("/")[0] for alert in lags] == [dashboard.phones[0].hex()]
+    assert "more than 2705 s" in lags[0].detail
 
 
 def test_a_rule_that_is_off_watches_nothing(sources):
