@@ -39,11 +39,13 @@ def issues(
     quarantined: int,
     alerts: Sequence[Alert] = (),
     needs: PlanNeeds | None = None,
+    *,
+    now_us: int,
 ) -> list[Issue]:
     """The worst first; empty when there is nothing to do."""
     enrolled = [each for each in devices if each.state != "revoked"]
     found = [
-        *_alerts(alerts), *_losses(enrolled), *_jobs(jobs, quarantined), *_contact(enrolled), *_power(enrolled),
+        *_alerts(alerts), *_losses(enrolled, now_us), *_jobs(jobs, quarantined), *_contact(enrolled), *_power(enrolled),
         *_without_operators(enrolled, needs), *_fleets(enrolled),
     ]  # fmt: skip
     return sorted(found, key=lambda issue: issue.severity != "wrong")
@@ -64,15 +66,29 @@ def _alerts(alerts: Sequence[Alert]) -> list[Issue]:
     return found
 
 
-def _losses(devices: Sequence[Device]) -> list[Issue]:
+def _losses(devices: Sequence[Device], now_us: int) -> list[Issue]:
     found = []
-    soon = [each for each in devices if each.status.full_in_s is not None and each.status.full_in_s < FULL_SOON_S]
-    if soon:
-        first = min(each.status.full_in_s or 0.0 for each in soon)
+    soon = [each for each in devices if (left := each.overwrites_in_s(now_us)) is not None and left < FULL_SOON_S]
+    gone = [each for each in soon if not each.is_in_contact and each.overwrites_in_s(now_us) == 0]
+    away = [each for each in soon if not each.is_in_contact and each not in gone]
+    full = [each for each in soon if each.is_in_contact]
+    if gone:
         found.append(
-            Issue("wrong", f"{_names(soon)} will overwrite readings in {duration(first)}",
-                  "By then its spool is full. Get it back into contact, or lower its sampling rate.",
-                  _link(soon, "waiting"))
+            Issue("wrong", f"{_names(gone)} may be overwriting readings by now",
+                  "If it goes on, its spool is full: it has been silent for longer than its room lasts.",
+                  _link(gone, "waiting"))
+        )  # fmt: skip
+    if away:
+        found.append(
+            Issue("wrong", f"{_names(away)} will overwrite readings in {_least(away, now_us)} if it goes on",
+                  "By then its spool is full. Get it back into contact.", _link(away, "waiting"))
+        )  # fmt: skip
+    if full:
+        found.append(
+            Issue("wrong",
+                  f"{_names(full)} will overwrite readings in {_least(full, now_us)} although it is in contact",
+                  "Readings come faster than they leave it. Lower its sampling rate, let it exchange more often, or "
+                  "give it a larger spool.", _link(full, "waiting"))
         )  # fmt: skip
     given_up = [each for each in devices if each.phone.ledgered]
     if given_up:
@@ -82,6 +98,10 @@ def _losses(devices: Sequence[Device]) -> list[Issue]:
                   "The ledger says which ranges and why.", _link(given_up, "ledgered"))
         )  # fmt: skip
     return found
+
+
+def _least(devices: Sequence[Device], now_us: int) -> str:
+    return duration(min(each.overwrites_in_s(now_us) or 0.0 for each in devices))
 
 
 def _jobs(jobs: Mapping[str, Mapping[str, Any]], quarantined: int) -> list[Issue]:

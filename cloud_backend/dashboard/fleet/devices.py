@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from cloud_backend.coordinator.roster import RosterEntry
 from cloud_backend.dashboard.fleet.phones import Contact, Logged, Phone, phones
-from cloud_backend.dashboard.history.arrivals import Arrivals
+from cloud_backend.dashboard.history.arrivals import SECOND_US, Arrivals
 from cloud_backend.dashboard.history.history import History
 from cloud_backend.dashboard.history.trails import Point
 from cloud_backend.log.log import Log
@@ -21,6 +21,7 @@ from shared.spool.advice import Advice, advice_of
 from shared.wire.status import NO_PLAN, DeviceStatus
 
 FRESH_S = 0.8
+NEARLY_FULL = 0.8  # of a spool
 ALL_STREAMS = "all streams"  # a status says how fast they fill the spool together
 
 
@@ -60,6 +61,20 @@ class Device:
     def spool_share(self) -> float | None:
         held, room = self.status.spool_bytes, self.status.spool_capacity_bytes
         return min(held / room, 1.0) if held is not None and room else None
+
+    def overwrites_in_s(self, now_us: int) -> float | None:
+        """Until it has to give readings up, as far as is known; 0 where it may do so already, None where it will not.
+
+        A device says how long its room lasts if nothing leaves it. In contact something does: then it only matters
+        where the room is nearly gone all the same, or lasts no longer than until its next exchange.
+        """
+        room_s, since_us = self.status.full_in_s, self.phone.since_us
+        if room_s is None or since_us is None:
+            return None
+        if not self.is_in_contact:
+            return max(0.0, room_s - max(0, now_us - since_us) / SECOND_US)
+        full = self.spool_share is not None and self.spool_share >= NEARLY_FULL
+        return room_s if full or room_s <= (self.status.poll_s or 0.0) else None
 
     @property
     def advice(self) -> Advice | None:

@@ -62,4 +62,5 @@ def _issues(sources: Sources) -> list[Issue]:
     return issues(
         sources.devices(), sources.facts.all(sources.stores()), sources.quarantined(),
         sources.alerts.alerts(only_open=True), sources.plan_needs(),
+        now_us=sources.clock_us(),
     )  # fmt: skip

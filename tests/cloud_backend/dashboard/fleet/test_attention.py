@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cloud_backend.coordinator.alerts import Alert
-from cloud_backend.dashboard.fleet.attention import issues
+from cloud_backend.dashboard.fleet import attention
+from cloud_backend.dashboard.fleet.attention import Issue
 from cloud_backend.dashboard.fleet.devices import Device
 from cloud_backend.dashboard.fleet.phones import Phone
 from shared.wire.status import DeviceStatus
@@ -22,6 +23,10 @@ def device(
     return Device(phone=phone, incarnation=1, enrolled_us=1, revoked_us=revoked_us, status=status, position=None)
 
 
+def issues(*found) -> list[Issue]:
+    return attention.issues(*found, now_us=1)
+
+
 def test_a_fleet_in_order_needs_none():
     assert issues([device("a"), device("b")], {"main": {"alive": True, "vertices": []}}, 0) == []
 
@@ -32,7 +37,6 @@ def test_a_fleet_in_order_needs_none():
         (device("a", connected=False), "a is out of contact"),
         (device("a", battery=10), "a has little battery left"),
         (device("a", ledgered=3), "3 readings of a had to be given up"),
-        (device("a", full_in_s=600.0), "a will overwrite readings in 10 min"),
     ],
 )
 def test_each_trouble_of_a_device_is_said_and_leads_to_it(found, words):
@@ -46,7 +50,9 @@ def test_a_charging_phone_and_a_revoked_one_are_nobodys_trouble():
 
 
 def test_what_endangers_data_comes_first():
-    found = issues([device("a", connected=False), device("b", full_in_s=60.0)], {"main": {"alive": False}}, 7)
+    found = issues(
+        [device("a", connected=False), device("b", full_in_s=60.0, poll_s=90.0)], {"main": {"alive": False}}, 7
+    )
     assert [issue.severity for issue in found] == ["wrong", "wrong", "wrong", "note"]
 
 

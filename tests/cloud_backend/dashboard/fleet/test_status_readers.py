@@ -66,5 +66,5 @@ def test_of_a_silent_device_only_what_was_known_is_said(dashboard, monkeypatch):
     assert "last heard" not in page(0).partition("Its streams")[0]
     silent = page(3600).partition("Its streams")[0]
     assert "when last heard" in silent
-    assert "from when it was last heard, if it goes on" in silent
+    assert "if it goes on; when last heard it had room for" in silent
     assert "within 1 ms of its wall clock" in silent
