@@ -8,9 +8,11 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 # Drawn only inside a checkout: an installed package has no docs to put figures into.
-FIGURES = Path(__file__).resolve().parents[2] / "docs" / "evaluation" / "figures"
-COLOURS = ("#2f6f9f", "#c8553d", "#588157", "#8e6c8a", "#b08900", "#444444")
+FIGURES: Path | None = Path(__file__).resolve().parents[2] / "docs" / "evaluation" / "figures"
+COLOURS = ("#2f6f9f", "#c8553d", "#588157", "#8e6c8a", "#b08900", "#444444", "#7fb2d6", "#e0a899")
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 640, 400, 60, 52, 40
+
+PAPER = "paper"  # how the names of its points begin
 
 Series = Mapping[str, Sequence[tuple[float, float]]]
 
@@ -25,8 +27,9 @@ def report(lab: str, figure: str, shapes: list[dict[str, Any]], **more: object) 
 
 
 def draw(name: str, title: str, across: str, up: str, series: Series) -> str | None:
-    """Write the chart into the documentation of this checkout; returns its name, None where there is no checkout."""
-    if not FIGURES.parent.is_dir():
+    """Write the chart into the documentation of this checkout; returns its name, None where there is no checkout. A
+    series whose name begins with "paper" is drawn as the paper's points."""
+    if FIGURES is None or not FIGURES.parent.is_dir():
         return None
     FIGURES.mkdir(exist_ok=True)
     (FIGURES / f"{name}.svg").write_text(line_chart(title, across, up, series))
@@ -57,9 +60,14 @@ def line_chart(title: str, across: str, up: str, series: Series) -> str:
         parts.append(f'<text x="{x:.1f}" y="{base + 18}" text-anchor="middle">{x_max * step / 5:.3g}</text>')
     for place_in_legend, (label, line) in enumerate(series.items()):
         colour = COLOURS[place_in_legend % len(COLOURS)]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in line))
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        placed = [place(*point) for point in line]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in placed)
+        dashes = ' stroke-dasharray="3 4"' if label.startswith(PAPER) else ""
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>')
+        if dashes or len(placed) == 1:
+            parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>' for x, y in placed]
         y = TOP + 6 + 16 * place_in_legend
-        parts.append(f'<line x1="{LEFT + 12}" x2="{LEFT + 36}" y1="{y}" y2="{y}" stroke="{colour}" stroke-width="2"/>')
+        sample = f'x1="{LEFT + 12}" x2="{LEFT + 36}" y1="{y}" y2="{y}"'
+        parts.append(f'<line {sample} stroke="{colour}" stroke-width="2"{dashes}/>')
         parts.append(f'<text x="{LEFT + 42}" y="{y + 4}">{escape(label)}</text>')
     return "\n".join([*parts, "</svg>"]) + "\n"

@@ -6,9 +6,10 @@ these experiments run them in this process.
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from pathlib import Path
 import resurge as rs
 from cloud_backend.spark.cluster.session import LocalRunner
 from cloud_backend.spark.control.driver import JobManager
+from cloud_backend.spark.control.schedule import parse_physical
+from cloud_backend.spark.manifest.lineage import Physical
 from cloud_backend.spark.rollback.roll_back import RolledBack, roll_back
 from cloud_backend.spark.slots import Range
 from cloud_backend.spark.task import state
@@ -60,8 +63,10 @@ def two_stages(kept: float = KEPT) -> Plan:
 class Recovery:
     rolled_back: RolledBack
     bytes_read: int
+    state_bytes: int  # of `bytes_read`, the snapshots
     seconds: float
     epochs: int
+    predicted: float  # bytes, by what was measured before the failure: |R| S + r lost_epochs
 
 
 @contextmanager
@@ -87,6 +92,7 @@ def fail_first_stage(driver: JobManager, lost_epochs: int, rule: Rule) -> Recove
     }
     state.forget_all()
     rolled_back = roll_back(driver.store.root, FIRST, position - lost_epochs, ranges=[failed], rule=rule)
+    predicted = model(driver, map(parse_physical, rolled_back.plan.rollback), position - lost_epochs, lost_epochs)
     begun = time.perf_counter()
     driver.drain()
     took = time.perf_counter() - begun
@@ -96,4 +102,14 @@ def fail_first_stage(driver: JobManager, lost_epochs: int, rule: Rule) -> Recove
         for committed in driver.manifest.vertices[vertex][range_].commits.values()
         if committed.term > term and committed.epoch > position - lost_epochs
     ]
-    return Recovery(rolled_back, sum(each.bytes_read + each.state_bytes_read for each in again), took, len(again))
+    replayed, restored = (sum(getattr(each, name) for each in again) for name in ("bytes_read", "state_bytes_read"))
+    return Recovery(rolled_back, replayed + restored, restored, took, len(again), predicted)
+
+
+def model(driver: JobManager, rollback: Iterable[Physical], to: int, lost_epochs: int) -> float:
+    """The paper's |R| S + r T: what these vertices should read to recover. S is the size of the snapshots before the
+    ones they go back to, r what an epoch read on average up to there. Nothing of the epochs that run again is in it."""
+    lineages = [driver.manifest.lineage(physical) for physical in rollback]
+    sizes = [lineage.commits[to - 1].state_bytes for lineage in lineages]
+    rates = [statistics.mean(lineage.commits[epoch].bytes_read for epoch in range(1, to + 1)) for lineage in lineages]
+    return sum(sizes) + lost_epochs * sum(rates)

@@ -37,9 +37,7 @@ def run() -> dict[str, Any]:
         machines.append(len(ranges))
         loads.append(load)
     settled = {rate: max(index for index, each in enumerate(RATES) if each == rate) for rate in set(RATES)}
-    inside = [
-        MERGE_BELOW / 2 <= value <= SPLIT_ABOVE for rate, index in settled.items() for value in loads[index].values()
-    ]
+    inside = [MERGE_BELOW <= value <= SPLIT_ABOVE for rate, index in settled.items() for value in loads[index].values()]
     share = sum(inside) / len(inside)
     at = {rate: machines[index] for rate, index in settled.items()}
     shapes = [

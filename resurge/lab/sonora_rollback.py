@@ -38,15 +38,16 @@ def run() -> dict[str, Any]:
     same = same and all(each for _, each, _ in others.values())
     full, sonora, ours = (found[rule.value] for rule in RULES)
     saved = 100 * (1 - sonora.bytes_read / full.bytes_read)
-    predicted = sonora.rolled_back.cost["state_bytes"] + sonora.rolled_back.cost["replay_bytes"]
+    # By the changed rule the plan names all that may have to follow, and the digests stop it: no model of bytes.
+    over_model = [round(each.bytes_read / each.predicted, 3) for each in (full, sonora)]
     shapes = [
         shape("vertices rolled back by Sonora's rule, of 32", 24, len(sonora.rolled_back.plan.rollback),
               len(sonora.rolled_back.plan.rollback) == 24),
         shape("raw input of the first stage over its output, bytes", round(raw_over_processed(), 1),
               round(outweighs, 1), abs(outweighs / raw_over_processed() - 1) <= 0.15),
         shape("partial rollback reads less than full, percent", 63, round(saved, 1), abs(saved - 63) <= 10),
-        shape("bytes read over the model |R| S + r lost_time", 1.0, round(sonora.bytes_read / predicted, 3),
-              abs(sonora.bytes_read / predicted - 1) <= 0.15),
+        shape("bytes read over the model |R| S + r lost_time, S and r measured before the failure: full, Sonora's rule",
+              [1.0, 1.0], over_model, all(abs(each - 1) <= 0.15 for each in over_model)),
         shape("by the changed rule, re-executed vertex-epochs", "-", ours.epochs, ours.epochs == LOST),
         shape("by the changed rule, bytes over full", "-", round(ours.bytes_read / full.bytes_read, 3),
               ours.bytes_read <= 0.4 * full.bytes_read),

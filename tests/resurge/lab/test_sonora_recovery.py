@@ -52,7 +52,7 @@ def test_points_per_core_are_counted_over_every_epoch(monkeypatch: pytest.Monkey
 def test_partial_rollback_saves_the_other_vertices_raw_input(monkeypatch: pytest.MonkeyPatch) -> None:
     assert round(sonora_rollback.raw_over_processed(), 1) == 7.9  # by hand from the paper's figures
     monkeypatch.setattr(_sonora, "ROWS", 8_000)
-    monkeypatch.setattr(sonora_rollback, "EPOCHS", 2)
+    monkeypatch.setattr(sonora_rollback, "EPOCHS", 4)
     monkeypatch.setattr(sonora_rollback, "LOST", 1)
     monkeypatch.setattr(sonora_rollback, "OTHER_SHARES", (0.9,))
     report = sonora_rollback.run()

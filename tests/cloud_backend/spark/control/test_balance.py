@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -62,14 +63,20 @@ def test_five_times_the_load_is_absorbed_by_the_log_and_loses_nothing(tmp_path: 
     settings = JobSettings(epoch_s=0.0, balance=False, epochs_ahead_max=2, overload=Overload(backlog_bytes_max=20_000))
     world = World(tmp_path, cells_plan(), settings=settings)
     driver = world.driver()
-    hinted = []
+    hints = driver.store.root / "hints.json"
+
+    def asked() -> float:
+        return float(json.loads(hints.read_text())["sampling_rate"])
+
+    rates = []
     for _ in range(6):
         for _ in range(5):  # five times what one round takes
             world.append(30)
         driver.step()
-        hints = driver.store.root / "hints.json"
-        hinted.append(hints.exists())
-    assert any(hinted)
+        rates.append(asked())
+    assert rates[0] == 1.0, "the log absorbs before phones are asked"
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] < 1.0, "then they are"
     driver.drain()
-    assert driver.status()["sampling_rate"] == 1.0
+    assert asked() == driver.status()["sampling_rate"] == 1.0
     world.check(least_rows=500)
