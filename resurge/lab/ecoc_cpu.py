@@ -24,6 +24,7 @@ ELEMENTS = 3_000
 ROUNDS = 5
 GOAL = 1.10
 TURNS = 40
+QUICK = {"elements": 1_000, "rounds": 2, "cycles": ("SP3",)}
 GREETED_S = 0.2  # before the first element: nodes know each other
 
 Key = tuple[str, str, int]  # stream process, strategy, elements between two checkpoints

@@ -10,6 +10,7 @@ both together with the virtual machine's own megabytes.
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from typing import Any
 
 from resurge.lab._figure import draw, report, shape
@@ -20,16 +21,18 @@ ROWS = (NONE, UNCOORDINATED, ECOC, EXTENDED)
 SAMPLES = 200
 ELEMENTS = 24_000  # the first quarter is not looked at
 PROCESSES = ("SP1", "SP2")
+QUICK = {"elements": 4_000, "intervals": (500, 1000)}
 Line = list[tuple[float, float]]
 
 
-def run(elements: int = ELEMENTS) -> dict[str, Any]:
+def run(elements: int = ELEMENTS, intervals: Sequence[int] | None = None) -> dict[str, Any]:
+    intervals = EVERY if intervals is None else intervals
     snapshots: dict[str, dict[str, Line]] = {process: {row: [] for row in ROWS} for process in PROCESSES}
     rows: dict[str, dict[str, Line]] = {process: {row: [] for row in ROWS} for process in PROCESSES}
-    after = 2 * EVERY[-1]  # before the first snapshot there is nothing to hold
+    after = 2 * intervals[-1]  # before the first snapshot there is nothing to hold
     for process in PROCESSES:
         for row in ROWS:
-            for every in EVERY:
+            for every in intervals:
                 held = ran(process, row, every, elements, samples=SAMPLES, after=after).held.values()
                 for lines, name in ((snapshots, "snapshots"), (rows, "rows")):
                     mean = statistics.mean(getattr(each, name) for node in held for each in node)
@@ -43,12 +46,12 @@ def run(elements: int = ELEMENTS) -> dict[str, Any]:
               max(coordinated) <= 0.1 * min(growth[UNCOORDINATED])),
         shape("uncoordinated: they do; KB more per 1000 elements of c, SP1, SP2", "rises with c", growth[UNCOORDINATED],
               min(growth[UNCOORDINATED]) > 0),
-        shape("snapshots held at c = 3000, uncoordinated over ECOC: SP1, SP2", "significantly higher",
+        shape("snapshots held at the largest c, uncoordinated over ECOC: SP1, SP2", "significantly higher",
               over := [round(snapshots[process][UNCOORDINATED][-1][1] / snapshots[process][ECOC][-1][1], 1)
                        for process in PROCESSES], min(over) > 2),
         shape("snapshots held without a strategy, KB: SP1, SP2", 0, [snapshots[p][NONE][-1][1] for p in PROCESSES],
               not any(snapshots[p][NONE][-1][1] for p in PROCESSES)),
-        shape("rows kept for readers at c = 3000, KB, SP1 and SP2: uncoordinated, ECOC", "not told apart",
+        shape("rows kept for readers at the largest c, KB, SP1 and SP2: uncoordinated, ECOC", "not told apart",
               [kept[UNCOORDINATED], kept[ECOC]],
               all(mine <= 1.5 * theirs for mine, theirs in zip(kept[ECOC], kept[UNCOORDINATED], strict=True))),
     ]  # fmt: skip

@@ -17,28 +17,32 @@ EVERY = (500, 1000, 1500, 2000, 2500, 3000)
 ELEMENTS = 12_000  # of every sensor, as the paper's 400 s at 30 a second
 NONE, UNCOORDINATED, ECOC, EXTENDED = "none", "uncoordinated", "ecoc", "extended-ecoc"
 CYCLES = ("SP3", "SP4")
+QUICK = {"elements": 6_000, "cycles": ("SP3",), "intervals": (500, 3000)}
 
 
-def run(elements: int = ELEMENTS, cycles: Sequence[str] = CYCLES) -> dict[str, Any]:
+def run(
+    elements: int = ELEMENTS, cycles: Sequence[str] = CYCLES, intervals: Sequence[int] | None = None
+) -> dict[str, Any]:
+    intervals = EVERY if intervals is None else intervals
     processes = ("SP1", "SP2", *cycles)
     runs = {
         (process, row, every): ran(process, row, every, elements)
         for process in processes
         for row in rows_of(process)
-        for every in EVERY
+        for every in intervals
     }
-    bare = {process: ran(process, NONE, EVERY[0], elements) for process in processes}
+    bare = {process: ran(process, NONE, intervals[0], elements) for process in processes}
     over = {key: each.sent.overhead for key, each in runs.items()}
-    least, most = EVERY[0], EVERY[-1]
+    least, most = intervals[0], intervals[-1]
     product = {
-        process: [over[process, ECOC, every] * elements / checkpoints(process, every, elements) for every in EVERY]
+        process: [over[process, ECOC, every] * elements / checkpoints(process, every, elements) for every in intervals]
         for process in ("SP1", "SP2")
     }
     by_c = [round(max(each) / min(each), 2) for each in product.values()]
     ratio = [round(over[p, UNCOORDINATED, most] / over[p, ECOC, most], 1) for p in ("SP1", "SP2")]
     cyclic = [round(over[p, UNCOORDINATED, most] / over[p, EXTENDED, most], 1) for p in cycles]
     extended = round(over["SP2", EXTENDED, least] / over["SP2", ECOC, least], 2)
-    alone = {(process, every): over[process, UNCOORDINATED, every] for process in processes for every in EVERY}
+    alone = {(process, every): over[process, UNCOORDINATED, every] for process in processes for every in intervals}
     floor = [round(alone[process, most] / alone[process, least], 2) for process in processes]
     less = [round(alone[process, least], 2) for process in ("SP2", *cycles)]
     stuck = [each.pending for (process, row, _), each in runs.items() if process in cycles and row == EXTENDED]
@@ -65,7 +69,7 @@ def run(elements: int = ELEMENTS, cycles: Sequence[str] = CYCLES) -> dict[str, A
     ]  # fmt: skip
     curves = {
         process: {
-            row: [(float(every), round(100 * over[process, row, every], 3)) for every in EVERY]
+            row: [(float(every), round(100 * over[process, row, every], 3)) for every in intervals]
             for row in rows_of(process)
         }
         for process in processes

@@ -25,6 +25,7 @@ EVERY = (500, 3000)
 REPEATS = 4
 PROCESSES = ("SP1", "SP2")
 SPREAD = 0.20
+QUICK = {"repeats": 1, "processes": ("SP2",)}
 EARLIER_S, LATER_S = 2.0, 2.0  # a node speaks every second, so its last word may be older than the kill
 
 Key = tuple[str, str, int]  # stream process, strategy, elements between two checkpoints

@@ -14,15 +14,16 @@ from shared.spool.evict import Evict
 MEGABYTES = (10, 25, 50, 75, 100, 125, 150)
 PACKED_MEGABYTES = (10, 25, 50)
 SECONDS = 30
+QUICK = {"sizes": (25, 100, 125), "packed_sizes": (50,)}
 
 
-def run() -> dict[str, Any]:
+def run(sizes: tuple[int, ...] = MEGABYTES, packed_sizes: tuple[int, ...] = PACKED_MEGABYTES) -> dict[str, Any]:
     smaller, real = football_compression()
     curves = {
-        "FIFO, unfiltered": _curve("unfiltered", Evict.OLDEST),
-        "query-aware, unfiltered": _curve("unfiltered", Evict.QUERY_AWARE),
-        "query-aware": _curve("filtered", Evict.QUERY_AWARE),
-        "query-aware, compressed": _curve("filtered", Evict.QUERY_AWARE, COLUMNS, PACKED_MEGABYTES),
+        "FIFO, unfiltered": _curve("unfiltered", Evict.OLDEST, sizes),
+        "query-aware, unfiltered": _curve("unfiltered", Evict.QUERY_AWARE, sizes),
+        "query-aware": _curve("filtered", Evict.QUERY_AWARE, sizes),
+        "query-aware, compressed": _curve("filtered", Evict.QUERY_AWARE, packed_sizes, COLUMNS),
     }
     aware = dict(curves["query-aware, unfiltered"])
     fifo = dict(curves["FIFO, unfiltered"])
@@ -46,14 +47,13 @@ def run() -> dict[str, Any]:
               max(errors) <= 2),
         shape("compressed, 50 MB lose nothing, percent", "future work", compressed[50.0], compressed[50.0] == 0),
     ]  # fmt: skip
-    figure = draw("mss-buffer", "Loss after 30 s offline", "spool size, MB", "loss, percent", curves)
+    figure = draw("mss-buffer", "Loss after 30 s offline", "spool size, MB", "loss, percent",
+                  curves | {"paper: holds everything": [(125.0, 0.0)]})  # fmt: skip
     return report(
         "mss-buffer", "NebulaStream-MSS Fig 7", shapes, curves=curves, drawn=figure,
         football=football_note(smaller, real=real), setting=SETTING,
     )  # fmt: skip
 
 
-def _curve(
-    setting: str, evict: Evict, codec: str = NONE, sizes: tuple[int, ...] = MEGABYTES
-) -> list[tuple[float, float]]:
+def _curve(setting: str, evict: Evict, sizes: tuple[int, ...], codec: str = NONE) -> list[tuple[float, float]]:
     return [(float(size), round(100 * loss(SECONDS, size * MEGABYTE, setting, evict, codec), 3)) for size in sizes]

@@ -16,6 +16,7 @@ from resurge.lab._walking_fleet import recover
 
 LENGTHS = (4, 5, 7)  # nodes from the phone to the one that reads its rows, both included: the paper's topologies
 PATHS = (1, 2, 4)
+QUICK = {"lengths": (4, 7), "paths": (1, 2)}
 LENGTH = 5  # where the number of paths varies
 
 

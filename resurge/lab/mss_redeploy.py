@@ -21,6 +21,7 @@ LENGTHS = (4, 5, 7)  # nodes from the phone to the one that reads its rows, both
 LINES = 3
 SPOOL_BYTES = 8 << 20
 SENSING_FROM_S, AWAY_FROM_S, AWAY_S, AFTER_S = 0.5, 3.0, 4.0, 8.0
+QUICK = {"lengths": (4, 7)}
 CASES = NOTHING, ONE, ALL = "nothing", "one of eight", "all eight"
 
 

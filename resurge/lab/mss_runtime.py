@@ -37,6 +37,7 @@ SHARES = (0, 25, 50, 75, 100)  # percent of the disconnections after which the p
 OFTEN = 8  # disconnections where that share varies
 LINES, LENGTH = 3, 2  # with the phone, the reader and the coordinator nine nodes, as Fig 4
 SPOOL_BYTES = (50 << 20) // SCALE
+QUICK = {"times": (0, 12), "shares": (0, 100), "often": 4}
 OURS, WHOLE, VANILLA = "ours", "whole query", "vanilla"
 
 

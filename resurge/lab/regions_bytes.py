@@ -18,6 +18,7 @@ from shared.recovery.strategies.row import Home, Include
 
 LOSSES = (0.0, 0.01, 0.1, 0.4)
 WINDOW, EVERY, ELEMENTS = 6_000, 6_000, 27_000
+QUICK = {"window": 1_000, "every": 1_000, "elements": 4_500, "losses": (0.0, 0.1)}
 BOUNDS = {0.01: 1.15, 0.1: 1.7}
 
 

@@ -23,6 +23,7 @@ PHONES, THRESHOLD, ROWS = 8, 3, 50
 CUT_S = 20.0
 FLAT = 0.05  # of the pause, for each phone more
 START_S = 35.0
+QUICK = {"counts": (0, 1, 3), "rows": 40}
 
 
 @dataclass(frozen=True, slots=True)

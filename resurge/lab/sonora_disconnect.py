@@ -11,6 +11,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from cloud_backend.gateway.keys import load_keys as load_gateway_keys
 from cloud_backend.log.format import Record
 from cloud_backend.log.log import Log
 from mobile_app.home.keys import load_keys as load_device_keys
+from resurge.lab._figure import draw, report, shape
 from shared.batch import Batch
 from shared.identity import EdgeId, device_id
 from shared.language.schema import Schema
@@ -147,7 +149,7 @@ def _measure(directory: Path) -> tuple[SimulatedPhone, int, int]:
     return phone, produced, delivered
 
 
-def run(quick: bool = False) -> dict[str, object]:  # noqa: ARG001 - it takes a second either way
+def run() -> dict[str, Any]:
     """The figure's shape: flat while cut, nothing lost, a burst afterwards, then the same slope as before."""
     with tempfile.TemporaryDirectory(prefix="resurge-lab-") as directory:
         phone, produced, delivered = _measure(Path(directory))
@@ -158,41 +160,25 @@ def run(quick: bool = False) -> dict[str, object]:  # noqa: ARG001 - it takes a 
     after = (sent[END_S - 1] - sent[caught_up]) / (END_S - 1 - caught_up)
     flat_kb = sent[CUT_UNTIL_S - 1] - sent[CUT_FROM_S - 1]
     shapes = [
-        {"name": "nothing is sent while disconnected (KB)", "value": flat_kb, "ok": flat_kb == 0},
-        {
-            "name": "elements produced and delivered",
-            "value": [produced, delivered],
-            "ok": produced == delivered == END_S,
-        },
-        {
-            "name": "seconds from reconnection to an empty spool",
-            "value": caught_up - CUT_UNTIL_S,
-            "ok": caught_up - CUT_UNTIL_S <= CAUGHT_UP_WITHIN_S,
-        },
-        {
-            "name": "the burst carries the minute's batches (KB, KB a minute before)",
-            "value": [round(burst_kb, 2), round(60 * before, 2)],
-            "ok": burst_kb > 20 * before,
-        },
-        {
-            "name": "the slope after is the slope before (KB/s)",
-            "value": [round(before, 4), round(after, 4)],
-            "ok": 0.8 < after / before < 1.25,
-        },
-        {
-            "name": "the program saw one disconnection and one return",
-            "value": [type(event).__name__ for event in phone.outages],
-            "ok": [type(event) for event in phone.outages] == [Disconnected, Reconnected],
-        },
-    ]
-    return {
-        "lab": "sonora-disconnect",
-        "figure": "Sonora, Fig 12",
-        "ok": all(shape["ok"] for shape in shapes),
-        "shapes": shapes,
-        "t0_s": CUT_FROM_S,
-        "t1_s": CUT_UNTIL_S,
-        "paper": "total KB sent is flat between t0 and t1 = t0 + 60 s and jumps after t1; no values are printed",
-        "sent_kb_every_10_s": sent[::10],
-        "batches_waiting_max": max(phone.waiting),
+        shape("nothing is sent while disconnected, KB", 0, flat_kb, flat_kb == 0),
+        shape("elements produced and delivered", "all of them", [produced, delivered], produced == delivered == END_S),
+        shape("seconds from reconnection to an empty spool", "a jump", caught_up - CUT_UNTIL_S,
+              caught_up - CUT_UNTIL_S <= CAUGHT_UP_WITHIN_S),
+        shape("the burst carries the minute's batches: KB, KB a minute before", "a jump",
+              [round(burst_kb, 2), round(60 * before, 2)], burst_kb > 20 * before),
+        shape("the slope after is the slope before, KB/s", "the same", [round(before, 4), round(after, 4)],
+              0.8 < after / before < 1.25),
+        shape("the program saw one disconnection and one return", "-", [type(each).__name__ for each in phone.outages],
+              [type(each) for each in phone.outages] == [Disconnected, Reconnected]),
+    ]  # fmt: skip
+    lines = {
+        "total KB sent": [(float(second), total) for second, total in enumerate(sent)],
+        "batches waiting": [(float(second), float(count)) for second, count in enumerate(phone.waiting)],
+        "disconnected": [(float(CUT_FROM_S), 0.0), (float(CUT_UNTIL_S), 0.0)],
     }
+    return report(
+        "sonora-disconnect", "Sonora Fig 12", shapes, t0_s=CUT_FROM_S, t1_s=CUT_UNTIL_S,
+        paper="total KB sent is flat between t0 and t1 = t0 + 60 s and jumps after t1; no values are printed",
+        sent_kb_every_10_s=sent[::10], batches_waiting_max=max(phone.waiting),
+        drawn=draw("sonora-disconnect", "A minute without a network", "seconds", "KB sent; batches waiting", lines),
+    )  # fmt: skip

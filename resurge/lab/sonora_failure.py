@@ -31,6 +31,7 @@ EPOCHS, FAILS_AFTER = 24, 8
 ROWS, USERS = 20_000, 2_000
 BUSY = 0.4  # the share of the time between two epochs that one takes
 ROUNDS = 3
+QUICK = {"rounds": 1, "rows": 4_000}
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ row in seven bytes and a record holds it in 78, so a first stage that keeps one 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from resurge.lab._figure import draw, report, shape
@@ -17,6 +18,7 @@ from resurge.lab._sonora import FIRST, KEPT, SECOND, Recovery, fail_first_stage,
 from shared.recovery.rollback import Rule
 
 EPOCHS, LOST = 8, 4
+QUICK: dict[str, Any] = {"other_shares": ()}
 RULES = (Rule.FULL, Rule.SONORA, Rule.CHANGED)
 KEPT_AS_PAPER = 0.0115  # the share of rows with which raw input outweighs processed input as in the paper
 OTHER_SHARES = (KEPT, 0.9)  # further runs, to show what that choice is worth
@@ -32,9 +34,9 @@ def raw_over_processed() -> float:
     return raw / (full - raw)
 
 
-def run() -> dict[str, Any]:
+def run(other_shares: Sequence[float] | None = None) -> dict[str, Any]:
     found, same, outweighs = _recover(KEPT_AS_PAPER)
-    others = {share: _recover(share) for share in OTHER_SHARES}
+    others = {share: _recover(share) for share in (OTHER_SHARES if other_shares is None else other_shares)}
     same = same and all(each for _, each, _ in others.values())
     full, sonora, ours = (found[rule.value] for rule in RULES)
     saved = 100 * (1 - sonora.bytes_read / full.bytes_read)

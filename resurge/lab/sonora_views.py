@@ -31,26 +31,31 @@ if TYPE_CHECKING:
 
 PLACES = 6 * 6
 PAPER_PLACES, PAPER_BYTES_A_DAY = 33 * 33, 2_000_000_000
-BYTES_A_DAY = PAPER_BYTES_A_DAY * PLACES // PAPER_PLACES
 LATE_SHARE = 0.01  # of a day's texts
 DAYS = 7
+QUICK = {"places": 6}
 # Words are counted by generated code: it is worth compiling well, unlike the many small jobs of an epoch.
 SETTINGS = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC", "spark.driver.memory": "2g"}
 
 
-def run() -> dict[str, Any]:
+def bytes_a_day(places: int) -> int:
+    """As much text for each place as in the paper."""
+    return PAPER_BYTES_A_DAY * places // PAPER_PLACES
+
+
+def run(places: int = PLACES, days: int = DAYS) -> dict[str, Any]:
     session = open_session("local[2]", settings=SETTINGS)
     words = Words()
     with tempfile.TemporaryDirectory(prefix="resurge-lab-") as directory:
-        _Week(session, Path(directory) / "warm", words).run(days=1)  # code is compiled by the first questions
-        found = _Week(session, Path(directory) / "week", words).run(days=DAYS)
+        _Week(session, Path(directory) / "warm", words, places).run(days=1)  # code is compiled by the first questions
+        found = _Week(session, Path(directory) / "week", words, places).run(days=days)
     session.stop()
     with_views, without = found["with daily views"], found["without"]
     gain = sum(without.values()) / sum(with_views.values())
     shapes = [
         shape("seven days without views over with views, overall time", 2.67, round(gain, 2), gain >= 2),
         shape("a question about seven days from views, s", 2.8, round(found["asked"], 2),
-              found["asked"] < without[DAYS]),
+              found["asked"] < without[days]),
         shape("answers agree on every day asked", "-", len(with_views), found["agree"]),
         shape("days' views that late texts touch", 1, found["touched"], found["touched"] == 1),
     ]  # fmt: skip
@@ -60,8 +65,9 @@ def run() -> dict[str, Any]:
     }
     drawn = draw("sonora-views", "Popular words over the days so far", "day", "seconds", series)
     parameters = {
-        "places": PLACES, "texts_a_day": words.texts_of(BYTES_A_DAY), "days": DAYS, "bytes_a_day": BYTES_A_DAY,
-        "bytes_a_place_a_day": BYTES_A_DAY // PLACES, "rows_of_a_view": found["view_rows"],
+        "places": places, "texts_a_day": words.texts_of(bytes_a_day(places)), "days": days,
+        "bytes_a_day": bytes_a_day(places), "bytes_a_place_a_day": bytes_a_day(places) // places,
+        "rows_of_a_view": found["view_rows"],
         "words_a_day": found["words"], "word_frequencies": words.source, "distinct_words": len(words.texts),
         "why": "a place gets as much text a day as in the paper (2 GB on 33 x 33 places); there are fewer places, so "
         "that a run takes minutes on two cores. Chosen after a first run had kept the 33 x 33 places with 12 MB a day "
@@ -77,7 +83,8 @@ def run() -> dict[str, Any]:
 
 
 class _Week:
-    def __init__(self, session: SparkSession, root: Path, words: Words) -> None:
+    def __init__(self, session: SparkSession, root: Path, words: Words, places: int) -> None:
+        self.places = places
         self.session = session
         self.root = root
         self.random = np.random.default_rng(11)
@@ -87,7 +94,7 @@ class _Week:
 
     def run(self, days: int) -> dict[str, Any]:
         week = [date(2026, 11, 1) + timedelta(days=number) for number in range(days)]
-        texts = self.words.texts_of(BYTES_A_DAY)
+        texts = self.words.texts_of(bytes_a_day(self.places))
         with_views: dict[int, float] = {}
         without: dict[int, float] = {}
         agree = True
@@ -122,5 +129,5 @@ class _Week:
         path = self.root / f"{day}-{count}.parquet"
         texts, words = self.words.draw(self.random, count)
         self.drawn += words
-        pq.write_table(pa.table({"place": self.random.integers(0, PLACES, count), "text": texts}), path)
+        pq.write_table(pa.table({"place": self.random.integers(0, self.places, count), "text": texts}), path)
         return self.session.read.parquet(str(path))

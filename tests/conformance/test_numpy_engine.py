@@ -11,7 +11,7 @@ from tests.conformance.running import bits, rebatched
 SEEDS = 240
 
 
-@pytest.mark.covers("SO-5", "SO-16", "SO-17", "SO-27", "EC-7", "EC-8")
+@pytest.mark.covers("SO-27", "EC-8")
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_batching_and_restoring_change_no_bit(seed: int) -> None:
     made = case(seed)

@@ -20,7 +20,6 @@ from tests.conformance.programs import case
 from tests.conformance.running import bits
 
 
-@pytest.mark.covers("SO-14", "SO-7")
 @pytest.mark.parametrize("seed", range(60))
 def test_tasks_give_the_rows_of_the_numpy_engine(seed: int) -> None:
     made = case(seed, rows=150)
@@ -83,7 +82,6 @@ def test_a_split_in_the_middle_gives_the_same_rows_from_states_of_own_keys_only(
     assert sorted(map(repr, bits(found["out"]))) == sorted(map(repr, expected))
 
 
-@pytest.mark.covers("SO-8", "SO-14")
 def test_a_sensor_read_on_request_gives_tasks_the_readings_a_device_took() -> None:
     second = 1_000_000
     low = rs.sensor("battery", every="30s").select(low=col.level < 0.2)

@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from mobile_app.home.crashes import crashes
 from mobile_app.home.files import RESUME_FILE
 from mobile_app.service.connection import ServiceClient, ServiceGone
@@ -33,7 +31,6 @@ def environment() -> dict[str, str]:
     return given | {"ANDROID_ARGUMENT": "", "P4A_BOOTSTRAP": "sdl2"}
 
 
-@pytest.mark.covers("SO-3")
 def test_the_phones_adapters_run_against_stub_classes():
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "default", "-p", "no:faulthandler",

@@ -205,7 +205,6 @@ def test_fifty_bombs_are_refused_and_memory_stays(gateway: GatewayProcess, claim
     assert phone.send(10) == 10
 
 
-@pytest.mark.covers("SO-44")
 @pytest.mark.parametrize(("devices", "batches"), [(200, 4), pytest.param(1000, 20, marks=pytest.mark.soak)])
 def test_a_fleet_that_reconnects_all_at_once_is_served_to_the_last_batch(
     gateway: GatewayProcess, devices, batches, claim

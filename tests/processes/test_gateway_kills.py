@@ -18,7 +18,7 @@ from tests.processes.gateway_process import GatewayProcess
 pytestmark = pytest.mark.processes
 
 
-@pytest.mark.covers("SO-22", "SO-9")
+@pytest.mark.covers("SO-22")
 @pytest.mark.parametrize(
     ("kills", "elements"),
     [(3, 20_000), pytest.param(50, 1_000_000, marks=pytest.mark.soak)],

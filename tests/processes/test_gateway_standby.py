@@ -20,7 +20,6 @@ from tests.processes.gateway_process import ROOT, GatewayProcess
 pytestmark = pytest.mark.processes
 
 
-@pytest.mark.covers("SO-32")
 @pytest.mark.parametrize("way", ["killed", "paused"])
 def test_a_standby_takes_over_from_a_gateway_that_was(tmp_path: Path, claim: Claim, way: str) -> None:
     home = tmp_path / "gateway"

@@ -22,7 +22,6 @@ ROWS = 24_000  # four minutes; the test ends long before
 MORE = 300  # results after each step
 
 
-@pytest.mark.covers("SO-32")
 def test_a_vertex_moves_when_it_is_asked_for_and_after_the_gateway_that_coordinates_was_killed(
     tmp_path: Path, claim: Claim
 ) -> None:

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.processes
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.covers("SO-9", "SO-22", "NB-5")
+@pytest.mark.covers("SO-22")
 @pytest.mark.parametrize(
     ("points", "elements", "kills"),
     [(25, 300, 25), pytest.param(1 << 30, 3000, 2000, marks=pytest.mark.soak)],

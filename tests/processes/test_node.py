@@ -121,7 +121,7 @@ def test_outages_are_masked_on_the_way_to_the_gateway_and_behind_a_relay(tmp_pat
     claim(f"outages 3, compared {'; '.join(map(str, checked))}")
 
 
-@pytest.mark.covers("SO-9", "NB-8")
+@pytest.mark.covers("SO-9")
 @pytest.mark.parametrize("rounds", [2, pytest.param(12, marks=pytest.mark.soak)])
 def test_kills_of_phone_relay_and_gateway_lose_nothing_durable_and_repeat_nothing(tmp_path, plan, rounds, claim):
     address, faults = free_address(), 0

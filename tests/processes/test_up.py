@@ -52,7 +52,6 @@ def check(outcome: dict, *, outages: int) -> None:
     assert outcome["results_digest"] == outcome["expected_digest"]
 
 
-@pytest.mark.covers("SO-9", "SO-10", "NB-4")
 def test_killing_every_part_once_changes_neither_the_account_nor_the_results(tmp_path):
     home, [port] = tmp_path / "home", free_ports(1)
     errors = (tmp_path / "stderr.txt").open("w")

@@ -11,7 +11,6 @@ from tests.simulation.scenarios import DIRECTORY, parse, play
 pytestmark = pytest.mark.sim
 
 
-@pytest.mark.covers("SO-10", "SO-44")
 @pytest.mark.parametrize("path", sorted(DIRECTORY.glob("*.txt")), ids=lambda path: path.stem)
 def test_a_story_unfolds_as_written(path: Path) -> None:
     text = path.read_text()

@@ -20,7 +20,6 @@ def run(seeds: range) -> list[Outcome]:
     return outcomes
 
 
-@pytest.mark.covers("SO-9", "SO-10", "NB-4", "NB-5", "NB-8", "EC-9", "EC-10", "EC-12", "EC-16")
 def test_no_world_loses_repeats_or_reorders_an_element(claim: Claim) -> None:
     outcomes = run(range(FIRST, FIRST + 60))
     fired = {

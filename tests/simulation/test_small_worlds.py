@@ -35,7 +35,6 @@ phones = st.builds(
 weathers = st.builds(Weather, loss=st.sampled_from((0.0, 0.3)), duplication=st.sampled_from((0.0, 0.3)))
 
 
-@pytest.mark.covers("SO-10", "NB-4", "EC-14")
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(phone=phones, weather=weathers, schedule=st.lists(faults(), max_size=6), seed=st.integers(0, 7))
 def test_no_schedule_of_faults_breaks_a_promise(

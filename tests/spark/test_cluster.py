@@ -91,7 +91,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     running.stop()
 
 
-@pytest.mark.covers("SO-32")
 def test_three_executors_and_three_drivers_killed_change_nothing(
     tmp_path: Path, cluster: Cluster, claim: Claim
 ) -> None:

@@ -21,7 +21,6 @@ def shipped(runner: SparkRunner) -> SparkRunner:
 
 
 @pytest.mark.spark
-@pytest.mark.covers("SO-14", "SO-7", "SO-16")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_spark_gives_the_rows_of_the_numpy_engine(seed: int, shipped: SparkRunner) -> None:
     made = case(seed, rows=SMALL)

@@ -42,7 +42,6 @@ def test_of_two_drivers_one_wins_each_entry(tmp_path: Path, jvm: None) -> None:
     demand_one_winner(files, files, 25)
 
 
-@pytest.mark.covers("SO-28", "SO-32")
 def test_a_job_on_a_uri_survives_damage_and_rolls_back(tmp_path: Path, jvm: None) -> None:
     world = _world(tmp_path)
     driver = world.driver(local_dir=tmp_path)

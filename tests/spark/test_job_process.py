@@ -62,7 +62,6 @@ def await_epoch(world: World, epoch: int, vertex: str = "everything") -> None:
     wait_until(reached, f"epoch {epoch}", patience_s=SPARK_PATIENCE_S)
 
 
-@pytest.mark.covers("SO-32")
 def test_three_kills_of_the_driver_change_nothing(tmp_path: Path, claim: Claim) -> None:
     world = World(tmp_path, cells_plan())
     for kill in range(3):

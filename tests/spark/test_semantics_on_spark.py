@@ -27,7 +27,6 @@ MODULE = "operators_of_the_page"
 
 
 @pytest.mark.spark
-@pytest.mark.covers("SO-14")
 def test_spark_prints_what_the_semantics_say(
     spark, runner: SparkRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

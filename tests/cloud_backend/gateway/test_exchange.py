@@ -31,7 +31,7 @@ def test_a_batch_is_in_the_log_when_its_receipt_arrives(service):
     assert records[0][1].received_us > 0
 
 
-@pytest.mark.covers("SO-9", "NB-8")
+@pytest.mark.covers("SO-9")
 def test_repeating_an_exchange_any_number_of_times_changes_nothing(service):
     phone = service.phone()
     body = phone.session.seal([phone.declare(), phone.batch(0, 10)])
@@ -62,7 +62,6 @@ def test_a_gap_is_answered_with_the_mark_and_kept_out_of_the_log(service):
     assert service.log_bytes() == before
 
 
-@pytest.mark.covers("SO-22")
 def test_a_restarted_gateway_continues_where_its_log_ends(start, tmp_path):
     first = start()
     phone = first.phone()

@@ -43,7 +43,6 @@ def test_what_was_synced_is_read_back_in_order_after_reopening():
     assert again.cut_bytes == 0
 
 
-@pytest.mark.covers("SO-22")
 def test_the_high_water_mark_passes_tombstones_and_survives_reopening():
     disk = RecordingDisk()
     log = Log.open(disk)

@@ -120,7 +120,7 @@ def test_a_plan_comes_from_the_gateway_and_is_there_at_the_next_start(bench, tmp
     assert bench.node.view()["plan"] == {"name": "program1", "version": 1}
 
 
-@pytest.mark.covers("SO-9", "SO-10")
+@pytest.mark.covers("SO-9")
 def test_a_kill_at_any_turn_neither_repeats_nor_skips_a_number(bench, tmp_path):
     program = plan(
         tmp_path, RAW, "rs.sensor('gps', every='1s').tumbling('7s').aggregate(n=rs.count()).sync('seven', within='20s')"
@@ -265,7 +265,6 @@ def test_a_spool_that_lost_its_memory_is_set_aside_when_the_device_is_paired_aga
     assert (bench.home / "spool.key-behind-1").exists()
 
 
-@pytest.mark.covers("SO-44")
 def test_a_home_restored_from_an_older_copy_sends_nothing_under_used_numbers_however_often_it_restarts(bench, tmp_path):
     program = plan(tmp_path, RAW)
     bench.start(plan=program)

@@ -144,7 +144,6 @@ def test_who_chooses_to_work_with_other_devices_takes_part_in_the_gateways_fleet
         service.end()
 
 
-@pytest.mark.covers("SO-10")
 def test_deleting_my_data_leaves_no_reading_and_no_key(service):
     home = service.home
     before = service.client.view()["device"]

@@ -134,7 +134,6 @@ class Machine:
         return rows
 
 
-@pytest.mark.covers("SO-9")
 @pytest.mark.parametrize("block", range(3))
 def test_after_any_kill_state_and_spool_fit_and_no_window_is_put_out_twice(block: int):
     crashes = 0

@@ -47,7 +47,6 @@ def check(outcome: dict) -> None:
 @pytest.mark.soak
 @pytest.mark.processes
 @pytest.mark.timeout(600)
-@pytest.mark.covers("SO-10", "SO-36", "SO-46")
 def test_made_up_people_lose_the_network_mid_trip_and_no_answer(tmp_path):
     played = example("run", "trips", "--for", "40", "--json", "--home", str(tmp_path / "home"), timeout_s=550)
     assert played.returncode == 0, played.stderr
@@ -60,7 +59,7 @@ def test_made_up_people_lose_the_network_mid_trip_and_no_answer(tmp_path):
 @pytest.mark.soak
 @pytest.mark.processes
 @pytest.mark.timeout(1800)
-@pytest.mark.covers("SO-10", "SO-36", "SO-46")
+@pytest.mark.covers("SO-36")
 def test_everyone_of_geolife_through_the_whole_product(tmp_path, outside_recordings):
     played = example(
         "run", "trips", "--for", "480", "--recording", str(outside_recordings / "geolife"), "--at-least", "2", "--json",

@@ -108,7 +108,6 @@ def test_time_windows_hold_the_rows_that_their_definition_says(name: str, hop: i
     assert got(stream, "window_start", "device", column, a=rows) == reference
 
 
-@pytest.mark.covers("SO-17")
 def test_floating_sums_are_left_folds_in_stream_order() -> None:
     rows = sample(4)
     stream = source().tumbling("5s").aggregate(total=rs.sum("x"), average=rs.mean("x"))

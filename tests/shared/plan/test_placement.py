@@ -193,7 +193,6 @@ def test_a_gathers_batches_are_bounded(options: dict) -> None:
     assert caught.value.code == "gather-batch"
 
 
-@pytest.mark.covers("EC-4")
 @pytest.mark.parametrize("verb", ["sync", "gather"])
 def test_a_filter_that_moved_into_a_cycles_union_stays_on_its_side(verb: str) -> None:
     loop = rs.feedback("loop", {"v": "float64"})

@@ -64,7 +64,7 @@ def crash_through(policy: Evict, seed: int, images: int) -> Crasher:
     return crasher
 
 
-@pytest.mark.covers("NB-5", "NB-6")
+@pytest.mark.covers("NB-5")
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.word)
 def test_every_crash_image_recovers_what_was_durable_and_a_prefix_of_the_rest(policy: Evict, claim: Claim) -> None:
     crasher = crash_through(policy, seed=20, images=IMAGES // len(POLICIES))

@@ -36,7 +36,7 @@ def kept(spool: Spool, edge: EdgeId) -> list[int]:
     return [entry.lo for entry in spool.pending(edge) if isinstance(entry, DataEntry)]
 
 
-@pytest.mark.covers("SO-9", "SO-10", "NB-8")
+@pytest.mark.covers("NB-8")
 def test_batches_come_back_in_order_and_leave_with_the_receipt() -> None:
     spool = new_spool()
     batches = [batch_for(spool, GPS, 5, 100)]
@@ -53,7 +53,6 @@ def test_batches_come_back_in_order_and_leave_with_the_receipt() -> None:
     assert spool.statistics().used_bytes == 0
 
 
-@pytest.mark.covers("SO-9")
 def test_only_what_is_durable_is_pending() -> None:
     spool = new_spool()
     spool.append(batch_for(spool, GPS, 5, 100))

@@ -29,7 +29,6 @@ def restored(*, behind: int) -> Node:
     return node
 
 
-@pytest.mark.covers("NB-8", "SO-44")
 @pytest.mark.parametrize(("behind", "appended"), [(1, 1), (2, 1), (2, 2), (1, 2)])
 def test_new_batches_under_used_numbers_are_kept_and_not_acknowledged_as_duplicates(behind: int, appended: int) -> None:
     node = restored(behind=behind)

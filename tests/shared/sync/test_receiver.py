@@ -82,7 +82,7 @@ def refusals(frames: Iterable[Frame]) -> list[str]:
     return [Refusal.of(frame).code for frame in frames if frame.type is FrameType.REFUSAL]
 
 
-@pytest.mark.covers("SO-9", "EC-16")
+@pytest.mark.covers("EC-16")
 def test_batches_and_tombstones_move_one_mark(phone: FrameMaker) -> None:
     assert receipts(phone.say(phone.declare(), phone.data(0, 4), phone.lost(4, 9), phone.data(9, 10))) == [10]
     assert phone.ranges() == [(0, 4), (4, 9), (9, 10)]

@@ -47,7 +47,7 @@ def test_nothing_is_sent_before_it_is_durable() -> None:
     assert node.sender.step(0.0).send
 
 
-@pytest.mark.covers("T4", "SO-10")
+@pytest.mark.covers("T4")
 def test_a_lost_reply_costs_a_duplicate_and_nothing_else() -> None:
     node = pair_with_batch()
     body = node.step()

@@ -149,7 +149,6 @@ def damaged_payloads() -> list[tuple[str, bytes]]:
     return [("f i g s b", payload)]
 
 
-@pytest.mark.covers("SO-12")
 def test_a_decoder_fed_damaged_payloads_raises_peer_errors_only() -> None:
     rng = np.random.default_rng(11)
     schema = Schema.of({"f": "float64", "g": "float32", "i": "int64", "s": "str", "b": "bool"})

@@ -64,7 +64,6 @@ def evaluated(name: str) -> tuple[int, str]:
     return len(rows), hashlib.sha256("\n".join(map(repr, rows)).encode()).hexdigest()[:16]
 
 
-@pytest.mark.covers("EC-29", "EC-30", "EC-31")
 @pytest.mark.parametrize(
     ("name", "seeds"),
     [

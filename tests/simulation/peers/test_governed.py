@@ -35,7 +35,6 @@ def check(kind: str, seeds: range, claim: Claim) -> None:
     assert deposed == (len(seeds) if kind in ("standby", "twin") else 0)
 
 
-@pytest.mark.covers("SO-32")
 @pytest.mark.parametrize("kind", GATEWAY_FAULTS)
 def test_whatever_happens_to_the_coordinator_one_rules_and_nothing_is_lost(kind: str, claim: Claim) -> None:
     check(kind, range(1, 3), claim)

@@ -18,7 +18,7 @@ def test_one_keyed_vertex_gives_what_the_engine_gives(tmp_path: Path, claim: Cla
     claim(f"{rows} rows compared")
 
 
-@pytest.mark.covers("SO-16", "SO-7")
+@pytest.mark.covers("SO-16")
 def test_three_vertices_over_two_rekeyings_give_what_the_engine_gives(tmp_path: Path) -> None:
     world = World(tmp_path, cells_plan())
     driver = world.started(6)

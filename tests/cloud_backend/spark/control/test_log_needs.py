@@ -31,7 +31,7 @@ def world_of_small_segments(root: Path, settings: JobSettings = SETTINGS) -> Wor
     return world
 
 
-@pytest.mark.covers("SO-21")
+@pytest.mark.covers("SO-22")
 def test_a_job_goes_on_after_its_log_was_trimmed_by_what_it_made_stable(tmp_path: Path, claim: Claim) -> None:
     trimmed, whole = world_of_small_segments(tmp_path / "trimmed"), world_of_small_segments(tmp_path / "whole")
     freed = 0

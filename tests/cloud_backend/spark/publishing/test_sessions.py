@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import resurge as rs
 from cloud_backend.log.log import Record
@@ -43,7 +42,6 @@ def send(world: World, seconds: list[int], *, lo: int, frontier: int) -> None:
     world.log.sync()
 
 
-@pytest.mark.covers("SO-27")
 def test_a_late_row_that_joins_two_sessions_retracts_both(tmp_path: Path, claim: Claim) -> None:
     world = World(tmp_path, walks_plan())
     assert sink_of(world.plan, "walks").sessions

@@ -28,7 +28,6 @@ rs.sensor("battery", every="30s").sync("battery", within="1s")
 """
 
 
-@pytest.mark.covers("SO-10", "SO-42")
 def test_a_node_copes_with_everything_termux_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     phone = FakeTermux(tmp_path / "termux")
     for name, value in phone.environment().items():

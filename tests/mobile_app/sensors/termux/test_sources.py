@@ -136,7 +136,6 @@ def test_of_several_sensors_the_plainest_name_is_taken():
 # --- the stream ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.covers("SO-3")
 def test_all_sensors_share_one_child_process_and_repeated_motion_is_one_reading(phone, sources):
     accelerometer, light, steps = sources("accelerometer"), sources("light"), sources("steps")
     moved = gather(accelerometer, 5)

@@ -148,7 +148,6 @@ def digest(rows: Columns) -> str:
     return hashlib.sha256(repr(sorted(by_device.items())).encode()).hexdigest()[:16]
 
 
-@pytest.mark.covers("EC-4")
 @pytest.mark.parametrize(
     ("name", "rows"),  # the first attenuated block is the fifth
     [

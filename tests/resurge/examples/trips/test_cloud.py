@@ -46,7 +46,7 @@ def test_slices_of_any_length_give_the_report_of_a_run_without_failures(tmp_path
         cloud.close()
 
 
-@pytest.mark.covers("SO-28", "SO-40")
+@pytest.mark.covers("SO-28")
 def test_a_killed_range_pauses_nobody_else_and_recovers_alone(tmp_path, walker):
     people = [without_accelerometer(walker, f"person-{number}") for number in range(6)]
     found = lose_a_range(tmp_path, trips_plan(recorded=True, at_least=2), people, LocalRunner(), epochs=24, lost=3)
@@ -59,7 +59,7 @@ def test_a_killed_range_pauses_nobody_else_and_recovers_alone(tmp_path, walker):
     assert said["digest"] == said["failure_free_digest"]
 
 
-@pytest.mark.covers("SO-15", "SO-41")
+@pytest.mark.covers("SO-15")
 def test_yesterdays_late_upload_corrects_yesterday_alone_and_phones_hear_of_it(tmp_path, walker):
     people = [without_accelerometer(walker, name) for name in ("ann", "bob", "dan", "late")]
     cloud = Cloud(tmp_path, trips_plan(recorded=True, at_least=2), people)
@@ -93,7 +93,7 @@ def test_yesterdays_late_upload_corrects_yesterday_alone_and_phones_hear_of_it(t
     cloud.close()
 
 
-@pytest.mark.covers("SO-36", "SO-46")
+@pytest.mark.covers("SO-46")
 def test_a_trips_distance_is_that_of_the_raw_trace_under_the_same_rule(outside_recordings):
     people = [person for person in read_people(outside_recordings / "geolife") if person.name in ("000", "020", "178")]
     rows = [row for row in failure_free(trips_plan(recorded=True), people) if row.sink == "my_trips"]

@@ -71,7 +71,7 @@ def test_trips_of_a_made_up_morning_are_found_with_their_distance(people):
         assert row.values["km"] >= program.TRIP_KM_MIN
 
 
-@pytest.mark.covers("SO-8", "SO-46")
+@pytest.mark.covers("SO-8")
 def test_the_gps_rests_when_the_phone_does_and_spares_a_low_battery():
     """Ten minutes of shaking, ten minutes on a table, at two levels of the battery."""
     times = np.arange(0, 1200 * SECOND, 100_000)
@@ -93,7 +93,7 @@ def test_the_gps_rests_when_the_phone_does_and_spares_a_low_battery():
     assert read[0.1][0] == pytest.approx(30, abs=2), "every fourth"
 
 
-@pytest.mark.covers("SO-8", "SO-46")
+@pytest.mark.covers("SO-8")
 def test_a_phone_reads_the_gps_by_need_and_tells_what_the_program_means():
     """The phone's own computation over recorded sensors, read in steps as a node does, against the program in memory."""
     [person] = made_up_people(1, 1.0, battery=True)
