@@ -152,7 +152,7 @@ class Hosting:
         self._broadcast: BroadcastLink | None = None  # where snapshots are kept in a whole region
         self.governed: Governed | None = None  # where the gateway coordinates
         if isinstance(fleet, OfferedHost):
-            offer = HostOffer(fleet.name or node[:8], curve.public, addresses, CAPACITY if addresses else 0)
+            offer = HostOffer(fleet.name or node[:8], curve.public, addresses, CAPACITY)
             self.governed = Governed(self.host, offer)
         self._version = -1
         self._runners: dict[tuple[str, int], PlanRunner] = {}  # by query and incarnation

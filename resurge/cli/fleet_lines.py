@@ -7,7 +7,7 @@ from typing import Any
 
 from mobile_app.screens.words.fleet_text import kept_text, move_line, move_of, snapshot_text
 from mobile_app.screens.words.number_text import duration, moment, plural
-from shared.hosting.fleet_words import listed, strategy_words
+from shared.hosting.fleet_words import applied_lines, listed, strategy_words
 
 MOVES_SHOWN = 10
 EVENTS_SHOWN = 5
@@ -22,6 +22,7 @@ def fleet_lines(view: dict[str, Any], now_us: int) -> Iterator[str]:
             f"c = {query['every']}"
         )
         yield f"  {strategy_words(query['strategy'], query['every'])}"
+        yield from applied_lines([each for each in view.get("applied", []) if each["query"] == query["name"]])
         for placed in view["placements"]:
             if placed["query"] == query["name"]:
                 yield f"  {_placed(placed, now_us)}"
@@ -56,6 +57,7 @@ def governed_lines(fleet: dict[str, Any]) -> Iterator[str]:
         for way in query["ways"]:
             over = f"over {listed(way['nodes'])}" if way["nodes"] else "directly, too"
             yield f"  rows of {way['source']} go {over}"
+        yield from applied_lines(query.get("applied", []))
         for placed in query["vertices"]:
             yield f"  {_placed(placed, now_us)}"
     for move in fleet["moves"][:MOVES_SHOWN]:

@@ -10,7 +10,7 @@ from cloud_backend.coordinator.sql import sql
 from shared.errors import UsageError
 from shared.hosting.asked_query import AskedQuery, place_query
 from shared.hosting.fleet_file import read_fleet
-from shared.hosting.fleet_words import listed
+from shared.hosting.fleet_words import applied_lines, listed
 from shared.hosting.requests import explained, nodes_and_places
 from shared.language.registry import references
 from shared.plan.encoding import decode_plan
@@ -98,6 +98,7 @@ def where_lines(value: dict[str, Any]) -> Iterator[str]:
             link = f" --{hop['lane']} {hop['cost']}--> " if parts else ""
             parts.append(f"{link}{hop['node']}{ends}{runs}")
         yield f"  {''.join(parts)}"
+    yield from applied_lines(value["applied"])
     drawn = {hop["node"] for way in value["ways"] for hop in way["hops"]}
     for each in value["vertices"]:
         beside = "" if each["hosts"][0] in drawn else " (beside the way)"
@@ -106,7 +107,7 @@ def where_lines(value: dict[str, Any]) -> Iterator[str]:
     for node in value["nodes"]:
         place = "" if node["position"] is None else f" at {node['position'][0]:g}, {node['position'][1]:g}"
         near = listed([f"{name} ({lane})" for name, lane in node["neighbours"].items()])
-        yield f"  {node['name']}{place}: {node['runs']} of {node['capacity']} vertices, reaches {near}"
+        yield f"  {node['name']}{place}: {node['runs']} of {node['capacity']} places taken, reaches {near}"
 
 
 def query_rows(value: dict[str, Any]) -> Iterator[tuple[str, ...]]:

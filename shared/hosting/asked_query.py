@@ -5,13 +5,13 @@ The fleet's file asks for queries, and so does a person while the fleet runs. Bo
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from shared.contracts.costs import Host
 from shared.contracts.promises import of_fleet
 from shared.errors import UsageError
+from shared.hosting.shares import first_routes, loads
 from shared.plan.deployment import DYNAMIC, HostedQuery, Placement
 from shared.plan.graph import Plan
 from shared.plan.placing import SPREAD, Placed, Refused, place, tasks_of
@@ -42,11 +42,6 @@ class AskedQuery:
     forward: str = DYNAMIC  # how rows go that cannot go directly
 
 
-def used(queries: Sequence[HostedQuery]) -> Counter[str]:
-    """How many vertices each node runs."""
-    return Counter(host for query in queries for placed in query.placements for host in placed.hosts)
-
-
 def place_query(
     asked: AskedQuery, topology: Topology, running: Sequence[HostedQuery] = ()
 ) -> tuple[HostedQuery, Placed]:
@@ -67,9 +62,15 @@ def place_query(
             f"query {name!r} wants {asked.keepers} keepers; there are {max(0, len(able) - 1)} nodes for it",
             code="query-keepers",
         )
-    loads = used(running)
     found = place(
-        tasks, topology, asked.sources, asked.sink, asked.place, used=loads, only=asked.on or None, fixed=asked.fixed
+        tasks,
+        topology,
+        asked.sources,
+        asked.sink,
+        asked.place,
+        used=loads(running),
+        only=asked.on or None,
+        fixed=asked.fixed,
     )
     if isinstance(found, Refused):
         raise found.error(name)
@@ -86,7 +87,7 @@ def place_query(
         name, asked.incarnation, asked.plan, strategy, every, asked.sources, asked.sink, tuple(placed),
         "" if asked.place == SPREAD else asked.place, asked.submitted, (), asked.absent_s, asked.forward,
     )  # fmt: skip
-    return hosted, found
+    return replace(hosted, routes=first_routes(hosted, topology, running)), found
 
 
 def _nearest(topology: Topology, host: str, able: Sequence[str]) -> list[str]:

@@ -19,7 +19,8 @@ from shared.hosting.edits import edited, without_retired
 from shared.hosting.leaving import Left, without
 from shared.hosting.planned_moves import ASKED, Now, PlannedMoves, hosting, without_strangers
 from shared.hosting.reign import Reign
-from shared.hosting.routing import LINK_S, Reach, Routing, Share, keep_share
+from shared.hosting.routing import LINK_S, Reach, Routing
+from shared.hosting.shares import share
 from shared.hosting.wiring import wire
 from shared.identity import DeviceId
 from shared.moves import REFUSED, Move, MoveAnswer, MoveRequest
@@ -32,6 +33,7 @@ from shared.plan.deployment import (
     Peer,
     Placement,
     Region,
+    Route,
     decode_deployment,
     encode_deployment,
 )
@@ -147,16 +149,15 @@ class Coordinator:
         patience_s: float = PATIENCE_S,
         now: float = 0.0,
         clock_us: Callable[[], int] | None = None,
-        share: Share = keep_share,
         cut_s: float = PERIOD_S,
     ) -> None:
         """`node` is the one it runs on, empty where that is none of the fleet. `stored` is what StoreFleet stored.
         Every start takes a higher lease than all before it, by `lease_step`: draw that where a copy of the store may
         start as well. `silence_s` is for queries that promise no delay. `clock_us` is the time that people read in the
-        history of moves; without it they read `now`. `share` says who applies what on a new way of a device's rows.
+        history of moves; without it they read `now`.
         `cut_s` is the time between two cuts through a region that goes back together."""
         self._node = node
-        self._routing = Routing(share)
+        self._routing = Routing(self._share)
         self._sign = sign
         self._silence_s, self._silence_s_min, self._patience_s = silence_s, silence_s_min, patience_s
         self._clock_us = clock_us
@@ -213,7 +214,7 @@ class Coordinator:
             }
             if before is not None and same:
                 stayed = replace(before, placements=without_strangers(before.placements, peers))
-                query = edited(stayed, query, [peer.node for peer in peers])  # noqa: PLW2901
+                query = edited(stayed, query, [peer.node for peer in peers], self._share)  # noqa: PLW2901
             merged.append(query)
         names = {query.name for query in queries}
         merged += [query for query in self._fleet.queries if query.submitted and query.name not in names]
@@ -559,10 +560,11 @@ class Coordinator:
 
     def _nodes(self, now: float) -> Nodes:
         peers = self._fleet.peers
+        others = self._called(frozenset(peer.node for peer in peers if peer.node != self._node))
         return Nodes(
             self.status, self._present(now),
             {peer.node: peer.position for peer in peers if peer.position is not None},
-            {peer.node: peer.capacity for peer in peers if peer.capacity and peer.node != self._node},
+            {peer.node: peer.capacity for peer in peers if peer.capacity and peer.node in others},
             {peer.node: frozenset(peer.operators) for peer in peers},
             frozenset(other for _, other in self._apart), self._cuts.under_way, self._fleet.version,
         )  # fmt: skip
@@ -625,8 +627,8 @@ class Coordinator:
         )
         links = self._fleet.links
         reach = Reach(
-            frozenset(peer.node for peer in self._fleet.peers if peer.capacity and peer.node in alive), alive,
-            apart, self._routing.failed(apart, now),
+            self._called(frozenset(peer.node for peer in self._fleet.peers if peer.capacity and peer.node in alive)),
+            alive, apart, self._routing.failed(apart, now),
             {node: frozenset((*status.back.neighbours, node)) for node, status in said.items() if status.back},
             frozenset(node for node, status in said.items() if status.back),
             frozenset(link for each in links for link in (each.nodes, each.nodes[::-1])) if links else None,
@@ -640,6 +642,10 @@ class Coordinator:
             self._events += events
             found.append(without_retired(routed, self._fleet.version, said))
         return found
+
+    def _share(self, query: HostedQuery, route: Route, path: Sequence[str]) -> tuple[int, ...]:
+        """Who applies what on a new way of a device's rows."""
+        return share(query, route, path, self._fleet.peers, self._fleet.queries)
 
     def _recovered(
         self, query: HostedQuery, queries: Sequence[HostedQuery], waits: Waits, now: float

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from shared.hosting.routing import Share, keep_share
+from shared.hosting.shares import with_shares
 from shared.hosting.stamps import Run, gather_run, without_run
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import RETIRED_MAX, HostedQuery, Route
@@ -18,18 +20,27 @@ from shared.plan.graph import Plan
 from shared.wire.status import DeviceStatus
 
 
-def edited(before: HostedQuery, after: HostedQuery, nodes: Collection[str]) -> HostedQuery:
-    """A query as it is from now on, placed as it was. `nodes` are those that the fleet has."""
+def edited(before: HostedQuery, after: HostedQuery, nodes: Collection[str], share: Share = keep_share) -> HostedQuery:
+    """A query as it is from now on, placed as it was, with rows on the ways that they go. `nodes` are those that the
+    fleet has; `share` says who applies what of another run."""
+    known = known_routes(before.routes, after, nodes)
+    there = {(route.gather, route.source) for route in known}
+    new = [route for route in after.routes if (route.gather, route.source) not in there]
     merged = replace(
         after,
         placements=before.placements,
-        routes=after.routes or known_routes(before.routes, after, nodes),
+        routes=(*known, *new),
         retired=after.retired or before.retired,
     )
-    if _runs(before.plan) == _runs(after.plan) or _behind(before.plan) != _behind(after.plan):
+    runs, runs_before = _runs(after.plan), _runs(before.plan)
+    if runs == runs_before:
         return merged
-    known = [encode_plan(plan) for plan in merged.retired]
-    retired = merged.retired if encode_plan(before.plan) in known else (before.plan, *merged.retired)
+    shared = [_shared_out(merged, route, len(runs.get(route.gather, ())), share) for route in known]
+    merged = replace(merged, routes=(*shared, *new))
+    if _behind(before.plan) != _behind(after.plan):
+        return merged
+    plans = [encode_plan(plan) for plan in merged.retired]
+    retired = merged.retired if encode_plan(before.plan) in plans else (before.plan, *merged.retired)
     return replace(merged, retired=retired[:RETIRED_MAX])
 
 
@@ -42,6 +53,13 @@ def known_routes(routes: Sequence[Route], query: HostedQuery, nodes: Collection[
             paths = tuple(path for path in route.paths if all(hop.node in nodes for hop in path))
             found.append(replace(route, paths=paths or ((),)))
     return tuple(found)
+
+
+def _shared_out(query: HostedQuery, route: Route, run: int, share: Share) -> Route:
+    """The same ways; each node applies no more than there is."""
+    paths = [[hop.node for hop in path] for path in route.paths]
+    uptos = [[min(run, upto) for upto in share(query, route, path)] for path in paths]
+    return with_shares(route, paths, uptos)
 
 
 def without_retired(query: HostedQuery, version: int, said: Mapping[str, DeviceStatus]) -> HostedQuery:

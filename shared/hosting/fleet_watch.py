@@ -12,16 +12,19 @@ from dataclasses import dataclass
 
 from shared.hosting.coordinate import Coordinator
 from shared.hosting.host import Host
+from shared.hosting.shares import Applied, applied
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import HostedQuery, Placement
 from shared.wire.fleet_status import (
     FAILED,
+    NODES_OF_ONE_MAX,
     RUNNING,
     SILENT,
     STARTING,
     UNKNOWN,
     WAITING,
     WHY_CHARACTERS,
+    AppliedStatus,
     FleetNodeStatus,
     FleetQueryStatus,
     FleetStatus,
@@ -48,6 +51,7 @@ class FleetWatch:
         self._snapshots: dict[tuple[str, str], _Dated] = {}
         self._silent_us: dict[str, int] = {}  # node -> since when
         self._ways: dict[tuple[str, int, str], tuple[tuple[str, ...], bool, bool]] = {}
+        self._shares: dict[str, tuple[HostedQuery, list[Applied]]] = {}  # by query, who applies what on the way
 
     def look(self, now: float, now_us: int) -> None:
         """Note what has changed since the last look."""
@@ -119,7 +123,21 @@ class FleetWatch:
                 (told(query.name), names[route.source], tuple(names[hop.node] for hop in path))
                 for query in deployed.queries for route in query.routes for path in route.paths if any(route.paths)
             ),
+            applied=tuple(
+                AppliedStatus(
+                    told(query.name), names[each.source], names[each.node],
+                    tuple(told(words) for words in each.operators[:NODES_OF_ONE_MAX]),
+                )
+                for query in deployed.queries for each in self._applied(query)
+            ),
         )  # fmt: skip
+
+    def _applied(self, query: HostedQuery) -> list[Applied]:
+        """Cutting a plan takes long, and this is asked every second."""
+        known = self._shares.get(query.name)
+        if known is None or known[0] is not query:
+            known = self._shares[query.name] = (query, applied(query))
+        return known[1]
 
     @staticmethod
     def _apart(status: DeviceStatus | None, names: dict[str, str]) -> tuple[str, ...]:

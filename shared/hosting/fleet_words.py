@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from shared.moves import Move, MoveAnswer, MovePreview
 from shared.recovery.strategies import STRATEGIES
@@ -57,6 +58,16 @@ def move_words(move: Move) -> str:
     if len(move.before) > 1 or len(move.after) > 1:  # copies: say only what differs
         return f"{move.vertex} runs on {listed(move.after)}, no longer on {listed(sorted(gone or new))}"
     return f"{move.vertex} moved from {listed(move.before)} to {listed(move.after)}"
+
+
+def applied_lines(applied: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Who applies which filters and projections to a device's rows, a line for each device."""
+    parts: dict[str, list[str]] = {}
+    for each in applied:
+        words = ", then ".join(each["operators"])
+        parts.setdefault(each["source"], []).append(f"{words} on {each['node']}")
+    for source, said in parts.items():
+        yield f"  rows of {source}: {'; '.join(said)}"
 
 
 def preview_words(vertex: str, preview: MovePreview) -> list[str]:

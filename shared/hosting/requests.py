@@ -16,8 +16,9 @@ from dataclasses import replace
 from typing import Any
 
 from shared.errors import UsageError
-from shared.hosting.asked_query import AskedQuery, place_query, used
+from shared.hosting.asked_query import AskedQuery, place_query
 from shared.hosting.coordinate import Coordinator
+from shared.hosting.shares import applied, loads
 from shared.plan.deployment import HostedQuery
 from shared.plan.encoding import decode_plan, encode_plan
 from shared.plan.graph import Plan
@@ -166,12 +167,16 @@ def explained(
             for each in hosted.placements
         ],
         "ways": ways,
+        "applied": [
+            {"source": name(each.source), "node": name(each.node), "operators": list(each.operators)}
+            for each in applied(hosted)
+        ],
         "nodes": _nodes(topology, [*running, hosted]),
     }  # fmt: skip
 
 
 def _nodes(topology: Topology, queries: Sequence[HostedQuery]) -> list[dict[str, Any]]:
-    runs = used(queries)
+    runs = loads(queries)
     return [
         {
             "name": peer.name, "capacity": peer.capacity, "runs": runs[peer.node], "lane": peer.lane,

@@ -146,7 +146,7 @@ class Routing:
         found = [[hop.node for hop in path] for path in holding[:wanted]]
         while len(found) < wanted:
             used = {node for path in found for node in path}
-            path = _shortest(source, hosts, reach.cautious(), used) or _shortest(source, hosts, reach, used)
+            path = shortest(source, hosts, reach.cautious(), used) or shortest(source, hosts, reach, used)
             if path is None or path in found:
                 break
             found.append(path)
@@ -169,7 +169,7 @@ def _holds(source: str, path: Sequence[Hop], hosts: frozenset[str], reach: Reach
     return reach.goes_on(source, nodes[0]) and between and all(reach.holds(nodes[-1], host) for host in hosts)
 
 
-def _shortest(source: str, hosts: frozenset[str], reach: Reach, without: set[str]) -> list[str] | None:
+def shortest(source: str, hosts: frozenset[str], reach: Reach, without: set[str]) -> list[str] | None:
     """The nodes between a device and those who read it, as few as possible; None when there is no way."""
     paths: list[list[str]] = [[]]
     seen = {source, *without}

@@ -24,7 +24,7 @@ from shared.engine.pipeline import Pipeline
 from shared.engine.rows import constant
 from shared.errors import PeerError, UsageError
 from shared.language.codecs import NONE
-from shared.language.expressions import Column
+from shared.language.expressions import Binary, Column, Expression
 from shared.language.schema import Schema, dtype
 from shared.plan import operators as op
 from shared.plan.cuts import region_vertices
@@ -37,6 +37,7 @@ from shared.wire import codecs
 from shared.wire.columns import Cache
 
 STAMP_BYTES = 4
+CONDITIONS_MAX = 64  # of one filter, that may be applied in different places
 UNTOUCHED = 0  # the stamp of rows as their device gathered them
 
 
@@ -211,9 +212,37 @@ def gather_run(vertices: Sequence[Vertex], gather: str) -> Run | None:
         readers = [node for node in vertex.operators if last in node.inputs]
         if len(readers) != 1 or not isinstance(readers[0].operator, op.Where | op.Select):
             break
-        nodes.append(readers[0])
+        nodes += _apart(readers[0])
         last = readers[0].id
     return Run(gather, entry, nodes)
+
+
+def _apart(node: Node) -> list[Node]:
+    """A filter of several conditions as one filter for each: plans join filters that follow each other, and each may be
+    applied somewhere else. The last one has the number of them all, the others have numbers that no plan has."""
+    conditions = _conditions(node.operator.predicate) if isinstance(node.operator, op.Where) else []
+    if len(conditions) < 2:
+        return [node]
+    numbers = [-1 - node.id * CONDITIONS_MAX - at for at in range(len(conditions) - 1)]
+    return [
+        replace(node, id=number, operator=op.Where(condition), inputs=inputs)
+        for number, condition, inputs in zip(
+            [*numbers, node.id], conditions, [node.inputs, *((number,) for number in numbers)], strict=True
+        )
+    ]
+
+
+def _conditions(predicate: Expression) -> list[Expression]:
+    """What must all hold, in order. Beyond a bound the rest stays together."""
+    found: list[Expression] = []
+    waiting = [predicate]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Binary) and each.operator == "and" and len(found) + len(waiting) + 2 <= CONDITIONS_MAX:
+            waiting += [each.right, each.left]
+        else:
+            found.append(each)
+    return found
 
 
 def runs_of(plan: Plan, gather: str, retired: Sequence[Plan] = ()) -> Runs | None:

@@ -8,6 +8,10 @@
     cloud-only  all of it on the node of the coordinator
     spread      one after the other over all nodes but the coordinator's
 
+Filters and projections right behind a gather can be applied on the way there. Where a query is pushed down or placed
+bottom-up, the device applies as many of them as it has room for, then each node that passes its rows on; what is left
+is applied where the rows are read. The other strategies leave all of it there.
+
 A vertex is never put where it would leave another one without a place. So a refusal is true: whatever is refused as
 full fits in no other way either, and what it says is lacking is lacking.
 
@@ -27,6 +31,7 @@ from shared.plan.topology import Path, Topology
 from shared.plan.wellformed import operator_references
 
 PUSH_DOWN, BOTTOM_UP, TOP_DOWN, CLOUD_ONLY, SPREAD = "push-down", "bottom-up", "top-down", "cloud-only", "spread"
+ON_THE_WAY = frozenset({PUSH_DOWN, BOTTOM_UP})  # these have what keeps no state applied before it arrives
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,20 @@ def place(
     return Placed(strategy, hosts, {task.name: search.why[task.name] for task in tasks}, paths)
 
 
+def shares(strategy: str, widens: Sequence[bool], way: Sequence[str], room: Mapping[str, int]) -> tuple[int, ...]:
+    """Of a run's operators, how many rows have met when they leave each node of a way, the device first; 0 for a node
+    that applies none itself. `widens` says of each operator whether rows are wider behind it: no node ends with one of
+    those, what it sends would only grow."""
+    found, met = [], 0
+    for node in way:
+        more = min(len(widens) - met, max(0, room.get(node, 0))) if strategy in ON_THE_WAY else 0
+        while more and widens[met + more - 1]:
+            more -= 1
+        met += more
+        found.append(met if more else 0)
+    return tuple(found)
+
+
 class _Search:
     def __init__(self, tasks: Sequence[Task], topology: Topology, sink: str, used: Mapping[str, int]) -> None:
         self.tasks, self.topology, self.sink = tasks, topology, sink
@@ -178,10 +197,10 @@ class _Search:
             peer = self.topology.peers[node]
             lacking = sorted(task.needs - {*peer.operators})
             if not peer.addresses or not peer.capacity:
-                return f"{name} runs nothing"
+                return f"{name} runs no vertices"
             return f"{name} lacks {lacking[0]}" if lacking else f"{name} is not to run it"
         if not self.room[node]:
-            return f"{name} is full" if self.topology.peers[node].capacity else f"{name} runs nothing"
+            return f"{name} is full" if self.topology.peers[node].capacity else f"{name} runs no vertices"
         self.room[node] -= 1
         crowd = self._crowd(left)
         self.room[node] += 1

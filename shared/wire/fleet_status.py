@@ -72,6 +72,16 @@ class PlacementStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class AppliedStatus:
+    """Filters and projections that a node applies to the rows of a device, on their way or where they are read."""
+
+    query: str
+    source: str
+    node: str
+    operators: tuple[str, ...]  # in words
+
+
+@dataclass(frozen=True, slots=True)
 class FleetStatus:
     version: int  # of the deployment
     nodes: tuple[FleetNodeStatus, ...] = ()
@@ -85,8 +95,11 @@ class FleetStatus:
         tuple[str, str, tuple[str, ...]], ...
     ] = ()  # query, device, and who passes its rows on: none beside others
 
+    applied: tuple[AppliedStatus, ...] = ()
+
     def to_json(self) -> dict[str, Any]:
         return {
+            **({"applied": [_applied_list(each) for each in self.applied]} if self.applied else {}),
             **({"asked": [_answer_list(each) for each in self.asked]} if self.asked else {}),
             **({"links": [list(each) for each in self.links]} if self.links else {}),
             **({"ways": [[query, source, list(nodes)] for query, source, nodes in self.ways]} if self.ways else {}),
@@ -115,13 +128,16 @@ class FleetStatus:
                 "version": version, "nodes": list(nodes), "queries": list(queries), "placements": list(placements),
                 "moves": list(moves), "left_off": left_off, **more
             }:  # fmt: skip
-                asked, links, ways = (_short_list(more.get(key, [])) for key in ("asked", "links", "ways"))
+                asked, links, ways, applied = (
+                    _short_list(more.get(key, [])) for key in ("asked", "links", "ways", "applied")
+                )
                 if max(map(len, (nodes, queries, placements, moves))) > ENTRIES_MAX:
                     raise ValueError("too many entries")
                 return FleetStatus(
                     _number(version), tuple(map(_node, nodes)), tuple(map(_query, queries)),
                     tuple(map(_placement, placements)), tuple(map(_move, moves)), _number(left_off),
                     tuple(map(_answer, asked)), tuple(map(_link, links)), tuple(map(_passed_on, ways)),
+                    tuple(map(_applied, applied)),
                 )  # fmt: skip
         raise ValueError("not the keys of a fleet")
 
@@ -133,7 +149,7 @@ class FleetStatus:
         """As much of it as may be told: first older moves are left off, then words are cut, then vertices counted."""
         fits = replace(self, moves=self.moves[-MOVES_TOLD:])
         if fits.bytes > bytes_max:
-            fits = replace(fits, ways=fits.ways[:WAYS_TOLD])
+            fits = replace(fits, ways=fits.ways[:WAYS_TOLD], applied=fits.applied[:WAYS_TOLD])
         while fits.bytes > bytes_max and fits.moves:
             fits = replace(fits, moves=fits.moves[len(fits.moves) // 2 + 1 :])
         if fits.bytes > bytes_max:
@@ -182,6 +198,17 @@ def _passed_on(value: object) -> tuple[str, str, tuple[str, ...]]:
         case [str(query), str(source), list(nodes), *_]:
             return told(query), told(source), _names(nodes)
     raise ValueError("a way is [query, device, nodes]")
+
+
+def _applied_list(applied: AppliedStatus) -> list[object]:
+    return [applied.query, applied.source, applied.node, list(applied.operators)]
+
+
+def _applied(value: object) -> AppliedStatus:
+    match value:
+        case [str(query), str(source), str(node), list(operators), *_]:
+            return AppliedStatus(told(query), told(source), told(node), _names(operators))
+    raise ValueError("what is applied is [query, device, node, operators]")
 
 
 def _answer_list(answer: MoveAnswer) -> list[object]:
@@ -265,13 +292,13 @@ def _move(value: object) -> Move:
 
 def _short_list(value: object) -> list[object]:
     if not isinstance(value, list) or len(value) > ENTRIES_MAX:
-        raise ValueError("answers, links and ways are short lists")
+        raise ValueError("answers, links, ways and what is applied are short lists")
     return value
 
 
 def _names(value: Sequence[object]) -> tuple[str, ...]:
     if len(value) > NODES_OF_ONE_MAX or not all(isinstance(each, str) for each in value):
-        raise ValueError("nodes are a short list of names")
+        raise ValueError("nodes and operators are a short list of words")
     return tuple(told(str(each)) for each in value)
 
 

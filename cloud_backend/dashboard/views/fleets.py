@@ -13,7 +13,7 @@ from typing import Any
 from cloud_backend.dashboard.fleet.devices import Device
 from cloud_backend.dashboard.sources import Sources
 from shared.errors import UsageError
-from shared.hosting.fleet_words import answer_words, move_words, preview_words, strategy_words
+from shared.hosting.fleet_words import answer_words, applied_lines, move_words, preview_words, strategy_words
 from shared.identity import DeviceId
 from shared.moves import PREVIEW, THIS_GATEWAY, MoveAnswer
 from shared.wire.fleet_status import FleetStatus
@@ -112,6 +112,8 @@ def _fleet(fleet: FleetStatus, devices: dict[str, Device]) -> dict[str, Any]:
                     for name, source, nodes in dict.fromkeys(fleet.ways)
                     if name == query.name
                 ],
+                "applied": (parts := [asdict(each) for each in fleet.applied if each.query == query.name]),
+                "applied_words": [line.strip() for line in applied_lines(parts)],
             }
             for query in fleet.queries
         ],

@@ -208,5 +208,6 @@ def test_who_passes_rows_on_is_told_and_a_direct_way_only_beside_others() -> Non
 
     over = (Hop(BACKUP.node, 0),)
     assert ways(()) == ()
+    assert Bench(replace(query(), routes=(Route("near", PHONE.node),))).status().applied == ()
     assert ways(over) == (("noise", "phone", ("backup",)),)
     assert ways((), over) == (("noise", "phone", ()), ("noise", "phone", ("backup",)))

@@ -80,9 +80,9 @@ def test_a_submitted_query_is_placed_along_the_links_and_stored() -> None:
         f"  phone (source) --wifi 2--> hub [{first}] --wired 1--> spare [{second}] --wired 1--> desk (sink)"
     )
     assert lines[2].startswith(f"  {first} on hub, kept by ")
-    assert lines[2].endswith("the first node with room on the way of phone to desk; phone runs nothing")
+    assert lines[2].endswith("the first node with room on the way of phone to desk; phone runs no vertices")
     assert "hub is full" in lines[3]
-    assert "  hub: 1 of 1 vertices, reaches spare (wired)" in lines
+    assert "  hub: 1 of 1 places taken, reaches spare (wired)" in lines
 
 
 def test_explaining_changes_nothing() -> None:

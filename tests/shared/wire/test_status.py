@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from shared.errors import PeerError
 from shared.moves import PREVIEW, REFUSED, Move, MoveAnswer, MovePreview, MoveRequest
-from shared.wire.fleet_status import BYTES_MAX, FleetNodeStatus, FleetQueryStatus, FleetStatus, PlacementStatus
+from shared.wire.fleet_status import (
+    BYTES_MAX,
+    AppliedStatus,
+    FleetNodeStatus,
+    FleetQueryStatus,
+    FleetStatus,
+    PlacementStatus,
+)
 from shared.wire.messages import decode_json, encode_json
 from shared.wire.status import (
     OPERATORS_MAX,
@@ -106,8 +113,9 @@ def test_a_fleet_whose_vertices_move_comes_back_as_it_was_said() -> None:
     nodes = (replace(FLEET.nodes[0], room=4, apart=("laptop",)), FLEET.nodes[1])
     ways = (("beats", "phone", ("hub", "attic")),)
     fleet = replace(
-        FLEET, asked=asked, links=(("hub", "laptop", "wifi"),), placements=(placed,), nodes=nodes, ways=ways
-    )
+        FLEET, asked=asked, links=(("hub", "laptop", "wifi"),), placements=(placed,), nodes=nodes, ways=ways,
+        applied=(AppliedStatus("beats", "phone", "hub", ("where mv > 0", "select mv")),),
+    )  # fmt: skip
     assert FleetStatus.from_json(json.loads(json.dumps(fleet.to_json()))) == fleet
     for wrong in (
         {"asked": [["7f"]]},
@@ -115,9 +123,11 @@ def test_a_fleet_whose_vertices_move_comes_back_as_it_was_said() -> None:
         {"links": [["hub"]]},
         {"ways": [["beats", "phone", "hub"]]},
         {"ways": 3},
+        {"applied": [["beats", "phone", "hub", "where mv > 0"]]},
+        {"applied": {}},
         {"asked": [[*fleet.to_json()["asked"][0][:-1], [1]]]},
     ):
-        with pytest.raises(ValueError, match=r"answer|link|preview|way"):
+        with pytest.raises(ValueError, match=r"answer|applied|link|preview|way"):
             FleetStatus.from_json(fleet.to_json() | wrong)
 
 

@@ -43,14 +43,16 @@ def test_a_phone_that_walks_loses_nothing(kind: str, seeds: range, claim: Claim)
     assert not broken, f"{kind}: " + "; ".join(broken)
     kinds = sum((one.outcome.kinds for one in outcomes), Counter())
     fired, compared = sum(one.outcome.fired for one in outcomes), sum(one.outcome.elements for one in outcomes)
+    shares = {share for one in outcomes for share in one.shares}
     rerouted, longest = sum(one.rerouted for one in outcomes), max(one.longest for one in outcomes)
     claim(
         f"{kind}: {len(outcomes)} worlds, {fired} faults {dict(sorted(kinds.items()))}, {rerouted} ways replaced, up to "
-        f"{longest} nodes on one, {compared} rows compared, digests {outcomes[-1].outcome.digest} = {ideal.digest}"
+        f"{longest} nodes on one, {len(shares)} ways to share the run out, {compared} rows compared, digests {outcomes[-1].outcome.digest} = {ideal.digest}"
         + (" but for what was edited" if kind == "edit" else "")
     )
     assert fired
     assert rerouted
+    assert any(share[0] for share in shares), "no phone applied anything"
 
 
 @pytest.mark.soak

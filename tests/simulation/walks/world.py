@@ -1,8 +1,10 @@
 """A phone that walks: which nodes it reaches changes, and what it has spooled must find its way all the same.
 
 Node 0 coordinates, reaches everybody and carries nothing. Nodes 1 and 2 are phones, each of which reaches some of the
-other nodes and, when it is not cut off, the coordinator. The programs begin with a run of filters and projections of which
-any part may be applied on any node of the way. One column counts how often its operator was applied.
+other nodes and, when it is not cut off, the coordinator. The programs begin with a run of filters and projections.
+Placement gives the phone and the nodes of the way as much of it as they have room for, and a phone offers another room
+now and then: so a new way may leave it the same operators, more or fewer. One column counts how often its operator was
+applied.
 """
 
 from __future__ import annotations
@@ -18,16 +20,21 @@ import numpy as np
 import resurge as rs
 from resurge import col
 from shared.hosting.routing import ARRIVED, GONE, Rerouted
-from shared.hosting.stamps import runs_of
+from shared.hosting.shares import first_routes
 from shared.hosting.wiring import EdgeSpec
 from shared.plan.cuts import region_vertices
-from shared.plan.deployment import HostedQuery, Placement, Route
+from shared.plan.deployment import HostedQuery, Placement
 from shared.plan.graph import Plan
+from shared.plan.placing import PUSH_DOWN
+from shared.plan.topology import Topology
 from tests.simulation.peers.checkers import Checker, Numbers, Promises, every_checker
 from tests.simulation.peers.world import Fault, Outcome, PeerWorld, Settings, SimulatedNode, faults_of
 
 PHONES = (1, 2)
 HUBS = (3, 4, 5, 6)
+ROOM_MAX = 5  # one more than the longer run has operators
+VERTICES = 2  # of both queries
+ADDRESS = "tcp://127.0.0.1:1"
 ADDED = 1000.0  # to every row, by the edited query
 SUM, TIMES = 5, 6  # where these stand in a row of the first query
 ACROSS = ({3, 5}, {4, 6})
@@ -48,13 +55,6 @@ def filtered() -> Plan:
     """Like the query of the paper: filters, and nothing behind them."""
     rows = rs.sensor("x", every="33ms", columns={"x": "float64"}).gather("h")
     return rs.plan_of(rows.where(col.x > -6).where(col.x < 12).subscribe("alerts"))
-
-
-@cache
-def run_of(plan: Plan) -> int:
-    """How many operators behind its gather keep no state."""
-    runs = runs_of(plan, plan.gathers[0].name)
-    return 0 if runs is None else len(runs)
 
 
 def rows_of(spec: EdgeSpec, lo: int, hi: int) -> tuple[dict[str, object], np.ndarray]:
@@ -79,10 +79,11 @@ class Walk:
     settings: Settings
     steps: tuple[Step, ...]
     forward: str
-    shares: int  # seed of who applies what
+    rooms: int  # seed of how much each node has room for
     ring: bool = False  # hubs reach only those beside them
     slow_s: float = 0.0  # that a message of a phone takes longer
     edit_at: float | None = None
+    room: int | None = None  # of phones, where it is not drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ class WalkOutcome:
     rows: list[tuple[Any, ...]]
     rerouted: int
     longest: int  # nodes on a way
+    shares: frozenset[tuple[int, ...]] = frozenset()  # how much phones and the nodes of their ways apply
 
 
 class WalkWorld(PeerWorld):
@@ -106,7 +108,7 @@ class WalkWorld(PeerWorld):
         self.brought: dict[str, int] = {}  # by gather and phone, how much there was of it at its last step
         self.walked_at = dict.fromkeys(PHONES, 0.0)
         self.walks = {phone: [(0.0, frozenset(HUBS))] for phone in PHONES}  # since when it reaches whom
-        self.sharing = Random(f"shares {walk.shares}")
+        self.rooms = Random(f"rooms {walk.rooms}")
         self.edited = False
         super().__init__(walk.settings, keep=keep, observers=observers)
         for step in walk.steps:
@@ -125,7 +127,21 @@ class WalkWorld(PeerWorld):
         self.alone.discard(step.phone)
         if not step.reaches:
             self.alone.add(step.phone)
+        self._offer(step.phone)
         self.tell("network", "walk", f"node{step.phone} reaches {sorted(step.reaches)}")
+
+    def _offer(self, phone: int) -> None:
+        """The phone has another room from now on; who applies what changes with its next way."""
+        coordinator = self.nodes[0].machine.coordinator if self.nodes[0].up else None
+        if coordinator is None:
+            return
+        capacity = self.rooms.randint(0, ROOM_MAX)
+        fleet = coordinator.fleet
+        peers = [
+            replace(peer, capacity=capacity) if peer.node == self.nodes[phone].id else peer for peer in fleet.peers
+        ]
+        coordinator.set_fleet(peers, fleet.queries)
+        self.nodes[0].drive()
 
     def _edit(self) -> None:
         coordinator = self.nodes[0].machine.coordinator if self.nodes[0].up else None
@@ -140,11 +156,6 @@ class WalkWorld(PeerWorld):
         ]
         coordinator.set_fleet(coordinator.fleet.peers, queries)
         self.nodes[0].drive()
-
-    def start_of(self, node: SimulatedNode) -> None:
-        coordinator = node.machine.coordinator
-        if coordinator is not None:
-            coordinator._routing._share = self.share
 
     def missing(self, event: Rerouted) -> str:
         """Of the gathers of a device, one that neither those who read it nor the first node of its way has as much of as
@@ -171,11 +182,6 @@ class WalkWorld(PeerWorld):
         known = [near for at, near in walks if at >= since] + [near for at, near in walks if at < since][-1:]
         return all(hubs <= near for near in known if near)
 
-    def share(self, query: HostedQuery, _route: Route, path: Sequence[str]) -> tuple[int, ...]:
-        """Anybody on the way may be given any part of the run."""
-        most = run_of(query.plan)
-        return tuple(self.sharing.randint(0, most) for _ in (0, *path))
-
     def carry(self, sender: SimulatedNode, to: SimulatedNode, message: object, boot: int | None) -> None:
         for one, other in ((sender.number, to.number), (to.number, sender.number)):
             if one in PHONES and one != other:
@@ -196,25 +202,27 @@ class WalkWorld(PeerWorld):
         if coordinator is None:
             raise ValueError("node 0 coordinates")
         for node in self.nodes:
-            node.peer = replace(node.peer, addresses=("tcp://127.0.0.1:1",), capacity=64 if node.number in HUBS else 0)
+            room = self.rooms.randint(0, ROOM_MAX) if self.walk.room is None else self.walk.room
+            if node.number in HUBS:  # room for all vertices, and some on top for operators on the way
+                node.peer = replace(node.peer, addresses=(ADDRESS,), capacity=VERTICES + room)
+            else:  # a phone only calls; the coordinator carries nothing
+                phone = node.number in PHONES
+                node.peer = replace(node.peer, addresses=() if phone else (ADDRESS,), capacity=room if phone else 0)
         hub = [self.nodes[number].id for number in HUBS]
         sources = tuple(self.nodes[number].id for number in PHONES)
-        rng = Random(f"placed {self.walk.shares}")
-        queries = []
+        rng = Random(f"placed {self.walk.rooms}")
+        topology = Topology([node.peer for node in self.nodes], cloud=first.id)
+        queries: list[HostedQuery] = []
         for name, plan in (("q", self._plan), ("p", filtered())):
             placed = []
             for at, vertex in enumerate(region_vertices(plan)):
                 host = hub[(rng.randrange(4) + at) % 4]
                 placed.append(Placement(vertex.name, (host,), (hub[(hub.index(host) + 1) % 4],), 1))
-            gather = "g" if name == "q" else "h"
-            most = run_of(plan)
-            routes = tuple(Route(gather, source, rng.randint(0, most)) for source in sources)
-            queries.append(
-                HostedQuery(
-                    name, 1, plan, self.settings.row, self.settings.every, sources, first.id, tuple(placed), routes=routes,
-                    forward=self.walk.forward,
-                )
+            query = HostedQuery(
+                name, 1, plan, self.settings.row, self.settings.every, sources, first.id, tuple(placed), PUSH_DOWN,
+                forward=self.walk.forward,
             )  # fmt: skip
+            queries.append(replace(query, routes=first_routes(query, topology, queries)))
         coordinator.set_fleet([node.peer for node in self.nodes], queries)
         for node in self.nodes[1:]:
             node.host.deploy(*coordinator.deployment(node.id), 0.0)
@@ -252,11 +260,8 @@ class Ways(Checker):
         self._first: dict[tuple[str, str], frozenset[int]] = {}  # (query, source) -> the nodes that a way begins with
         self._since: dict[tuple[str, str], float] = {}  # (query, source) -> when it got its way
         self.rerouted: list[Rerouted] = []
+        self.shares: set[tuple[int, ...]] = set()  # of phones and the nodes of their ways
         self._found = ""
-
-    def started(self, node: SimulatedNode) -> None:
-        if isinstance(node.world, WalkWorld):
-            node.world.start_of(node)
 
     def noticed(self, node: SimulatedNode, event: object) -> None:
         world = node.world
@@ -281,6 +286,7 @@ class Ways(Checker):
         for query in () if coordinator is None else coordinator.fleet.queries:
             hosts = [host for placed in query.placements for host in placed.hosts]
             for route in query.routes:
+                self.shares.add((route.upto, *(hop.upto for path in route.paths for hop in path)))
                 nodes = [node for path in route.paths for node in ([path[0].node] if path else hosts)]
                 first = frozenset(world.by_id[node].number for node in nodes)
                 self._first[query.name, route.source] = first
@@ -359,7 +365,7 @@ def outcome_of(seed: int, kind: str, *, keep: bool = False) -> WalkOutcome:
     if not outcome.violation:
         outcome.violation = wrong(outcome, rows, edited=kind == "edit")
     longest = max((len(path) for event in ways.rerouted for path in event.paths), default=0)
-    return WalkOutcome(outcome, rows, len(ways.rerouted), longest)
+    return WalkOutcome(outcome, rows, len(ways.rerouted), longest, frozenset(ways.shares))
 
 
 def wrong(outcome: Outcome, rows: list[tuple[Any, ...]], *, edited: bool) -> str:

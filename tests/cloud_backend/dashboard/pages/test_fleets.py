@@ -8,7 +8,7 @@ import pytest
 
 from cloud_backend.dashboard.fleet import devices
 from shared.moves import GIVEN_UP, MOVED, PREVIEW, UNDER_WAY, Move, MoveAnswer, MovePreview, MoveRequest
-from shared.wire.fleet_status import FleetNodeStatus, FleetQueryStatus, FleetStatus, PlacementStatus
+from shared.wire.fleet_status import AppliedStatus, FleetNodeStatus, FleetQueryStatus, FleetStatus, PlacementStatus
 from shared.wire.messages import Hint
 from shared.wire.status import DeviceStatus
 
@@ -225,5 +225,8 @@ def test_who_passes_rows_on_for_whom_is_drawn_and_listed(coordinated):
     (shown,) = browser.get("/v1/api/fleets").json()["fleets"]
     assert shown["queries"][0]["ways"] == [{"source": "phone", "nodes": ["stop"]}]
     assert {node["name"]: node["passes_on"] for node in shown["nodes"]}["stop"] == ["phone"]
+    filters = AppliedStatus("noise", "phone", "stop", ("where db > 3",))
+    coordinated.tell(replace(fleet, applied=(filters,)))
+    assert "rows of phone: where db &gt; 3 on stop" in browser.get("/fleets").text
     coordinated.tell(replace(fleet, ways=(("noise", "phone", ("stop",)), ("noise", "phone", ()))))
     assert "<title>phone to hub</title>" in browser.get("/fleets").text, "both ways at once"
