@@ -145,7 +145,7 @@ class Appender:
         if failure.code in GOES_ON:
             try:
                 self._log.reopen()
-                self._receiver.abandon(self._log)
+                self._receiver.abandon()
             except Exception as again:
                 failure, error = Unavailable("log-disk-failed"), again
         if failure.code not in GOES_ON:

@@ -132,6 +132,8 @@ class GatewayDownlink:
         except (OSError, ResurgeError):
             return  # being written, or not a plan: the one we have stays, devices never see a broken one
         self._plan_seen = (status.st_mtime_ns, status.st_size)
+        if plan.gathers:  # it has a region: the coordinator tells its nodes what to run, and Spark has the rest
+            return
         if self._plan is None or version > self._plan[0]:
             self.needs = needs
             self._plan = (version, data, self._keys.sign(PlanMessage.signed(version, data)))

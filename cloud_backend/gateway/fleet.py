@@ -22,10 +22,10 @@ from shared.hosting.coordinate import Coordinator, Deposed, Learned, Recovered, 
 from shared.hosting.fleet_watch import FleetWatch
 from shared.hosting.leaving import Left
 from shared.hosting.requests import answer
-from shared.identity import DeviceId
+from shared.identity import DeviceId, EdgeId, EdgeKey
 from shared.moves import MoveRequest
 from shared.plan.deployment import Peer
-from shared.sync.exchange import DeploymentShown, StatusReceived
+from shared.sync.exchange import DeploymentShown, HighWater, StatusReceived
 from shared.sync.receiver import ExchangeApplied
 from shared.wire.fleet_status import FleetStatus
 from shared.wire.messages import CutOrder, DeploymentMessage
@@ -42,6 +42,25 @@ class Control(NamedTuple):
     up: int
     down: int
     since: float
+
+
+class LogAndFleet:
+    """What stands behind the gateway's receiver: the log, and the coordinator, who says which node carries what queries
+    sync to it."""
+
+    takes_marks = False
+
+    def __init__(self, log: HighWater, fleet: GatewayFleet) -> None:
+        self._log, self._fleet = log, fleet
+
+    def high_water(self, key: EdgeKey) -> int:
+        return self._log.high_water(key)
+
+    def edges_of(self, device: DeviceId, incarnation: int) -> Mapping[EdgeId, int]:
+        return self._log.edges_of(device, incarnation)
+
+    def producer_term(self, carrier: DeviceId, key: EdgeKey) -> int | None:
+        return self._fleet.producer_term(carrier, key)
 
 
 class GatewayFleet:
@@ -68,6 +87,10 @@ class GatewayFleet:
     def next_deployment(self, device: DeviceId, follows: tuple[int, int]) -> DeploymentMessage | None:
         with self._lock:
             return self._coordinator.next_deployment(device, follows)
+
+    def producer_term(self, carrier: DeviceId, key: EdgeKey) -> int | None:
+        """Without the lock: it is asked for every frame, and looks at one fleet, as it was or as it is now."""
+        return self._coordinator.producer_term(carrier, key)
 
     def orders(self, device: DeviceId) -> tuple[CutOrder, ...]:
         """What a node has not heard of cuts through its regions."""

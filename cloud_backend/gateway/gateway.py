@@ -23,7 +23,7 @@ from cloud_backend.gateway.appender import Appender
 from cloud_backend.gateway.connections import Connections, raise_file_limit
 from cloud_backend.gateway.downlink import GatewayDownlink
 from cloud_backend.gateway.faults import Faults
-from cloud_backend.gateway.fleet import GatewayFleet
+from cloud_backend.gateway.fleet import GatewayFleet, LogAndFleet
 from cloud_backend.gateway.ingest import Ingest
 from cloud_backend.gateway.keys import Keys, load_keys
 from cloud_backend.gateway.metrics import Metrics
@@ -75,7 +75,7 @@ class Gateway:
         self.downlink = GatewayDownlink(self.keys, results=self.results, plan=settings.plan, fleet=self.fleet)
         self.downlink.refresh()
         self.sessions = GatewaySessions(self.keys, self.roster)
-        receiver = Receiver(self.log, self.sessions, self.downlink, self.keys)
+        receiver = Receiver(LogAndFleet(self.log, self.fleet), self.sessions, self.downlink, self.keys)
         self.broken: Exception | None = None
         self.deposed = False  # another process has the lease of this home
         self._tenure = Tenure(settings.home)

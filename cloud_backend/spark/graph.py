@@ -1,12 +1,13 @@
 """The job's graph: the plan's cloud vertices, who reads whom, and by which key.
 
 A vertex that reads a sync edge takes its rows from the log by device. When its key is another one, rows must first find
-their range, so an `ingest` vertex is put before it: it decodes the log and records the rows by that key.
+their range, so an `ingest` vertex is put before it: it decodes the log and records the rows by that key. So it is where
+rows of several devices have met before: the log has them under the query that they met in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from shared.language.aggregates import AGGREGATES
@@ -23,11 +24,11 @@ from shared.plan.operators import (
     Port,
     Select,
     Subscribe,
+    Sync,
     SyncBack,
     Where,
     WindowAggregate,
 )
-from shared.plan.placement import check_unhosted
 from shared.plan.stream_type import with_device
 from shared.plan.vertices import vertices
 from shared.recovery.run_order import topological
@@ -92,6 +93,7 @@ class JobGraph:
     order: tuple[str, ...]  # topological
     wire: Mapping[str, Schema]  # sync edge -> what its batches hold
     schemas: Mapping[str, Schema]  # every edge -> the columns of its rows in the cloud
+    met: frozenset[str] = frozenset()  # sync edges with rows of several devices, which a query's region made
 
     def upstream(self, vertex: str) -> list[str]:
         """The vertex and everything above it."""
@@ -103,10 +105,10 @@ class JobGraph:
 
 def job_graph(plan: Plan, *, given: bool = False) -> JobGraph:
     """The graph of a plan. `given`: sync edges are not read from a log, their ingest vertices' records are there."""
-    check_unhosted(plan)
     parts = {part.name: part for part in vertices(plan)}
     wire = {edge.name: edge.schema for edge in plan.edges}
-    schemas: dict[str, Schema] = {name: with_device(schema) for name, schema in wire.items()}
+    met = frozenset(_met(plan))
+    schemas: dict[str, Schema] = {name: schema if name in met else with_device(schema) for name, schema in wire.items()}
     producer: dict[str, str] = {}
     for part in parts.values():
         for output in part.fragment.outputs:
@@ -117,10 +119,15 @@ def job_graph(plan: Plan, *, given: bool = False) -> JobGraph:
         entry: _ingest_name(entry)
         for part in parts.values()
         for entry in part.inputs
-        if entry in wire and (given or part.key != (DEVICE,))
+        if entry in wire and not _by_device(part, entry, met, given=given)
     }
     inputs = {
-        part.name: tuple(_input(part, entry, wire, producer, ingested, given=given) for entry in part.inputs)
+        part.name: tuple(
+            LogInput(entry)
+            if entry in wire and _by_device(part, entry, met, given=given)
+            else _input(entry, producer, ingested)
+            for entry in part.inputs
+        )
         for part in parts.values()
     }
     readers: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
@@ -142,25 +149,27 @@ def job_graph(plan: Plan, *, given: bool = False) -> JobGraph:
             part.name, part.key, inputs[part.name], outputs, _sinks(part, plan), part.deterministic, part.merge
         )
     order = topological({name: vertex.sources for name, vertex in found.items()})
-    return JobGraph(plan, found, tuple(order), wire, schemas)
+    return JobGraph(plan, found, tuple(order), wire, schemas, met)
+
+
+def _met(plan: Plan) -> Iterator[str]:
+    for node in plan.nodes:
+        if isinstance(node.operator, Sync) and plan.met(node.inputs[0]):
+            yield node.operator.name
 
 
 def _ingest_name(edge: str) -> str:
     return f"ingest {edge}"
 
 
-def _input(
-    part: Vertex,
-    entry: str,
-    wire: Mapping[str, Schema],
-    producer: Mapping[str, str],
-    ingested: Mapping[str, str],
-    *,
-    given: bool,
-) -> LogInput | EdgeInput:
-    if entry in wire:
-        by_device = part.key == (DEVICE,) and not given
-        return LogInput(entry) if by_device else EdgeInput(entry, ingested[entry])
+def _by_device(part: Vertex, edge: str, met: Collection[str], *, given: bool) -> bool:
+    """Whether a vertex reads this sync edge where the log has it: its key is the device, and so are the frames'."""
+    return part.key == (DEVICE,) and edge not in met and not given
+
+
+def _input(entry: str, producer: Mapping[str, str], ingested: Mapping[str, str]) -> EdgeInput:
+    if entry in ingested:
+        return EdgeInput(entry, ingested[entry])
     return EdgeInput(entry, producer[entry], delay=1 if entry.startswith(FEEDBACK) else 0)
 
 

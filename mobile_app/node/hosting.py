@@ -52,6 +52,7 @@ from shared.sync.composer import EdgePolicy
 from shared.sync.events import Refused
 from shared.sync.pacing import Pacing
 from shared.sync.receiver import Arrival, Reply
+from shared.sync.sender import Sender
 from shared.wire.fleet_status import FleetStatus, told
 from shared.wire.status import HostOffer
 
@@ -106,6 +107,7 @@ class Hosting:
         fleet: FleetFile | OfferedHost,
         stores: Stores,
         access: SensorAccess,
+        sender: Sender | None,
         *,
         wake: Callable[[], None],
         say: Callable[[str], None],
@@ -114,6 +116,7 @@ class Hosting:
         loss_window_s: float,
         now: float,
     ) -> None:
+        """`sender` is this device's end towards the gateway that coordinates, where one does."""
         self._folder = home / FOLDER
         self._folder.mkdir(exist_ok=True, mode=0o700)
         self._stores, self._access, self._say, self._news = stores, access, say, news
@@ -135,8 +138,8 @@ class Hosting:
         self._watchdog = Watchdog(fleet.hanging_s, say)
         self.host = Host(
             stores.device, 1, keys, disk=self._disk, sources=self._spool, random=random.Random(), pacing=PACING,
-            coordinator=coordinator_key, downlink=coordinator,
-            watch=self._watchdog, report_s=REPORT_S, now=now,
+            coordinator=coordinator_key, downlink=coordinator, watch=self._watchdog,
+            gateway=sender if isinstance(fleet, OfferedHost) else None, report_s=REPORT_S, now=now,
         )  # fmt: skip
         if isinstance(fleet, FleetFile):
             self.host.meet(fleet.peers, now)

@@ -84,7 +84,7 @@ class Node:
         self.hosting: Hosting | None = None
         if around.fleet is not None:
             self.hosting = Hosting(
-                home, around.fleet, stores, self.access, wake=self.uplink.wake, say=around.say,
+                home, around.fleet, stores, self.access, self.sender, wake=self.uplink.wake, say=around.say,
                 news=self.schedule.publish_soon, speed=around.speed,
                 loss_window_s=around.settings.loss_window_s, now=self.rest.now(),
             )  # fmt: skip
@@ -226,6 +226,8 @@ class Node:
                     self._governed.order(event.hint, now)
                 if self.hosting is not None and event.hint.moves:
                     self.hosting.asked(event.hint.moves, now)
+            elif self._governed is not None:
+                self._governed.note(event, now)
             self.gateway.note(event)
             self.around.on_event(event)
 

@@ -174,7 +174,7 @@ class _Edge:
         )  # fmt: skip
         self._woken = threading.Event()
         self._hosting = Hosting(
-            self._home, read_fleet(self._fleet.file), stores, access, wake=self._woken.set, say=lambda _: None,
+            self._home, read_fleet(self._fleet.file), stores, access, None, wake=self._woken.set, say=lambda _: None,
             news=lambda: None, speed=1.0, loss_window_s=settings.loss_window_s, now=time.monotonic(),
         )  # fmt: skip
         self._stack.callback(self._hosting.close)

@@ -21,10 +21,10 @@ from shared.hosting.planned_moves import ASKED, Now, PlannedMoves, hosting, with
 from shared.hosting.reign import Reign
 from shared.hosting.routing import LINK_S, Reach, Routing
 from shared.hosting.shares import share
-from shared.hosting.wiring import wire
-from shared.identity import DeviceId
+from shared.hosting.wiring import cloud_carriers, wire
+from shared.identity import DeviceId, EdgeKey
 from shared.moves import REFUSED, Move, MoveAnswer, MoveRequest
-from shared.plan.cuts import region_vertices
+from shared.plan.cuts import region_vertices, synced_outputs
 from shared.plan.deployment import (
     MOVES_MAX,
     Deployment,
@@ -46,6 +46,7 @@ from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Home, Include
 from shared.region.controller import Nodes, RegionController
 from shared.region.cuts import PERIOD_S, RegionCuts, held_by
+from shared.sync.exchange import NOT_READ
 from shared.sync.step import Step
 from shared.wire.messages import CutOrder, DeploymentMessage, Hint, PlanMessage
 from shared.wire.status import DeviceStatus, InstanceStatus, clean_text
@@ -173,6 +174,11 @@ class Coordinator:
         self._fleet = Deployment(node, 0, lease, (), ())
         if stored:
             self._fleet = _decoded(stored)
+        self._carriers: tuple[Deployment, frozenset[str], Mapping[EdgeKey, Mapping[str, int]]] = (
+            self._fleet,
+            frozenset(),
+            {},
+        )  # of which fleet, its nodes, and who carries what goes to the cloud
         self._reign = Reign(sign, (self._fleet.lease, self._fleet.version) if stored else (0, 0))
         if stored:
             self._fleet = replace(self._fleet, lease=self._fleet.lease + lease_step)
@@ -251,12 +257,43 @@ class Coordinator:
             raise UsageError("no node offers to host anything yet", code="deployment-peer")
         self._check(replace(self._fleet, version=1, queries=tuple(queries)))
 
-    @staticmethod
-    def _check(fleet: Deployment) -> None:
+    def _check(self, fleet: Deployment) -> None:
+        self._check_synced([*fleet.queries, *(region.task for region in fleet.regions)])
         checked = decode_deployment(encode_deployment(fleet))
         feeding = {source for query in fleet.queries for source in query.sources}
         for node in sorted({fleet.node, *feeding}):  # two queries may want the same of one device
             wire(replace(checked, node=node))
+
+    def producer_term(self, carrier: DeviceId, key: EdgeKey) -> int | None:
+        """The term under which a node may send an edge of a query to the cloud; NOT_READ where another one should by
+        now. None: it is no node of this fleet."""
+        fleet, nodes, carriers = self._carriers
+        if fleet is not self._fleet:
+            fleet = self._fleet
+            nodes, carriers = frozenset(peer.node for peer in fleet.peers), cloud_carriers(fleet.queries)
+            self._carriers = fleet, nodes, carriers
+        node = carrier.hex()
+        return carriers.get(key, {}).get(node, NOT_READ) if node in nodes else None
+
+    def _check_synced(self, queries: Sequence[HostedQuery]) -> None:
+        """What goes to the cloud goes to the gateway that coordinates: it knows who may send it. There its name says
+        which stream it is."""
+        names: dict[str, str] = {}
+        for query in queries:
+            for output in synced_outputs(query.plan):
+                if self._node:
+                    raise UsageError(
+                        f"query {query.name!r} syncs {output.name!r} to the cloud, which only nodes do that a gateway "
+                        "coordinates (resurge node run --host); end it with .subscribe(), whose rows stay on the "
+                        "query's sink node",
+                        code="deployment-sync",
+                    )
+                if names.setdefault(output.name, query.name) != query.name:
+                    raise UsageError(
+                        f"queries {names[output.name]!r} and {query.name!r} both sync {output.name!r} to the cloud; "
+                        "give one of them another name",
+                        code="deployment-sync",
+                    )
 
     def heard(self, device: DeviceId, now: float, status: DeviceStatus | None = None) -> None:
         """A node has spoken, and perhaps said how it is."""

@@ -24,6 +24,10 @@ class Governed:
         elif (followed := self._host.followed()).signature:
             sender.show(followed, now)
 
+    def note(self, event: object, now: float) -> None:
+        """What else the sender told: how far the log has what vertices here send to the cloud."""
+        self._host.gateway_said(event, now)
+
     def order(self, hint: Hint, now: float) -> None:
         """The gateway's word on cuts through regions."""
         self._host.order(hint.cuts, now)

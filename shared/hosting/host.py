@@ -10,6 +10,7 @@ asked for again. `through` rises when a snapshot is permanent, and not before.
                              -> sink    -> disk
                              -> copy    -> disk, instance (`copies.py`)
                              -> carrier -> outbox -> Sender -> the next node (`carrier.py`)
+    what is synced to the cloud -> outbox -> the node's own Sender to its gateway, whose receipt is durable
     receipts -> Sender -> outbox (trim), checkpoints (what may become permanent)
 
 A deployment is whole: `deploy` compares it with what runs and changes the difference. A vertex that runs under the
@@ -28,7 +29,7 @@ from random import Random
 from typing import NamedTuple, Protocol
 
 from shared.batch import NO_FRONTIER
-from shared.errors import PeerError, ResurgeError, UsageError
+from shared.errors import BrokenInvariant, PeerError, ResurgeError, UsageError
 from shared.hosting.carrier import EPOCHS, Carrier
 from shared.hosting.copies import Copy, name_of, strangers
 from shared.hosting.initiators import cut_initiator, number_of, text_of
@@ -55,7 +56,18 @@ from shared.hosting.source import Source
 from shared.hosting.state_lane import StateLane
 from shared.hosting.store import HostPersist, Memory, StoreMemory
 from shared.hosting.watching import Result, Unwatched, Watch
-from shared.hosting.wiring import PASSED_ON, STATE, EdgeSpec, Flow, KeptSpec, VertexSpec, Wiring, state_edge, wire
+from shared.hosting.wiring import (
+    GATEWAY,
+    PASSED_ON,
+    STATE,
+    EdgeSpec,
+    Flow,
+    KeptSpec,
+    VertexSpec,
+    Wiring,
+    state_edge,
+    wire,
+)
 from shared.identity import DeviceId, EdgeId, EdgeKey
 from shared.language.codecs import COLUMNS, NONE
 from shared.language.schema import Schema
@@ -156,12 +168,15 @@ class Host:
         coordinator: bytes = b"",
         downlink: Downlink | None = None,
         watch: Watch | None = None,
+        gateway: Sender | None = None,
         report_s: float | None = None,
         now: float = 0.0,
     ) -> None:
         """Reads what is on the disk; what is to be written there is in steps. `sources` is the spool of this node's own
-        device. `coordinator` is the public key of who may deploy here; none: only `deploy` does. `watch` runs users'
-        code. `report_s`: how often it speaks to its coordinator at least; else as often as to other nodes."""
+        device. `coordinator` is the public key of who may deploy here; none: only `deploy` does. `gateway` is this
+        device's own end towards the gateway that coordinates; whoever drives it says in `gateway_said` what came.
+        `watch` runs users' code. `report_s`: how often it speaks to its coordinator at least; else as often as to
+        other nodes."""
         self.node = node.hex()
         self.device, self._incarnation, self._keys = node, incarnation, keys
         self._disk = disk
@@ -179,6 +194,7 @@ class Host:
         self._for_keepers = replace(pacing, poll_s=KEEPER_POLLS * pacing.poll_s)
         self._coordinator = coordinator
         self._watch = watch or Unwatched()
+        self._gateway = gateway
         self._made = Spool.create(
             MemoryDisk(), capacity_bytes=MADE_BYTES, device=node, incarnation=incarnation, evict=Evict.BLOCK
         )
@@ -372,9 +388,23 @@ class Host:
                 if restarted or identity not in self._not_begun:
                     self._cannot_begin(spec, LOST, "the node was restarted")
                 continue
+            if why := self._cannot_sync(spec):
+                self._instances.pop(identity, None)
+                self._cannot_begin(spec, FAILED, why)
+                continue
             self._not_begun.pop(identity, None)
             self._memory.begun[name] = spec.placement.term
             self._begin(identity, spec)
+
+    def _cannot_sync(self, spec: VertexSpec) -> str:
+        """Why a vertex cannot send its rows to the cloud from here; empty where it can, or has none."""
+        synced = [edge for edge in spec.outputs.values() if GATEWAY in edge.readers]
+        if synced and self._gateway is None:
+            return "this node is not paired with the gateway that coordinates"
+        for edge in synced:
+            if self._gateway is not None and self._gateway.owns(edge.name):
+                return f"the device of this node has a stream {edge.name!r} of its own; rename one of them"
+        return ""
 
     def _begin(self, identity: tuple[str, int, str], spec: VertexSpec) -> None:
         placed, row = spec.placement, STRATEGIES[spec.query.row].row
@@ -568,13 +598,14 @@ class Host:
 
     def _carry(self, carried: Mapping[str, Sequence[tuple[EdgeSpec, int]]], now: float) -> None:
         self._carried = carried
+        self._carry_to_gateway(carried.get(GATEWAY, ()), now)
         called = self._called()
         for node in [node for node in self._senders if node not in called]:
             del self._senders[node]
         for node in sorted(called):
             sender = self._sender(node, now)
             wanted = {spec.name for spec, _ in carried.get(node, ())}
-            for name in sender.edge_names():
+            for name in sender.carried():
                 if name not in wanted:
                     sender.drop(name)
             for spec, term in carried.get(node, ()):
@@ -594,7 +625,41 @@ class Host:
             node for node, peer in self._peers.items() if peer.public_key == self._coordinator or node in self._behind
         }
         others |= (self._probed | self.lane.calls()) & self._peers.keys()
-        return {*self._carried} | (others - {self.node})
+        return (self._carried.keys() - {GATEWAY}) | (others - {self.node})
+
+    def _carry_to_gateway(self, carried: Sequence[tuple[EdgeSpec, int]], now: float) -> None:
+        """What goes to the cloud goes with the exchanges of this node's own device."""
+        sender = self._gateway
+        if sender is None:
+            return
+        wanted = {spec.name for spec, _ in carried}
+        for name in sender.carried():
+            if name not in wanted:
+                sender.drop(name)
+        for spec, term in carried:
+            sender.carry(
+                spec.name, self._schemas(spec), spec.key, term=term, read=spec.readers[GATEWAY],
+                within_s=spec.within_s or WITHIN_S, reading=self.outbox.reading(GATEWAY),
+            )  # fmt: skip
+            sender.frontier(spec.key.edge, self._frontier_of(spec), now)
+            if spec.key.edge not in self.outbox.reading(GATEWAY).taken:
+                sender.hurry(now)  # where it goes on must be known before its vertex counts as running
+
+    def gateway_said(self, event: object, now: float) -> None:
+        """What this node's own sender to the gateway tells: how far the log has what is synced from here."""
+        if isinstance(event, ReceiptReceived | ReaderRestored):
+            found = self._makers.get(event.edge)
+            if found is not None and GATEWAY in found[1].readers:
+                self._now = now
+                self._sender_event(GATEWAY, event, now)
+
+    def _to(self, node: str) -> Sender:
+        """The sender to a reader."""
+        if node != GATEWAY:
+            return self._senders[node]
+        if self._gateway is None:
+            raise BrokenInvariant("rows go to the cloud from a node without a gateway", code="hosting-unpaired")
+        return self._gateway
 
     def _sender(self, node: str, now: float) -> Sender:
         sender = self._senders.get(node)
@@ -855,7 +920,7 @@ class Host:
             return
         if record.kind == FrameType.DATA:
             data = Data.in_place(record.frame)
-            batch = carrier.take(data, session.declared[int(data.edge), data.schema_id])
+            batch = carrier.take(data, session.schema(record.key, data.schema_id))
             if batch is not None:
                 for node in edge.readers:
                     self._appended(node, batch)
@@ -929,7 +994,7 @@ class Host:
             data.edge, data.lo, data.hi, data.rows, data.schema_id, data.applied, data.frontier_us, data.codec,
             bytes(data.columns),
         )  # fmt: skip
-        batch = cut(batch, taken, data.hi, session.declared[int(data.edge), data.schema_id])
+        batch = cut(batch, taken, data.hi, session.schema(record.key, data.schema_id))
         part = replace(
             data, lo=batch.lo, rows=batch.rows, codec=batch.codec, columns=batch.payload, frontier_us=batch.frontier_us
         )
@@ -951,7 +1016,7 @@ class Host:
         item: Item | None
         if record.kind == FrameType.DATA:
             data = Data.in_place(record.frame)
-            item = self._rows(instance, label, data, session.declared[int(data.edge), data.schema_id])
+            item = self._rows(instance, label, data, session.schema(record.key, data.schema_id))
         else:
             item = self._item(instance, label, decode_one(record.frame, digest=record.digest)[0])
         return item is None or self._go_on(instance, label, item, record)
@@ -1092,7 +1157,8 @@ class Host:
     def _put_out(self, instance: Instance, made: Made) -> None:
         edge = instance.spec.outputs[made.output]
         if made.batch is not None:
-            codec, payload = codecs.encode(made.batch, NONE)  # nodes of a fleet are near: bytes cost less than time
+            # Nodes of a fleet are near: bytes cost less than time. What goes to the cloud stays in its log.
+            codec, payload = codecs.encode(made.batch, COLUMNS if GATEWAY in edge.readers else NONE)
             batch = SpooledBatch(
                 edge.key.edge, made.batch.lo, made.batch.hi, len(made.batch), made.batch.schema.id, 0,
                 made.frontier_us, codec, payload,
@@ -1104,7 +1170,7 @@ class Host:
                 self.outbox.trim(edge.key.edge)
         for node in edge.readers:
             if made.frontier_us > NO_FRONTIER:
-                self._senders[node].frontier(edge.key.edge, made.frontier_us, self._now)
+                self._to(node).frontier(edge.key.edge, made.frontier_us, self._now)
 
     def _send_mark(self, edge: EdgeSpec, term: int, mark: Mark, now: float) -> None:
         number = number_of(mark.id.initiator)
@@ -1112,10 +1178,11 @@ class Host:
             edge.key.device, edge.key.incarnation, edge.key.edge, mark.position, mark.id.number, number, term
         )
         for node in edge.readers:
-            self._senders[node].mark(message, now)
+            if node != GATEWAY:  # what is in the log is safe as it is: its receipt is the answer to all marks
+                self._senders[node].mark(message, now)
 
     def _appended(self, node: str, batch: SpooledBatch) -> None:
-        self._senders[node].appended(batch, self._now)
+        self._to(node).appended(batch, self._now)
 
     def _broadcast(self, instance: Instance, state: EdgeSpec, first: int, data: bytes) -> bool:
         """Send a snapshot to all who keep it at once, where its row keeps it in the whole region."""

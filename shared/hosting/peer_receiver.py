@@ -54,8 +54,8 @@ class PeerReceiver(Receiver):
     def _answers_to(self, session: GatewaySession) -> list[bytes]:
         return self._answers.get(session.device, [])
 
-    def _receipts(self, edges: Mapping[int, IncomingEdge], numbers: Iterable[int]) -> list[bytes]:
-        keys = [edges[number].key for number in numbers]
+    def _receipts(self, edges: Mapping[int, IncomingEdge], slots: Iterable[int]) -> list[bytes]:
+        keys = [edges[slot].key for slot in slots]
         read = [key for key in keys if self._host.high_water(key) != NOT_READ]
         return [encode(self._host.receipt(key).frame()) for key in read]
 

@@ -3,13 +3,17 @@
 Edges between nodes are named by their query: "QUERY/OUTPUT". Their origin is a device for a gather, else the query, and
 never the node that happens to run a vertex. So a vertex that moves goes on with the same edges.
 
+What a query syncs to the cloud the gateway reads, as if it were one more node. That edge has the name that the program
+gave it: the log and Spark take it for a stream like those of devices. Its origin is the query, so whoever carries it
+after a move goes on with the same numbers.
+
 A device's rows may come over other nodes. Each of those passes them on under their numbers, on an edge of its own that
 is named after it: "GATHER@DEVICE>NODE". Whoever reads them counts by device and number, whichever edge they came on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from shared.errors import UsageError
@@ -25,6 +29,7 @@ from shared.plan.stream_type import without_device
 from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Include
 
+GATEWAY = "gateway"  # who reads what is synced to the cloud; no node has such an id
 PASSED_ON = 1  # the term of edges that only pass rows on: whoever carries them, they are the same
 FEEDBACK_DELAY_US = 1_000_000  # a row that is fed back counts so much later; see `ordered_input`
 STATE = Schema.of({"state": "uint8"})  # declared for state edges; their payloads are pieces of a snapshot
@@ -41,6 +46,7 @@ class EdgeSpec:
     carriers: Mapping[str, int]  # node -> the term under which it makes this edge
     readers: Mapping[str, int]  # node -> sum of the terms of what reads it there; changes when one begins again
     ways: tuple[tuple[str, ...], ...] = ()  # readers that need it all, by path; one path is enough. Not said: all do
+    within_s: float | None = None  # that its rows may wait for company; not said: as between nodes
 
     @property
     def label(self) -> str:
@@ -192,14 +198,6 @@ def _check_hosting(query: HostedQuery) -> None:
             f"query {query.name!r}: strategy {query.row!r} is not for nodes that run alone; choose another",
             code="deployment-strategy",
         )
-    for vertex in region_vertices(query.plan):
-        for output in vertex.fragment.outputs:
-            if output.kind == "sync":
-                raise UsageError(
-                    f"query {query.name!r} syncs {output.name!r} from the region to the cloud, which nodes do not "
-                    "carry yet; end it with .subscribe(), whose rows stay on the query's sink node",
-                    code="deployment-sync",
-                )
 
 
 def _readers(query: HostedQuery) -> dict[str, dict[str, int]]:
@@ -228,19 +226,31 @@ def _edges_made(query: HostedQuery, fed: Mapping[tuple[str, str], Mapping[str, i
     readers = _readers(query)
     for vertex in vertices:
         for output in vertex.fragment.outputs:
-            if output.kind == "subscribe":
+            if output.kind == "sync":
+                readers[output.name] = {GATEWAY: 0}
+            elif output.kind == "subscribe":
                 readers.setdefault(output.name, {}).setdefault(query.sink, 0)
                 for node, terms in fed.get((query.name, output.name), {}).items():
                     readers[output.name][node] = readers[output.name].get(node, 0) + terms
+    synced = {edge.name: edge.within_us / 1e6 for edge in query.plan.edges}
     made: dict[str, EdgeSpec] = {}
     for vertex in vertices:
         where = placed[vertex.name]
         for output in vertex.fragment.outputs:
-            name = f"{query.name}/{output.name}"
+            within_s = synced[output.name] if output.kind == "sync" else None
+            name = f"{query.name}/{output.name}" if within_s is None else output.name
             key = EdgeKey(origin, query.incarnation, edge_id(name))
             carriers = dict.fromkeys(where.hosts, where.term)
-            made[output.name] = EdgeSpec(name, key, output.schema, vertex.name, carriers, readers.get(output.name, {}))
+            made[output.name] = EdgeSpec(
+                name, key, output.schema, vertex.name, carriers, readers.get(output.name, {}), within_s=within_s
+            )
     return made
+
+
+def cloud_carriers(queries: Iterable[HostedQuery]) -> dict[EdgeKey, Mapping[str, int]]:
+    """By edge that goes from a region to the cloud, the nodes that carry it, each with the term under which it does."""
+    edges = [edge for query in queries for edge in _edges_made(query, {}).values() if GATEWAY in edge.readers]
+    return {edge.key: edge.carriers for edge in edges}
 
 
 def _wire_query(node: str, query: HostedQuery, edges: Mapping[str, Mapping[str, EdgeSpec]], found: Wiring) -> None:
@@ -315,7 +325,7 @@ def _wire_query(node: str, query: HostedQuery, edges: Mapping[str, Mapping[str, 
             + [edge.label for name, edge in outputs.items() if name in back]
         )
         rest = without_run(vertex, [runs[name] for name in vertex.inputs if name in runs])
-        left = frozenset(output.name for output in vertex.fragment.outputs if output.kind == "subscribe")
+        left = frozenset(output.name for output in vertex.fragment.outputs if output.kind in ("subscribe", "sync"))
         found.vertices.append(VertexSpec(query, vertex, where, inputs, outputs, on_cycle, rest, left))
     if node == query.sink:
         found.sinks += [(query, output.name, made[output.name]) for output in sinks]

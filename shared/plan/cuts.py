@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 
 from shared.plan import operators as op
-from shared.plan.fragments import Vertex
+from shared.plan.fragments import Output, Vertex
 from shared.plan.graph import Node, Plan
 from shared.plan.placement import ON_REGION
 from shared.plan.vertices import cut_side
@@ -23,6 +23,12 @@ FEEDBACK = "feedback "
 def region_vertices(plan: Plan) -> tuple[Vertex, ...]:
     """The region side's vertices, producers before consumers. Empty where nothing runs in a region."""
     return cut_side(plan, ON_REGION, _groups, "by operator")
+
+
+def synced_outputs(plan: Plan) -> tuple[Output, ...]:
+    """What goes from the region to the cloud."""
+    found = (output for vertex in region_vertices(plan) for output in vertex.fragment.outputs)
+    return tuple(output for output in found if output.kind == "sync")
 
 
 def is_stateless(vertex: Vertex) -> bool:

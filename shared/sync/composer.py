@@ -45,6 +45,7 @@ class OutgoingEdge:
     policy: EdgePolicy
     origin: DeviceId  # whose elements these are: this device's, or those of a query where several devices met
     incarnation: int
+    store: Spool | Reading  # where they wait: this device's own spool, or what a reader has not taken of an outbox
     term: int = 0  # of the vertex that makes them; a device's own sources have none
     schemas: dict[int, Schema] = field(default_factory=dict)
     waiting_since: float | None = None
@@ -84,12 +85,12 @@ class Outstanding:
 
 class Composer:
     """Writes the frames of exchanges, and remembers what the other side already knows. `under_way` are the exchanges
-    that are not answered yet: what is in them is not said again."""
+    that are not answered yet: what is in them is not said again. `to_node`: the other side is a node, no gateway."""
 
     def __init__(
-        self, spool: Spool | Reading, session: DeviceSession, under_way: Sequence[Outstanding], events: list[object]
+        self, session: DeviceSession, under_way: Sequence[Outstanding], events: list[object], *, to_node: bool
     ) -> None:
-        self._spool = spool
+        self._to_node = to_node
         self._session = session
         self._under_way = under_way
         self._events = events
@@ -126,7 +127,7 @@ class Composer:
         complete = True
         marks = iter([mark for mark in edge.marks if not any(mark in other.marks for other in self._under_way)])
         mark = next(marks, None)
-        for entry in self._spool.pending(edge.number):
+        for entry in edge.store.pending(edge.number):
             size = entry.payload_bytes if isinstance(entry, DataEntry) else 0
             if budget <= 0 or edge.credit == 0 or (outstanding.numbered and (size > budget or self.one_at_a_time)):
                 complete = False
@@ -149,10 +150,10 @@ class Composer:
             frames.append(parts)
             outstanding.numbered.append((replace(frame, payload=b""), parts.digest))
             budget -= len(parts.header) + len(parts.payload)
-            if isinstance(self._spool, Spool):
-                self._spool.sent(edge.number, entry.hi)
+            if isinstance(edge.store, Spool):
+                edge.store.sent(edge.number, entry.hi)
             else:
-                self._spool.ahead[edge.number] = entry.hi
+                edge.store.ahead[edge.number] = entry.hi
         if complete:
             edge.waiting_since, edge.waiting_rows, edge.waiting_bytes = None, 0, 0
             while mark is not None:
@@ -164,13 +165,13 @@ class Composer:
             [edge.frontier_sent_us, *(other.frontiers.get(edge.number, NO_FRONTIER) for other in self._under_way)]
         )
         if complete and edge.frontier_us > said_us:
-            head = self._spool.head(edge.number)
+            head = edge.store.head(edge.number)
             message = Frontier(origin, incarnation, edge.number, head, edge.frontier_us, edge.term)
             frames.append(encode(message.frame()))
             outstanding.frontiers[edge.number] = edge.frontier_us
-        if isinstance(self._spool, Reading):
-            outstanding.reached[edge.number] = self._spool.ahead.get(edge.number, 0)
-        if len(frames) == before and isinstance(self._spool, Reading) and not self._under_way:
+        if isinstance(edge.store, Reading):
+            outstanding.reached[edge.number] = edge.store.ahead.get(edge.number, 0)
+        if len(frames) == before and self._to_node and not self._under_way:
             # While nothing flows its snapshots go on becoming permanent, and it may begin again.
             frames.append(encode(question.frame()))
         return budget
@@ -198,7 +199,7 @@ class Composer:
             reason = entry.reason.name.lower()
             return LostRange(origin, incarnation, entry.edge, entry.lo, entry.hi, reason, edge.term).frame(), None
         try:
-            batch = self._spool.read(entry)
+            batch = edge.store.read(entry)
         except DamagedData as error:
             self._events.append(Refused(error.code, error.message))
             outstanding.damaged = True  # a tombstone took its place

@@ -104,17 +104,17 @@ class IncomingEdge:
 class DeviceEdges:
     """What the receiver remembers of one installation: the edges it carries and how much they take of the index."""
 
-    __slots__ = ("by_number", "declared_bytes")
+    __slots__ = ("by_slot", "declared_bytes")
 
     def __init__(self, declared_bytes: Mapping[EdgeId, int]) -> None:
-        self.by_number: dict[int, IncomingEdge] = {}  # of those that were spoken of since the gateway started
+        self.by_slot: dict[int, IncomingEdge] = {}  # of those that were spoken of since the gateway started
         self.declared_bytes: dict[int, int] = {
             int(edge): size for edge, size in declared_bytes.items()
-        }  # by edge, of all there are
+        }  # by slot, of all there are
 
 
 class Announcements:
-    """What an exchange says beside its batches. Most say nothing, so it is made by the first that does."""
+    """What an exchange says beside its batches, by slot. Most say nothing, so it is made by the first that does."""
 
     __slots__ = (
         "chains", "declared", "declared_bytes", "deployment", "events", "frontiers", "new_edges", "operators",
@@ -158,28 +158,29 @@ class Exchange:
         self._index = index
         self._signatures = signatures
         self.records: list[LogRecord] = []
-        self.high_water: dict[int, int] = {}  # of every edge this exchange spoke of
+        self.high_water: dict[int, int] = {}  # by slot, of every edge this exchange spoke of
         self.elements = self.duplicates = self.gaps = self.stale = 0
         self.announced: Announcements | None = None
 
     def read(self, frames: memoryview, digests: Iterable[bytes]) -> Exchange:
         """`digests` are those of the frames' payloads, in order."""
-        session, edges = self._session, self._edges.by_number
+        session, edges = self._session, self._edges.by_slot
         device, current = session.device, session.incarnation
         offset = 0
         for digest in digests:
             header = read_header(frames, offset, digest)
-            _, _, kind, _, _, _, _, incarnation, source, number, lo, count, length, frontier_us = header
+            _, _, kind, _, _, _, _, incarnation, source, number, lo, count, length, _ = header
             start, offset = offset, offset + HEADER_BYTES + length
-            data = frames[start:offset]
+            data, slot = frames[start:offset], int(number)
             if source != device or (incarnation != current and kind not in _REPORTS):
                 if not self._carries(header):
                     self.stale += 1
                     continue
+                slot = session.slot(EdgeKey(source, incarnation, number))
             elif kind in _REPORTS:
                 self._report(frame_of(header, bytes(data[HEADER_BYTES:])))
                 continue
-            edge = edges.get(number) or self._new_edge(header)
+            edge = edges.get(slot) or self._new_edge(header, slot)
             if edge is None:
                 self.stale += 1
                 continue
@@ -189,22 +190,22 @@ class Exchange:
                 schema_id, _, rows = DATA_PREFIX.unpack_from(frames, start + HEADER_BYTES)
                 if rows > count:
                     raise PeerError(f"{rows} rows in a range of {count} elements", code="message-data")
-                if (number, schema_id) not in session.declared:
-                    self._check_declared(number, schema_id)
-                if self._is_next(edge, number, lo, lo + count):
+                if (slot, schema_id) not in session.declared:
+                    self._check_declared(slot, schema_id)
+                if self._is_next(edge, slot, lo, lo + count):
                     self.records.append(LogRecord(data, edge.key, lo, lo + count, kind, digest))
             elif kind == _TOMBSTONE:
                 LostRange.of(frame_of(header, bytes(data[HEADER_BYTES:])))
-                if self._is_next(edge, number, lo, lo + count):
+                if self._is_next(edge, slot, lo, lo + count):
                     self.records.append(LogRecord(data, edge.key, lo, lo + count, kind, digest))
             elif kind == _DECLARE:
-                self._declare(edge, Declare.of(frame_of(header, bytes(data[HEADER_BYTES:]))), data, digest)
+                self._declare(edge, slot, Declare.of(frame_of(header, bytes(data[HEADER_BYTES:]))), data, digest)
             elif kind == _FRONTIER:
-                self._advance(edge, data, lo, frontier_us, digest)
+                self._advance(edge, slot, data, header, digest)
             elif kind == _CHAIN:
-                self._chain(edge, Chain.of(frame_of(header, bytes(data[HEADER_BYTES:]))), data, digest)
+                self._chain(edge, slot, Chain.of(frame_of(header, bytes(data[HEADER_BYTES:]))), data, digest)
             elif kind == _MARK and self._index.takes_marks:
-                self._mark(edge, lo, data, digest)
+                self._mark(edge, slot, lo, data, digest)
             else:
                 raise PeerError(f"a frame of type {kind} does not travel this way", code="sync-direction")
         return self
@@ -214,57 +215,50 @@ class Exchange:
             self.announced = Announcements()
         return self.announced
 
-    def _known(self, number: int) -> IncomingEdge | None:
-        known = self._edges.by_number.get(number)
-        return known if known is not None or self.announced is None else self.announced.new_edges.get(number)
-
     def _carries(self, header: FrameHeader) -> bool:
         """Whether this session may send elements that are not its device's own; False where it may no longer."""
-        number = header.edge
-        key = EdgeKey(header.source, header.incarnation, number)
+        key = EdgeKey(header.source, header.incarnation, header.edge)
         term = self._index.producer_term(self._session.device, key)
-        known = self._known(number)
-        if term is None or (known is not None and known.key != key):
+        if term is None:
             raise PeerError("a frame of another device in this session", code="sync-identity")
         return header.term == term
 
-    def _new_edge(self, header: FrameHeader) -> IncomingEdge | None:
+    def _new_edge(self, header: FrameHeader, slot: int) -> IncomingEdge | None:
         """One that no exchange before this has spoken of."""
-        number = header.edge
-        if (told := self._known(number)) is not None:
+        if self.announced is not None and (told := self.announced.new_edges.get(slot)) is not None:
             return told
-        key = EdgeKey(header.source, header.incarnation, number)
+        key = EdgeKey(header.source, header.incarnation, header.edge)
         incoming = self._incoming.get(key) or IncomingEdge(key, self._index.high_water(key))
         if incoming.high_water == NOT_READ:
             return None
         known, announced = self._edges.declared_bytes, self._announce()
-        if number not in known:
-            announced.declared_bytes[number] = 0
+        if slot not in known:
+            announced.declared_bytes[slot] = 0
             if len(known) + sum(edge not in known for edge in announced.declared_bytes) > EDGES_PER_DEVICE_MAX:
                 raise PeerError(f"more than {EDGES_PER_DEVICE_MAX} edges from one device", code="sync-edges")
-        announced.new_edges[number] = incoming
+        announced.new_edges[slot] = incoming
         return incoming
 
-    def _mark(self, edge: IncomingEdge, position: int, data: memoryview, digest: bytes) -> None:
-        high_water = self.high_water.setdefault(edge.key.edge, edge.high_water)
+    def _mark(self, edge: IncomingEdge, slot: int, position: int, data: memoryview, digest: bytes) -> None:
+        high_water = self.high_water.setdefault(slot, edge.high_water)
         if position <= high_water:  # behind a gap it comes again, with what is missing
             self.records.append(LogRecord(bytes(data), edge.key, position, position, _MARK, digest))
 
-    def _check_declared(self, number: int, schema_id: int) -> None:
-        if self.announced is None or (number, schema_id) not in self.announced.declared:
+    def _check_declared(self, slot: int, schema_id: int) -> None:
+        if self.announced is None or (slot, schema_id) not in self.announced.declared:
             raise PeerError("a batch came before the declaration of its schema; declare it", code="sync-undeclared")
 
-    def _is_next(self, edge: IncomingEdge, number: int, lo: int, hi: int) -> bool:
+    def _is_next(self, edge: IncomingEdge, slot: int, lo: int, hi: int) -> bool:
         """Whether this range is the one to keep; counts it, whatever it is."""
-        high_water = self.high_water.get(number, edge.high_water)
+        high_water = self.high_water.get(slot, edge.high_water)
         if lo == high_water:
             self.elements += hi - lo
-            self.high_water[number] = hi
+            self.high_water[slot] = hi
             return True
         meeting = meet(lo, hi, high_water)
         if meeting is Meeting.DUPLICATE:
             self.duplicates += 1
-        elif meeting is Meeting.GAP or self._index.takes_marks:
+        elif meeting is Meeting.GAP or self._index.takes_marks or slot != edge.key.edge:
             # Two nodes that make one edge cut it into different batches. The receipt says where to go on, and the
             # sender cuts there.
             self.gaps += 1
@@ -273,25 +267,25 @@ class Exchange:
                 f"range [{lo}, {hi}) overlaps what ends at {high_water}; batches are repeated whole or not at all",
                 code="sync-overlap",
             )
-        self.high_water[number] = high_water
+        self.high_water[slot] = high_water
         return False
 
-    def _declare(self, edge: IncomingEdge, declare: Declare, data: memoryview, digest: bytes) -> None:
+    def _declare(self, edge: IncomingEdge, slot: int, declare: Declare, data: memoryview, digest: bytes) -> None:
         if edge_id(declare.name) != edge.key.edge:
             raise PeerError("a DECLARE's name does not belong to its edge", code="message-declare")
-        identity = (int(edge.key.edge), declare.schema.id)
-        high_water = self.high_water.setdefault(edge.key.edge, edge.high_water)
+        identity = (slot, declare.schema.id)
+        high_water = self.high_water.setdefault(slot, edge.high_water)
         announced = self._announce()
         known = self._session.declared.get(identity) or announced.declared.get(identity)
         if known is None:
             announced.declared[identity] = declare.schema
-            self._check_room(announced, edge.key.edge, len(data))
+            self._check_room(announced, slot, len(data))
             self.records.append(LogRecord(bytes(data), edge.key, high_water, high_water, _DECLARE, digest))
         elif known != declare.schema:
             raise PeerError("two schemas of one edge have the same number; rename a column", code="sync-schema-number")
 
-    def _check_room(self, announced: Announcements, number: int, declaration_bytes: int) -> None:
-        announced.declared_bytes[number] = declaration_bytes
+    def _check_room(self, announced: Announcements, slot: int, declaration_bytes: int) -> None:
+        announced.declared_bytes[slot] = declaration_bytes
         if sum({**self._edges.declared_bytes, **announced.declared_bytes}.values()) > DECLARED_BYTES_PER_DEVICE_MAX:
             raise PeerError(
                 f"the schemas of one device take more than {DECLARED_BYTES_PER_DEVICE_MAX} bytes", code="sync-schemas"
@@ -299,23 +293,22 @@ class Exchange:
         if len(self._session.declared) + len(announced.declared) > DECLARATIONS_PER_SESSION_MAX:
             raise PeerError(f"more than {DECLARATIONS_PER_SESSION_MAX} schemas in one session", code="sync-schemas")
 
-    def _advance(self, edge: IncomingEdge, frame: memoryview, seq: int, frontier_us: int, digest: bytes) -> None:
-        number = edge.key.edge
-        high_water = self.high_water.setdefault(number, edge.high_water)
+    def _advance(self, edge: IncomingEdge, slot: int, frame: memoryview, header: FrameHeader, digest: bytes) -> None:
+        seq, frontier_us = header.seq, header.frontier_us
+        high_water = self.high_water.setdefault(slot, edge.high_water)
         # Behind a gap it would promise for elements that are not here yet; repeated it would only fill the log.
         frontiers = self._announce().frontiers
-        if seq <= high_water and frontier_us > frontiers.get(number, edge.frontier_us):
-            frontiers[number] = frontier_us
+        if seq <= high_water and frontier_us > frontiers.get(slot, edge.frontier_us):
+            frontiers[slot] = frontier_us
             self.records.append(LogRecord(bytes(frame), edge.key, high_water, high_water, _FRONTIER, digest))
 
-    def _chain(self, edge: IncomingEdge, chain: Chain, data: memoryview, digest: bytes) -> None:
-        number = edge.key.edge
-        high_water = self.high_water.setdefault(number, edge.high_water)
+    def _chain(self, edge: IncomingEdge, slot: int, chain: Chain, data: memoryview, digest: bytes) -> None:
+        high_water = self.high_water.setdefault(slot, edge.high_water)
         if chain.hi > high_water or chain.hi <= edge.chain_through:
             return  # it signs what is not here yet and comes again with it; or it is here already
         if not self._signatures.verify(self._session.public_key, chain.signed(), chain.signature):
             raise PeerError("the signature over a run of batches is wrong", code="sync-chain-signature")
-        self._announce().chains[number] = chain.hi
+        self._announce().chains[slot] = chain.hi
         self.records.append(LogRecord(bytes(data), edge.key, high_water, high_water, _CHAIN, digest))
 
     def _report(self, frame: Frame) -> None:

@@ -149,12 +149,12 @@ class Receiver:
             self._send.append(Reply(handle, session.seal(counter, (refusal,)), error.code))
             return
         if exchange is None:  # a replay learns of all edges, as if its reply had not been lost
-            again = self._receipts(edges.by_number, edges.by_number) + self._answers_to(session)
+            again = self._receipts(edges.by_slot, edges.by_slot) + self._answers_to(session)
             self._send.append(Reply(handle, session.seal(counter, again)))
             return
         self._apply(session, edges, exchange)
         self.stale += exchange.stale
-        answer = self._receipts(edges.by_number, exchange.high_water) + self._answers_to(session)
+        answer = self._receipts(edges.by_slot, exchange.high_water) + self._answers_to(session)
         control_down = ENVELOPE_BYTES + self._tell(session, answer)
         self._add_results(session, answer)
         control_up = len(body) - len(frames)
@@ -189,9 +189,10 @@ class Receiver:
 
     # -----------------------------------------------------------------------------------------------------
 
-    def abandon(self, index: HighWater) -> None:
-        """A step could not be made durable: forget every high water and go on from what the disk really holds."""
-        self._index = index
+    def abandon(self, index: HighWater | None = None) -> None:
+        """A step could not be made durable: forget every high water and go on from what the disk really holds. `index`
+        is given where that is behind another one by now."""
+        self._index = index or self._index
         self.forget_edges()
         self._sessions.forget_declarations()
         self._persist.clear()
@@ -211,22 +212,22 @@ class Receiver:
         return edges
 
     def _apply(self, session: GatewaySession, of_device: DeviceEdges, exchange: Exchange) -> None:
-        edges = of_device.by_number
+        edges = of_device.by_slot
         if exchange.announced is not None:
             self._announce(session, of_device, exchange.announced)
-        for number, high_water in exchange.high_water.items():
-            edges[number].high_water = high_water
+        for slot, high_water in exchange.high_water.items():
+            edges[slot].high_water = high_water
         self._persist += exchange.records
 
     def _announce(self, session: GatewaySession, of_device: DeviceEdges, announced: Announcements) -> None:
-        edges = of_device.by_number
+        edges = of_device.by_slot
         edges.update(announced.new_edges)
         self._incoming.update((edge.key, edge) for edge in announced.new_edges.values())
         of_device.declared_bytes.update(announced.declared_bytes)
-        for number, frontier_us in announced.frontiers.items():
-            edges[number].frontier_us = frontier_us
-        for number, through in announced.chains.items():
-            edges[number].chain_through = through
+        for slot, frontier_us in announced.frontiers.items():
+            edges[slot].frontier_us = frontier_us
+        for slot, through in announced.chains.items():
+            edges[slot].chain_through = through
         session.declared |= announced.declared
         session.results_through = max(session.results_through, announced.results_through)
         if announced.plan_version is not None:
@@ -265,10 +266,10 @@ class Receiver:
         """What else the reply to a session's last exchange says."""
         return []
 
-    def _receipts(self, edges: Mapping[int, IncomingEdge], numbers: Iterable[int]) -> list[bytes]:
+    def _receipts(self, edges: Mapping[int, IncomingEdge], slots: Iterable[int]) -> list[bytes]:
         """What is durable of each of these edges once this step's records are. Vertices answer otherwise."""
         frames = []
-        for number in numbers:
-            edge = edges[number]
-            frames.append(Receipt.encoded(edge.key.device, edge.key.incarnation, number, edge.high_water))
+        for slot in slots:
+            edge = edges[slot]
+            frames.append(Receipt.encoded(edge.key.device, edge.key.incarnation, edge.key.edge, edge.high_water))
         return frames

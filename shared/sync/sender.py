@@ -144,7 +144,7 @@ class Sender:
         self._unsynced_since: float | None = None
         self._disconnected_at: float | None = None
         self._met = False
-        self._composer = Composer(spool, session, self._under_way, self._events)
+        self._composer = Composer(session, self._under_way, self._events, to_node=isinstance(spool, Reading))
         if isinstance(spool, Reading):
             spool.ahead.clear()  # of a sender before this one
         for name, schema in edges:
@@ -176,11 +176,20 @@ class Sender:
         return edge.number
 
     def carry(
-        self, name: str, schemas: Mapping[int, Schema], key: EdgeKey, *, term: int, read: int, within_s: float
+        self,
+        name: str,
+        schemas: Mapping[int, Schema],
+        key: EdgeKey,
+        *,
+        term: int,
+        read: int,
+        within_s: float,
+        reading: Reading | None = None,
     ) -> EdgeId:
         """Make known an edge of an outbox that this reader reads. A new term starts it anew: the reader says where. So
-        does another value of `read`: something begins to read it there, or begins again."""
-        edge = self._edge(name)
+        does another value of `read`: something begins to read it there, or begins again. `reading` is given to a sender
+        that has a spool of its own: what the gateway reads of the outbox goes with what this device says itself."""
+        edge = self._edge(name, reading)
         edge.schemas.update(schemas)
         edge.policy = EdgePolicy(within_s=within_s)
         edge.run = None
@@ -208,16 +217,23 @@ class Sender:
             outstanding.frontiers.pop(edge, None)
             outstanding.reached.pop(edge, None)
             outstanding.asked.discard(edge)
-        if isinstance(self._spool, Reading):
-            self._spool.ahead.pop(edge, None)
+        known = self._edges.get(edge)
+        if known is not None and isinstance(known.store, Reading):
+            known.store.ahead.pop(edge, None)
 
-    def edge_names(self) -> tuple[str, ...]:
-        return tuple(edge.name for edge in self._edges.values())
+    def carried(self) -> tuple[str, ...]:
+        """The edges of an outbox that this reader reads, by name."""
+        return tuple(edge.name for edge in self._edges.values() if isinstance(edge.store, Reading))
+
+    def owns(self, name: str) -> bool:
+        """Whether this device has an edge of its own of this name."""
+        edge = self._edges.get(edge_id(name))
+        return edge is not None and isinstance(edge.store, Spool)
 
     def drop(self, name: str) -> None:
         """This reader reads the edge no more."""
-        self._edges.pop(edge_id(name), None)
         self._expect_nothing_of(edge_id(name))
+        self._edges.pop(edge_id(name), None)
 
     def append(self, batch: SpooledBatch, now: float) -> Entry:
         """Spool a batch, as `Spool.append` does. Durable once the SyncSpool of a later step is done."""
@@ -349,8 +365,9 @@ class Sender:
     def _go_on_from_taken(self) -> None:
         """Nothing is under way: the next exchange begins with what the reader has not taken."""
         self._draining = False
-        if isinstance(self._spool, Reading):
-            self._spool.ahead.clear()
+        for edge in self._edges.values():
+            if isinstance(edge.store, Reading):
+                edge.store.ahead.pop(edge.number, None)
 
     def _widen(self, *, well: bool) -> None:
         """One more may be under way after some that went well; one alone after any that did not."""
@@ -390,18 +407,23 @@ class Sender:
 
     # --- sending -------------------------------------------------------------------------------------------
 
-    def _edge(self, name: str) -> OutgoingEdge:
+    def _edge(self, name: str, reading: Reading | None = None) -> OutgoingEdge:
         number = edge_id(name)
-        edge = self._edges.get(number)
+        edge, store = self._edges.get(number), reading or self._spool
         if edge is None:
-            session = self._session
-            edge = self._edges[number] = OutgoingEdge(number, name, EdgePolicy(), session.device, session.incarnation)
-            edge.run = SignedRun(self._session.device, self._session.incarnation, number)
-            edge.reach = self._reaches.get(number, self._spool.head(number))
+            device, incarnation = self._session.device, self._session.incarnation
+            edge = self._edges[number] = OutgoingEdge(number, name, EdgePolicy(), device, incarnation, store)
+            edge.run = SignedRun(device, incarnation, number)
+            edge.reach = self._reaches.get(number, store.head(number)) if reading is None else store.head(number)
+        if edge.store is not store:
+            raise UsageError(
+                f"this device has a stream {name!r} of its own, and carries one of a query; rename one",
+                code="sync-carried",
+            )
         return edge
 
     def _has_more(self, edge: OutgoingEdge) -> bool:
-        return edge.frontier_us > edge.frontier_sent_us or any(True for _ in self._spool.pending(edge.number))
+        return edge.frontier_us > edge.frontier_sent_us or any(True for _ in edge.store.pending(edge.number))
 
     def _patience_s(self, edge: OutgoingEdge) -> float:
         """How long this edge's oldest entry may wait here just now."""
@@ -535,9 +557,12 @@ class Sender:
         if not self._under_way:
             self._go_on_from_taken()
         self._receipts([Receipt.of(frame) for frame in frames if frame.type is FrameType.RECEIPT], outstanding, now)
-        unanswered = any(not self._edges[number].met for number in outstanding.asked)
+        mine = {edge.number for edge in self._edges.values() if edge.store is self._spool}
+        self._ask_again(outstanding, frames)
+        unanswered = any(not self._edges[number].met for number in outstanding.asked & mine)
         taken = sum(edge.acknowledged for edge in self._edges.values()) > before
-        if (unanswered or (outstanding.numbered and not taken)) and not failing:
+        sent = any(frame.edge in mine for frame, _ in outstanding.numbered)
+        if (unanswered or (sent and not taken)) and not failing:
             # It took nothing of what it was sent. Whatever the reason, asking again at once would not help.
             self._failures += 1
             # A node that passes rows on answers once it knows where its own reader is, which is soon.
@@ -550,6 +575,15 @@ class Sender:
             self._widen(well=True)
         self._answers(frames)
         self._downlink(frames, now)
+
+    def _ask_again(self, outstanding: Outstanding, frames: list[Frame]) -> None:
+        """The gateway says nothing of an edge that this node carries when another one should, as far as it knows. Both
+        hear of it soon; until then it is asked with every exchange, and what this device says itself does not wait."""
+        told = {frame.edge for frame in frames if frame.type is FrameType.RECEIPT}
+        for number in {frame.edge for frame, _ in outstanding.numbered} - told:
+            edge = self._edges.get(number)
+            if edge is not None and edge.store is not self._spool:
+                edge.met, edge.waiting_since = False, None
 
     def _answers(self, frames: list[Frame]) -> None:
         for frame in frames:
@@ -573,9 +607,12 @@ class Sender:
         self._refused(refusal, now)
 
     def _quarantine(self, frame: Frame, now: float) -> None:
-        first = next(iter(self._spool.pending(frame.edge)), None)
+        edge = self._edges.get(frame.edge)
+        if edge is None:
+            return
+        first = next(iter(edge.store.pending(frame.edge)), None)
         if isinstance(first, DataEntry) and first.lo == frame.seq:
-            self._spool.give_up(frame.edge, first.lo, first.hi, Reason.QUARANTINED)
+            edge.store.give_up(frame.edge, first.lo, first.hi, Reason.QUARANTINED)
             if self._unsynced_since is None:
                 self._unsynced_since = now
 
@@ -592,21 +629,24 @@ class Sender:
             self._receipt(receipt, outstanding)
         sent = {frame.edge: frame.seq + frame.count for frame, _ in outstanding.numbered} | outstanding.reached
         for edge in self._edges.values():
-            first = next(iter(self._spool.pending(edge.number)), None)
+            first = next(iter(edge.store.pending(edge.number)), None)
             # A backlog goes on at once, and so does what was sent but not taken; newer entries wait their turn.
             goes_on = first is not None and (edge.number in outstanding.left or first.lo < sent.get(edge.number, 0))
             goes_on = goes_on and edge.credit != 0  # its reader has no room: ask again at the next poll
-            if goes_on or (edge.number in outstanding.asked and self._has_more(edge)):
+            answered = edge.met or edge.store is self._spool  # else it is asked again at the next poll, too
+            if answered and (goes_on or (edge.number in outstanding.asked and self._has_more(edge))):
                 edge.waiting_since = now - self._patience_s(edge)
 
     def _receipt(self, receipt: Receipt | PeerReceipt, outstanding: Outstanding) -> None:
         edge = self._edges.get(receipt.edge)
         if edge is None or (receipt.device, receipt.incarnation) != (edge.origin, edge.incarnation):
             return
-        if isinstance(receipt, PeerReceipt):
-            self._peer_receipt(receipt, edge, outstanding)
+        if isinstance(edge.store, Reading):
+            self._reader_receipt(receipt, edge, edge.store, outstanding)
             return
-        most = self._spool.head(edge.number) if edge.met else edge.reach
+        if isinstance(receipt, PeerReceipt):
+            raise PeerError("a node's receipt for an edge that the gateway reads", code="sync-direction")
+        most = edge.store.head(edge.number) if edge.met else edge.reach
         if receipt.through > most:
             # The gateway has numbers this spool never gave: it was restored from an older copy. Going on would
             # give new elements the numbers of old ones.
@@ -621,7 +661,7 @@ class Sender:
         if edge.run is not None:
             edge.run.advance([sent for sent in outstanding.numbered if sent[0].edge == edge.number], receipt.through)
         if receipt.through:
-            self._spool.trim(edge.number, receipt.through)
+            edge.store.trim(edge.number, receipt.through)
         self._composer.forgotten.pop(edge.number, None)
         if receipt.through < edge.acknowledged:
             # Acknowledged once and gone here: only a gateway that lost its log asks for it. Say so in the ledger,
@@ -632,13 +672,17 @@ class Sender:
         edge.acknowledged = max(edge.acknowledged, receipt.through)
         self._events.append(ReceiptReceived(edge.number, receipt.through))
 
-    def _peer_receipt(self, receipt: PeerReceipt, edge: OutgoingEdge, outstanding: Outstanding) -> None:
-        """A reading node says where it goes on, and what it will not ask for again."""
-        reading = self._spool
-        if not isinstance(reading, Reading):
-            raise PeerError("a node's receipt for an edge that the gateway reads", code="sync-direction")
-        if edge.met and receipt.term == edge.reader_term and receipt.taken < reading.taken.get(edge.number, 0):
-            return  # overtaken by a newer one
+    def _reader_receipt(
+        self, told: Receipt | PeerReceipt, edge: OutgoingEdge, reading: Reading, outstanding: Outstanding
+    ) -> None:
+        """Who reads an edge of the outbox says where it goes on, and what it will not ask for again. The gateway never
+        asks again for what it has, and has room."""
+        receipt = told if isinstance(told, PeerReceipt) else PeerReceipt(
+            told.device, told.incarnation, told.edge, told.through, told.through, 0, 0, 0
+        )  # fmt: skip
+        overtaken = edge.met and receipt.term == edge.reader_term and receipt.taken < reading.taken.get(edge.number, 0)
+        if overtaken and told is receipt:  # by a newer one; of the gateway there is one at a time: it lost its log
+            return
         if not edge.term and receipt.taken > reading.head(edge.number):
             raise PeerError(
                 f"edge {edge.name!r} was taken up to {receipt.taken}, here are numbers up to "
@@ -646,7 +690,7 @@ class Sender:
                 code="sync-sequence-behind",
             )
         restored = not edge.met or receipt.term != edge.reader_term  # or it is a reader that moved here
-        edge.met, edge.reader_term, edge.credit = True, receipt.term, receipt.credit
+        edge.met, edge.reader_term, edge.credit = True, receipt.term, receipt.credit if told is receipt else None
         reading.go_on(edge.number, receipt.taken)
         if not edge.read or receipt.term == edge.read:  # else one that reads there by now has not spoken yet
             reading.trim(edge.number, receipt.through)

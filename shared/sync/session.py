@@ -33,7 +33,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from shared.errors import BrokenInvariant, PeerError
-from shared.identity import DEVICE_ID_BYTES, DeviceId
+from shared.identity import DEVICE_ID_BYTES, DeviceId, EdgeKey
 from shared.language.schema import Schema
 from shared.wire import envelope
 from shared.wire.frame import Frame, FrameType, Parts, decode_one, encode
@@ -237,7 +237,18 @@ class GatewaySession:
     plan_version: int = -1
     deployment: tuple[int, int] | None = None  # lease and version that a node follows; None: it takes none
     operators: frozenset[str] | None = None  # that the device can run; None while it has not said
-    declared: dict[tuple[int, int], Schema] = field(default_factory=dict)  # by edge and schema id
+    declared: dict[tuple[int, int], Schema] = field(default_factory=dict)  # by slot and schema id
+
+    def slot(self, key: EdgeKey) -> int:
+        """What stands for an edge in this session: its number. One that the device carries for others has a number of
+        theirs, which one of its own may have, too; so there it is the whole key."""
+        if key.device == self.device and key.incarnation == self.incarnation:
+            return key.edge
+        return int.from_bytes(key.device, "little") << 96 | key.incarnation << 64 | key.edge
+
+    def schema(self, key: EdgeKey, schema_id: int) -> Schema:
+        """As it was declared."""
+        return self.declared[self.slot(key), schema_id]
 
     def seal(self, counter: int, frames: Iterable[bytes]) -> bytes:
         return envelope.seal(self.id, counter, frames, self.keys.down)

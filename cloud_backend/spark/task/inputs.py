@@ -73,11 +73,13 @@ class Inputs:
 
     def _from_log(self, wire: Mapping[str, Schema]) -> list[Unit]:
         units = []
-        found, read = log_input.read_edges(self.inputs.log, self.inputs.slices, wire, self.range)
+        found, read = log_input.read_edges(self.inputs.log, self.inputs.slices, wire, self.range, met=self.graph.met)
         self.bytes_read += read
         for edge, arrivals in found.items():
             self.refused += arrivals.refused
             self.progress[edge] = Progress(NO_FRONTIER, arrivals.frontiers)
+            if edge in self.graph.met:  # a region's frontier holds for the rows of all its devices
+                self.progress[edge] = Progress(min(arrivals.frontiers.values(), default=NO_FRONTIER))
             for device, at in arrivals.frontiers.items():
                 self.heard[device] = min(at, self.heard.get(device, at))
             if self.vertex.ingest or self.vertex.merge == "ordered":
@@ -119,6 +121,8 @@ class Inputs:
             if len(rows):
                 parts.append(rows)
         # What is fed back holds nothing up: by the time it enters, its epoch is over.
+        if entry.edge in self.graph.met:  # one range of its ingest has all that the region sent
+            progresses = [each for each in progresses if each.floor_us > NO_FRONTIER] or progresses[:1]
         self.progress[entry.edge] = Progress(END_OF_TIME) if entry.delay else common_progress(progresses)
         if not parts:
             return []

@@ -7,7 +7,7 @@ alone. Frontiers come from DATA and FRONTIER frames; a tombstone only covers its
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -48,11 +48,16 @@ def believed_frontier(frontier_us: int, received_us: int) -> int:
 
 
 def read_edges(
-    log: Path | str, slices: Sequence[Slice], wire: Mapping[str, Schema], range_: Range
+    log: Path | str,
+    slices: Sequence[Slice],
+    wire: Mapping[str, Schema],
+    range_: Range,
+    *,
+    met: Collection[str] = (),
 ) -> tuple[dict[str, EdgeArrivals], int]:
     """Per edge, the range's batches in the order of the log, and how many bytes of the log were decoded. `slices` are
     of all partitions, so that each record has the same number for everybody; those that hold other ranges' devices are
-    not read."""
+    not read. `met` are the edges of a query's region: their rows say themselves whose they are, if anybody's."""
     reader, count = open_log(log), len(slices)
     found = {name: EdgeArrivals() for name in wire}
     names = {int(edge_id(name)): name for name in wire}
@@ -80,7 +85,8 @@ def read_edges(
                 if data.schema_id != wire[name].id:
                     reason = f"schema {data.schema_id:08x}, the plan's is {wire[name].id:08x}"
                     raise PeerError(reason, code="ingest-schema")
-                batch = of_device(codecs.decode_data(data, wire[name]), device)
+                batch = codecs.decode_data(data, wire[name])
+                batch = batch if name in met else of_device(batch, device)
             except PeerError as error:
                 refused = LeftOut(name, data.lo, data.hi, error.message, error.code, device, data.incarnation)
                 arrivals.refused.append(refused)
@@ -97,7 +103,7 @@ def _numbered(reader: LogReader, each: Slice, partitions: int) -> Iterator[tuple
 
 
 def of_device(batch: Batch, device: str) -> Batch:
-    """The batch with the column that says whose it is; it does not travel, the frame says it."""
+    """The batch with the column that says whose it is; of a device's own rows it does not travel, the frame says it."""
     column = constant(device, "str", len(batch))
     return replace(batch, schema=with_device(batch.schema), columns={DEVICE: column, **batch.columns})
 

@@ -8,7 +8,7 @@ import pytest
 import resurge as rs
 from cloud_backend.spark.cluster.session import LocalRunner
 from cloud_backend.spark.evaluate import evaluate as evaluate_by_tasks
-from cloud_backend.spark.graph import job_graph
+from cloud_backend.spark.graph import EdgeInput, LogInput, job_graph
 from resurge import col
 from resurge.evaluate import as_columns, evaluate, plan_of
 from shared.batch import END_OF_TIME
@@ -84,8 +84,12 @@ def test_a_region_gives_on_spark_what_it_gives_near_the_devices() -> None:
     assert same_by_tasks(near.where(col.v > 1).sync("up").tumbling("1s").aggregate(n=rs.count()), x=rows) == 3
 
 
-def test_a_job_refuses_a_plan_whose_region_nobody_hosts() -> None:
-    plan = rs.plan_of(rs.stream("x", {"v": "float64"}).gather("x").sync("up").subscribe("all"))
-    with pytest.raises(UsageError) as caught:
-        job_graph(plan)
-    assert caught.value.code == "placement-region"
+def test_a_job_reads_rows_that_have_met_by_their_own_key() -> None:
+    """The log has them under the query, not under the device whose key they have."""
+    near = rs.stream("x", {"v": "float64"}).gather("x")
+    graph = job_graph(rs.plan_of(near.sync("up").tumbling("1s").aggregate(n=rs.count()).subscribe("all")))
+    assert graph.met == {"up"}
+    assert [type(each) for each in graph.vertices["all"].inputs] == [EdgeInput]
+    assert graph.vertices["ingest up"].inputs == (LogInput("up"),)
+    own = rs.stream("x", {"v": "float64"}).sync("up").tumbling("1s").aggregate(n=rs.count()).subscribe("all")
+    assert job_graph(rs.plan_of(own)).vertices["all"].inputs == (LogInput("up"),)

@@ -18,16 +18,20 @@ from shared.hosting.host import Host
 from shared.hosting.planned_moves import MoveEnded
 from shared.hosting.store import persist
 from shared.identity import DeviceId, EdgeId, EdgeKey
+from shared.language.schema import Schema
 from shared.moves import REFUSED, MoveRequest
 from shared.plan.deployment import HostedQuery, Placement
 from shared.spool.memory import MemoryDisk
 from shared.spool.ring import Spool
 from shared.sync.events import DeploymentArrived
-from shared.sync.exchange import NOT_READ, DeploymentShown, StatusReceived
+from shared.sync.exchange import DeploymentShown, LogRecord, StatusReceived
 from shared.sync.pacing import Pacing
 from shared.sync.receiver import Arrival, ExchangeApplied, Receiver
 from shared.sync.sender import Sender
 from shared.sync.session import DeviceSession, Enrolment, GatewaySessions
+from shared.wire import codecs
+from shared.wire.frame import FrameType, decode_one
+from shared.wire.messages import Data, Declare
 from shared.wire.status import DeviceStatus, HostOffer
 from tests.simulation.disk import Crash
 from tests.simulation.keys import ToyKeys
@@ -66,19 +70,48 @@ class Store:
         return True
 
 
-class NoLog:
-    """Nobody sends the gateway rows here."""
+class SimulatedLog:
+    """What is durable of the rows that nodes send to the gateway; whoever rules goes on with it."""
 
     takes_marks = False
 
-    def high_water(self, key: EdgeKey) -> int:
-        return NOT_READ
+    def __init__(self, world: GovernedWorld) -> None:
+        self._world = world
+        self._high_water: dict[EdgeKey, int] = {}
+        self._schemas: dict[tuple[EdgeKey, int], Schema] = {}
+        self.rows: dict[EdgeKey, list[tuple[object, ...]]] = {}
+        self.lost = 0
+        self.carriers: dict[EdgeKey, set[int]] = {}  # the terms under which rows came
 
-    def producer_term(self, carrier: DeviceId, key: EdgeKey) -> None:
-        return None
+    def high_water(self, key: EdgeKey) -> int:
+        return self._high_water.get(key, 0)
+
+    def producer_term(self, carrier: DeviceId, key: EdgeKey) -> int | None:
+        return self._world.ruling.coordinator.producer_term(carrier, key)
 
     def edges_of(self, device: DeviceId, incarnation: int) -> Mapping[EdgeId, int]:
         return {}
+
+    def append(self, records: Sequence[LogRecord]) -> None:
+        for record in records:
+            frame, _ = decode_one(record.frame, digest=record.digest)
+            if frame.type is FrameType.DECLARE:
+                declare = Declare.of(frame)
+                self._schemas[record.key, declare.schema.id] = declare.schema
+            if frame.type not in (FrameType.DATA, FrameType.TOMBSTONE):
+                continue
+            if record.lo != self.high_water(record.key):
+                raise AssertionError(f"[{record.lo}, {record.hi}) after {self.high_water(record.key)}")
+            self._high_water[record.key] = record.hi
+            self.carriers.setdefault(record.key, set()).add(frame.term)
+            if frame.type is FrameType.TOMBSTONE:
+                self.lost += record.hi - record.lo
+                continue
+            data = Data.of(frame)
+            batch = codecs.decode_data(data, self._schemas[record.key, data.schema_id])
+            columns = [batch.columns[name].tolist() for name in sorted(batch.columns)]
+            numbered = zip(batch.seq.tolist(), batch.time_us.tolist(), *columns, strict=True)
+            self.rows.setdefault(record.key, []).extend(numbered)
 
 
 class SimulatedGateway:
@@ -98,7 +131,7 @@ class SimulatedGateway:
             patience_s=world.settings.patience_s,
         )  # fmt: skip
         self.sessions = GatewaySessions(world.gateway_keys, world)
-        self.receiver = Receiver(NoLog(), self.sessions, self.coordinator, world.gateway_keys)
+        self.receiver = Receiver(world.log, self.sessions, self.coordinator, world.gateway_keys)
         self._keep()
         world.tell(self.name, "start", f"lease {self.coordinator.fleet.lease}")
         self._tick(self.boot)
@@ -128,7 +161,9 @@ class SimulatedGateway:
                 self.control += event.control_up + event.control_down
                 self.coordinator.heard(event.device, now)
         self._keep()
-        for reply in receiver.step(now).send:
+        step = receiver.step(now)
+        self.world.log.append(step.persist)
+        for reply in step.send:
             number, boot = reply.handle  # type: ignore[misc]
             self.world.to_node(number, boot, reply.body)
 
@@ -167,14 +202,14 @@ class GovernedNode(SimulatedNode):
         self._wake_at = float("inf")
         self.spool = Spool.open(self.spool_disk)
         world = self.world
-        self.host = Host(
-            self.device, 1, ToyPeerKeys(self.keys), disk=self.disk, sources=self.spool, random=world.rng,
-            pacing=PACING, coordinator=world.gateway_keys.public_key, now=self.now,
-        )  # fmt: skip
-        self.machine = FleetNode(self.host)
         unused = Spool.create(MemoryDisk(), capacity_bytes=1 << 20, device=self.device, incarnation=1)
         session = DeviceSession(ToyPeerKeys(self.keys).calling(world.gateway_keys.public_key), self.device, 1)
         self.sender = Sender(unused, session, pacing=world.speak, rng=world.rng, now=self.now)
+        self.host = Host(
+            self.device, 1, ToyPeerKeys(self.keys), disk=self.disk, sources=self.spool, random=world.rng,
+            pacing=PACING, coordinator=world.gateway_keys.public_key, gateway=self.sender, now=self.now,
+        )  # fmt: skip
+        self.machine = FleetNode(self.host)
         self.governed = Governed(self.host, HostOffer(self.name, CURVE, (), 64))
         for observer in world.observers:
             observer.started(self)
@@ -198,6 +233,8 @@ class GovernedNode(SimulatedNode):
         for event in sender.events():
             if isinstance(event, DeploymentArrived):
                 self.governed.take(event.message, sender, now)
+            else:
+                self.governed.note(event, now)
         while step := self.machine.step(now):
             for item in step.persist:
                 persist(item, self.disk, self.spool)
@@ -226,6 +263,7 @@ class GovernedWorld(PeerWorld):
         self.gateway_keys = ToyKeys(Random("gateway"), {})
         self.gateways: list[SimulatedGateway] = []
         self.asks: list[MoveRequest] = []
+        self.log = SimulatedLog(self)
         super().__init__(settings, keep=keep, observers=observers)
 
     def _make_node(self, number: int, keys: ToyKeys) -> SimulatedNode:
@@ -379,7 +417,7 @@ class FollowsNothingOlder:
         return f"OneRules: {behind} do not follow lease {fleet.lease}" if behind and world.settings.settle_s else ""
 
 
-def disturbed(kind: str, seed: int) -> Settings:
+def disturbed(kind: str, seed: int, program: str = "chain") -> Settings:
     """A node dies, something happens to whoever coordinates, and another node fails about then."""
     rng = Random(f"governed {kind} {seed}")
     faults = (
@@ -388,7 +426,7 @@ def disturbed(kind: str, seed: int) -> Settings:
         Fault(rng.uniform(8.0, 11.0), rng.randrange(5), rng.choice(("primary", "crash", "cut")), rng.uniform(1.0, 9.0)),
     )
     return programs.settings(
-        "chain", row="ecoc", seed=seed, faults=faults, settle_s=60.0, every_s=0.5, loss=rng.choice((0.0, 0.0, 0.1))
+        program, row="ecoc", seed=seed, faults=faults, settle_s=60.0, every_s=0.5, loss=rng.choice((0.0, 0.0, 0.1))
     )
 
 

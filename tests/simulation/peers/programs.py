@@ -29,6 +29,13 @@ def chain() -> Plan:
     return rs.plan_of(sums.aggregate(s=rs.sum("m")).subscribe("out"))
 
 
+def to_cloud() -> Plan:
+    """As the chain, and what it subscribes goes to the cloud as well."""
+    means = rs.sensor("x", every="33ms", columns={"x": "float64"}).gather("g").sliding(count=5)
+    sums = means.aggregate(m=rs.mean("x")).where(col.m > 0).sliding(count=10).aggregate(s=rs.sum("m"))
+    return rs.plan_of(sums.subscribe("out"), sums.sync("up", within="200ms").subscribe("all"))
+
+
 WIDE = ("a", "b", "c", "d", "e", "f")
 
 
@@ -63,6 +70,7 @@ class Program:
 
 PROGRAMS = {
     "chain": Program(chain, (1,), 300, ACYCLIC),
+    "to_cloud": Program(to_cloud, (1,), 300, ACYCLIC),
     "meeting": Program(meeting, (1, 2), 300, ACYCLIC),
     "merging": Program(merging, (1, 2), 200, ACYCLIC),
     "sp1": Program(lambda: rs.plan_of(beats), (1,), 1800, ACYCLIC),
