@@ -25,9 +25,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from mobile_app.condition.region_membership import Area
 from mobile_app.home.files import read_json, write_durably
 from shared.errors import DamagedData, UsageError
+from shared.plan.area import Area
 
 SETTINGS_FILE = "settings.toml"
 POLICY_FILE = "policy.json"
@@ -52,8 +52,8 @@ class Settings:
     pause_when_still: bool = False  # no positions while the phone lies still, where it has a motion sensor
     recordings_mb: int = 1000  # space for named recordings
     free_mb: int = 100  # stop a recording when less than this is left on the device
-    area: str = ""  # the region's area, "lat, lon, metres"; empty: the device belongs to none
-    dwell_s: float = 60.0  # how long it has to stay inside before it registers
+    area: str = ""  # the area of a region of its own, "lat, lon, metres"; a fleet's regions say theirs
+    dwell_s: float = 60.0  # how long it has to stay inside that before it counts as there
     record: str = ""  # what a recording reads, "gps, accelerometer"; empty: every sensor there is
     hosting: str = "no"  # part in the gateway's fleet: "no", "feeds" (its readings only), or "hosts" (computes, too)
 
@@ -117,7 +117,7 @@ def policies(settings: Settings) -> dict[str, Any]:
 
 
 def area_of(settings: Settings) -> Area | None:
-    """The region's area, or None."""
+    """The area of a region of its own, or None."""
     if not settings.area.strip():
         return None
     try:
@@ -128,7 +128,7 @@ def area_of(settings: Settings) -> Area | None:
         ) from None
     if not (-90 <= lat <= 90 and -180 <= lon <= 180 and radius_m > 0):
         raise UsageError(f"area {settings.area!r} is no place on earth", code="settings-value")
-    return Area(lat, lon, radius_m)
+    return Area(((lat, lon),), radius_m)
 
 
 def recorded_sensors(settings: Settings) -> list[str]:

@@ -7,8 +7,9 @@ page. It never touches the spool.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,18 +23,36 @@ from mobile_app.condition.policy import (
     why_not_exchange,
     why_not_sample,
 )
-from mobile_app.condition.region_membership import Rebuild, RegionMembership
 from mobile_app.sensors.readings import Readings
 from mobile_app.sensors.source import Samples, SensorMissing, Source
 from mobile_app.settings import Settings, area_of
+from shared.plan.area import Area, Point
+from shared.region.member import Members, Place, Seen
 
 CONDITION_EVERY_US = 30_000_000
 OPEN_AGAIN_S = 60.0
 CLOCK_JUMP_US = 2_000_000
 SEEN_EVERY_S = 30.0
 REPORT_WITHIN_S = 60.0  # a device at its battery floor may use the network this long to say so
+REBUILD_EVERY_S = 5.0  # between two tries to build a lost link anew
+OWN = ""  # the name of the area that settings give: a region of this device alone
+SELF = "self"
 
 OpenSource = Callable[[str, int], Source]
+
+
+class Fix(NamedTuple):
+    """Where the device is, and how sure that is."""
+
+    point: Point
+    accuracy_m: float
+
+
+class Ground(NamedTuple):
+    """A region that its fleet has."""
+
+    area: Area
+    dwell_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +73,8 @@ class Facts:
     malformed_results: int = 0
     late: str = ""  # the account of rows that windows left out
     all_filtered: tuple[str, ...] = ()  # what to say of edges whose filters let nothing pass
+    grounds: Mapping[str, Ground] = field(default_factory=dict)  # by name, the regions of its fleet
+    may_locate: bool = False  # its person allows positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +83,10 @@ class Decision:
     hold: str = ""  # a health code: leave the network alone
     shares: dict[str, float] = field(default_factory=dict)
     condition: DeviceCondition = field(default_factory=DeviceCondition)
-    region: str = ""  # outside, inside, registered; empty: there is no area
+    region: str = ""  # what it is to its own area: a `Place`; empty: it has none
     rebuild: bool = False  # the link should be built anew
+    places: Mapping[str, str] = field(default_factory=dict)  # by region of its fleet, what it is to that
+    fix: Fix | None = None  # where it is, for those who coordinate regions; None: they are not to know
 
 
 class Upkeep:
@@ -89,7 +112,10 @@ class Upkeep:
         self._condition = DeviceCondition()
         self._seen = -SEEN_EVERY_S
         self._floor_since: tuple[float, int] | None = None  # when, and the exchanges answered by then
-        self._presence: RegionMembership | None = None
+        self._members: dict[str, tuple[Ground, Members]] = {}  # by name of a region
+        self._places: dict[str, Place] = {}
+        self._rebuild_at = float("-inf")
+        self._told: Fix | None = None
 
     def look(self, now: float, now_us: int, settings: Settings, facts: Facts) -> Decision:
         self._watch(now, now_us)
@@ -108,28 +134,56 @@ class Upkeep:
             self._seen = now
             self._health.note_alive()
         shares = sampling_shares(condition) if settings.adaptive else {}
-        region, rebuild = self._place(now, settings, facts)
-        return Decision(pause, hold, shares, condition, region, rebuild)
+        places = self._look_at_regions(now, settings, facts)
+        own = places.pop(OWN, None)
+        return Decision(
+            pause, hold, shares, condition, "" if own is None else own.value, self._should_rebuild(own, now),
+            {name: place.value for name, place in places.items()}, self._told,
+        )  # fmt: skip
 
-    def _place(self, now: float, settings: Settings, facts: Facts) -> tuple[str, bool]:
-        """Where the device stands with its region, and whether to build its link anew."""
-        area = area_of(settings)
-        if area is None:
-            return "", False
-        presence = self._presence
-        if presence is None:
-            presence = self._presence = RegionMembership(area, dwell_s=settings.dwell_s)
-        acts = presence.wake(now)
+    def _look_at_regions(self, now: float, settings: Settings, facts: Facts) -> dict[str, Place]:
+        """What the device is to its own area and to each region of its fleet, and what its fleet may know of that."""
+        area, grounds = area_of(settings), {**facts.grounds}
+        if area is not None:
+            grounds[OWN] = Ground(area, settings.dwell_s)
+        fix = self._fix()
+        for name, ground in grounds.items():
+            if name not in self._members or self._members[name][0] != ground:
+                self._members[name] = ground, Members(ground.area, ground.dwell_s)
+        self._members = {name: each for name, each in self._members.items() if name in grounds}
+        before, self._places = self._places, {}
+        for name, (_, members) in self._members.items():
+            # Only its own link tells it anything of its own area; in a fleet the coordinator knows who is reached.
+            lost = name == OWN and facts.disconnected and before.get(name) is not Place.LEAVING
+            point, accuracy_m = (None, 0.0) if fix is None else fix
+            reached = name != OWN or not facts.disconnected
+            seen = Seen(point, hosts=lost, reached=reached, accuracy_m=accuracy_m)
+            self._places[name] = members.look(SELF, seen, now)
+        if not facts.may_locate or not facts.grounds:
+            self._told = None
+        elif fix is not None and self._tells_more(fix, facts.grounds):
+            self._told = fix
+        return dict(self._places)
+
+    def _fix(self) -> Fix | None:
         lat, lon, accuracy = (self._readings.latest("gps", name, 1) for name in ("lat", "lon", "accuracy"))
-        if len(lat) and np.isfinite(lat[0]) and np.isfinite(lon[0]):
-            known = len(accuracy) and np.isfinite(accuracy[0])
-            acts += presence.position(now, float(lat[0]), float(lon[0]), float(accuracy[0]) if known else 0.0)
-        if facts.disconnected:
-            acts += presence.link_lost(now)
-        else:
-            presence.link_rebuilt()
-        region = "registered" if presence.registered else "inside" if presence.inside else "outside"
-        return region, any(isinstance(act, Rebuild) for act in acts)
+        if not len(lat) or not np.isfinite(lat[0]) or not np.isfinite(lon[0]):
+            return None
+        known = len(accuracy) and np.isfinite(accuracy[0])
+        return Fix((float(lat[0]), float(lon[0])), max(0.0, float(accuracy[0])) if known else 0.0)
+
+    def _tells_more(self, fix: Fix, grounds: Mapping[str, Ground]) -> bool:
+        """A position is said only when it is on another side of a border: nobody needs the way in between."""
+        if self._told is None:
+            return True
+        sides = [(each.area.side(*fix), each.area.side(*self._told)) for each in grounds.values()]
+        return any(side is not None and side is not told for side, told in sides)
+
+    def _should_rebuild(self, own: Place | None, now: float) -> bool:
+        if own is not Place.URGENT or now < self._rebuild_at:
+            return False
+        self._rebuild_at = now + REBUILD_EVERY_S
+        return True
 
     def _may_report(self, now: float, facts: Facts) -> bool:
         """One exchange to say that this device is about to stop; then the network is left alone."""

@@ -40,7 +40,7 @@ from shared.hosting.store import persist, stored_fleet
 from shared.identity import EdgeId, EdgeKey, edge_id
 from shared.language.schema import Schema
 from shared.moves import MoveRequest
-from shared.plan.deployment import CAPACITY, HostedQuery
+from shared.plan.deployment import CAPACITY, HostedQuery, NamedArea
 from shared.recovery.delays import SILENCE_S, SILENCE_S_MIN
 from shared.region.broadcast import Broadcast
 from shared.spool.disk import PosixDisk
@@ -386,6 +386,18 @@ class Hosting:
         if self.host.moves_under_way:
             return MOVING_ASKS_S
         return COORDINATOR_ASKS_S if self.coordinates else None
+
+    @property
+    def areas(self) -> tuple[NamedArea, ...]:
+        """The regions of its fleet."""
+        return () if self.host.deployed is None else self.host.deployed.areas
+
+    @property
+    def is_member(self) -> bool:
+        """Whether it runs or keeps something for a region of its fleet."""
+        names = {each.name for each in self.areas}
+        queries = () if self.host.deployed is None else self.host.deployed.queries
+        return any(self.host.node in query.members for query in queries if query.name in names)
 
     @property
     def coordinates(self) -> bool:

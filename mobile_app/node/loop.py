@@ -45,6 +45,8 @@ from shared.wire.status import DeviceStatus
 
 UNUSED_S = 60.0
 SPEAK_S = 3.0  # that a node which hosts vertices for its gateway is silent at most
+POSITION_US = 30_000_000  # so often a phone whose fleet has regions looks where it is
+NO_POSITION = "sensor-consent"  # why a phone leaves its regions whose person does not allow positions any more
 EXCHANGE_TIMEOUT_S = 30.0  # more than any link takes to give up
 
 
@@ -179,6 +181,12 @@ class Node:
             pause = min(turn_s, min(wakes) - self.rest.now())
             self.rest.wait(max(0.0, pause), self.uplink, asleep=asleep)
 
+    @property
+    def locates(self) -> bool:
+        """Whether its fleet has regions, and its person lets it say where it is."""
+        areas = () if self.hosting is None else self.hosting.areas
+        return bool(areas) and self.access.consents.of("gps") is True
+
     def unused(self) -> bool:
         """No plan, no recording, no gateway that could send a plan, and nobody at a screen for a minute."""
         needed = self.around.gateway is not None or self.runner.plan is not None or self.hosting is not None
@@ -210,6 +218,8 @@ class Node:
         wanted = capture.looked_at(now)
         if running is not None:
             wanted |= running.about.sensors
+        if self.locates and not self.decision.pause:
+            wanted.setdefault("gps", POSITION_US)
         if wanted or capture.opened:
             capture.want(wanted, {} if computation is None else computation.rates(), self.access.open, now)
             capture.read(until_us, now)
@@ -240,7 +250,7 @@ class Node:
         self.decision = self.upkeep.look(now, now_us, self.settings, facts_of(self))
         self.sender.conditions(pacing_conditions(self.around.lane, self.decision.condition))
         if self.hosting is not None:
-            self.hosting.host.leaving = self.decision.pause
+            self._say_where(self.hosting)
         if before.hold and not self.decision.hold:
             self.sender.hurry(now)
         if self.decision.rebuild and not self.uplink.outstanding:
@@ -256,6 +266,17 @@ class Node:
         if not self.decision.pause:
             self.runner.upkeep(now, now_us)
         self.rates.allow(self.decision.shares)
+
+    def _say_where(self, hosting: Hosting) -> None:
+        """What a coordinator of regions must know: where this phone is, and whether it goes."""
+        host, fix = hosting.host, self.decision.fix
+        host.leaving = self.decision.pause
+        if fix is not None:
+            host.position, host.accuracy_m = fix
+        elif host.position is not None and not self.locates:
+            host.leaving = self.decision.pause or NO_POSITION
+            if not hosting.is_member:
+                host.position = host.accuracy_m = None
 
     def _keep_recording(self, now: float) -> None:
         """A disk that refuses ends the recording and nothing else; the spool has its room already."""

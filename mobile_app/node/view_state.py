@@ -15,7 +15,7 @@ from dataclasses import asdict
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from mobile_app.condition.upkeep import Facts
+from mobile_app.condition.upkeep import Facts, Ground
 from mobile_app.home.files import publish
 from mobile_app.settings import policies
 from shared.contracts.light import Waiting, verdict
@@ -235,6 +235,7 @@ def facts_of(node: Node) -> Facts:
     if runner.computation is not None:
         troubles, plan = runner.computation.troubles(), runner.computation.plan
         missing |= {name: why for name, why in troubles.items() if access.may_read(plan, name)}
+    areas = () if node.hosting is None else node.hosting.areas
     return Facts(
         paired=node.around.gateway is not None,
         disconnected=node.sender.disconnected,
@@ -249,6 +250,8 @@ def facts_of(node: Node) -> Facts:
         undecided=tuple(access.undecided(runner.plan)),
         malformed_results=malformed_results(node),
         all_filtered=tuple(all_filtered(runner.computation)),
+        grounds={each.name: Ground(each.area, each.dwell_s) for each in areas},
+        may_locate=node.locates,
         late="" if runner.computation is None else late_words(runner.computation.late()),
     )
 

@@ -30,6 +30,7 @@ from shared.plan.deployment import (
     Deployment,
     HostedQuery,
     Link,
+    NamedArea,
     Peer,
     Placement,
     Region,
@@ -310,7 +311,7 @@ class Coordinator:
             return
         learned = self._reign.learn(_decoded(message.deployment), self._fleet)
         if learned is not None:
-            self._fleet = replace(learned, regions=self._fleet.regions)
+            self._fleet = replace(learned, regions=self._fleet.regions, areas=())
             self._left_s.clear()
             self._events.append(Learned(self._name(device.hex()), message.lease, message.version))
             self._store()
@@ -397,7 +398,9 @@ class Coordinator:
 
     def deployment(self, node: str) -> tuple[Deployment, bytes]:
         """What this node should do."""
-        deployment = replace(self._fleet, node=node, moves=self._fleet.moves[-MOVES_SENT:], regions=())
+        areas = tuple(NamedArea(each.name, each.area, each.dwell_s, each.threshold) for each in self._fleet.regions)
+        moves = self._fleet.moves[-MOVES_SENT:]
+        deployment = replace(self._fleet, node=node, moves=moves, regions=(), areas=areas)
         return deployment, encode_deployment(deployment)
 
     def waits(self) -> list[Waits]:
@@ -689,7 +692,9 @@ class Coordinator:
     ) -> tuple[tuple[Placement, ...], list[str]]:
         """The placements after one failure after the other was recovered from, and what failed."""
         region = next((each for each in self._fleet.regions if each.name == query.name), None)
-        not_lost = self.alive(now, waits.silence_s) if region is None else self._present(now) & {*region.members}
+        not_lost = self.alive(now, waits.silence_s)
+        if region is not None:
+            not_lost = self._present(now) & {*region.members} - self._regions.dropped(query)
         alive = not_lost & self.alive(now)  # nobody is sent to a node that is only not given up yet
         strategy = STRATEGIES[query.row]
         why: list[str] = []
@@ -843,7 +848,7 @@ class Coordinator:
         view = View(
             {placed.vertex: placed for placed in query.placements}, inputs, self._called(alive), hosting(queries),
             {peer.node: peer.capacity for peer in self._fleet.peers}, having, frozenset(too_old), able,
-            fed_by={vertex.name: frozenset(query.sources) for vertex in vertices}, ends=ends,
+            fed_by={} if query.feeds else {vertex.name: frozenset(query.sources) for vertex in vertices}, ends=ends,
             apart=frozenset((min(pair), max(pair)) for pair in self._apart),
             gone=self._gone, cost=self._costs(query, alive), relays=False,
         )  # fmt: skip

@@ -43,7 +43,7 @@ from pathlib import Path
 from typing import Any
 
 from shared.errors import UsageError
-from shared.hosting.asked_query import AskedQuery, place_query
+from shared.hosting.asked_query import EVERY, AskedQuery, place_query
 from shared.identity import device_id
 from shared.language.durations import microseconds
 from shared.plan.area import Area
@@ -149,12 +149,14 @@ class FleetFile:
         dwell_s = microseconds(_text(given, "dwell", f"region {name!r}")) / 1e6 if "dwell" in given else 0.0
         asked = self._asked(queries[name])
         strategy = asked.strategy or OF_REGION
-        if strategy not in STRATEGIES or not STRATEGIES[strategy].row.of_region:
-            raise _wrong(f"a region's query goes back as a whole: strategy {OF_REGION!r}, not {strategy!r}")
+        row = STRATEGIES[strategy].row if strategy in STRATEGIES else None
+        if row is None or not row.between_nodes:
+            known = ", ".join(name for name, each in STRATEGIES.items() if each.row.between_nodes)
+            raise _wrong(f"strategy {strategy!r} of region {name!r} is none of {known}")
         feeds = self._feeds(given.get("after", []), name)
         task = HostedQuery(
-            name, asked.incarnation, asked.plan, strategy, 0, asked.sources, asked.sink, (), feeds=feeds,
-            absent_s=asked.absent_s,
+            name, asked.incarnation, asked.plan, strategy, 0 if row.of_region else asked.every or EVERY,
+            asked.sources, asked.sink, (), feeds=feeds, absent_s=asked.absent_s,
         )  # fmt: skip
         return Region(_area(given, name), dwell_s, threshold, task)
 

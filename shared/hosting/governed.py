@@ -46,6 +46,7 @@ class Governed:
                 device, back=host.back, boot=host.boot, deployment=host.deployment, instances=host.instances,
                 kept=host.kept, offer=self._offer, offered=host.offered, stamps=host.stamps,
                 unreachable=host.unreachable, cuts=host.cuts, position=host.position,
+                accuracy_m=host.accuracy_m, leaving=host.leaving or device.leaving,
             )
         )  # fmt: skip
         if urgent:

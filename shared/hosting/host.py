@@ -237,6 +237,7 @@ class Host:
         )  # fmt: skip
         self._answers: list[bytes] = []  # to marks of the exchange that is being taken
         self.position: tuple[float, float] | None = None  # in degrees; told at once when whoever drives it changes it
+        self.accuracy_m: float | None = None  # of the position
         self.leaving = ""  # why it should run nothing more, as whoever drives it knows
         self.refused: Counter[str] = Counter()  # by code, what others sent and nothing was kept of
         self._sessions = GatewaySessions(keys.answering(), Roster(self._peers))
@@ -1359,7 +1360,7 @@ class Host:
         return DeviceStatus(
             boot=self._memory.boot, deployment=self.follows, instances=tuple(found), kept=kept, offered=offered,
             unreachable=away, plan=self.version, back=self._back(), stamps=self._retired_stamps(),
-            cuts=self._reached_cuts(), position=self.position, leaving=self.leaving,
+            cuts=self._reached_cuts(), position=self.position, accuracy_m=self.accuracy_m, leaving=self.leaving,
         )  # fmt: skip
 
     def _reached_cuts(self) -> tuple[CutStatus, ...]:

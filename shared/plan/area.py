@@ -25,6 +25,26 @@ class Area:
                 inside = not inside
         return inside
 
+    def side(self, point: Point, accuracy_m: float = 0.0) -> bool | None:
+        """Whether a fix is inside; None where its uncertainty crosses the border, so that it says nothing."""
+        return None if self.border_m(point) < accuracy_m else self.contains(point)
+
+    def border_m(self, point: Point) -> float:
+        """From a point to the border, on either side of it."""
+        corners = [_metres(point, corner) for corner in self.points]
+        if len(corners) == 1:
+            return abs(math.hypot(*corners[0]) - self.radius_m)
+        ends = zip(corners, (*corners[1:], corners[0]), strict=True)
+        return min(_from_here(start, end) for start, end in ends)
+
+
+def _from_here(start: tuple[float, float], end: tuple[float, float]) -> float:
+    """Metres from where metres are counted to the nearest point of a line."""
+    (x, y), (to_x, to_y) = start, end
+    length = (to_x - x) ** 2 + (to_y - y) ** 2
+    share = 0.0 if not length else min(1.0, max(0.0, -(x * (to_x - x) + y * (to_y - y)) / length))
+    return math.hypot(x + share * (to_x - x), y + share * (to_y - y))
+
 
 def _metres(origin: Point, point: Point) -> tuple[float, float]:
     """A point as metres east and north of another: a region is so small that the Earth is flat there."""

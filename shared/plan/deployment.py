@@ -198,6 +198,16 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedArea:
+    """A region as its nodes know it: where it is, and what makes a phone one of its members."""
+
+    name: str
+    area: Area
+    dwell_s: float
+    threshold: int
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """One node's whole share; the same for all nodes of a fleet but for `node`."""
 
@@ -209,6 +219,7 @@ class Deployment:
     moves: tuple[Move, ...] = ()  # the newest last; for people, nothing is decided by them
     links: tuple[Link, ...] = ()  # none: every node reaches all that have an address
     regions: tuple[Region, ...] = ()  # what feeds a region stands before it
+    areas: tuple[NamedArea, ...] = ()  # of the regions, for nodes: who is told none need not say where it is
 
 
 def query_origin(query: str) -> DeviceId:
@@ -243,12 +254,17 @@ def encode_deployment(deployment: Deployment) -> bytes:
     if deployment.regions:
         document["regions"] = [
             {
-                "points": [list(point) for point in region.area.points], "radius_m": region.area.radius_m,
                 "dwell_s": region.dwell_s, "threshold": region.threshold, "task": _query_document(region.task),
                 "members": list(region.members),
             }
+            | _area_document(region.area)
             for region in deployment.regions
         ]  # fmt: skip
+    if deployment.areas:
+        document["areas"] = [
+            {"name": each.name, "dwell_s": each.dwell_s, "threshold": each.threshold} | _area_document(each.area)
+            for each in deployment.areas
+        ]
     if deployment.links:
         document["links"] = [
             {"nodes": list(link.nodes), "lane": link.lane, "cost": link.cost} for link in deployment.links
@@ -262,6 +278,10 @@ def encode_deployment(deployment: Deployment) -> bytes:
             for move in deployment.moves
         ]  # fmt: skip
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _area_document(area: Area) -> dict[str, object]:
+    return {"points": [list(point) for point in area.points], "radius_m": area.radius_m}
 
 
 def _query_document(query: HostedQuery) -> dict[str, object]:
@@ -332,8 +352,11 @@ def decode_deployment(data: bytes) -> Deployment:
     match rest:
         case {"node": node, "version": version, "lease": lease, "peers": peers, "queries": queries, **extra}:
             moves, links, regions = extra.pop("moves", []), extra.pop("links", []), extra.pop("regions", [])
+            areas = extra.pop("areas", [])
             if extra:
-                raise _malformed("nothing but format, node, version, lease, peers, queries, moves, links and regions")
+                raise _malformed(
+                    "nothing but format, node, version, lease, peers, queries, moves, links, regions and areas"
+                )
             deployment = Deployment(
                 _node_id(node),
                 _number(version, 1, 2**53 - 1, "version"),
@@ -343,6 +366,7 @@ def decode_deployment(data: bytes) -> Deployment:
                 _each(moves, MOVES_MAX, "moves", _move),
                 _each(links, LINKS_MAX, "links", _link),
                 _each(regions, QUERIES_MAX, "regions", _region),
+                _each(areas, QUERIES_MAX, "areas", _named_area),
             )
             check_deployment(deployment)
             return deployment
@@ -483,6 +507,22 @@ def _region(value: object) -> Region:
                 _each(members, PEERS_MAX, "members", _node_id),
             )  # fmt: skip
     raise _malformed("each region with points, radius_m, dwell_s, threshold, task and members")
+
+
+def _named_area(value: object) -> NamedArea:
+    match value:
+        case {
+            "name": name, "points": points, "radius_m": int() | float() as radius_m,
+            "dwell_s": int() | float() as dwell_s, "threshold": threshold, **extra,
+        } if not extra and math.isfinite(radius_m) and math.isfinite(dwell_s):  # fmt: skip
+            corners = _each(points, CORNERS_MAX, "points", _position)
+            if not corners or len(corners) == 2:
+                raise _malformed("an area as a circle or three corners or more")
+            return NamedArea(
+                _name(name, "a region's name"), Area(corners, float(radius_m)), float(dwell_s),
+                _number(threshold, 1, PEERS_MAX, "threshold"),
+            )  # fmt: skip
+    raise _malformed("each area with name, points, radius_m, dwell_s and threshold")
 
 
 def _position(value: object) -> tuple[float, float]:

@@ -22,6 +22,8 @@ from typing import NamedTuple
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import Feed, HostedQuery, Placement, Region
 from shared.plan.wellformed import operator_references
+from shared.recovery.strategies import STRATEGIES
+from shared.recovery.strategies.row import Home, Row
 from shared.region.member import MEMBERS, Members, Place, Seen
 from shared.wire.status import DeviceStatus
 
@@ -111,7 +113,8 @@ class RegionController:
         return found, (*others, *made.values())
 
     def departures(self, regions: Sequence[Region], queries: Sequence[HostedQuery], nodes: Nodes) -> list[Departure]:
-        """What has to leave members that go, each to the member that runs least."""
+        """What has to leave members that go, each to the member that runs least. A vertex of which another copy runs is
+        not moved: `dropped` has those."""
         found: list[Departure] = []
         loads: dict[str, int] = {}
         for each in queries:
@@ -121,12 +124,16 @@ class RegionController:
         for region in regions:
             query = next((one for one in queries if one.name == region.name), None)
             places = self._places.get(region.name, {})
-            for placed in () if query is None else query.placements:
-                if placed.to or places.get(placed.hosts[0]) is not Place.LEAVING:
+            if query is None:
+                continue
+            # Where all go back together, only who has the cut can go back to it; else its state is all a host needs.
+            takers = query.cuts.holders if STRATEGIES[query.row].row.of_region else region.members
+            for placed in query.placements:
+                if placed.to or len(placed.hosts) > 1 or places.get(placed.hosts[0]) is not Place.LEAVING:
                     continue
                 able = [
                     node
-                    for node in (query.cuts.holders if query is not None else ())
+                    for node in takers
                     if places.get(node) in (Place.IDLE, Place.HOSTING)
                     and loads.get(node, 0) < nodes.capacity.get(node, 0)
                 ]
@@ -135,6 +142,19 @@ class RegionController:
                     loads[to] = loads.get(to, 0) + 1
                     found.append(Departure(region.name, placed.vertex, placed.hosts[0], to))
         return found
+
+    def dropped(self, query: HostedQuery) -> frozenset[str]:
+        """Members that go, and are needed by no vertex of this query: a copy of each that they run stays."""
+        places = self._places.get(query.name, {})
+        leaving = {node for node, place in places.items() if place is Place.LEAVING}
+        return frozenset(
+            node
+            for node in leaving
+            if all({*placed.hosts} - leaving for placed in query.placements if node in placed.hosts)
+        )
+
+    def place(self, region: str, node: str) -> Place:
+        return self._places.get(region, {}).get(node, Place.OUTSIDE)
 
     def state(self, region: str) -> State:
         return self._states.get(region, State.FORMING)
@@ -162,15 +182,16 @@ class RegionController:
             status = nodes.status(node)
             position = nodes.positions.get(node) if status is None or status.position is None else status.position
             leaving = status is not None and bool(status.leaving)
-            seen = Seen(position, leaving, node in hosting, node not in nodes.unreached)
+            accuracy_m = 0.0 if status is None or status.position is None else status.accuracy_m or 0.0
+            seen = Seen(position, leaving, node in hosting, node not in nodes.unreached, accuracy_m)
             places[node] = members.look(node, seen, now)
         self._places[region.name] = places
         listed = tuple(node for node, place in places.items() if place in MEMBERS)
         return region if listed == region.members else replace(region, members=listed)
 
     def _placed(self, region: Region, feeds: tuple[Feed, ...], nodes: Nodes, taken: dict[str, int]) -> HostedQuery:
-        """The region's task, spread over its members; all others keep what each runs."""
-        incarnation = nodes.version + 1
+        """The region's task, spread over its members; as many others keep what each runs as its row wants."""
+        incarnation, row = nodes.version + 1, STRATEGIES[region.task.row].row
         placements = []
         for vertex in region_vertices(region.task.plan):
             needed = {reference for node in vertex.operators for reference in operator_references(node)}
@@ -179,10 +200,11 @@ class RegionController:
                 for node in region.members
                 if needed <= nodes.operators.get(node, frozenset()) and taken.get(node, 0) < nodes.capacity.get(node, 0)
             ]
-            host = min(able or region.members, key=lambda node: (taken.get(node, 0), node))
-            taken[host] = taken.get(host, 0) + 1
-            others = tuple(node for node in region.members if node != host)
-            placements.append(Placement(vertex.name, (host,), others, incarnation))
+            free = sorted(able or region.members, key=lambda node: (taken.get(node, 0), node))
+            hosts = tuple(free[: row.copies if row.home is Home.NOWHERE else 1])
+            for host in hosts:
+                taken[host] = taken.get(host, 0) + 1
+            placements.append(Placement(vertex.name, hosts, _keepers(row, hosts[0], region.members), incarnation))
         return replace(region.task, incarnation=incarnation, placements=tuple(placements), feeds=feeds)
 
     def _note(self, region: Region, query: HostedQuery | None, nodes: Nodes, *, was: bool) -> None:
@@ -198,6 +220,13 @@ class RegionController:
         if state is not before:
             self._states[region.name] = state
             self._events.append(RegionChanged(region.name, state, len(region.members)))
+
+
+def _keepers(row: Row, host: str, members: Sequence[str]) -> tuple[str, ...]:
+    """Who keeps what runs on this member: those behind it in the list, so that the work is spread."""
+    first = members.index(host)
+    others = (*members[first + 1 :], *members[:first])
+    return others[: {Home.REGION: len(others), Home.PEERS: row.copies}.get(row.home, 0)]
 
 
 def _feeds(region: Region, regions: Sequence[Region], made: Mapping[str, HostedQuery]) -> tuple[Feed, ...]:

@@ -20,6 +20,7 @@ from shared.wire.untrusted_text import clean_text as cut_text
 NUMBER_MAX = 1 << 53  # what JSON holds exactly everywhere
 SECONDS_MAX = 1e10
 POLL_S_MAX = 86_400.0
+METRES_MAX = 1e8  # more than round the Earth
 SENSORS_MAX = 64
 WORD_CHARACTERS = 40
 TEXT_CHARACTERS = 200
@@ -100,6 +101,7 @@ class AdviceStatus:
 class DeviceStatus:
     """One line of a fleet page. None: the device did not say it, or has no such thing."""
 
+    accuracy_m: float | None = None  # of its position
     advice: AdviceStatus | None = None  # how fast its spool fills, and how long its gateway was gone
     back: BackStatus | None = None  # it was cut off from nodes that read it, until all from then has arrived
     battery: int | None = None  # percent
@@ -294,6 +296,13 @@ def _position(name: str, value: object) -> tuple[float, float]:
     raise _refused(name, "[latitude, longitude] in degrees")
 
 
+def _metres(name: str, value: object) -> float:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 <= value <= METRES_MAX:  # type: ignore[operator]
+        raise _refused(name, f"a number of metres from 0 to {METRES_MAX:g}")
+    return float(value)  # type: ignore[arg-type]
+
+
 def _fleet(name: str, value: object) -> FleetStatus:
     try:
         return FleetStatus.from_json(value)
@@ -357,6 +366,7 @@ def _offer(name: str, value: object) -> HostOffer:
 
 
 _READERS: dict[str, Callable[[str, object], Any]] = {
+    "accuracy_m": _metres,
     "advice": _advice,
     "back": _back,
     "battery": _count(0, 100),

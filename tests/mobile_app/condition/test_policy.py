@@ -15,11 +15,12 @@ from mobile_app.condition.policy import (
     why_not_exchange,
     why_not_sample,
 )
-from mobile_app.condition.upkeep import Facts, Upkeep
+from mobile_app.condition.upkeep import Facts, Fix, Ground, Upkeep
 from mobile_app.sensors.readings import Readings
 from mobile_app.sensors.source import Samples, SensorMissing, SoftwareSource
 from mobile_app.settings import Settings, change_policies, load_settings, policies
 from shared.errors import UsageError
+from shared.plan.area import Area
 
 
 @pytest.mark.parametrize(
@@ -216,14 +217,38 @@ def test_the_area_is_watched_through_the_positions_and_the_link(world):
     gps = world.readings.watch("gps", Fixed(lat=47.3701, lon=8.5401, accuracy=5.0), 1_000_000)
     assert world.look(settings).region == "outside"
     gps.read(1)
-    assert world.look(settings).region == "inside"
-    assert [world.look(settings).region for _ in range(2)] == ["inside", "registered"]
+    assert world.look(settings).region == "dwelling"
+    assert [world.look(settings).region for _ in range(2)] == ["dwelling", "idle"]
     world.now += 10
     assert world.look(settings, disconnected=True).rebuild
     attempts = [world.look(settings, disconnected=True) for _ in range(25)]
-    assert sum(decision.rebuild for decision in attempts) >= 2
-    assert "inside" in [decision.region for decision in attempts]  # no longer registered: it counted as departed
+    assert sum(decision.rebuild for decision in attempts) == 2, "three in all, five seconds apart"
+    assert [decision.region for decision in attempts[13:]] == ["urgent", "leaving", *["outside"] * 10]
+    assert world.look(settings).region == "dwelling", "it stays anew when the link is back"
     assert world.look(Settings()).region == ""
+
+
+@pytest.mark.covers("MS-5")
+def test_a_fleets_regions_hear_where_it_is_when_that_changes_and_only_with_consent(world):
+    stop = {"stop": Ground(Area(((47.37, 8.54),), 300.0), 2.0)}
+    source = Fixed(lat=47.3701, lon=8.5401, accuracy=5.0)
+    gps = world.readings.watch("gps", source, 1_000_000)
+    gps.read(1)
+    assert world.look(grounds=stop).fix is None, "nobody has allowed it"
+    assert world.look(may_locate=True).fix is None, "its fleet has no region"
+    decision = world.look(grounds=stop, may_locate=True)
+    assert decision.fix == Fix((47.3701, 8.5401), 5.0)
+    places = [world.look(grounds=stop, may_locate=True).places for _ in range(2)]
+    assert places == [{"stop": "dwelling"}, {"stop": "idle"}]
+    for lat, accuracy in ((47.3705, 5.0), (47.3728, 40.0)):  # a few metres on, and a fix that may be on either side
+        source.columns |= {"lat": lat, "accuracy": accuracy}
+        gps.read(2)
+        assert world.look(grounds=stop, may_locate=True).fix == decision.fix
+        assert world.look(grounds=stop, may_locate=True).places == {"stop": "idle"}
+    source.columns |= {"lat": 47.38}
+    gps.read(3)
+    away = world.look(grounds=stop, may_locate=True)
+    assert (away.fix, away.places) == (Fix((47.38, 8.5401), 40.0), {"stop": "outside"})
 
 
 @pytest.mark.parametrize("area", ["47.37", "a, b, c", "95, 8, 10", "47, 8, 0"])

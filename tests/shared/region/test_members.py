@@ -35,6 +35,32 @@ def test_a_phone_that_stays_becomes_a_member_and_one_that_passes_by_does_not() -
     assert members.look("c", Seen(None), 60.0) is Place.OUTSIDE, "who does not say where it is, is not here"
 
 
+def test_a_fix_that_may_be_on_either_side_of_the_border_decides_nothing() -> None:
+    square = Area(((0.0, 0.0), (0.0, 0.001), (0.001, 0.001), (0.001, 0.0)))  # 111 metres wide
+    assert [round(area.border_m(point)) for area, point in ((STOP, NEAR), (STOP, AWAY), (square, (0.0005, 0.0001)))] == [
+        7, 13, 11,
+    ]  # fmt: skip
+    assert [STOP.side(NEAR, metres) for metres in (5.0, 10.0)] == [True, None]
+    assert [square.side((0.0005, -0.0001), metres) for metres in (5.0, 20.0)] == [False, None]
+    members = Members(STOP, dwell_s=0.0)
+    assert members.look("a", Seen(AWAY, accuracy_m=20.0), 0.0) is Place.OUTSIDE
+    assert members.look("a", Seen(HERE, accuracy_m=5.0), 1.0) is Place.IDLE
+    assert members.look("a", Seen(AWAY, accuracy_m=20.0), 2.0) is Place.IDLE
+    assert members.look("a", Seen(AWAY, accuracy_m=5.0), 3.0) is Place.OUTSIDE
+
+
+@pytest.mark.covers("MS-32")
+def test_who_is_inside_and_not_reached_is_tried_for_a_while_and_then_departs() -> None:
+    members = Members(STOP, 30.0, registered=("a",))
+    lost = Seen(HERE, hosts=True, reached=False)
+    assert members.look("a", lost, 0.0) is Place.URGENT
+    assert members.next_wake() == 15.0
+    assert members.look("a", Seen(HERE, hosts=True), 10.0) is Place.HOSTING, "it was rebuilt"
+    assert [members.look("a", lost, now) for now in (20.0, 34.9, 35.0)] == [Place.URGENT, Place.URGENT, Place.LEAVING]
+    assert members.look("a", Seen(HERE, reached=False), 36.0) is Place.OUTSIDE, "what it ran has been handed over"
+    assert members.look("a", Seen(HERE), 37.0) is Place.DWELLING, "reached again, it stays anew"
+
+
 @pytest.mark.covers("MS-30")
 def test_who_goes_is_leaving_while_it_runs_something_and_then_outside() -> None:
     members = Members(STOP, 30.0, registered=("a", "b"))

@@ -30,6 +30,7 @@ from tests.simulation.peers.world import Fault, Observer, Outcome, PeerWorld, Se
 
 APART = 0.01  # degrees between two regions
 AWAY = (0.0, 10.0)
+EVERY = 10  # elements between two snapshots, where a row counts them
 
 
 @functools.cache
@@ -106,6 +107,7 @@ class RegionsWorld(PeerWorld):
     def __init__(
         self, regions: int, phones: int, threshold: int, walks: Sequence[Walk] = (), *, faults: Sequence[Fault] = (),
         rows: int = 60, seed: int = 0, within_s: float = 120.0, keep: bool = False, loss: float = 0.0,
+        row: str = "token",
     ) -> None:  # fmt: skip
         self.regions, self.phones, self.threshold = regions, phones, threshold
         self._away: set[int] = set()
@@ -117,7 +119,7 @@ class RegionsWorld(PeerWorld):
         sources = tuple(1 + region * phones for region in range(regions))
         super().__init__(
             Settings(
-                plan_of(0), rows, rows_of, seed=seed, nodes=1 + regions * phones, sources=sources, row="token",
+                plan_of(0), rows, rows_of, seed=seed, nodes=1 + regions * phones, sources=sources, row=row,
                 every_s=0.5, batch=5, faults=tuple(faults), within_s=within_s, loss=loss, cut_s=2.0,
             ),
             keep=keep, observers=observers,
@@ -144,8 +146,9 @@ class RegionsWorld(PeerWorld):
 
     def region(self, number: int) -> Region:
         feeds = (Feed("before", f"place{number - 1}", "out"),) if number else ()
+        row = self.settings.row
         task = HostedQuery(
-            f"place{number}", 1, plan_of(number), "token", 0, (self.nodes[1 + number * self.phones].id,),
+            f"place{number}", 1, plan_of(number), row, 0 if row == "token" else EVERY, (self.nodes[1 + number * self.phones].id,),
             self.nodes[0].id, (), feeds=feeds,
         )  # fmt: skip
         return Region(Area(((number * APART, 0.0),), 50.0), 1.0, self.threshold, task)
@@ -187,7 +190,7 @@ class RegionsWorld(PeerWorld):
         return coordinator.regions.state(f"place{region}")
 
 
-def disturbed(regions: int, phones: int, seed: int, rows: int = 60) -> RegionsWorld:
+def disturbed(regions: int, phones: int, seed: int, rows: int = 60, row: str = "token") -> RegionsWorld:
     """Phones fail and walk away at once, come back or not, and the controller is killed; each region keeps three."""
     rng = Random(f"regions {regions} {phones} {seed}")
     faults, walks = [], []
@@ -203,7 +206,7 @@ def disturbed(regions: int, phones: int, seed: int, rows: int = 60) -> RegionsWo
             walks.append(Walk(at + rng.uniform(4.0, 8.0), tuple(gone[cut:]), away=False, says=says))
     if rng.random() < 0.5:
         faults.append(Fault(rng.uniform(3.0, 12.0), 0, "crash", rng.uniform(0.2, 3.0)))
-    return RegionsWorld(regions, phones, 3, walks, faults=faults, rows=rows, seed=seed, within_s=200.0)
+    return RegionsWorld(regions, phones, 3, walks, faults=faults, rows=rows, seed=seed, within_s=200.0, row=row)
 
 
 def violation_of(seed: int) -> str:

@@ -8,6 +8,8 @@ from collections import Counter
 
 import pytest
 
+from shared.recovery.strategies import STRATEGIES
+from shared.recovery.strategies.row import Home
 from shared.region.controller import State
 from tests.claims import Claim
 from tests.simulation.peers import regions
@@ -46,31 +48,56 @@ def test_whatever_part_of_a_region_stops_its_results_are_the_same(
     assert sum(one.cuts for one in outcomes)
 
 
-@pytest.mark.covers("MS-1", "MS-2", "MS-6", "MS-25", "MS-31", "MS-33")
+@pytest.mark.covers("MS-1", "MS-6", "MS-25")
 @pytest.mark.parametrize(
-    ("count", "phones", "seeds"),
+    ("row", "count", "phones", "seeds"),
     [
-        (1, 6, range(2, 3)),
-        *(pytest.param(count, phones, WORLDS, marks=pytest.mark.soak) for count, phones in FORMED),
+        ("token", 1, 6, range(2, 3)),
+        ("ecoc-region", 1, 6, range(4, 5)),
+        *(
+            pytest.param(row, count, phones, WORLDS, marks=pytest.mark.soak)
+            for row in ("token", "ecoc-region")
+            for count, phones in FORMED
+        ),
     ],
 )
 def test_phones_come_fail_and_walk_away_and_each_region_gives_the_same_results(
-    count: int, phones: int, seeds: range, claim: Claim
+    row: str, count: int, phones: int, seeds: range, claim: Claim
 ) -> None:
     expected, ideal = regions.undisturbed(count, phones)
     assert expected
     crashes = moved = walked = 0
     for seed in seeds:
-        world = regions.disturbed(count, phones, seed)
+        world = regions.disturbed(count, phones, seed, row=row)
         outcome = world.run(expected)
         assert not outcome.violation, f"seed {seed}: {outcome.violation}"
         assert world.digests() == ideal, f"seed {seed}"
         crashes, moved, walked = crashes + outcome.crashes, moved + outcome.moved, walked + len(world._away)
     claim(
-        f"{count} regions of {phones} phones, {len(seeds)} worlds: {crashes} crashes, {walked} phones away at the end, "
+        f"{row}, {count} regions of {phones}, {len(seeds)} worlds: {crashes} crashes, {walked} away at the end, "
         f"{moved} vertices handed over, {expected} rows compared, digests {world.digests()} = {ideal}"
     )
     assert crashes + moved
+
+
+@pytest.mark.covers("MS-33", "MS-35")
+@pytest.mark.parametrize("row", ["token", "none", "local", "dist-1", "rep-2", "ecoc", "ecoc-region"])
+def test_half_of_a_region_walks_away_at_once_and_hands_over_under_every_row(row: str, claim: Claim) -> None:
+    """No phone has failed, so nothing is lost under rows that keep nothing, either."""
+    expected, ideal = regions.undisturbed(1, 6)
+    world = regions.RegionsWorld(1, 6, 3, [regions.Walk(4.0, (2, 3, 4))], row=row, within_s=60.0)
+    outcome = world.run(expected)
+    assert not outcome.violation
+    assert world.digests() == ideal
+    coordinator = world.nodes[0].machine.coordinator
+    assert coordinator is not None
+    (query,) = coordinator.fleet.queries
+    gone = {world.nodes[number].id for number in (2, 3, 4)}
+    assert not gone & {*query.members}, "who has left runs and keeps nothing"
+    copies = STRATEGIES[row].row.home is Home.NOWHERE and STRATEGIES[row].row.copies > 1
+    assert copies or outcome.moved, "where a copy runs elsewhere nothing has to be handed over"
+    assert copies or {one.term for one in query.placements} > {query.incarnation}, "who stays does not go back"
+    claim(f"{row}: {outcome.moved} vertices handed over, {expected} rows as without departures")
 
 
 @pytest.mark.covers("MS-7", "MS-30", "MS-34")
