@@ -205,14 +205,34 @@ def _spark_finding() -> Finding:
     return Finding("spark", bool(line), line or last[0], "check JAVA_HOME, and pip install 'resurge[cloud]' again")
 
 
+def _say_capacity(devices: int, home: Path | None, *, as_json: bool) -> None:
+    from resurge.cli import capacity
+
+    machine = capacity.measure(home if home is not None and home.exists() else Path.cwd())
+    answer = capacity.answer(devices, machine)
+    if as_json:
+        print(json.dumps(answer))
+    else:
+        capacity.lines(devices, machine, print)
+    if not answer["enough"]:
+        raise typer.Exit(1)
+
+
 @app.command()
 def doctor(
     port: Annotated[int, typer.Option(help="the gateway's port")] = 8787,
     home: Annotated[Path | None, typer.Option(help="also look at this gateway's home", envvar="RESURGE_HOME")] = None,
     spark: Annotated[bool, typer.Option("--spark", help="also start Spark and count to ten; takes a while")] = False,
+    devices: Annotated[
+        int | None,
+        typer.Option("--capacity", min=1, help="instead: which part of this machine so many devices outgrow first"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="last line is one JSON object")] = False,
 ) -> None:
-    """Check this machine; exits 1 if something needed is missing."""
+    """Check this machine; exits 1 if something needed is missing, or if it is too small for --capacity."""
+    if devices is not None:
+        _say_capacity(devices, home, as_json=as_json)
+        return
     found = findings(port, home, start_spark=spark)
     sound = all(finding.ok or not finding.needed for finding in found)
     if as_json:
