@@ -5,23 +5,34 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
+from itertools import pairwise
 
 import pytest
 import typer
 
 from cloud_backend.gateway.__main__ import parse
 from cloud_backend.spark.job import _options
+from mobile_app.sensors.choose import parse_choices
+from mobile_app.sensors.synthetic import SENSORS as SYNTHETIC
 from resurge.cli import NOUNS
 from tests.docs.pages import COMMAND, ROOT, blocks, mentioned
+from tests.processes.newcomer import answer_of, sign_of
 
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))]
-RUN = {"README.md", "docs/tutorial.md", "docs/termux.md", "docs/operations.md", "docs/trips.md"}
-REASONS = {"it is the test", "needs a phone", "takes minutes of a quiet machine"}
+FOLLOWED = {  # tests/processes/test_pages.py types what they say
+    "README.md", "docs/tutorial.md", "docs/termux.md", "docs/operations.md", "docs/trips.md", "docs/fleet.md",
+    "docs/heart.md",
+}  # fmt: skip
+REASONS = {
+    "it is the test", "needs a phone", "takes minutes of a quiet machine", "needs several machines",
+    "needs a job that went wrong", "needs Android's SDK", "needs a record that is not part of the repository",
+    "only shows the arguments",
+}  # fmt: skip
 PLACEHOLDER = re.compile(r"[A-Z]+|\S*\|\S*|…")
 
 
 def told(page: str) -> list[tuple[int, str]]:
-    fenced = [(block.line, command) for block in blocks(page) if block.language == "sh" for command in block.commands]
+    fenced = [(block.line, command) for block in blocks(page) for command in block.commands]
     return [each for each in [*fenced, *mentioned(page)] if COMMAND.match(each[1])]
 
 
@@ -72,7 +83,7 @@ def test_the_programs_take_the_options_that_pages_give_them(page):
             _options(words[3:])
 
 
-@pytest.mark.parametrize("page", sorted(RUN))
+@pytest.mark.parametrize("page", PAGES)
 def test_commands_stand_in_blocks_that_are_run_or_say_why_not(page):
     for block in blocks(page):
         place = f"{page}:{block.line}"
@@ -84,8 +95,31 @@ def test_commands_stand_in_blocks_that_are_run_or_say_why_not(page):
             for test in block.marker.removeprefix("run by ").split(", "):
                 text = (ROOT / test).read_text(encoding="utf-8")
                 given = {word for command in block.commands for word in words_of(command) if word.startswith("--")}
-                assert given & {"--master", "--standby", "--local"}, place
-                assert any(option in text or option[2:] in text for option in given), place
+                typed = any(f'"{noun}", "{verb}"' in text for command in block.commands
+                            for _, noun, verb, *_ in [[*words_of(command), "", ""]])  # fmt: skip
+                begun = given & {"--master", "--standby", "--local"}
+                assert typed or (begun and any(option in text or option[2:] in text for option in given)), place
+        elif page not in FOLLOWED:
+            assert not any(COMMAND.match(command) for command in block.commands), f"{place} is run by no test"
+
+
+@pytest.mark.parametrize("page", sorted(FOLLOWED))
+def test_whoever_follows_a_page_knows_what_each_of_its_commands_answers(page):
+    typed = [
+        command for block in blocks(page) if block.language == "sh" and not block.marker for command in block.commands
+    ]
+    assert typed
+    unknown = [command for command in typed if not sign_of(command) and answer_of(command) is None]
+    assert unknown == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_sensors_that_commands_name_can_be_had(page):
+    for line, command in told(page):
+        words = words_of(command)
+        given = [word for option, word in pairwise(words) if option == "--sensor" and not PLACEHOLDER.fullmatch(word)]
+        for sensor, choice in parse_choices(word for word in given if "NAME" not in word).items():
+            assert choice.kind != "synthetic" or sensor in SYNTHETIC, f"{page}:{line}: nothing makes {sensor} up"
 
 
 def test_a_command_that_is_not_there_is_found():

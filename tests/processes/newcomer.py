@@ -47,12 +47,25 @@ ANSWERS = {
     "resurge program show": r"Spark +│ version [0-9]",
     "resurge job list": r"my_trips +epoch +[1-9]",
     "resurge job rollback .*--dry-run": r"nothing was changed",
+    "resurge contract show gps": r"now .*(green|yellow|kept|at risk|unknown|broken)",
+    "resurge contract show": r"gps ",
+    "resurge contract verify": r"\d+ reports, all as they were signed",
     "resurge backup create": r"[1-9]",
     "resurge backup restore": r"[1-9]",
     "resurge example": r"[1-9]",
     "resurge fleet try": r"[1-9]\d* results, digest (\w+): the same as without failures \(\1\)",
     "make run .*--for": r'"produced": [1-9]',
 }
+
+
+def sign_of(command: str) -> str:
+    """What shows that this command has come up; empty for one that ends by itself."""
+    lasting = next((sign for start, sign in SIGNS.items() if command.startswith(start)), "")
+    return "" if "--for" in command else lasting
+
+
+def answer_of(command: str) -> str | None:
+    return next((answer for start, answer in ANSWERS.items() if re.match(start, command)), None)
 
 
 @dataclass
@@ -135,10 +148,9 @@ class Newcomer:
     def type(self, command: str) -> str:
         """Type one command: wait until it has answered, or, where it lasts, until it has come up."""
         written = self._written(command)
-        sign = next((sign for start, sign in SIGNS.items() if command.startswith(start)), "")
-        if sign and "--for" not in command:
+        if sign := sign_of(command):
             return self._open(written, sign).said()
-        wanted = next((answer for start, answer in ANSWERS.items() if re.match(start, command)), None)
+        wanted = answer_of(command)
         assert wanted is not None, f"nobody knows what {command!r} answers"
         said = self.ask(written, wanted)
         if (epoch := re.search(r" epoch +(\d+) ", said)) is not None:

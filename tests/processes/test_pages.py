@@ -154,6 +154,11 @@ def test_the_commands_of_the_trips_page_work(tmp_path: Path):
         assert ann.follow("docs/trips.md") == 4
 
 
+def test_the_command_of_the_page_about_heart_beats_works(tmp_path: Path):
+    with Newcomer(tmp_path / "ann") as ann:
+        assert ann.follow("docs/heart.md") == 1
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_a_fleet_is_tried_as_its_page_says(tmp_path: Path):
