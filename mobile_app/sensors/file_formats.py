@@ -2,19 +2,22 @@
 
 Each gives event times in microseconds and named columns; names are brought to the ones our sensors use
 (`lat`, `lon`, `accuracy`, `x`, ...). A file without absolute time (phyphox, WFDB) starts at 0. A row with a cell that
-cannot be read is left out and counted; the rest of the file is read.
+cannot be read is left out and counted; the rest of the file is read. A last line without its end may be cut inside a
+number and still look like one, so it counts as such a row, too, unless it is certainly whole.
 """
 
 from __future__ import annotations
 
 import csv
 import math
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from xml.etree import ElementTree
+from xml.parsers import expat
 
 import numpy as np
 
@@ -40,6 +43,9 @@ GPX_COLUMNS = {
     "altitude": ("ele",), "speed": ("speed",), "bearing": ("course", "bearing"),
     "accuracy": ("accuracy", "horizontalaccuracy"),
 }  # fmt: skip
+UNBOUND_PREFIX = expat.errors.codes[expat.errors.XML_ERROR_UNBOUND_PREFIX]
+CHUNK_BYTES = 1 << 16
+CUT = "the file ends in the middle of this line"
 UNITS_US = {"s": 1e6, "ms": 1e3, "us": 1.0, "µs": 1.0, "ns": 1e-3}
 
 
@@ -76,7 +82,7 @@ def load(path: Path) -> Track:
     read = {".gpx": _gpx, ".plt": _plt, ".hea": _wfdb}.get(path.suffix.lower(), _table)
     try:
         track = read(path)
-    except (ValueError, OSError, ElementTree.ParseError, csv.Error) as error:
+    except (ValueError, OSError, ElementTree.ParseError, expat.ExpatError, csv.Error) as error:
         raise UsageError(f"recording {path.name!r} cannot be read: {error}", code="recording-format") from error
     if not len(track.time_us):
         if track.unreadable.rows:
@@ -100,13 +106,23 @@ def _parse_iso(text: str) -> int:
 
 
 def _gpx(path: Path) -> Track:
+    try:
+        # The file is the user's own, and expat bounds entity expansion since 2.4.1.
+        return _gpx_track(element for _, element in ElementTree.iterparse(path))  # noqa: S314
+    except ElementTree.ParseError as error:
+        if error.code != UNBOUND_PREFIX:
+            raise
+        return _gpx_track(_without_prefixes(path))
+
+
+def _gpx_track(elements: Iterator[ElementTree.Element]) -> Track:
+    """The points among these elements, each of which has just ended."""
     times: list[int] = []
     rows: dict[str, list[float]] = {name: [] for name in ("lat", "lon", *GPX_COLUMNS)}
     unreadable = Unreadable()
     number = 0
     try:
-        # The file is the user's own, and expat bounds entity expansion since 2.4.1.
-        for _, element in ElementTree.iterparse(path):  # noqa: S314
+        for element in elements:
             if element.tag.rpartition("}")[2] != "trkpt":
                 continue
             number += 1
@@ -120,13 +136,36 @@ def _gpx(path: Path) -> Track:
                     for name, value in point[1].items():
                         rows[name].append(value)
             element.clear()
-    except ElementTree.ParseError as error:
-        if not times:
+    except (ElementTree.ParseError, expat.ExpatError) as error:
+        if not times or error.code == UNBOUND_PREFIX:
             raise
         unreadable.add("its end", f"the file is cut short ({error})")
     # A column that no point has is not there: a program can then be told so.
     known = {name: values for name, values in rows.items() if not all(map(math.isnan, values))}
     return _track(times, known, unreadable)
+
+
+def _without_prefixes(path: Path) -> Iterator[ElementTree.Element]:
+    """Elements as they end, their names without prefixes. Some apps write `gpxtpx:hr` and never say what that means,
+    which a reader that knows of namespaces must refuse; it is also slower, so others are read without it."""
+    builder, ended = ElementTree.TreeBuilder(), list[ElementTree.Element]()
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler = lambda name, attributes: builder.start(name.rpartition(":")[2], attributes)
+    parser.EndElementHandler = lambda name: ended.append(builder.end(name.rpartition(":")[2]))
+    parser.CharacterDataHandler = builder.data
+    with path.open("rb") as file:
+        chunk, failed = b"-", None
+        while chunk and failed is None:
+            chunk = file.read(CHUNK_BYTES)
+            try:
+                parser.Parse(chunk, not chunk)
+            except expat.ExpatError as error:
+                failed = error
+            yield from ended
+            ended.clear()
+        if failed is not None:
+            raise failed
 
 
 def _gpx_point(element: ElementTree.Element) -> tuple[int, dict[str, float]] | None:
@@ -152,6 +191,8 @@ def _plt(path: Path) -> Track:
                 continue
             try:
                 lat, lon, _, feet, _, day, clock = line.strip().split(",")
+                if not line.endswith("\n") and not re.fullmatch(r"\d\d:\d\d:\d\d", clock):
+                    raise ValueError(CUT)
                 time_us, north, east, height = _parse_iso(f"{day}T{clock}"), float(lat), float(lon), float(feet)
             except ValueError as error:
                 unreadable.add(f"line {number}", error)
@@ -181,6 +222,8 @@ def _table(path: Path) -> Track:
                 table.append((reader.line_num + 1, row))
             elif row:
                 unreadable.add(f"line {reader.line_num + 1}", f"{len(row)} of {len(header)} cells")
+    if table and table[-1][0] == reader.line_num + 1 and _is_cut(path, [row[len(header) - 1 :] for _, row in table]):
+        unreadable.add(f"line {table.pop()[0]}", CUT)
     at = _time_column(header)
     comma = separator != ","
     table, times = _read_times(table, at, header[at], comma, unreadable)
@@ -196,6 +239,20 @@ def _table(path: Path) -> Track:
             unreadable.add(f"line {line}", f"{row[bad][:40]!r} in column {header[bad]!r} is not a number")
     rows = {columns[index]: [values[place] or 0.0 for place in good] for index, values in numbers.items()}
     return _track([times[place] for place in good], rows, unreadable)
+
+
+def _is_cut(path: Path, ends: list[list[str]]) -> bool:
+    """Whether the last line may lack its end. `ends` are the last cells of each row, with what stands behind them.
+
+    It is whole where the line is ended, a further separator or a quote follows its last cell, or where that is written
+    as all before it: a moment or a number with the same digits, whole numbers apart.
+    """
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        if file.read(1) in b'\r\n"' or len(ends[-1]) > 1:
+            return False
+    shapes = {re.sub(r"\d", "0", end[0].strip()) for end in ends}
+    return not (len(ends) > 1 and len(shapes) == 1 and re.search(r"\d[.,:]\d", ends[-1][0]))
 
 
 def _column(cells: list[str], comma: bool) -> list[float | None] | None:

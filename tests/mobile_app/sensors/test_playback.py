@@ -196,3 +196,50 @@ def test_real_recordings_are_read_whole(outside_recordings, name, rows, columns)
     assert len(samples.time_us) >= rows
     assert columns <= set(samples.columns)
     assert (np.diff(samples.time_us) >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("last", "kept", "cut"),
+    [
+        ("1600000002,47.1,8.51\n", 3, 0),  # ended
+        ("1600000002,47.1,8.53", 3, 0),  # as many digits as all before it
+        ("1600000002,47.1,8.", 2, 1),
+        ("1600000002,47.1,8", 2, 1),
+        ("1600000002,47.1,", 2, 1),
+        ("1600000002,47.", 2, 1),
+        ('1600000002,47.1,"8.5"', 3, 0),
+    ],
+)
+def test_a_last_line_that_may_be_cut_is_one_bad_row(tmp_path, last, kept, cut):
+    path = tmp_path / "track.csv"
+    path.write_text("time,lat,lon\n1600000000,47.0,8.51\n1600000001,47.05,8.52\n" + last)
+    track = load(path)
+    assert (len(track.time_us), track.unreadable.rows) == (kept, cut)
+    assert track.columns["lon"].min() > 8.4
+
+
+@pytest.mark.parametrize(("clock", "kept"), [("02:53:15", 2), ("02:53", 1), ("02:53:1", 1), ("02", 1)])
+def test_a_last_line_of_a_plt_that_is_cut_is_one_bad_row(tmp_path, clock, kept):
+    path = tmp_path / "track.plt"
+    path.write_text(
+        "\n" * 6
+        + "39.98,116.31,0,492,39744.12,2008-10-23,02:53:04\n"
+        + f"39.98,116.32,0,492,39744.12,2008-10-23,{clock}"
+    )
+    track = load(path)
+    assert (len(track.time_us), track.unreadable.rows) == (kept, 2 - kept)
+
+
+def test_prefixes_that_a_gpx_does_not_declare_are_ignored(tmp_path):
+    points = "".join(
+        f'<trkpt lat="47.{second}" lon="8.5"><time>2024-05-01T10:00:0{second}Z</time><extensions>'
+        f"<gpxtpx:speed>{second}.5</gpxtpx:speed></extensions></trkpt>"
+        for second in range(3)
+    )
+    path = tmp_path / "walk.gpx"
+    path.write_text(f'<gpx xmlns="http://www.topografix.com/GPX/1/1"><trk><trkseg>{points}</trkseg></trk></gpx>')
+    track = load(path)
+    assert track.columns["speed"].tolist() == [0.5, 1.5, 2.5]
+    assert track.unreadable.rows == 0
+    path.write_text(path.read_text()[:-60])
+    assert (len(load(path).time_us), load(path).unreadable.rows) == (2, 1)
