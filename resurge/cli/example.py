@@ -50,7 +50,10 @@ def run_example(
     people: People = 3,
     hours: Hours = 3.0,
     at_least: AtLeast = 5,
-    zone: Annotated[str, typer.Option(help="Whose days the report is about, like Europe/Zurich.")] = "UTC",
+    zone: Annotated[
+        str | None,
+        typer.Option(help="Of days and times, like Europe/Zurich (default: days of UTC, times by the sun)."),
+    ] = None,
     home: Annotated[Path | None, typer.Option(help="An empty directory for everything (default: temporary).")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Of gateway and dashboard; 0: a free one.")] = 0,
     as_json: Json = False,
@@ -62,15 +65,15 @@ def run_example(
     from resurge.examples.trips.people import load_people
     from resurge.examples.trips.play import play
 
-    everyone = load_people(recording, people, hours, battery=True)
+    everyone = load_people(recording, people, hours, battery=True, say=_say)
     schedule = "" if without_outages else DEFAULT if outages is None else outages.read_text(encoding="utf-8")
     directory = home or Path(tempfile.mkdtemp(prefix="resurge-trips-"))
     failed = True
     try:
         outcome = play(
-            directory, everyone, length_s=length_s, schedule=schedule, at_least=at_least, zone=zone, port=port,
+            directory, everyone, length_s=length_s, schedule=schedule, at_least=at_least, zone=zone or "UTC", port=port,
             recorded=recording is not None,
-            say=lambda line: print(line, file=sys.stderr, flush=True),
+            say=_say,
         )  # fmt: skip
         failed = bool(outcome.problems())
     finally:
@@ -78,7 +81,7 @@ def run_example(
             shutil.rmtree(directory, ignore_errors=True)
         elif home is None:
             print(f"Everything is in {directory}", file=sys.stderr)
-    _report(outcome.as_json(), as_json, summary.of_run(outcome.as_json(), outcome.report))
+    _report(outcome.as_json(), as_json, summary.of_run(outcome.as_json(), outcome.report, zone))
     for problem in outcome.problems():
         print(f"resurge example: {problem} [example-account]", file=sys.stderr)
     if failed:
@@ -105,7 +108,9 @@ def recover_example(
 
     plan = trips_plan(recorded=True, at_least=at_least)
     with tempfile.TemporaryDirectory(prefix="resurge-trips-") as directory:
-        found = lose_a_range(Path(directory), plan, load_people(recording, people, hours), LocalRunner(), epochs=16)
+        found = lose_a_range(
+            Path(directory), plan, load_people(recording, people, hours, say=_say), LocalRunner(), epochs=16
+        )
     _report(found.as_json(), as_json, summary.of_recovery(found.as_json()))
 
 
@@ -126,7 +131,7 @@ def move_example(
     from resurge.examples.trips.people import load_people
 
     with tempfile.TemporaryDirectory(prefix="resurge-trips-") as directory:
-        found = compare(Path(directory), load_people(recording, people, hours), at_least=at_least)
+        found = compare(Path(directory), load_people(recording, people, hours, say=_say), at_least=at_least)
     _report(found, as_json, summary.of_move(found))
 
 
@@ -135,6 +140,10 @@ def _check(name: str) -> None:
 
     if name not in EXAMPLES:
         raise UsageError(f"no example {name!r}; known: {', '.join(EXAMPLES)}", code="example-unknown")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _report(values: dict[str, Any], as_json: bool, lines: Iterable[str]) -> None:

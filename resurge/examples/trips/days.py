@@ -22,7 +22,8 @@ class TripByStart:
 
     def process(self, _port: str, row: Mapping[str, object]) -> Iterator[dict[str, object]]:
         began_us, end_us = int(row["began_us"]), int(row["window_end"])  # type: ignore[call-overload]
-        yield {"time": max(began_us, end_us - TRIP_HOURS_MAX * HOUR), **{name: row[name] for name in TOTALS}}
+        time_us = max(began_us, end_us - TRIP_HOURS_MAX * HOUR)
+        yield {"time": time_us, "trips": row["trips"], **{name: row[name] for name in TOTALS}}
 
     def snapshot(self) -> bytes:
         return b""

@@ -200,7 +200,7 @@ class TransportMode:
     are apart for whoever sees only their rows, and the first row that moves brings all since the place was left.
 
     After GAP_S without a fix one may be elsewhere. How far that is from the last fix, as the crow flies, is in no trip:
-    the next row that moves says it, so that somebody can be told.
+    a row of its own says it, at once, because nobody knows whether another one will come.
     """
 
     def __init__(self, densities: Densities | None = None) -> None:
@@ -209,7 +209,6 @@ class TransportMode:
         self.since = (0, 0.0)  # time and odometer up to which rows that moved have told
         self.arrived: int | None = None  # at the place where the phone is now
         self.apart = False  # whether what moves now is another trip
-        self.unrecorded_m = 0.0  # over gaps since the last row that moved
         self.back = Lookback()
         self.believer = Believer(densities)
         self._densities = densities
@@ -219,8 +218,12 @@ class TransportMode:
         last, self.last = self.last, (time, odometer, lat, lon)
         seconds = 0.0 if last is None else (time - last[0]) / SECOND
         if last is None or seconds >= GAP_S:
-            if last is not None and (away := metres_between(last[2], last[3], lat, lon)) >= UNRECORDED_M_MIN:
-                self.unrecorded_m += away
+            away = 0.0 if last is None else metres_between(last[2], last[3], lat, lon)
+            if away >= UNRECORDED_M_MIN:
+                yield {
+                    "lat": lat, "lon": lon, "mode": MODES[0], "metres": 0.0, "seconds": 0.0,
+                    "unrecorded_m": round(away, 1),
+                }  # fmt: skip
             self.back, self.believer = Lookback(), Believer(self._densities)
             self.since, self.arrived, self.apart = (time, odometer), time, True
             return
@@ -231,13 +234,10 @@ class TransportMode:
         self.back.add(time, seconds, *east_north(last[2], last[3], lat, lon), odometer=odometer, walked=walked)
         self.believer.observe(self.back.features(row["shake"], row["gait"]), seconds)
         metres, took = self._moved(time, odometer)
-        mode, unrecorded_m = MODES[0], 0.0
-        if took is not None:
-            mode = MODES[max(MOVING, key=self.believer.belief.__getitem__)]
-            unrecorded_m, self.unrecorded_m = self.unrecorded_m, 0.0
+        mode = MODES[0] if took is None else MODES[max(MOVING, key=self.believer.belief.__getitem__)]
         yield {
             "lat": lat, "lon": lon, "mode": mode, "metres": round(metres, 1),
-            "seconds": round(seconds if took is None else took, 1), "unrecorded_m": round(unrecorded_m, 1),
+            "seconds": round(seconds if took is None else took, 1), "unrecorded_m": 0.0,
         }  # fmt: skip
 
     def _moved(self, time: int, odometer: float) -> tuple[float, float | None]:
@@ -260,10 +260,10 @@ class TransportMode:
 
     def snapshot(self) -> bytes:
         state = [self.last, self.moved, self.since, self.arrived, self.apart, list(self.back.points)]
-        return json.dumps([*state, self.believer.belief, self.unrecorded_m]).encode()
+        return json.dumps([*state, self.believer.belief]).encode()
 
     def restore(self, state: bytes) -> None:
-        last, self.moved, since, self.arrived, self.apart, points, belief, self.unrecorded_m = json.loads(state)
+        last, self.moved, since, self.arrived, self.apart, points, belief = json.loads(state)
         self.believer.belief = belief
         self.since = (since[0], since[1])
         self.last = None if last is None else (last[0], last[1], last[2], last[3])

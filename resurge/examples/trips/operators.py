@@ -26,6 +26,8 @@ Columns = Mapping[str, np.ndarray]
 PLACE = {"lat": "float64", "lon": "float64"}
 SHAKING = {"shake": "float64", "gait": "float64"}
 MOVED = {**PLACE, "mode": "str", "metres": "float64", "seconds": "float64", "unrecorded_m": "float64"}
+TRIP_KM_MIN = 0.2  # less is a receiver that wanders, or a way to the letter box
+UNRECORDED = "unrecorded"  # the mode of what is no trip
 ROWS = 64  # of a window: 6.4 s
 BINS = 20  # up to 3 Hz
 SLOW_BINS = 6  # below 0.8 Hz
@@ -38,7 +40,7 @@ transport_mode = rs.operator(
     "transport_mode",
     takes={**PLACE, "odometer": "float64", **SHAKING},
     gives=MOVED,
-    version=2,
+    version=3,
 )(TransportMode)
 
 neighbours = rs.operator(
@@ -50,8 +52,9 @@ neighbours = rs.operator(
 DAY = {**dict.fromkeys(TOTALS, "float64"), "window_start": "int64", "window_end": "int64"}
 trip_by_start = rs.operator(
     "trip_by_start",
-    takes={**dict.fromkeys(TOTALS, "float64"), "began_us": "int64", "window_end": "int64"},
-    gives=dict.fromkeys(TOTALS, "float64"),
+    takes={**dict.fromkeys(TOTALS, "float64"), "trips": "int64", "began_us": "int64", "window_end": "int64"},
+    gives={**dict.fromkeys(TOTALS, "float64"), "trips": "int64"},
+    version=2,
 )(TripByStart)
 week = rs.operator("week", takes={**DAY, "trips": "int64"}, gives={**DAY, "trips": "int64", "days": "int64"})(Week)
 
@@ -81,13 +84,20 @@ def shaking(columns: Columns) -> dict[str, np.ndarray]:
         **PLACE, "from_lat": "float64", "from_lon": "float64", "km": "float64", "minutes": "float64",
         **{f"km_{mode}": "float64" for mode in MOVING}, "co2e_g": "float64", "vehicle_pm25_mg": "float64",
         "vehicle_pm10_mg": "float64", "near_sites_s": "float64", "near_sites_pm25_mg": "float64", "points": "int64",
-        "unrecorded_km": "float64",
+        "unrecorded_km": "float64", "trips": "int64",
     },
     over="window",
-    version=2,
+    version=3,
 )  # fmt: skip
 def trip(columns: Columns) -> dict[str, object]:
-    """One trip from its fixes: how far, how, what it cost, how much of that near schools and hospitals."""
+    """One trip from its fixes: how far, how, what it cost, how much of that near schools and hospitals.
+
+    Less than TRIP_KM_MIN is none: 0 `trips`, and a row only for the kilometres before it that were not recorded."""
+    unrecorded_km = round(float(np.add.reduce(columns["unrecorded_m"])) / 1000.0, 2)
+    if np.add.reduce(columns["metres"]) < 1000.0 * TRIP_KM_MIN:
+        return _unrecorded(columns, unrecorded_km)
+    moving = columns["mode"] != "still"
+    columns = {name: column[moving] for name, column in columns.items()}
     modes = np.array(tidy_modes(columns["mode"].tolist(), columns["time"], columns["lat"], columns["lon"]))
     km = columns["metres"] / 1000.0
     by_mode = {mode: float(np.add.reduce(km[modes == mode])) for mode in MOVING}
@@ -113,5 +123,17 @@ def trip(columns: Columns) -> dict[str, object]:
         "near_sites_s": round(float(np.add.reduce(np.where(near_site, columns["seconds"], 0.0))), 1),
         "near_sites_pm25_mg": round(float(np.add.reduce(np.where(near_site, pm25, 0.0))), 3),
         "points": len(km),
-        "unrecorded_km": round(float(np.add.reduce(columns["unrecorded_m"])) / 1000.0, 2),
+        "unrecorded_km": unrecorded_km,
+        "trips": 1,
+    }  # fmt: skip
+
+
+def _unrecorded(columns: Columns, km: float) -> dict[str, object]:
+    """No trip: only where one was when recording went on, and how far that is from where it had stopped."""
+    time_us, lat, lon = int(columns["time"][0]), float(columns["lat"][0]), float(columns["lon"][0])
+    nothing = ("km", "minutes", *(f"km_{mode}" for mode in MOVING), "co2e_g", "vehicle_pm25_mg", "vehicle_pm10_mg",
+               "near_sites_s", "near_sites_pm25_mg")  # fmt: skip
+    return {
+        "mode": UNRECORDED, "began_us": time_us, "ended_us": time_us, "lat": lat, "lon": lon, "from_lat": lat,
+        "from_lon": lon, **dict.fromkeys(nothing, 0.0), "points": 0, "unrecorded_km": km, "trips": 0,
     }  # fmt: skip

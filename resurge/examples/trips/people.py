@@ -14,13 +14,13 @@ that week's Monday.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from mobile_app.sensors.file_formats import load
+from mobile_app.sensors.file_formats import Track, load
 from mobile_app.sensors.synthetic import Synthetic
 from resurge.examples.trips.archives import is_hidden, unpack
 from shared.errors import UsageError
@@ -66,8 +66,11 @@ class Person:
         )
 
 
-def read_people(recordings: Path) -> list[Person]:
-    """Everyone below a directory, or in a single file, by name, in one week."""
+Say = Callable[[str], None]
+
+
+def read_people(recordings: Path, say: Say = lambda _: None) -> list[Person]:
+    """Everyone below a directory, or in a single file, by name, in one week. `say` hears what could not be read."""
     if not recordings.exists():
         raise UsageError(f"no recordings at {str(recordings)!r}", code="example-recording")
     files: dict[str, dict[str, list[Path]]] = {}
@@ -76,7 +79,12 @@ def read_people(recordings: Path) -> list[Person]:
             owner, sensor = _owner(path, root)
             if sensor:
                 files.setdefault(owner, {}).setdefault(sensor, []).append(path)
-        people = [_person(name, by_sensor) for name, by_sensor in sorted(files.items()) if "gps" in by_sensor]
+        tracks = {name: _load(by_sensor, say) for name, by_sensor in sorted(files.items()) if "gps" in by_sensor}
+    people = [_person(name, by_sensor) for name, by_sensor in tracks.items() if "gps" in by_sensor]
+    rows = sum(track.unreadable.rows for each in tracks.values() for held in each.values() for track in held)
+    if rows:
+        words = "1 row in all cannot be read and is" if rows == 1 else f"{rows:,} rows in all cannot be read and are"
+        say(f"{words} left out")
     if not people:
         raise UsageError(
             f"{str(recordings)!r} holds no recording of anyone's places; expected GeoLife .plt, .gpx, or a folder or "
@@ -123,10 +131,25 @@ def _measured_by(path: Path) -> str:
     return "gps" if "latitude" in header else "accelerometer" if "acceleration x" in header else ""
 
 
-def _person(name: str, by_sensor: Mapping[str, list[Path]]) -> Person:
-    sensors: dict[str, Columns] = {}
+def _load(by_sensor: Mapping[str, list[Path]], say: Say) -> dict[str, list[Track]]:
+    """One person's tracks; a file that cannot be read is left out, and said."""
+    tracks: dict[str, list[Track]] = {}
     for sensor, paths in by_sensor.items():
-        tracks = [load(path) for path in paths]
+        for path in paths:
+            try:
+                track = load(path)
+            except UsageError as error:
+                say(f"left out: {error.message}")
+                continue
+            if track.unreadable.rows:
+                say(f"{path.name}: {track.unreadable.rows:,} unreadable ({track.unreadable.first})")
+            tracks.setdefault(sensor, []).append(track)
+    return tracks
+
+
+def _person(name: str, by_sensor: Mapping[str, list[Track]]) -> Person:
+    sensors: dict[str, Columns] = {}
+    for sensor, tracks in by_sensor.items():
         time = np.concatenate([track.time_us for track in tracks])
         columns = {
             field.name: np.concatenate(
@@ -199,6 +222,8 @@ def _put_down(accelerometer: Columns) -> Columns:
     return {name: np.concatenate((column, flat[name])) for name, column in accelerometer.items()}
 
 
-def load_people(recording: Path | None, count: int, hours: float, *, battery: bool = False) -> list[Person]:
+def load_people(
+    recording: Path | None, count: int, hours: float, *, battery: bool = False, say: Say = lambda _: None
+) -> list[Person]:
     """The people of recordings, or made-up ones."""
-    return made_up_people(count, hours, battery=battery) if recording is None else read_people(recording)
+    return made_up_people(count, hours, battery=battery) if recording is None else read_people(recording, say)

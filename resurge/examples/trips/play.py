@@ -61,7 +61,7 @@ class Outcome:
 
     @property
     def trips(self) -> int:
-        return self.rows.get("my_trips", 0)
+        return sum(int(row.values["trips"]) for row in self.report if row.sink == "my_trips")
 
     def as_json(self) -> dict[str, Any]:
         without_us = sum(outage.end_us - outage.start_us for one in self.outages.values() for outage in one)
@@ -109,7 +109,7 @@ def play(
     plan = report.trips_plan(recorded=recorded, at_least=at_least, zone=zone)
     say(f"{len(people)} people; what their report must be, without phones, network or Spark")
     wanted = report.failure_free(plan, people)
-    trips = [row for row in wanted if row.sink == "my_trips"]
+    trips = [row for row in wanted if row.sink == "my_trips" and row.values["trips"]]
     outages = {
         person.name: outages_of(schedule, person.name, [trip for trip in trips if trip.device == person.name])
         for person in people

@@ -18,7 +18,6 @@ from shared.stream.stream import Sink, Stream
 
 REST = 0.15  # m/s2: a phone that shakes less lies on a table
 PLACE_PER_DEGREE = 100  # places are cells of a hundredth of a degree
-TRIP_KM_MIN = 0.2  # less is a receiver that wanders, or a way to the letter box
 
 
 def shaking() -> Stream:
@@ -55,9 +54,10 @@ def my_trips(*, recorded: bool = False, at_least: int = 5, zone: str = "UTC") ->
     here = here.sync("fixes", batch=120, within="5m")  # the phone ends here; one line up, and the cloud tells modes
 
     # --- in the cloud: trips, the unit of the report, then days and weeks ---------------------------------------------
-    trips = here.where(col.mode != "still").session(gap="5m").apply("trip").where(col.km >= TRIP_KM_MIN)
+    moving = here.where((col.mode != "still") | (col.unrecorded_m > 0))
+    trips = moving.session(gap="5m").apply("trip").where((col.trips > 0) | (col.unrecorded_km > 0))
     begun = trips.apply("trip_by_start").tumbling("1d", zone=zone, lateness=f"{TRIP_HOURS_MAX}h")
-    days = begun.aggregate(trips=rs.count(), **{name: rs.sum(name) for name in TOTALS})
+    days = begun.aggregate(trips=rs.sum("trips"), **{name: rs.sum(name) for name in TOTALS})
     weeks = days.apply("week")
 
     # --- places: nothing is said where fewer than `at_least` people were ----------------------------------------------

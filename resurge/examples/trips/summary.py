@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from cloud_backend.results.rows import ResultRow
 
@@ -17,10 +18,11 @@ VARIANTS = {
 }
 
 
-def of_run(found: Mapping[str, Any], report: Sequence[ResultRow]) -> Iterator[str]:
+def of_run(found: Mapping[str, Any], report: Sequence[ResultRow], zone: str | None = None) -> Iterator[str]:
+    """`zone` is the one that the person named; without it trips are told by the sun, and days are those of UTC."""
     trips = sorted((row for row in report if row.sink == "my_trips"), key=lambda row: (row.device, row.window_start_us))
     if trips:
-        yield from _trips([row for row in trips if row.device == trips[0].device], whose=trips[0].device)
+        yield from _trips([row for row in trips if row.device == trips[0].device], trips[0].device, zone)
         yield ""
     others = ", ".join(f"{count:,} {sink}" for sink, count in sorted(found["results"].items()) if sink != "my_trips")
     yield f"people          {found['people']}, with {found['trips']:,} trips; {others or 'nothing else'}"
@@ -40,23 +42,36 @@ def of_run(found: Mapping[str, Any], report: Sequence[ResultRow]) -> Iterator[st
     yield f"report          {found['digest'][:16]}, {same} without failures, to the bit"
 
 
-def _trips(trips: Sequence[ResultRow], *, whose: str) -> Iterator[str]:
+def _trips(trips: Sequence[ResultRow], whose: str, zone: str | None) -> Iterator[str]:
     yield f"{'trips of ' + whose:<18} {'mode':<6} {'km':>7} {'minutes':>8} {'CO2e g':>8} {'min. near sites':>16}"
     for row in trips[:TRIPS_SHOWN]:
         value = row.values
         if value["unrecorded_km"]:
             yield f"{'':<18} {value['unrecorded_km']:.1f} km between trips, not recorded"
-        began = local(int(value["began_us"]), float(value["from_lon"]))
+        if not value["trips"]:
+            continue
+        began_us = int(value["began_us"])
+        began = by_sun(began_us, float(value["from_lon"])) if zone is None else in_zone(began_us, zone)
         yield (
             f"{began:%a %d %b %H:%M}   {value['mode']!s:<6} {value['km']:>7.1f} {value['minutes']:>8.0f} "
             f"{value['co2e_g']:>8.0f} {float(value['near_sites_s']) / 60:>16.1f}"
         )
     if len(trips) > TRIPS_SHOWN:
         yield f"... and {len(trips) - TRIPS_SHOWN} more"
-    yield "days and times of trips: when and where each began, by the sun (a whole hour every 15 degrees); my_days: UTC"
+    if zone is None:
+        yield (
+            "days and times of trips: when and where each began, by the sun (a whole hour every 15 degrees); "
+            "my_days: UTC"
+        )
+    else:
+        yield f"days and times of trips: when each began, in {zone}; my_days: {zone}"
 
 
-def local(time_us: int, lon: float) -> datetime:
+def in_zone(time_us: int, zone: str) -> datetime:
+    return datetime.fromtimestamp(time_us / SECOND, ZoneInfo(zone))
+
+
+def by_sun(time_us: int, lon: float) -> datetime:
     """The time by the sun, in whole hours: a recording says where it was, and nothing of borders and summer time."""
     return datetime.fromtimestamp(time_us / SECOND, timezone(timedelta(hours=round(lon / 15.0))))
 

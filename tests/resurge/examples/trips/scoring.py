@@ -115,7 +115,9 @@ def _raw_km(gps: Mapping[str, np.ndarray], row: ResultRow) -> float:
 def boundaries(count: int, hours: float) -> dict[str, float]:
     """Made-up people, whose trips are known: how many are found, how far off their ends are, how many modes right."""
     people = made_up_people(count, hours)
-    rows = [row for row in failure_free(trips_plan(recorded=True), people) if row.sink == "my_trips"]
+    rows = [
+        row for row in failure_free(trips_plan(recorded=True), people) if row.sink == "my_trips" and row.values["trips"]
+    ]
     legs = found = right = 0
     off: list[float] = []
     for number, person in enumerate(people):
@@ -172,7 +174,9 @@ def main() -> None:
             f"recorded, one {what} left out in turn: {100 * share_right(right):.1f} % of the time right\n{text(right)}"
         )
     people = read_people(Path(sys.argv[1]).parent)
-    rows = [row for row in failure_free(trips_plan(recorded=True), people) if row.sink == "my_trips"]
+    rows = [
+        row for row in failure_free(trips_plan(recorded=True), people) if row.sink == "my_trips" and row.values["trips"]
+    ]
     errors = distance_errors(rows, people)
     _say(f"distance of {len(errors)} trips off the raw trace's: at most {100 * max(errors):.2f} %")
     alone = densities(base)

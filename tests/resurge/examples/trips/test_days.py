@@ -80,7 +80,7 @@ def test_a_trip_counts_for_the_day_in_which_it_began(
 
 def test_a_trip_without_end_counts_for_a_day_that_can_still_be_corrected() -> None:
     end_us = 100 * DAY
-    [row] = TripByStart().process("in", {"began_us": 0, "window_end": end_us} | dict.fromkeys(TOTALS, 1.0))
+    [row] = TripByStart().process("in", {"began_us": 0, "window_end": end_us, "trips": 1} | dict.fromkeys(TOTALS, 1.0))
     assert row["time"] == end_us - TRIP_HOURS_MAX * HOUR
 
 

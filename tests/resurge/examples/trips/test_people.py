@@ -104,6 +104,23 @@ def test_a_directory_without_recordings_says_what_was_expected(tmp_path):
         read_people(tmp_path / "nowhere")
 
 
+def test_a_file_that_cannot_be_read_is_left_out_and_said_with_the_rows_of_others(recordings):
+    whole = {person.name: person for person in read_people(recordings)}
+    (recordings / "empty.gpx").write_text("")
+    broken = recordings / "cut" / "Location.csv"
+    broken.parent.mkdir()
+    broken.write_text("time,latitude,longitude\n1600000000,47.0,8.51\n1600000001,47.05,8.52\n1600000002,47.1,8.")
+    said: list[str] = []
+    people = {person.name: person for person in read_people(recordings, said.append)}
+    assert people.keys() == whole.keys() | {"cut"}
+    assert len(people["cut"].sensors["gps"]["time"]) == 2
+    assert sum("left out: recording 'empty.gpx'" in line for line in said) == 1
+    assert any("Location.csv: 1 unreadable (line 4: the file ends in the middle of this line)" in line for line in said)
+    assert said[-1] == "1 row in all cannot be read and is left out"
+    with pytest.raises(UsageError, match="example-recording"):
+        read_people(recordings / "empty.gpx")
+
+
 def test_made_up_people_are_the_same_every_time():
     first, second = (made_up_people(2, 0.2) for _ in range(2))
     for one, other in zip(first, second, strict=True):

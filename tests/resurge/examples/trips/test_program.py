@@ -12,12 +12,13 @@ import pytest
 import resurge as rs
 from mobile_app.node.computation import Computation
 from mobile_app.sensors.playback import Recording
-from resurge.examples.trips import program
+from resurge.examples.trips import operators, program
 from resurge.examples.trips.move_modes import compare, moved_text, plan_with_modes_in_the_cloud
 from resurge.examples.trips.people import DAY, SECOND, Person, made_up_people
 from resurge.examples.trips.play import _write
 from resurge.examples.trips.report import digest, failure_free, trips_plan
 from shared.plan.placement import device_fragment
+from shared.stream.sources import SENSORS
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def test_it_is_a_program_that_resurge_plan_explains():
     assert {node.operator.name for node in plan.nodes if node.operator.__class__.__name__ == "SyncBack"} == {
         "my_trips", "my_days", "my_weeks", "my_places",
     }  # fmt: skip
-    assert "transport_mode@2" in rs.explain(plan)
+    assert "transport_mode@3" in rs.explain(plan)
 
 
 @pytest.mark.covers("SO-14")
@@ -68,7 +69,34 @@ def test_trips_of_a_made_up_morning_are_found_with_their_distance(people):
     for row in rows:
         km = sum(row.values[f"km_{mode}"] for mode in ("walk", "bike", "bus", "car", "train"))
         assert row.values["km"] == pytest.approx(km, abs=0.001)
-        assert row.values["km"] >= program.TRIP_KM_MIN
+        assert row.values["km"] >= operators.TRIP_KM_MIN
+
+
+def taken_along(metres: float) -> Person:
+    """A kilometre on foot, an hour without a fix that ends 54.8 km away, then these metres on foot, and rest."""
+    before, after = np.arange(0, 720, 5), np.arange(0, 1200, 5)
+    seconds = np.concatenate((before, 4320 + after))
+    north = np.concatenate((1.4 * before, 1008 + 54_800 + np.minimum(1.4 * after, metres)))
+    columns = {field.name: np.full(len(seconds), np.nan) for field in SENSORS["gps"]}
+    columns |= {
+        "lat": 47.0 + north / 111_195,
+        "lon": np.full(len(seconds), 8.5),
+        "accuracy": np.full(len(seconds), 5.0),
+    }
+    return Person("ann", {"gps": {"time": 1_700_000_000 * SECOND + seconds * SECOND, **columns}})
+
+
+@pytest.mark.parametrize(("metres", "trips"), [(0.0, 1), (120.0, 1), (1_000.0, 2)])
+def test_kilometres_that_were_not_recorded_are_said_once_whatever_follows(metres, trips):
+    rows = failure_free(trips_plan(recorded=True), [taken_along(metres)])
+    told = [row.values for row in rows if row.sink == "my_trips"]
+    assert sum(row["trips"] for row in told) == trips
+    assert sum(row["unrecorded_km"] for row in told) == pytest.approx(54.8, abs=0.1)
+    assert [row["km"] >= operators.TRIP_KM_MIN for row in told] == [bool(row["trips"]) for row in told]
+    days = [row.values for row in rows if row.sink == "my_days"]
+    assert (sum(day["trips"] for day in days), sum(day["unrecorded_km"] for day in days)) == (
+        trips, pytest.approx(54.8, abs=0.1),
+    )  # fmt: skip
 
 
 @pytest.mark.covers("SO-8")

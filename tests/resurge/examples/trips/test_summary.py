@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cloud_backend.results.rows import ResultRow
-from resurge.examples.trips.summary import local, of_run
+from resurge.examples.trips.summary import by_sun, of_run
 
 FOUND = {
     "people": 1, "trips": 1, "results": {"my_trips": 1, "my_days": 1}, "results_on_phones": 2, "produced": 10,
@@ -19,7 +19,7 @@ TRIP = ResultRow(
     "my_trips", "ann", ("ann",), 0, 1, 0, False, True,
     {
         "mode": "bus", "began_us": 0, "km": 4.25, "minutes": 12.0, "co2e_g": 568.7, "near_sites_s": 90.0,
-        "from_lon": 116.4, "unrecorded_km": 0.0,
+        "from_lon": 116.4, "unrecorded_km": 0.0, "trips": 1,
     },
 )  # fmt: skip
 
@@ -39,10 +39,27 @@ def test_a_run_tells_trips_the_account_and_whether_the_report_is_right():
 )  # fmt: skip
 def test_a_trip_near_midnight_is_of_the_day_in_which_it_began_there(lon, day):
     began_us = 1_705_362_600_000_000  # Monday 15 January 2024, 23:50 UTC
-    assert f"{local(began_us, lon):%a %d %b %H:%M}" == day
+    assert f"{by_sun(began_us, lon):%a %d %b %H:%M}" == day
     told = "\n".join(of_run(FOUND, [replace(TRIP, values=TRIP.values | {"began_us": began_us, "from_lon": lon})]))
     assert day in told
     assert "when and where each began, by the sun" in told
+
+
+def test_a_zone_that_was_named_is_that_of_days_and_times():
+    july_us = 1_721_086_200_000_000  # 15 July 2024, 23:30 UTC: summer time in Zurich, by the sun an hour less
+    row = replace(TRIP, values=TRIP.values | {"began_us": july_us, "from_lon": 8.5})
+    told = "\n".join(of_run(FOUND, [row], "Europe/Zurich"))
+    assert "Tue 16 Jul 01:30" in told
+    assert "in Europe/Zurich; my_days: Europe/Zurich" in told
+    assert "sun" not in told
+    assert "Tue 16 Jul 00:30" in "\n".join(of_run(FOUND, [row]))
+
+
+def test_what_is_no_trip_is_only_said_for_its_kilometres():
+    gap = replace(TRIP, values=TRIP.values | {"unrecorded_km": 54.8, "trips": 0, "mode": "unrecorded"})
+    told = "\n".join(of_run(FOUND, [gap]))
+    assert "54.8 km between trips, not recorded" in told
+    assert "unrecorded" not in told
 
 
 def test_kilometres_that_are_in_no_trip_are_said():
