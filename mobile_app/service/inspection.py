@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from mobile_app.home.files import HomeLock, read_json
-from mobile_app.node.plans import Edges
+from mobile_app.node.plans import Edges, Plans
 from mobile_app.node.results import RESULTS_FILE, KeptResult, Results
 from mobile_app.node.view_state import STATUS_FILE, account, edge_states
 from mobile_app.service.connection import ServiceClient
 from mobile_app.spool.opening import SPOOL, spool_cipher
 from shared.errors import ResurgeError, UsageError
+from shared.plan.encoding import decode_plan
+from shared.plan.operators import SyncBack
 from shared.spool.disk import PosixDisk
 from shared.spool.ring import Spool
 
@@ -51,6 +54,24 @@ def _ask(home: Path) -> dict[str, Any] | None:
         return None
     finally:
         client.close()
+
+
+def key_names(home: Path) -> dict[str, tuple[str, ...]]:
+    """By sink: what the parts of its results' keys are called in the plan that this device has."""
+    kept = Plans(home).load()
+    if kept is None:
+        return {}
+    try:
+        plan = decode_plan(kept[1])
+    except UsageError:  # of a newer version
+        return {}
+    return {node.operator.name: node.type.key for node in plan.nodes if isinstance(node.operator, SyncBack)}
+
+
+def named_key(names: Sequence[str], key: Sequence[object]) -> str:
+    """`device=… mode=bus`; a part whose name is not known stands alone."""
+    padded = [*names, *[""] * (len(key) - len(names))]
+    return " ".join(f"{name}={part}" if name else str(part) for name, part in zip(padded, key, strict=False))
 
 
 def kept_results(home: Path, sink: str | None, limit: int) -> list[KeptResult]:

@@ -119,9 +119,9 @@ def results(
     """Results that came back to this device."""
     from dataclasses import asdict
 
-    from mobile_app.service.inspection import kept_results
+    from mobile_app.service.inspection import kept_results, key_names, named_key
 
-    rows = [asdict(row) for row in kept_results(home.expanduser(), sink, limit)]
+    rows, names = [asdict(row) for row in kept_results(home.expanduser(), sink, limit)], key_names(home.expanduser())
     if as_json:
         print(json.dumps({"results": rows}))
         return
@@ -140,7 +140,8 @@ def results(
         partial = "" if row["complete"] else " (incomplete)"
         if row["corrections"]:
             partial += f" (corrected {row['corrections']}x)"
-        table.add_row(row["sink"], " ".join(map(str, row["key"])), start, end, str(row["revision"]), values + partial)
+        key = named_key(names.get(row["sink"], ()), row["key"])
+        table.add_row(row["sink"], key, start, end, str(row["revision"]), values + partial)
     Console().print(table)
 
 
