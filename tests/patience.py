@@ -12,6 +12,11 @@ LOOK_AGAIN_S = 0.02
 Answer = TypeVar("Answer")
 
 
+def let_pass(seconds: float) -> None:
+    """Where time itself is the subject: how long a gateway stays away, say. The seconds have a name at the caller's."""
+    time.sleep(seconds)
+
+
 def wait_until(
     ask: Callable[[], Answer],
     what: str = "what it waited for",

@@ -14,7 +14,17 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests"))  # the runner is a script: it finds what lies beside it
 import stages  # noqa: E402
 
-WAYS = {"skip", "skipif", "importorskip", "xfail", "SkipTest", "skipTest", "skipUnless"}
+WAYS = {
+    "skip",
+    "skipif",
+    "importorskip",
+    "xfail",
+    "SkipTest",
+    "skipTest",
+    "skipUnless",
+    "collect_ignore",
+    "collect_ignore_glob",
+}
 MAY = {"tests/skips.py", "tests/conftest.py"}
 
 

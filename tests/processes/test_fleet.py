@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.claims import Claim
-from tests.patience import SPARK_PATIENCE_S, wait_until
+from tests.patience import SPARK_PATIENCE_S, let_pass, wait_until
 from tests.processes.fleets import Fleet, Program, digest, ideal
 
 pytestmark = pytest.mark.processes
 ROWS = 24_000  # four minutes; the test ends long before
 EVERY_US = 10_000
 HANGING_S, STOPPED_S = 1.0, 12.0
+WRITTEN_S = 6.0  # by then the coordinator would have moved what it thinks is lost
 FIVE = {"one": ("", 0), "two": ("", 0), "three": ("", 0), "raises": ("raise", 150), "hangs": ("loop", 300)}
 UNDISTURBED = [name for name, (fault, _) in FIVE.items() if not fault]
 
@@ -125,10 +126,10 @@ def test_a_node_that_is_stopped_for_less_than_the_promised_delay_keeps_its_verti
     try:
         fleet.wait_for(200, "first results")
         fleet.processes["hub1"].send_signal(signal.SIGSTOP)
-        time.sleep(STOPPED_S)
+        let_pass(STOPPED_S)
         fleet.processes["hub1"].send_signal(signal.SIGCONT)
         fleet.wait_for(fleet.count() + 300, "results of the node that is back")
-        time.sleep(6.0)  # until the coordinator has written down what it thinks now
+        let_pass(WRITTEN_S)
         placed, terms = set(fleet.placed().values()), set(fleet.terms().values())
     except AssertionError:
         print(fleet.logs())

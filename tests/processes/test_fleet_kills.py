@@ -19,7 +19,7 @@ from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Align, Commit, Home, Include
 from shared.spool.disk import PosixDisk
 from tests.claims import Claim
-from tests.patience import SPARK_PATIENCE_S, wait_until
+from tests.patience import SPARK_PATIENCE_S, let_pass, wait_until
 from tests.processes.fleets import COORDINATOR, PHONE, Fleet, digest, example, ideal
 from tests.processes.gateway_process import GatewayProcess
 from tests.processes.node_processes import enrolment_link
@@ -36,6 +36,7 @@ FOR_CYCLES = [
     row for row in LOSSLESS if row.include is not Include.NOTHING and (row.commit is not Commit.READERS or row.extends)
 ]
 KILLS = 4  # of each case: 122 in all
+BOTH_GONE_S = 1.0  # a vertex and who would move it are gone together
 CASES = [
     # Of live copies one may go; it is not replaced.
     (program, row.name, KILLS if row.include is not Include.NOTHING else row.copies - 1)
@@ -154,7 +155,7 @@ def test_the_coordinator_dies_together_with_the_host_of_a_vertex(first: str, tmp
         before = fleet.count()
         for name in (host, COORDINATOR) if first == "host" else (COORDINATOR, host):
             fleet.kill(name)
-        time.sleep(1.0)
+        let_pass(BOTH_GONE_S)
         fleet.start(COORDINATOR)
         wait_until(lambda: host not in fleet.placed().values(), "a move", patience_s=SPARK_PATIENCE_S)
         fleet.wait_for(before + 60, "results without the host")

@@ -18,7 +18,7 @@ from resurge.cli.gateway_api import Api
 from shared.hosting.planned_moves import ASKED
 from shared.moves import MOVED, PREVIEW
 from tests.claims import Claim
-from tests.patience import SPARK_PATIENCE_S, wait_until
+from tests.patience import SPARK_PATIENCE_S, let_pass, wait_until
 from tests.processes.fleets import COORDINATOR, Fleet, digest, example, ideal
 from tests.processes.gateway_process import GatewayProcess
 from tests.processes.node_processes import enrolment_link
@@ -27,6 +27,7 @@ pytestmark = pytest.mark.processes
 ROWS, EVERY_US = 60_000, 10_000
 PAUSE_S_MAX = 2.0
 LOOK_S = 0.02
+UNDER_WAY_S = 0.3  # after it was asked for, a move is somewhere between its steps
 VERTEX = "mean"
 
 
@@ -101,7 +102,7 @@ def check(folder: Path, strategy: str, claim: Claim, *, kills: bool, gateway: Ga
         assert [each["why"] for each in shown["moves"]] == [ASKED] * 3
         if kills:
             run = asked(fleet, "hub2")
-            time.sleep(0.3)
+            let_pass(UNDER_WAY_S)
             fleet.kill("hub1")
             killed = 1
             answer(run)  # it was there already, or is recovered: both are right

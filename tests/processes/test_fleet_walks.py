@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.claims import Claim
-from tests.patience import SPARK_PATIENCE_S, wait_until
+from tests.patience import SPARK_PATIENCE_S, let_pass, wait_until
 from tests.processes.fleets import COORDINATOR, PHONE, Program, digest, ideal
 from tests.processes.walking_fleets import Links, Namespaces, WalkingFleet
 
 pytestmark = [pytest.mark.processes, pytest.mark.soak]
 ROWS, EVERY_US = 90_000, 5_000
-AWAY_S = 5.0
+AWAY_S = 5.0  # out of reach; rows are spooled meanwhile
 GONE = "its way is gone"
 QUERY_1 = """\
 import resurge as rs
@@ -56,7 +56,7 @@ def walk(fleet: WalkingFleet, before: tuple[str, ...], after: tuple[str, ...]) -
     """Out of reach for a while, and back elsewhere; returns after how many seconds results came again."""
     for hub in before:
         fleet.network.lose(hub)
-    time.sleep(AWAY_S)  # rows are spooled meanwhile
+    let_pass(AWAY_S)
     count = fleet.count()
     for hub in after:
         fleet.network.gain(hub)
@@ -103,7 +103,7 @@ def test_a_hub_that_passes_rows_on_is_killed_under_a_backlog_and_nothing_is_lost
         try:
             fleet.wait_for(200, "first results over hub1")
             network.lose("hub1")
-            time.sleep(AWAY_S)
+            let_pass(AWAY_S)
             count, said = fleet.count(), fleet.said(GONE)
             network.gain("hub2")
             wait_until(lambda: fleet.said(GONE) > said, "a way over hub2", patience_s=SPARK_PATIENCE_S)

@@ -13,11 +13,14 @@ from pathlib import Path
 import pytest
 
 from cloud_backend.gateway.__main__ import DEPOSED
+from cloud_backend.gateway.tenure import LEASE_S
 from tests.claims import Claim
-from tests.patience import SPARK_PATIENCE_S
+from tests.patience import SPARK_PATIENCE_S, let_pass
 from tests.processes.gateway_process import ROOT, GatewayProcess
 
 pytestmark = pytest.mark.processes
+WORKS_S = 2.0  # that the first one works while the second must only wait
+PAUSED_S = LEASE_S + 4.0  # until its lease has run out, and the standby has taken that
 
 
 @pytest.mark.parametrize("way", ["killed", "paused"])
@@ -30,14 +33,14 @@ def test_a_standby_takes_over_from_a_gateway_that_was(tmp_path: Path, claim: Cla
         )  # fmt: skip
         try:
             assert json.loads(second.stdout.readline()) == {"standing_by": str(home)}
-            time.sleep(2.0)
+            let_pass(WORKS_S)
             assert second.poll() is None, "it waits while the first one works"
             began = time.monotonic()
             if way == "killed":
                 first.kill()
             else:
                 first.process.send_signal(signal.SIGSTOP)
-                time.sleep(14.0)  # its lease runs out, and the standby takes that
+                let_pass(PAUSED_S)
                 first.process.send_signal(signal.SIGCONT)
                 assert first.process.wait(SPARK_PATIENCE_S) == DEPOSED
                 first.process.stdout.close()

@@ -4,7 +4,6 @@ vertex moves after it."""
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from shared.hosting.planned_moves import ASKED
 from shared.moves import MOVED, PREVIEW
 from tests.claims import Claim
-from tests.patience import SPARK_PATIENCE_S, wait_until
+from tests.patience import SPARK_PATIENCE_S, let_pass, wait_until
 from tests.processes.fleets import PHONE, digest, ideal
 from tests.processes.gateway_process import GatewayProcess
 from tests.processes.governed_fleets import LAPTOP, SMOOTHED, GovernedFleet
@@ -20,6 +19,7 @@ from tests.processes.governed_fleets import LAPTOP, SMOOTHED, GovernedFleet
 pytestmark = pytest.mark.processes
 ROWS = 24_000  # four minutes; the test ends long before
 MORE = 300  # results after each step
+STANDS_S = 2.0  # after a node died and nobody coordinates: what was under way arrives, then nothing does
 
 
 def test_a_vertex_moves_when_it_is_asked_for_and_after_the_gateway_that_coordinates_was_killed(
@@ -45,7 +45,7 @@ def test_a_vertex_moves_when_it_is_asked_for_and_after_the_gateway_that_coordina
             fleet.wait_for(before + MORE, "results without the gateway")
             without = fleet.count() - before
             fleet.kill("hub2")
-            time.sleep(2.0)
+            let_pass(STANDS_S)
             stood = fleet.count()
             gateway.start()
             fleet.wait_for(stood + MORE, "results after the gateway is back")

@@ -38,6 +38,7 @@ class Namespaces:
         return f"10.77.0.{1 + self.names.index(name)}"
 
     def __enter__(self) -> Namespaces:
+        assert os.geteuid() == 0, "links that are really lost need network namespaces, which only root makes"
         for name in self.names:
             _ip("netns", "add", self.space(name))
             _ip("-n", self.space(name), "link", "set", "lo", "up")

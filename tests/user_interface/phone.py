@@ -45,6 +45,8 @@ from tests.patience import PATIENCE_S
 from tests.user_interface.phone_world import Recorded
 
 FRAME_S = 0.02  # between frames: drawing without a graphics card is the test's own cost
+STILL_FRAMES = 10
+HANDS_ON_S = 0.26  # a scrolling list keeps a touch for a quarter of a second, in case it is a scroll
 BACK_KEY = 27
 
 
@@ -157,6 +159,20 @@ class Hand:
             EventLoop.idle()
             time.sleep(FRAME_S)
 
+    def until_still(self) -> None:
+        """Until what was opened has arrived: no text has moved or changed over some frames."""
+        before: list[tuple[object, ...]] = []
+        same = 0
+
+        def still() -> bool:
+            nonlocal before, same
+            now = [(*widget.to_window(*widget.pos), *widget.size, widget.text) for widget, seen in self.widgets()
+                   if seen and isinstance(widget, Label)]  # fmt: skip
+            before, same = now, same + 1 if now == before else 0
+            return same >= STILL_FRAMES
+
+        self.until(still, "a screen on which nothing moves")
+
     def until_text(self, text: str) -> None:
         self.until(lambda: self.says(text), text)
 
@@ -214,7 +230,7 @@ class Hand:
         touch.touch_up()
         self.frames(2)
         if _scroller(widget) is not None:
-            self.settle(0.26)  # a scrolling list hands a tap on only when it was none of its own
+            self.settle(HANDS_ON_S)
 
     def type(self, hint: str, text: str) -> None:
         fields = [widget for widget, _ in self.widgets() if isinstance(widget, TextInput) and hint in widget.hint_text]

@@ -38,7 +38,7 @@ def header(hand) -> np.ndarray:
 def test_nothing_that_scrolls_lies_over_the_header(hand):
     for page in PAGES:
         hand.app.shell.go(page)
-        hand.settle(0.8)
+        hand.until_still()
         before = header(hand)
         scroll = hand.app.shell.current.scroll
         for part in np.linspace(1.0, 0.0, 12):
@@ -60,7 +60,7 @@ def test_a_desktops_window_has_a_phones_shape_and_cuts_no_text_off(hand, tmp_pat
         assert Window.width < 0.7 * Window.height
         for page in PAGES:
             hand.app.shell.go(page)
-            hand.settle(0.5)
+            hand.until_still()
             for widget, seen in hand.widgets():
                 if seen and isinstance(widget, Label) and widget.text.strip():
                     left, right = widget.to_window(*widget.pos)[0], widget.to_window(widget.right, 0)[0]
@@ -85,7 +85,7 @@ def test_coming_back_keeps_an_open_sheet_and_what_was_typed(hand):
     hand.type("Name", "Bicycle")
     hand.app.on_pause()
     hand.app.on_resume()
-    hand.settle(0.2)
+    hand.until_still()
     assert hand.says("Name of this device")
     hand.tap("Rename")
     hand.until(lambda: ("policy", {"name": "Bicycle"}) in hand.service.told, "the name")
@@ -98,8 +98,7 @@ def test_coming_back_to_another_look_dresses_the_app_anew(hand):
     before = hand.app.root
     hand.bench.dark = True
     hand.app.on_resume()
-    hand.settle(0.2)
-    assert hand.app.root is not before
+    hand.until(lambda: hand.app.root is not before, "another look")
     assert look.palette.name == "dark"
     assert hand.bench.light_page is False, "the system's own icons must be seen on it"
     again = hand.app.root
@@ -140,7 +139,7 @@ def test_a_yes_to_positions_asks_for_them_and_says_what_the_background_is_for(ha
     hand.tap("Not now")
     assert hand.bench.asked_for == [("gps",)], "a no is respected"
     setup._consent("light", True)
-    hand.settle(0.3)
+    hand.until_still()
     assert not hand.says("even when the app is closed")
 
 
