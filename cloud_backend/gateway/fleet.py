@@ -204,8 +204,8 @@ class GatewayFleet:
     def ask(
         self, call: str, arguments: Mapping[str, Any], *, checked: Callable[[], None] = lambda: None
     ) -> dict[str, Any]:
-        """What a coordinating node answers, too: queries, submit, drop (`shared/hosting/requests.py`). What changed is
-        durable when this returns. UsageError where it cannot be."""
+        """What a coordinating node answers, too: queries, submit, edit, drop (`shared/hosting/requests.py`). What
+        changed is durable when this returns. UsageError where it cannot be."""
         with self._lock:
             self._check_rules()
             said = answer(self._coordinator, call, arguments, time.monotonic(), checked=checked)

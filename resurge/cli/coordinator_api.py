@@ -44,4 +44,6 @@ def _ask_gateway(home: Path, call: str, arguments: dict[str, Any]) -> dict[str, 
         return api.get("/fleets/queries")
     if call == "drop":
         return api.delete(f"/fleets/queries/{arguments['name']}")
+    if call == "edit":
+        return api.post(f"/fleets/queries/{arguments['name']}/edit", {"plan": json.dumps(arguments["plan"])})
     return api.post("/fleets/queries", arguments | {"plan": json.dumps(arguments["plan"])})

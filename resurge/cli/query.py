@@ -47,6 +47,12 @@ On = Annotated[
 Strategy = Annotated[str, typer.Option(help="fleet: of recovery; else what the program promises picks it")]
 Every = Annotated[int | None, typer.Option(help="fleet: elements between two snapshots")]
 Keepers = Annotated[int, typer.Option(help="fleet: other nodes that keep each vertex's snapshots")]
+Absent = Annotated[
+    str, typer.Option(help="fleet: how long a node may be silent before anything moves, like 5m; else what is promised")
+]
+Forward = Annotated[
+    str, typer.Option(help="fleet: how rows go that cannot go directly: dynamic (default), or paths:2 to paths:8")
+]
 PlanFile = Annotated[Path | None, typer.Option("--plan", help="a plan, as `resurge plan FILE --json` prints it")]
 Format = Annotated[str, typer.Option("--format", help="csv, parquet, geojson or gpx")]
 
@@ -132,12 +138,14 @@ def submit(  # noqa: PLR0917 - options of a command
     strategy: Strategy = "",
     every: Every = None,
     keepers: Keepers = 1,
+    absent: Absent = "",
+    forward: Forward = "",
     module: Modules = (),
     home: Home = DEFAULT_HOME,
     as_json: AsJson = False,
 ) -> None:
     """Run a query. On a gateway its rows appear under its name within an epoch or two; on a fleet, in its sinks."""
-    placing = _Placing(source or [], to, place, on or [], strategy, every, keepers)
+    placing = _Placing(source or [], to, place, on or [], strategy, every, keepers, absent, forward)
     _require_name(name, sql, plan)
     if not placing.asks_fleet(sql, home):
         value = Api(home).post("/queries", {"name": name, **_asked(sql, plan)})
@@ -149,6 +157,25 @@ def submit(  # noqa: PLR0917 - options of a command
     value = ask_coordinator(home, "submit", name=name, plan=found, **placing.arguments())
     show = f"resurge fleet show --{'home' if is_node_home(home) else 'gateway'} {home}"
     done("\n".join([*where_lines(value), f"{name} begins; `{show}` says how"]), value, as_json=as_json)
+
+
+@app.command()
+def edit(  # noqa: PLR0917 - options of a command
+    name: Name,
+    sql: Sql = None,
+    plan: PlanFile = None,
+    module: Modules = (),
+    home: Home = DEFAULT_HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Give a query that runs on a fleet other filters and projections right behind .gather(). It goes on where it is;
+    rows that have met the old ones finish with them."""
+    from shared.hosting.fleet_words import applied_lines
+
+    _require_name(name, sql, plan)
+    value = ask_coordinator(home, "edit", name=name, plan=_fleet_plan(name, sql, plan, home, module))
+    said = f"{name} goes on as edited" if value["edited"] else f"{name} is as it was"
+    done("\n".join([said, *applied_lines(value["applied"])]), value, as_json=as_json)
 
 
 @app.command()
@@ -230,13 +257,15 @@ class _Placing:
     strategy: str
     every: int | None
     keepers: int
+    absent: str = ""
+    forward: str = ""
 
     def asks_fleet(self, sql: str | None, home: Path) -> bool:
         """Whether it is for the nodes of a fleet, and not for Spark."""
         from resurge.cli.fleet_query import is_file
 
         said = self.sources or self.sink or self.place or self.on or self.strategy or self.every
-        return bool(said) or is_file(sql) or is_node_home(home)
+        return bool(said or self.absent or self.forward) or is_file(sql) or is_node_home(home)
 
     def arguments(self) -> dict[str, Any]:
         return asdict(self)

@@ -12,7 +12,8 @@ from shared.contracts.costs import Host
 from shared.contracts.promises import of_fleet
 from shared.errors import UsageError
 from shared.hosting.shares import first_routes, loads
-from shared.plan.deployment import DYNAMIC, HostedQuery, Placement
+from shared.language.durations import microseconds
+from shared.plan.deployment import ABSENT_S_MAX, DYNAMIC, PATHS_MAX, HostedQuery, Placement
 from shared.plan.graph import Plan
 from shared.plan.placing import SPREAD, Placed, Refused, place, tasks_of
 from shared.plan.topology import Topology
@@ -20,6 +21,7 @@ from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Home
 
 EVERY = 500
+FORWARDS = (DYNAMIC, *(f"paths:{count}" for count in range(2, PATHS_MAX + 1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,12 @@ class AskedQuery:
     submitted: bool = False
     absent_s: int = 0  # that a node may be silent before anything moves; 0: as what is promised allows
     forward: str = DYNAMIC  # how rows go that cannot go directly
+
+
+def absent_seconds(text: str) -> int | None:
+    """How long a node may be silent, as somebody wrote it; None where that is too short or too long."""
+    seconds = microseconds(text) / 1e6
+    return round(seconds) if 1 <= seconds <= ABSENT_S_MAX else None
 
 
 def place_query(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from shared.errors import DamagedData, PeerError, UsageError
-from shared.hosting.edits import edited, without_retired
+from shared.hosting.edits import check_edit, edited, without_retired
 from shared.hosting.leaving import Left, without
 from shared.hosting.planned_moves import ASKED, Now, PlannedMoves, hosting, without_strangers
 from shared.hosting.reign import Reign
@@ -38,6 +38,7 @@ from shared.plan.deployment import (
     decode_deployment,
     encode_deployment,
 )
+from shared.plan.graph import Plan
 from shared.plan.topology import Topology
 from shared.plan.wellformed import operator_references
 from shared.recovery.delays import SILENCE_S, SILENCE_S_MIN, RecoveryTimes, delay_left_s, silence_allowed_s
@@ -237,6 +238,15 @@ class Coordinator:
     def set_queries(self, queries: Sequence[HostedQuery]) -> None:
         """Exactly these queries from now on. UsageError, and nothing changes, where a node could not run its share."""
         self._change(replace(self._fleet, queries=tuple(queries)))
+
+    def as_edited(self, name: str, plan: Plan) -> HostedQuery:
+        """A query with other filters and projections behind its gathers, as it would go on. UsageError where it
+        cannot."""
+        before = next(query for query in self._fleet.queries if query.name == name)
+        check_edit(before, plan)
+        after = edited(before, replace(before, plan=plan), [peer.node for peer in self._fleet.peers], self._share)
+        self.check([after if query is before else query for query in self._fleet.queries])
+        return after
 
     def _change(self, fleet: Deployment) -> None:
         if self._fleet.version and fleet == self._fleet:

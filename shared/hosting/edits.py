@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from shared.errors import UsageError
 from shared.hosting.routing import Share, keep_share
 from shared.hosting.shares import with_shares
 from shared.hosting.stamps import Run, gather_run, without_run
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import RETIRED_MAX, HostedQuery, Route
 from shared.plan.encoding import encode_plan, operator_identity
+from shared.plan.fragments import Fragment
 from shared.plan.graph import Plan
+from shared.plan.placement import device_fragment
+from shared.recovery.strategies import STRATEGIES
 from shared.wire.status import DeviceStatus
 
 
@@ -42,6 +46,33 @@ def edited(before: HostedQuery, after: HostedQuery, nodes: Collection[str], shar
     plans = [encode_plan(plan) for plan in merged.retired]
     retired = merged.retired if encode_plan(before.plan) in plans else (before.plan, *merged.retired)
     return replace(merged, retired=retired[:RETIRED_MAX])
+
+
+def check_edit(before: HostedQuery, plan: Plan) -> None:
+    """UsageError where a query cannot go on as this plan: only what stands right behind its gathers may differ."""
+    name = before.name
+    if STRATEGIES[before.row].row.of_region:
+        raise UsageError(
+            f"query {name!r} goes back as a whole ({before.row}) and cannot be edited; drop it, and submit it again",
+            code="query-edit",
+        )
+    for differs, what in (
+        (_on_device(before.plan) != _on_device(plan), "on the device, up to .gather()"),
+        (before.plan.gathers != plan.gathers, "at .gather()"),
+        (_behind(before.plan) != _behind(plan), "behind the filters and projections that follow .gather()"),
+    ):
+        if differs:
+            raise UsageError(
+                f"the edited query {name!r} differs {what}; only filters and projections right behind .gather() are "
+                "edited while it runs. Submit it under another name, or drop it first",
+                code="query-edit",
+            )
+    known = [encode_plan(each) for each in before.retired]
+    if len(known) >= RETIRED_MAX and encode_plan(before.plan) not in known and _runs(before.plan) != _runs(plan):
+        raise UsageError(
+            f"devices may have rows of {RETIRED_MAX} earlier versions of query {name!r}; edit it when some are heard",
+            code="query-edit",
+        )
 
 
 def known_routes(routes: Sequence[Route], query: HostedQuery, nodes: Collection[str]) -> tuple[Route, ...]:
@@ -82,9 +113,21 @@ def _runs(plan: Plan) -> dict[str, list[str]]:
     return {run.gather: [operator_identity(node.operator) for node in run.nodes] for run in _gathers(plan)}
 
 
-def _behind(plan: Plan) -> list[tuple[str, list[str]]]:
+def _behind(plan: Plan) -> list[object]:
     runs = _gathers(plan)
-    return [
-        (vertex.name, [operator_identity(node.operator) for node in without_run(vertex, runs).operators])
-        for vertex in region_vertices(plan)
+    return [(vertex.name, _graph(without_run(vertex, runs).fragment)) for vertex in region_vertices(plan)]
+
+
+def _on_device(plan: Plan) -> list[object]:
+    sources = [operator_identity(node.operator) for node in plan.nodes if not node.inputs]
+    return [sources, _graph(device_fragment(plan))]
+
+
+def _graph(fragment: Fragment) -> list[object]:
+    """What a fragment does, whatever numbers its nodes have."""
+    names: dict[int, object] = {entry.node: (entry.name, entry.schema) for entry in fragment.inputs}
+    names |= {node.id: at for at, node in enumerate(fragment.nodes)}
+    done: list[object] = [
+        (operator_identity(node.operator), [names[each] for each in node.inputs]) for node in fragment.nodes
     ]
+    return [done, [(output.name, output.kind, output.schema, names[output.node]) for output in fragment.outputs]]

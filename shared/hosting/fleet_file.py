@@ -43,16 +43,14 @@ from pathlib import Path
 from typing import Any
 
 from shared.errors import UsageError
-from shared.hosting.asked_query import EVERY, AskedQuery, place_query
+from shared.hosting.asked_query import EVERY, FORWARDS, AskedQuery, absent_seconds, place_query
 from shared.identity import device_id
 from shared.language.durations import microseconds
 from shared.plan.area import Area
 from shared.plan.deployment import (
-    ABSENT_S_MAX,
     CAPACITY,
     COST_MAX,
     DYNAMIC,
-    PATHS_MAX,
     PLACEMENTS_MAX,
     Feed,
     HostedQuery,
@@ -253,16 +251,16 @@ def _feed(given: object, name: str) -> Feed:
 def _absent_s(given: Mapping[str, Any], name: str) -> int:
     if "absent" not in given:
         return 0
-    seconds = microseconds(_text(given, "absent", f"query {name!r}")) / 1e6
-    if not 1 <= seconds <= ABSENT_S_MAX:
+    seconds = absent_seconds(_text(given, "absent", f"query {name!r}"))
+    if seconds is None:
         raise _wrong(f'`absent` of query {name!r} is a duration from 1 s to 30 days, like "5m"')
-    return round(seconds)
+    return seconds
 
 
 def _forward(given: Mapping[str, Any], name: str) -> str:
     said = given.get("forward", DYNAMIC)
-    if said not in (DYNAMIC, *(f"paths:{count}" for count in range(2, PATHS_MAX + 1))):
-        raise _wrong(f'`forward` of query {name!r} is "{DYNAMIC}" or "paths:2" to "paths:{PATHS_MAX}"')
+    if said not in FORWARDS:
+        raise _wrong(f'`forward` of query {name!r} is "{DYNAMIC}" or "{FORWARDS[1]}" to "{FORWARDS[-1]}"')
     return str(said)
 
 

@@ -1,4 +1,4 @@
-"""What a person may ask of a running coordinator: its queries, one more of them, or one less.
+"""What a person may ask of a running coordinator: its queries, one more of them, one less, or one with other filters.
 
 Whoever runs a coordinator hands its requests here, wherever it is: names and plain values go in, plain values come out.
 All that can be wrong with a request is found before anything changes.
@@ -16,10 +16,10 @@ from dataclasses import replace
 from typing import Any
 
 from shared.errors import UsageError
-from shared.hosting.asked_query import AskedQuery, place_query
+from shared.hosting.asked_query import FORWARDS, AskedQuery, absent_seconds, place_query
 from shared.hosting.coordinate import Coordinator
 from shared.hosting.shares import applied, loads
-from shared.plan.deployment import HostedQuery
+from shared.plan.deployment import DYNAMIC, HostedQuery
 from shared.plan.encoding import decode_plan, encode_plan
 from shared.plan.graph import Plan
 from shared.plan.operators import Gather
@@ -28,7 +28,7 @@ from shared.plan.placing import PUSH_DOWN, SPREAD, Placed
 from shared.plan.topology import Topology
 
 GIVEN = frozenset(
-    {"name", "plan", "sources", "sink", "place", "on", "strategy", "every", "keepers", "dry_run"}
+    {"name", "plan", "sources", "sink", "place", "on", "strategy", "every", "keepers", "dry_run", "absent", "forward"}
 )  # of a submitted query
 
 
@@ -108,6 +108,8 @@ def _submit(
         fixed,
         incarnation=incarnation,
         submitted=True,
+        absent_s=_absent_s(given.get("absent")),
+        forward=_forward(given.get("forward")),
     )
     if (asked.every is not None and not _whole(asked.every, 1)) or not _whole(asked.keepers, 0):
         raise UsageError("`every` is a whole number from 1 on, `keepers` from 0 on", code="query-request")
@@ -122,24 +124,47 @@ def _submit(
     return explained(hosted, placed, topology, others) | {"dry_run": dry_run}
 
 
-def _drop(coordinator: Coordinator, given: Mapping[str, Any], _: float, checked: Callable[[], None]) -> dict[str, Any]:
-    name = _text(given, "name")
+def _edit(coordinator: Coordinator, given: Mapping[str, Any], _: float, checked: Callable[[], None]) -> dict[str, Any]:
+    """Other filters and projections for a query that runs. Rows on their way finish what they have begun."""
+    if extra := sorted(given.keys() - {"name", "plan"}):
+        raise UsageError(f"an edit says {extra[0]!r}; known are name, plan", code="query-request")
+    before = _submitted(coordinator, _text(given, "name"), "edit its program, and start the coordinator again")
+    after = coordinator.as_edited(before.name, named_after(_plan(given.get("plan")), before.incarnation))
+    checked()
+    queries = coordinator.fleet.queries
+    coordinator.set_queries([after if query is before else query for query in queries])
+    names = {peer.node: peer.name for peer in coordinator.fleet.peers}
+    return {
+        "name": after.name, "incarnation": after.incarnation, "edited": after != before,
+        "retired": len(after.retired),
+        "applied": [
+            {"source": names[each.source], "node": names[each.node], "operators": list(each.operators)}
+            for each in applied(after)
+        ],
+    }  # fmt: skip
+
+
+def _submitted(coordinator: Coordinator, name: str, instead: str) -> HostedQuery:
+    """A query that runs and was submitted."""
     found = next((query for query in coordinator.fleet.queries if query.name == name), None)
     if found is None:
         known = ", ".join(query.name for query in coordinator.fleet.queries) or "none"
         raise UsageError(f"the fleet runs no query of this name (it runs: {known})", code="query-not-found")
     if not found.submitted:
-        raise UsageError(
-            f"query {name!r} is in the fleet's file, and would be back at the next start; take it out there",
-            code="query-in-file",
-        )
+        raise UsageError(f"query {name!r} is in the fleet's file; {instead}", code="query-in-file")
+    return found
+
+
+def _drop(coordinator: Coordinator, given: Mapping[str, Any], _: float, checked: Callable[[], None]) -> dict[str, Any]:
+    name = _text(given, "name")
+    found = _submitted(coordinator, name, "it would be back at the next start, so take it out there")
     checked()
     coordinator.set_queries([query for query in coordinator.fleet.queries if query is not found])
     return {"name": name, "dropped": True}
 
 
 CALLS: Mapping[str, Callable[[Coordinator, Mapping[str, Any], float, Callable[[], None]], dict[str, Any]]] = {
-    "queries": _queries, "submit": _submit, "drop": _drop,
+    "queries": _queries, "submit": _submit, "edit": _edit, "drop": _drop,
 }  # fmt: skip
 
 
@@ -239,6 +264,21 @@ def _texts(given: Mapping[str, Any], key: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise UsageError(f"{key!r} of a query are a list of names", code="query-request")
     return list(dict.fromkeys(value))
+
+
+def _absent_s(value: object) -> int:
+    if not value:
+        return 0
+    seconds = absent_seconds(value) if isinstance(value, str) else None
+    if seconds is None:
+        raise UsageError("`absent` is a duration from 1 s to 30 days, like '5m'", code="query-request")
+    return seconds
+
+
+def _forward(value: object) -> str:
+    if value and value not in FORWARDS:
+        raise UsageError(f"`forward` is {FORWARDS[0]}, or {FORWARDS[1]} to {FORWARDS[-1]}", code="query-request")
+    return str(value) if value else DYNAMIC
 
 
 def _whole(value: object, least: int) -> bool:

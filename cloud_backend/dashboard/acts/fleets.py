@@ -30,7 +30,15 @@ class SubmitToFleet(Fields):
     strategy: str = Field("", max_length=40, description="of recovery; else what the program promises picks it")
     every: int | None = Field(None, ge=1, lt=1 << 32, description="elements between two snapshots")
     keepers: int = Field(1, ge=0, le=64, description="other nodes that keep each vertex's snapshots")
+    absent: str = Field("", max_length=40, description="that a node may be silent before anything moves, like 5m")
+    forward: str = Field("", max_length=40, description="of rows that cannot go directly: dynamic (default) or paths:K")
     dry_run: bool = Field(False, description="only say where it would run, and why")
+
+
+class EditOnFleet(Fields):
+    plan: str = Field(
+        min_length=2, max_length=PLAN_CHARACTERS_MAX, description="a plan as `resurge plan FILE --json` prints it"
+    )
 
 
 def submit_to_fleet(attempt: Attempt[SubmitToFleet]) -> dict[str, Any]:
@@ -40,6 +48,12 @@ def submit_to_fleet(attempt: Attempt[SubmitToFleet]) -> dict[str, Any]:
     if not asked.dry_run and (asked.name in sources.stores() or sources.queries.find(asked.name) is not None):
         raise UsageError("Spark has a job of this name already; choose another name", code="query-name-taken")
     return fleet.ask("submit", asked.model_dump(), checked=lambda: attempt.note(subject=asked.name))
+
+
+def edit_on_fleet(attempt: Attempt[EditOnFleet]) -> dict[str, Any]:
+    """Other filters and projections behind its gathers; what has met the old ones finishes with them."""
+    asked = {"name": attempt.subject, "plan": attempt.fields.plan}
+    return _fleet(attempt.sources).ask("edit", asked, checked=attempt.note)
 
 
 def drop_from_fleet(attempt: Attempt[NoFields]) -> None:
@@ -62,4 +76,9 @@ DROP = Act(
     drop_from_fleet, NoFields, "operator", "fleet-query-dropped", "DELETE /v1/api/fleets/queries/{name}",
     "POST /fleets/queries/{name}/drop", "Run it no more", NameInPath, "The query ends on all nodes.", "/fleets",
 )  # fmt: skip
-ACTS = (SUBMIT, DROP)
+EDIT = Act(
+    edit_on_fleet, EditOnFleet, "operator", "fleet-query-edited", "POST /v1/api/fleets/queries/{name}/edit",
+    "POST /fleets/queries/{name}/edit", "Give it other filters and projections while it runs", NameInPath,
+    "The query goes on as edited.", "/fleets", is_question=True,
+)  # fmt: skip
+ACTS = (SUBMIT, EDIT, DROP)

@@ -222,6 +222,11 @@ def test_a_query_runs_on_the_gateways_fleet_as_on_any_other(house, tmp_path):
         placed = () if refused is SQL else ("--from", "hub", "--to", "desk")
         with pytest.raises(UsageError, match=r"\[query-name-taken\]"):
             run(house, "query", "submit", name, refused, *placed)
+    with pytest.raises(UsageError, match=r"\[query-edit\]"):
+        run(house, "query", "edit", "noise", "SELECT db FROM noise WHERE db > 3")
+    program.write_text(REGION.replace("near.sliding", "near.where(rs.col.db > 3).sliding"))
+    assert "noise goes on as edited" in run(house, "query", "edit", "noise", str(program))
+    assert run(house, "query", "edit", "noise", str(program), as_json=True)["edited"] is False
     for name in ("noise", "again"):
         run(house, "query", "drop", name)
     with pytest.raises(UsageError, match=r"\[query-not-found\]"):

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 import resurge as rs
+from resurge import col
 from resurge.cli.fleet_query import plan_of_sql, where_lines
 from shared.errors import UsageError
 from shared.hosting.coordinate import Coordinator, StoreFleet
 from shared.hosting.requests import answer
 from shared.identity import DeviceId, device_id
-from shared.plan.deployment import Link, Peer, decode_deployment
+from shared.plan.deployment import RETIRED_MAX, Link, Peer, decode_deployment
 from shared.plan.encoding import encode_plan
 from shared.plan.graph import Plan
 from shared.wire.status import DeviceStatus, InstanceStatus
@@ -149,6 +150,11 @@ def test_what_was_submitted_outlives_a_start_with_the_same_file() -> None:
         ({"keepers": "1"}, "query-request"),
         ({"every": 0}, "query-request"),
         ({"speed": 1}, "query-request"),
+        ({"absent": "0.5s"}, "query-request"),
+        ({"absent": 300}, "query-request"),
+        ({"absent": "soon"}, "duration"),
+        ({"forward": "paths:1"}, "query-request"),
+        ({"forward": 2}, "query-request"),
         ({"strategy": "hope"}, "deployment-strategy"),
         ({"plan": {"format": 1}}, "plan-json"),
         ({"plan": encoded(rs.plan_of(rs.sensor("x", every="1s", columns={"v": "float64"}).sync("x")))}, "query-region"),
@@ -245,3 +251,74 @@ def test_whoever_notes_what_is_done_is_told_when_nothing_is_refused_any_more() -
     answer(one, "submit", given, 2.0, checked=note)
     answer(one, "drop", {"name": "peaks"}, 2.0, checked=note)
     assert told == [0, 1]
+
+
+def filtered(limit: float, *, count: int = 5, every: str = "1s", select: bool = False) -> Plan:
+    rows = rs.sensor("x", every=every, columns={"v": "float64"}).gather("x").where(col.v > limit).where(col.v < 100)
+    rows = rows.select(v=col.v * 2, w=col.v) if select else rows
+    return rs.plan_of(rows.sliding(count=count).aggregate(m=rs.mean("v")).subscribe("peaks"))
+
+
+def test_how_long_to_wait_and_over_how_many_paths_is_said_at_submit() -> None:
+    one = coordinator()
+    submit(one, absent="5m", forward="paths:3")
+    (query,) = one.fleet.queries
+    assert (query.absent_s, query.forward, query.paths) == (300, "paths:3", 3)
+
+
+@pytest.mark.covers("NB-24")
+def test_the_filters_of_a_query_are_edited_while_it_runs() -> None:
+    one = coordinator()
+    submit(one, plan=encoded(filtered(3)), on=["spare"])
+    one.step()
+    before = one.fleet.queries[0]
+    said = answer(one, "edit", {"name": "peaks", "plan": encoded(filtered(7))}, 3.0)
+    (after,) = one.fleet.queries
+    assert (said["edited"], said["retired"], len(one.step().persist)) == (True, 1, 1)
+    assert (after.incarnation, after.placements, after.retired) == (
+        before.incarnation,
+        before.placements,
+        (before.plan,),
+    )
+    assert after.plan.gathers == before.plan.gathers
+    assert [(each["node"], *each["operators"]) for each in said["applied"]] == [
+        ("hub", "where v > 7"), ("spare", "where v < 100"),
+    ], "hub has room for one of them, on the way"  # fmt: skip
+    again = answer(one, "edit", {"name": "peaks", "plan": encoded(filtered(7))}, 4.0)
+    assert (again["edited"], one.step().persist) == (False, ())
+    assert answer(one, "edit", {"name": "peaks", "plan": encoded(filtered(7, select=True))}, 5.0)["retired"] == 2
+
+
+@pytest.mark.parametrize(
+    ("edit", "words", "code"),
+    [
+        (filtered(3, count=6), "behind the filters", "query-edit"),
+        (filtered(3, every="2s"), "on the device", "query-edit"),
+        (plan("y"), "on the device", "query-edit"),
+    ],
+)
+def test_an_edit_of_anything_else_is_refused_and_changes_nothing(edit: Plan, words: str, code: str) -> None:
+    one = coordinator()
+    submit(one, plan=encoded(filtered(3)))
+    before = one.fleet
+    with pytest.raises(UsageError) as refused:
+        answer(one, "edit", {"name": "peaks", "plan": encoded(edit)}, 3.0)
+    assert (refused.value.code, words in refused.value.message) == (code, True), refused.value
+    assert one.fleet == before
+    for given, other in (
+        ({"name": "none", "plan": encoded(edit)}, "query-not-found"),
+        ({"name": "peaks", "plan": encoded(edit), "sink": "desk"}, "query-request"),
+    ):
+        with pytest.raises(UsageError) as refused:
+            answer(one, "edit", given, 3.0)
+        assert refused.value.code == other
+
+
+def test_what_devices_may_still_hold_of_earlier_versions_is_never_forgotten() -> None:
+    one = coordinator()
+    submit(one, plan=encoded(filtered(0)))
+    for limit in range(1, RETIRED_MAX + 1):
+        answer(one, "edit", {"name": "peaks", "plan": encoded(filtered(limit))}, 3.0)
+    with pytest.raises(UsageError, match="earlier versions"):
+        answer(one, "edit", {"name": "peaks", "plan": encoded(filtered(50))}, 3.0)
+    assert len(one.fleet.queries[0].retired) == RETIRED_MAX

@@ -151,10 +151,8 @@ class WalkWorld(PeerWorld):
         self.edited = True
         self.outcome.fired += 1
         self.outcome.kinds["edit"] += 1
-        queries = [
-            replace(query, plan=walked(True)) if query.name == "q" else query for query in coordinator.fleet.queries
-        ]
-        coordinator.set_fleet(coordinator.fleet.peers, queries)
+        after = coordinator.as_edited("q", walked(True))
+        coordinator.set_queries([after if query.name == "q" else query for query in coordinator.fleet.queries])
         self.nodes[0].drive()
 
     def missing(self, event: Rerouted) -> str:

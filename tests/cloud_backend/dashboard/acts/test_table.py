@@ -193,6 +193,7 @@ EXAMPLES: dict[Act[Any], Example] = {
     people.REMOVE_PERSON: Example({}, lambda _: "ada", before=added, refused_subject="nobody"),
     people.MAKE_LINK: Example({"name": "ada", "role": "viewer"}),
     fleets.SUBMIT: Example(ON_FLEET, form=fleet_form, before=offered, refused_fields=ON_FLEET | {"sink": "nobody"}),
+    fleets.EDIT: Example({"plan": ON_FLEET["plan"]}, lambda _: "noise", before=deployed, refused_subject="other"),
     fleets.DROP: Example({}, lambda _: "noise", before=deployed, refused_subject="other"),
     alerts.SET_RULE: Example({"threshold": 60.0, "enabled": True}, lambda _: "gap"),
     alerts.ADD_WEBHOOK: Example({"url": "https://example.org/hook"}, refused_fields={"url": "ftp://example.org"}),
@@ -324,7 +325,8 @@ WRONG = {
     "url": "u" * 600, "threshold": -1, "vertex": "", "to": -1, "ranges": "everything", "entry": -1, "format": "docx",
     "sql": "s" * 21_000, "link": "l" * 600, "savepoint": "", "sources": ["x"] * 65, "strategy": "s" * 60,
     "every": 0, "keepers": -1, "on": ["v=n"] * 300, "place": "p" * 60, "submit_to_fleet sink": "n" * 300,
-    "query": "", "leaving": "l" * 100, "move_vertex to": "",
+    "query": "", "leaving": "l" * 100, "move_vertex to": "", "absent": "a" * 60,
+    "forward": "f" * 60,
 }  # fmt: skip
 WRONG_NAMES = {
     "rename": "",
