@@ -40,7 +40,7 @@ from mobile_app.sensors.choose import Choice
 from mobile_app.service.commands import Commands
 from mobile_app.service.connection import ServiceServer
 from mobile_app.service.terminal import Terminal
-from mobile_app.settings import Gateway, Settings, load_gateway, load_settings
+from mobile_app.settings import Gateway, Settings, checked, load_gateway, load_settings, position_of
 from shared.batch import Batch
 from shared.errors import ResurgeError, UsageError
 from shared.hosting.fleet_file import FleetFile, OfferedHost, read_fleet
@@ -68,6 +68,9 @@ class RunOptions:
     fleet: Path | None = None  # the file of the fleet whose queries this node shares
     host: str = ""  # take part in the gateway's fleet: tcp://HOST:PORT where others reach this node, or "none"
     name: str = ""  # what that fleet calls it; empty: the name in settings.toml
+    capacity: int | None = None  # vertices that it hosts there at most; None: what settings.toml says, so the next
+    lane: str | None = None  # how it reaches other nodes
+    cloud: bool = False  # it runs beside the gateway
     speed: float = 1.0
     rest: Rest = field(default_factory=OnMains)
     end_unused: bool = False  # end when nothing is to be read or sent, and nobody looks
@@ -267,7 +270,12 @@ class _Running:
             listen = "" if options.host == HOSTS_NOTHING else options.host
         else:
             listen = own_address(gateway.url) if settings.hosting == "hosts" else ""
-        return OfferedHost(listen, gateway.key, clean_text(options.name or settings.name, WORD_CHARACTERS))
+        given = {"capacity": options.capacity, "lane": options.lane}
+        settings = checked(settings, {name: value for name, value in given.items() if value is not None})
+        return OfferedHost(
+            listen, gateway.key, clean_text(options.name or settings.name, WORD_CHARACTERS),
+            capacity=settings.capacity, lane=settings.lane, position=position_of(settings), cloud=options.cloud,
+        )  # fmt: skip
 
     def _moved(self, around: Surroundings) -> Callable[[], bool]:
         """Whether others would look for this node where it is no more; where it listens at what it was told, never."""

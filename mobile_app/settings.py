@@ -28,6 +28,8 @@ from typing import Any
 from mobile_app.home.files import read_json, write_durably
 from shared.errors import DamagedData, UsageError
 from shared.plan.area import Area
+from shared.plan.topology import LANES
+from shared.wire.status import CAPACITY_MAX
 
 SETTINGS_FILE = "settings.toml"
 POLICY_FILE = "policy.json"
@@ -56,6 +58,9 @@ class Settings:
     dwell_s: float = 60.0  # how long it has to stay inside that before it counts as there
     record: str = ""  # what a recording reads, "gps, accelerometer"; empty: every sensor there is
     hosting: str = "no"  # part in the gateway's fleet: "no", "feeds" (its readings only), or "hosts" (computes, too)
+    capacity: int = 64  # vertices that it hosts at most
+    lane: str = ""  # how it reaches other nodes: wired, wifi, bluetooth or cellular; empty: wired
+    position: str = ""  # where a node stands that does not move, "lat, lon"; empty: not said
 
 
 HOSTING = ("no", "feeds", "hosts")
@@ -100,6 +105,11 @@ def change_policies(home: Path, changes: Mapping[str, Any]) -> Settings:
     return settings
 
 
+def checked(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+    """The settings with these instead, for one run."""
+    return _checked({**asdict(settings), **changes})
+
+
 def settings_toml(**values: str | float | bool) -> str:
     """The text of a settings.toml with these values, whatever characters a name has."""
     return "".join(f"{name} = {_toml(value)}\n" for name, value in values.items())
@@ -131,6 +141,21 @@ def area_of(settings: Settings) -> Area | None:
     return Area(((lat, lon),), radius_m)
 
 
+def position_of(settings: Settings) -> tuple[float, float] | None:
+    """Where the node stands, or None."""
+    if not settings.position.strip():
+        return None
+    try:
+        lat, lon = (float(part) for part in settings.position.split(","))
+    except ValueError:
+        raise UsageError(
+            f"position {settings.position!r} is not two numbers; write latitude and longitude", code="settings-value"
+        ) from None
+    if not (-90 <= lat <= 90 and -180 <= lon <= 180):
+        raise UsageError(f"position {settings.position!r} is no place on earth", code="settings-value")
+    return lat, lon
+
+
 def recorded_sensors(settings: Settings) -> list[str]:
     return [name.strip() for name in settings.record.split(",") if name.strip()]
 
@@ -151,6 +176,11 @@ def _checked(given: Mapping[str, Any]) -> Settings:
     if settings.spool_mb < 1 or settings.loss_window_s <= 0:
         raise UsageError("spool_mb is at least 1 and loss_window_s more than 0", code="settings-value")
     area_of(settings)
+    position_of(settings)
+    if not 0 <= settings.capacity <= CAPACITY_MAX:
+        raise UsageError(f"capacity is a number of vertices from 0 to {CAPACITY_MAX}", code="settings-value")
+    if settings.lane and settings.lane not in LANES:
+        raise UsageError(f"lane is one of {', '.join(LANES)}, not {settings.lane!r}", code="settings-value")
     if not 0 <= settings.battery_floor <= 1 or settings.recordings_mb < 0 or settings.free_mb < 0:
         raise UsageError("battery_floor lies between 0 and 1; sizes are not negative", code="settings-value")
     if settings.hosting not in HOSTING:

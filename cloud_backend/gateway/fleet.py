@@ -25,6 +25,7 @@ from shared.hosting.requests import answer
 from shared.identity import DeviceId, EdgeId, EdgeKey
 from shared.moves import MoveRequest
 from shared.plan.deployment import Peer
+from shared.plan.topology import LANES
 from shared.sync.exchange import DeploymentShown, HighWater, StatusReceived
 from shared.sync.receiver import ExchangeApplied
 from shared.wire.fleet_status import FleetStatus
@@ -155,10 +156,17 @@ class GatewayFleet:
         others = [peer for peer in self._coordinator.fleet.peers if peer.node != node]
         taken = {peer.name for peer in others}
         name = offer.name if offer.name not in taken else f"{offer.name} {node[:4]}"
-        peer = Peer(node, name, enrolled.public_key, offer.curve_key, offer.addresses, offer.capacity, operators)
+        lane = offer.lane if offer.lane in LANES else ""
+        peer = Peer(
+            node, name, enrolled.public_key, offer.curve_key, offer.addresses, offer.capacity, operators, lane,
+            offer.position,
+        )  # fmt: skip
         try:
             fleet = self._coordinator.fleet
-            self._coordinator.set_fleet([*others, peer], fleet.queries, fleet.links, fleet.regions)
+            peers = [peer if each.node == node else each for each in fleet.peers]  # its place decides among equals
+            self._coordinator.set_fleet(
+                peers if peer in peers else [*others, peer], fleet.queries, fleet.links, fleet.regions
+            )
         except (UsageError, PeerError) as error:
             _log.warning("the offer of %s to host is refused: %s", name, error)
 

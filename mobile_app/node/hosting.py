@@ -40,7 +40,7 @@ from shared.hosting.store import persist, stored_fleet
 from shared.identity import EdgeId, EdgeKey, edge_id
 from shared.language.schema import Schema
 from shared.moves import MoveRequest
-from shared.plan.deployment import CAPACITY, HostedQuery, NamedArea
+from shared.plan.deployment import HostedQuery, NamedArea
 from shared.recovery.delays import SILENCE_S, SILENCE_S_MIN
 from shared.region.broadcast import Broadcast
 from shared.spool.disk import PosixDisk
@@ -155,7 +155,9 @@ class Hosting:
         self._broadcast: BroadcastLink | None = None  # where snapshots are kept in a whole region
         self.governed: Governed | None = None  # where the gateway coordinates
         if isinstance(fleet, OfferedHost):
-            offer = HostOffer(fleet.name or node[:8], curve.public, addresses, CAPACITY)
+            offer = HostOffer(
+                fleet.name or node[:8], curve.public, addresses, fleet.capacity, fleet.lane, fleet.position, fleet.cloud
+            )
             self.governed = Governed(self.host, offer)
         self._version = -1
         self._runners: dict[tuple[str, int], PlanRunner] = {}  # by query and incarnation

@@ -34,6 +34,15 @@ def run(
         ),
     ] = "",
     name: Annotated[str, typer.Option(help="What that fleet calls this node (default: as in settings.toml).")] = "",
+    capacity: Annotated[
+        int | None, typer.Option(help="How many vertices it hosts there at most (default: as in settings.toml, 64).")
+    ] = None,
+    lane: Annotated[
+        str | None, typer.Option(help="How it reaches other nodes: wired, wifi, bluetooth or cellular.")
+    ] = None,
+    cloud: Annotated[
+        bool, typer.Option(help="It runs beside the gateway: --place cloud-only and results without --to go there.")
+    ] = False,
     speed: Annotated[float, typer.Option(help="Seconds of event time per second of the run.")] = 1.0,
     seconds: Annotated[float | None, typer.Option("--for", help="End after so many seconds and drain.")] = None,
     as_json: Json = False,
@@ -59,6 +68,9 @@ def run(
             fleet=fleet,
             host=host,
             name=name,
+            capacity=capacity,
+            lane=lane,
+            cloud=cloud,
             speed=speed,
             plan=plan,
             on_output=on_output,

@@ -439,7 +439,25 @@ class Coordinator:
         """The nodes that are heard, and their links but for those that nodes say do not work."""
         alive = self.alive(now)
         absent = [peer.node for peer in self._fleet.peers if peer.node not in alive]
-        return Topology(self._fleet.peers, self._fleet.links, cloud=self._node, absent=absent, apart=tuple(self._apart))
+        said = {node: heard.status for node, heard in self._heard.items() if node in alive}
+        measured = {(node, other): cost for node, status in said.items() for other, cost in status.neighbours}
+        peers = [
+            replace(peer, position=said[peer.node].position)
+            if peer.node in said and said[peer.node].position is not None
+            else peer
+            for peer in self._fleet.peers
+        ]
+        return Topology(
+            peers, self._fleet.links, cloud=self.cloud, absent=absent, apart=tuple(self._apart), measured=measured
+        )
+
+    @property
+    def cloud(self) -> str:
+        """The node that runs beside it: the one it runs on, else one that said so and is there. Empty: none does."""
+        beside = [
+            node for node, heard in self._heard.items() if heard.status.offer is not None and heard.status.offer.cloud
+        ]
+        return self._node or next((peer.node for peer in self._fleet.peers if peer.node in beside), "")
 
     def status(self, node: str) -> DeviceStatus | None:
         heard = self._heard.get(node)

@@ -94,6 +94,10 @@ class OfferedHost:
     coordinator: bytes  # the gateway's public key
     name: str = ""
     hanging_s: float = HANGING_S
+    capacity: int = CAPACITY  # vertices that it hosts at most
+    lane: str = ""  # how it is connected; empty: by wire
+    position: tuple[float, float] | None = None  # where it stands, if it does
+    cloud: bool = False  # it runs beside the gateway
 
 
 @dataclass(frozen=True, slots=True)

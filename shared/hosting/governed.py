@@ -47,6 +47,7 @@ class Governed:
                 kept=host.kept, offer=self._offer, offered=host.offered, stamps=host.stamps,
                 unreachable=host.unreachable, cuts=host.cuts, position=host.position,
                 accuracy_m=host.accuracy_m, leaving=host.leaving or device.leaving,
+                neighbours=self._host.neighbours(),
             )
         )  # fmt: skip
         if urgent:

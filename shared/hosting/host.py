@@ -72,6 +72,7 @@ from shared.identity import DeviceId, EdgeId, EdgeKey
 from shared.language.codecs import COLUMNS, NONE
 from shared.language.schema import Schema
 from shared.plan.deployment import Deployment, HostedQuery, Peer, decode_deployment
+from shared.plan.topology import measured_cost
 from shared.recovery.consistency import EdgeCut, inconsistencies
 from shared.recovery.marks import Extend, Freeze, Mark, MarkId
 from shared.recovery.strategies import STRATEGIES
@@ -116,7 +117,15 @@ from shared.wire.messages import (
     MarkMessage,
     PeerReceipt,
 )
-from shared.wire.status import TEXT_CHARACTERS, BackStatus, CutStatus, DeviceStatus, InstanceStatus, KeptStatus
+from shared.wire.status import (
+    NEIGHBOURS_MAX,
+    TEXT_CHARACTERS,
+    BackStatus,
+    CutStatus,
+    DeviceStatus,
+    InstanceStatus,
+    KeptStatus,
+)
 
 # A keeper has answered for a snapshot when it has it: one that gets nothing else need not be asked often how far it is.
 KEEPER_POLLS = 5
@@ -1430,6 +1439,15 @@ class Host:
         if instance.failed:
             return BEHIND if instance.behind else FAILED
         return RUNNING if self._is_connected(instance) else STARTING
+
+    def neighbours(self) -> tuple[tuple[str, int], ...]:
+        """The nodes that it sends to and reaches, each with what that costs, as their answers say. In few steps: it is
+        told to the coordinator when it changes."""
+        times = {
+            node: sender.answer_s for node, sender in self._senders.items() if sender.reached and node != self.node
+        }
+        found = [(node, measured_cost(answer_s)) for node, answer_s in sorted(times.items()) if answer_s is not None]
+        return tuple(found[:NEIGHBOURS_MAX])
 
     def instances(self) -> tuple[Instance, ...]:
         return tuple(self._instances.values())

@@ -19,6 +19,7 @@ from shared.errors import UsageError
 from shared.hosting.asked_query import FORWARDS, AskedQuery, absent_seconds, place_query
 from shared.hosting.coordinate import Coordinator
 from shared.hosting.shares import applied, loads
+from shared.plan.cuts import region_vertices
 from shared.plan.deployment import DYNAMIC, HostedQuery
 from shared.plan.encoding import decode_plan, encode_plan
 from shared.plan.graph import Plan
@@ -88,16 +89,18 @@ def _submit(
     topology = coordinator.topology(now)
     ids = {peer.name: peer.node for peer in fleet.peers}
     on, fixed = nodes_and_places(_texts(given, "on"), ids)
-    sink = _node(given["sink"], ids) if given.get("sink") else topology.cloud
+    plan = _plan(given.get("plan"))
+    sink = _node(given["sink"], ids) if given.get("sink") else _default_sink(plan, topology)
     if not sink:
         there = ", ".join(ids)
         raise UsageError(
-            f"say on which node the results of {name!r} end; whoever coordinates is none of them ({there})",
+            f"say on which node the results of {name!r} end, or run one beside the gateway (resurge node run --cloud); "
+            f"whoever coordinates is none of them ({there})",
             code="query-sink",
         )
     asked = AskedQuery(
         name,
-        named_after(_plan(given.get("plan")), incarnation),
+        named_after(plan, incarnation),
         tuple(_node(each, ids) for each in _texts(given, "sources")),
         sink,
         given.get("strategy") or "",
@@ -142,6 +145,15 @@ def _edit(coordinator: Coordinator, given: Mapping[str, Any], _: float, checked:
             for each in applied(after)
         ],
     }  # fmt: skip
+
+
+def _default_sink(plan: Plan, topology: Topology) -> str:
+    """Where results end unless somebody says so: beside the coordinator. What ends on the cloud needs no such node;
+    then any that can be reached gives the direction."""
+    ends = [output for vertex in region_vertices(plan) for output in vertex.fragment.outputs]
+    if topology.cloud or any(output.kind == "subscribe" for output in ends):
+        return topology.cloud
+    return next((node for node, peer in topology.peers.items() if peer.addresses and peer.capacity), "")
 
 
 def _submitted(coordinator: Coordinator, name: str, instead: str) -> HostedQuery:

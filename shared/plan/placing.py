@@ -96,7 +96,10 @@ def place(
     if strategy not in STRATEGIES:
         return Refused("place-strategy", f"there is no strategy {strategy!r} (there are: {', '.join(STRATEGIES)})")
     if strategy == CLOUD_ONLY and not topology.cloud:
-        return Refused("place-path", "what coordinates this fleet is none of its nodes, so nothing runs beside it")
+        return Refused(
+            "place-path",
+            "what coordinates this fleet is none of its nodes, and none runs beside it (resurge node run --cloud)",
+        )
     search, name = _Search(tasks, topology, sink, used or {}), topology.name
     paths = {origin: search.ways[origin] for origin in origins if origin in search.ways}
     if sink not in topology.peers:

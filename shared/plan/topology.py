@@ -1,7 +1,7 @@
 """Which nodes reach which others, over what, and the cheapest way to one of them.
 
-Where no link is listed, every node reaches all that have an address, at the cost of the worse lane of the two. A node
-without an address only calls: it feeds queries and passes nothing on.
+Where no link is listed, every node reaches all that have an address, at the cost of the worse lane of the two, or at
+what nodes have measured if that is more. A node without an address only calls: it feeds queries and passes nothing on.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from shared.plan.deployment import Link, Peer
 
 LANES = {"wired": 1, "wifi": 2, "bluetooth": 5, "cellular": 10}  # what a link costs unless it says so
 WIRED = "wired"
+# An answer that takes at most so long comes over something like that lane. The steps are wide: what is measured goes to
+# the coordinator when it changes, and a busy node answers late, too.
+MEASURED_S = {"wired": 0.05, "wifi": 0.15, "bluetooth": 0.5}
 EARTH_RADIUS_M = 6_371_000
 NO_WAY = 1 << 60  # more than any way costs
 
@@ -45,8 +48,10 @@ class Topology:
         cloud: str = "",
         absent: Collection[str] = (),
         apart: Collection[tuple[str, str]] = (),
+        measured: Mapping[tuple[str, str], int] | None = None,
     ) -> None:
-        """Without those that are `absent`, and without links between nodes that are `apart`."""
+        """Without those that are `absent`, and without links between nodes that are `apart`. `measured` is what a
+        node's exchanges with another one cost; of both ways the dearer counts."""
         self.peers = {peer.node: peer for peer in peers if peer.node not in absent}
         self.cloud = cloud
         self.listed = bool(links)
@@ -63,7 +68,8 @@ class Topology:
                     lane = max(
                         (self.peers[node].lane or WIRED for node in (one, other)), key=lambda each: LANES.get(each, 1)
                     )
-                    self._connect(one, other, lane, LANES.get(lane, 1), cut)
+                    found = [(measured or {}).get(pair, 0) for pair in ((one, other), (other, one))]
+                    self._connect(one, other, lane, max(LANES.get(lane, 1), *found), cut)
 
     def _connect(self, one: str, other: str, lane: str, cost: int, cut: Collection[frozenset[str]]) -> None:
         if one not in self.peers or other not in self.peers or frozenset((one, other)) in cut:
@@ -113,6 +119,11 @@ class Topology:
                     step = (cost + hop.cost, hops_so_far + 1, metres + hop.metres, order[caller], (caller, *nodes))
                     heapq.heappush(waiting, step)
         return found
+
+
+def measured_cost(answer_s: float) -> int:
+    """What a link costs whose answers take so long: as much as the lane that is like it."""
+    return next((LANES[lane] for lane, most_s in MEASURED_S.items() if answer_s <= most_s), max(LANES.values()))
 
 
 def _metres(one: tuple[float, float] | None, other: tuple[float, float] | None) -> float:

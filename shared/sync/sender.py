@@ -31,6 +31,7 @@ fault, entries go one at a time, and the one that is refused alone is given up i
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from random import Random
@@ -88,6 +89,7 @@ UNSEALED_DELAY_S_MAX = 60.0
 OVERTAKEN = "session-overtaken"
 WIDENED_AFTER = 2
 POLL_BUSY_S_MIN = 5.0
+ANSWERS_MEASURED = 8  # exchanges of which the quickest counts
 UNANSWERED_MAX = 2  # counts of failures that a node which does not answer yet is waited for
 POLL_BUSY_FACTOR = 2.0  # of how long the rows of an edge may wait here
 _TOLD = frozenset({FrameType.PLAN, FrameType.WITHHELD, FrameType.DEPLOYMENT, FrameType.HINT, FrameType.REFUSAL})
@@ -143,6 +145,7 @@ class Sender:
         self._busy_poll_s = self._pacing.poll_s
         self._unsynced_since: float | None = None
         self._disconnected_at: float | None = None
+        self._answer_times: deque[float] = deque(maxlen=ANSWERS_MEASURED)
         self._met = False
         self._composer = Composer(session, self._under_way, self._events, to_node=isinstance(spool, Reading))
         if isinstance(spool, Reading):
@@ -316,6 +319,11 @@ class Sender:
     @property
     def disconnected(self) -> bool:
         return self._disconnected_at is not None
+
+    @property
+    def answer_s(self) -> float | None:
+        """How soon the other side answers, of late: the quickest of some. None before it did."""
+        return min(self._answer_times, default=None)
 
     @property
     def reached(self) -> bool:
@@ -544,6 +552,7 @@ class Sender:
             self._refused_inside(refusals[0], outstanding, now)
             return
         self._composer.one_at_a_time = False
+        self._answer_times.append(now + self._pacing.timeout_s - outstanding.deadline)
         del self._under_way[0]
         failing = self._draining  # one before this was not taken whole, so this was not either
         if not failing:

@@ -29,6 +29,8 @@ OPERATOR_CHARACTERS = 100  # of "name@version"
 INSTANCES_MAX = 256
 ADDRESSES_MAX = 16
 CAPACITY_MAX = 10_000
+NEIGHBOURS_MAX = 64
+COST_MAX = 1_000_000
 NO_PLAN = -1
 
 
@@ -85,6 +87,9 @@ class HostOffer:
     curve_key: str
     addresses: tuple[str, ...]
     capacity: int
+    lane: str = ""  # how it is connected; empty: by wire
+    position: tuple[float, float] | None = None  # where it stands, if it does: latitude and longitude in degrees
+    cloud: bool = False  # it runs beside the gateway: what goes to the cloud, or fits nowhere else, goes there
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,7 @@ class DeviceStatus:
     leaving: str = ""  # why it reads nothing just now, in its own words
     malformed_results: int = 0  # results that came down and made no sense, since it started
     missing_sensors: tuple[str, ...] = ()
+    neighbours: tuple[tuple[str, int], ...] = ()  # nodes that it sends to, each with what their answers say it costs
     offer: HostOffer | None = None  # to host vertices of the gateway's fleet
     offered: tuple[KeptStatus, ...] = ()  # snapshots with which its vertices may go on elsewhere, as they shall
     operators: tuple[str, ...] | None = None  # "name@version" of the operator types it can run
@@ -180,7 +186,11 @@ def _plain(value: object) -> object:
     if isinstance(value, AdviceStatus):
         return [value.bytes_per_s, value.outages, value.p95_s, value.p99_s]
     if isinstance(value, HostOffer):
-        return [value.name, value.curve_key, list(value.addresses), value.capacity]
+        said = [value.name, value.curve_key, list(value.addresses), value.capacity]
+        # What came later is said only where there is something to say.
+        more = {"lane": value.lane, "position": value.position, "cloud": value.cloud}
+        later = {name: _plain(each) for name, each in more.items() if each}
+        return [*said, later] if later else said
     return value.to_json() if isinstance(value, FleetStatus) else value
 
 
@@ -361,8 +371,29 @@ def _offer(name: str, value: object) -> HostOffer:
             and 0 <= capacity <= CAPACITY_MAX
         ):
             said = tuple(clean_text(each) for each in addresses)
-            return HostOffer(clean_text(called, WORD_CHARACTERS), clean_text(curve_key), said, int(capacity))
-    raise _refused(name, "[name, curve key, addresses, capacity]")
+            later = value[4] if len(value) > 4 and isinstance(value[4], dict) else {}
+            position = None if later.get("position") is None else _position(name, later["position"])
+            return HostOffer(
+                clean_text(called, WORD_CHARACTERS), clean_text(curve_key), said, int(capacity),
+                _text(WORD_CHARACTERS)(name, later.get("lane", "")), position,
+                _truth(name, later.get("cloud", False)),
+            )  # fmt: skip
+    raise _refused(name, "[name, curve key, addresses, capacity, {lane, position, cloud}]")
+
+
+def _neighbours(name: str, value: object) -> tuple[tuple[str, int], ...]:
+    if isinstance(value, list) and len(value) <= NEIGHBOURS_MAX:
+        found = [(clean_text(each[0], WORD_CHARACTERS), int(each[1])) for each in value if _is_neighbour(each)]
+        if len(found) == len(value):
+            return tuple(found)
+    raise _refused(name, f"a list of at most {NEIGHBOURS_MAX} [node, cost]")
+
+
+def _is_neighbour(value: object) -> bool:
+    match value:
+        case [str(), int(cost)]:
+            return 0 < cost <= COST_MAX and not isinstance(cost, bool)
+    return False
 
 
 _READERS: dict[str, Callable[[str, object], Any]] = {
@@ -386,6 +417,7 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "leaving": _text(TEXT_CHARACTERS),
     "malformed_results": _count(0, NUMBER_MAX),
     "missing_sensors": _names,
+    "neighbours": _neighbours,
     "offer": _offer,
     "offered": _kept,
     "operators": _operators,

@@ -39,6 +39,10 @@ def test_a_person_sets_what_they_like(tmp_path):
         ('spool_mb = "8"', "settings-value"),
         ("spool_mb = 0", "settings-value"),
         ("loss_window_s = 0", "settings-value"),
+        ("capacity = -1", "settings-value"),
+        ('lane = "pigeon"', "settings-value"),
+        ('position = "north"', "settings-value"),
+        ('position = "91, 0"', "settings-value"),
     ],
 )
 def test_a_setting_nobody_knows_or_of_another_kind_is_refused(tmp_path, text, code):

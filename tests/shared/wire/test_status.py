@@ -43,7 +43,7 @@ FULL = DeviceStatus(
     missing_sensors=("gps", "light"), operators=("track@1", "trip@2"), overruns=5, plan=3, poll_s=30.0, produced=12, python="3.11.9", refusal="no",
     spool_bytes=4, spool_capacity_bytes=9, version="1.0", unreachable=("ab" * 16,),
     fleet=FLEET, back=BackStatus(("beats",), ("ab" * 16,)), stamps=(7, 1 << 31),
-    deployment=(3, 8), offer=HostOffer("hub", "0" * 40, ("tcp://192.0.2.7:7301",), 64),
+    deployment=(3, 8), offer=HostOffer("hub", "0" * 40, ("tcp://192.0.2.7:7301",), 64, "wifi", (47.37, 8.54), cloud=True), neighbours=(("ab" * 16, 2),),
     instances=(InstanceStatus("beats", "qrs", 2, "failed", "it raised", 7, 14, 900), InstanceStatus("beats", "band", 2, "running", cut=4)), kept=(KeptStatus("beats", "qrs", 2, 14),),
     offered=(KeptStatus("beats", "band", 2, 15),), cuts=(CutStatus("beats", 5, 4, 5),), position=(47.37, 8.54),
 )  # fmt: skip
@@ -53,6 +53,16 @@ def test_a_status_comes_back_as_it_was_said() -> None:
     assert all(getattr(FULL, field.name) != field.default for field in fields(DeviceStatus))
     assert DeviceStatus.from_json(decode_json(encode_json(FULL.to_json()))) == FULL
     assert DeviceStatus.from_json(DeviceStatus().to_json()) == DeviceStatus()
+
+
+def test_an_offer_of_before_there_were_lanes_is_read_and_one_without_is_said_as_then() -> None:
+    before = ["hub", "0" * 40, ["tcp://192.0.2.7:7301"], 8]
+    plain = HostOffer("hub", "0" * 40, ("tcp://192.0.2.7:7301",), 8)
+    assert DeviceStatus.from_json({"offer": before}).offer == plain
+    assert DeviceStatus(offer=plain).to_json() == {"offer": before}
+    assert DeviceStatus.from_json({"offer": [*before, {"room": 3, "lane": "wifi"}]}).offer == replace(
+        plain, lane="wifi"
+    )
 
 
 def test_unknown_keys_are_ignored_and_missing_ones_have_their_defaults() -> None:
@@ -70,7 +80,8 @@ def test_unknown_keys_are_ignored_and_missing_ones_have_their_defaults() -> None
         ("operators", ["a\x1bb"]), ("build", 7), ("clock_doubt_s", -0.1), ("boot", -1), ("instances", [["q", "v", -1, "failed", "", 0]]),
         ("instances", [["q", "v", 1, "failed", "", 0, -1, 9]]), ("instances", [["q", "v", 1, "failed", "", 0, 4]]),
         ("deployment", [1]), ("deployment", [1 << 32, 1]), ("deployment", [1, -1]), ("offer", ["hub", "k", [], -1]),
-        ("offer", ["", "k", [], 1]), ("offer", ["hub", "k", "tcp://x:1", 1]), ("offer", ["hub", "k", ["x"] * 17, 1]),
+        ("offer", ["", "k", [], 1]), ("offer", ["hub", "k", [], 1, {"lane": 3}]), ("offer", ["hub", "k", [], 1, {"cloud": 1}]),
+        ("offer", ["hub", "k", [], 1, {"position": [91, 0]}]), ("neighbours", [["ab", 0]]), ("neighbours", [["ab", 1]] * 65), ("neighbours", {"ab": 1}), ("offer", ["hub", "k", "tcp://x:1", 1]), ("offer", ["hub", "k", ["x"] * 17, 1]),
         ("fleet", []), ("fleet", {"version": 1}), ("fleet", FLEET.to_json() | {"nodes": [["hub"]]}), ("fleet", FLEET.to_json() | {"left_off": -1}),
         ("fleet", FLEET.to_json() | {"moves": [[1, "q", "v", 1, ["a"] * 65, [], ""]]}), ("fleet", FLEET.to_json() | {"moves": [[]] * 1001}),
         ("fleet", FLEET.to_json() | {"queries": [["q", "ecoc", "often", [], "s"]]}), ("fleet", FLEET.to_json() | {"placements": [["q", "v", 1 << 32, [], [], "", "", 0, 1, 1, 1]]}),
