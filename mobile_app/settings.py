@@ -60,6 +60,7 @@ class Settings:
     hosting: str = "no"  # part in the gateway's fleet: "no", "feeds" (its readings only), or "hosts" (computes, too)
     capacity: int = 64  # vertices that it hosts at most
     lane: str = ""  # how it reaches other nodes: wired, wifi, bluetooth or cellular; empty: wired
+    fleet_spool_mb: int = 16  # disk space for readings that a fleet's nodes have not taken; fixed when it is made
     position: str = ""  # where a node stands that does not move, "lat, lon"; empty: not said
 
 
@@ -173,8 +174,10 @@ def _checked(given: Mapping[str, Any]) -> Settings:
                 code="settings-value",
             )
     settings = Settings(**given)
-    if settings.spool_mb < 1 or settings.loss_window_s <= 0:
-        raise UsageError("spool_mb is at least 1 and loss_window_s more than 0", code="settings-value")
+    if min(settings.spool_mb, settings.fleet_spool_mb) < 1 or settings.loss_window_s <= 0:
+        raise UsageError(
+            "spool_mb and fleet_spool_mb are at least 1, and loss_window_s more than 0", code="settings-value"
+        )
     area_of(settings)
     position_of(settings)
     if not 0 <= settings.capacity <= CAPACITY_MAX:

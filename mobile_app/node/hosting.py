@@ -17,6 +17,7 @@ from typing import Any
 
 from mobile_app.home.peer_keys import FleetKeys, load_curve_keys
 from mobile_app.links.broadcast import BroadcastLink
+from mobile_app.links.outages_seen import OutagesSeen
 from mobile_app.links.peers import PeerLinks
 from mobile_app.node.computation import Computation, OperatorFailed
 from mobile_app.node.plan_runner import PlanRunner
@@ -42,12 +43,16 @@ from shared.language.schema import Schema
 from shared.moves import MoveRequest
 from shared.plan.deployment import HostedQuery, NamedArea
 from shared.recovery.delays import SILENCE_S, SILENCE_S_MIN
+from shared.recovery.strategies import STRATEGIES
+from shared.recovery.strategies.row import Include, Keep
 from shared.region.broadcast import Broadcast
+from shared.spool.advice import Advice, advise
 from shared.spool.disk import PosixDisk
 from shared.spool.entry import Entry, SpooledBatch
 from shared.spool.evict import Evict
 from shared.spool.journal import INDEX_FILES
 from shared.spool.ring import Spool
+from shared.spool.statistics import SpoolStatistics
 from shared.sync.composer import EdgePolicy
 from shared.sync.events import Refused
 from shared.sync.pacing import Pacing
@@ -57,9 +62,9 @@ from shared.wire.fleet_status import FleetStatus, told
 from shared.wire.status import HostOffer
 
 FOLDER = "fleet"
+SPOOL_MB = 16
 SOURCES = "sources"
 SUBMITTED = "submitted-"
-SOURCES_MB = 16
 PACING = Pacing(poll_s=1.0, timeout_s=3.0, backoff_s_min=0.1, backoff_s_max=2.0, window=3)
 EVENTS_MAX = 50
 STALE_TERM, STRANGER, UNREAD, FLOOD = "stale-term", "peers-stranger", "peers-unread", "broadcast-flood"
@@ -79,17 +84,39 @@ def _state_folder(query: HostedQuery) -> str:
     return f"{SUBMITTED}{number:016x}-{query.incarnation}" if query.submitted else f"state-{number:016x}"
 
 
+def promises_to_lose(query: HostedQuery) -> dict[str, float]:
+    """The gathers of a query that may lose readings when the spool is full, each with the share that it keeps at least.
+    All others make the device wait. So do those of limited loss whose vertices keep snapshots: what a vertex has read
+    it may read again, and must find as it was."""
+    row = STRATEGIES[query.row].row
+    if row.keep is Keep.RING:  # as many as fit
+        return dict.fromkeys((edge.name for edge in query.plan.gathers), 0.0)
+    if row.include is not Include.NOTHING:
+        return {}
+    return {edge.name: edge.contract.kept_min for edge in query.plan.gathers if edge.contract.kept_min < 1.0}
+
+
 class Gathered:
     """Takes what the device's part of a query puts out to the host. Stands where the sender to the gateway stands."""
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, host: Host, spool: Spool, query: HostedQuery) -> None:
+        self._host, self._spool = host, spool
+        self._promises: dict[EdgeId, float] = {}
+        self.follow(query)
+
+    def follow(self, query: HostedQuery) -> None:
+        """What may be given up of this query's readings from now on, also of those that wait."""
+        self._promises = {edge_id(name): kept_min for name, kept_min in promises_to_lose(query).items()}
+        for edge in (edge_id(gather.name) for gather in query.plan.gathers):
+            self._spool.protect(edge, edge not in self._promises)
+            self._spool.promise(edge, self._promises.get(edge, 0.0))
 
     def declare(self, name: str, schema: Schema, policy: EdgePolicy | None = None) -> EdgeId:  # noqa: ARG002
         return edge_id(name)
 
     def append(self, batch: SpooledBatch, now: float) -> Entry:
-        return self._host.offer(self._key(batch.edge), batch, now)
+        evict = Evict.QUERY_AWARE if batch.edge in self._promises else Evict.BLOCK
+        return self._host.offer(self._key(batch.edge), batch, now, evict)
 
     def frontier(self, edge: EdgeId, frontier_us: int, now: float) -> None:
         self._host.frontier(self._key(edge), frontier_us, now)
@@ -114,6 +141,7 @@ class Hosting:
         news: Callable[[], None],
         speed: float,
         loss_window_s: float,
+        spool_mb: int = SPOOL_MB,
         now: float,
     ) -> None:
         """`sender` is this device's end towards the gateway that coordinates, where one does."""
@@ -124,7 +152,9 @@ class Hosting:
         node = stores.device.hex()
         addresses, coordinator_key = self._joins(fleet, node)
         self._disk = PosixDisk(self._folder)
-        self._spool = self._open_sources(stores)
+        self._spool = self._open_sources(stores, spool_mb)
+        self._outages = OutagesSeen(self._folder)
+        self._lost_at: dict[str, float] = {}  # nodes that this one does not reach, and since when
         keys = FleetKeys(home)
         coordinator, self._file = None, None
         if isinstance(fleet, FleetFile) and fleet.coordinator.node == node:
@@ -161,6 +191,7 @@ class Hosting:
             self.governed = Governed(self.host, offer)
         self._version = -1
         self._runners: dict[tuple[str, int], PlanRunner] = {}  # by query and incarnation
+        self._gathered: dict[tuple[str, int], Gathered] = {}
         self._log: list[dict[str, Any]] = []
         self._names = {peer.node: peer.name for peer in self.host.peers()}
 
@@ -171,12 +202,15 @@ class Hosting:
             return (fleet.listen,) if fleet.listen else (), fleet.coordinator
         return fleet.peer(node).addresses, fleet.coordinator.public_key
 
-    def _open_sources(self, stores: Stores) -> Spool:
+    def _open_sources(self, stores: Stores, spool_mb: int) -> Spool:
+        """What its own device feeds. Which of it may be given up is said for each query: `promises_to_lose`."""
         disk = PosixDisk(self._folder / SOURCES)
         if INDEX_FILES[0] in disk.names():
-            return Spool.open(disk)
+            spool = Spool.open(disk)
+            spool.evict = Evict.QUERY_AWARE  # the first ones were made to give nothing up
+            return spool
         return Spool.create(
-            disk, capacity_bytes=SOURCES_MB << 20, device=stores.device, incarnation=1, evict=Evict.BLOCK
+            disk, capacity_bytes=spool_mb << 20, device=stores.device, incarnation=1, evict=Evict.QUERY_AWARE
         )
 
     # --- the loop's calls --------------------------------------------------------------------------------------
@@ -278,9 +312,12 @@ class Hosting:
         for folder in self._folder.glob(f"{SUBMITTED}*"):  # of queries that were dropped, also while this node was off
             if folder.name not in kept:
                 shutil.rmtree(folder, ignore_errors=True)
+        self._gathered = {name: each for name, each in self._gathered.items() if name in wanted}
         for name, query in wanted.items():
+            gathered = self._gathered.setdefault(name, Gathered(self.host, self._spool, query))
+            gathered.follow(query)
             if name not in self._runners:
-                self._runners[name] = self._runner(query)
+                self._runners[name] = self._runner(query, gathered)
 
     def _meet_region(self) -> None:
         """Broadcast where a query keeps its snapshots in the whole region, and listen nowhere else."""
@@ -295,9 +332,8 @@ class Hosting:
         if self._broadcast is not None:
             self._broadcast.meet(self.host.peers())
 
-    def _runner(self, query: HostedQuery) -> PlanRunner:
+    def _runner(self, query: HostedQuery, gathered: Gathered) -> PlanRunner:
         snapshots = Snapshots(PosixDisk(self._folder / _state_folder(query)))
-        gathered = Gathered(self.host)
 
         def spooler(computation: Computation) -> Spooler:
             return Spooler(
@@ -334,6 +370,20 @@ class Hosting:
 
     # --- what it shows -------------------------------------------------------------------------------------------
 
+    def buffered(self, now: float) -> tuple[SpoolStatistics, Advice]:
+        """What waits here of its own readings, and what the size of that spool means: how fast they fill it, and how
+        long nodes could not be reached."""
+        rates: dict[str, float] = {}
+        for runner in self._runners.values():
+            if runner.spooler is not None:
+                rates |= runner.spooler.rates(now)
+        statistics = self._spool.statistics()
+        return statistics, advise(rates, statistics.capacity_bytes, self._outages.lengths_s)
+
+    def full_in_s(self, rate: float) -> float | None:
+        """How long until something must be given up, or the device waits."""
+        return self._spool.time_until_overwrite(rate) if rate > 0 else None
+
     def _notice(self, event: object) -> None:
         match event:
             case SinkTook() | Committed():
@@ -362,8 +412,11 @@ class Hosting:
             case InstanceFailed():
                 text = f"{event.query}: {event.vertex} failed here: {event.why}"
             case PeerLost():
+                self._lost_at.setdefault(event.node, self._now)
                 text = f"{self._name(event.node)} cannot be reached ({event.code})"
             case PeerBack():
+                if (lost_at := self._lost_at.pop(event.node, None)) is not None:
+                    self._outages.note(self._now - lost_at)
                 text = f"{self._name(event.node)} is back"
             case Refused():
                 text = f"{event.text} [{event.code}]"

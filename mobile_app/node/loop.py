@@ -88,7 +88,8 @@ class Node:
             self.hosting = Hosting(
                 home, around.fleet, stores, self.access, self.sender, wake=self.uplink.wake, say=around.say,
                 news=self.schedule.publish_soon, speed=around.speed,
-                loss_window_s=around.settings.loss_window_s, now=self.rest.now(),
+                loss_window_s=around.settings.loss_window_s, spool_mb=around.settings.fleet_spool_mb,
+                now=self.rest.now(),
             )  # fmt: skip
         self._status = DeviceStatus()  # what this device says of itself, beside what it hosts
         self._lacking = self.runner.lacking()

@@ -92,6 +92,16 @@ def advice_view(advice: Advice) -> dict[str, Any]:
     return asdict(advice) | {"bytes_per_second": advice.bytes_per_second}
 
 
+def fleet_buffer(node: Node, now_us: int) -> dict[str, Any] | None:
+    """The same of what its fleet has not taken; None where it feeds none."""
+    hosting = node.hosting
+    if hosting is None or not hosting.host.gathers():
+        return None
+    statistics, advice = hosting.buffered(time.monotonic())
+    full_in_s = hosting.full_in_s(advice.bytes_per_second)
+    return {"spool": spool_state(statistics, now_us=now_us, full_in_s=full_in_s), "advice": advice_view(advice)}
+
+
 def goes_first(statistics: SpoolStatistics, evict: Evict, names: Iterable[str]) -> list[str]:
     """Edges that hold something, in the order in which the policy would come to them; none when it gives nothing up."""
     if evict is Evict.BLOCK:
@@ -187,6 +197,7 @@ def node_view(node: Node) -> dict[str, Any]:
         "edges": edge_states(statistics, edge_names),
         "spool": spool_state(statistics, now_us=now_us, full_in_s=full_in_s),
         "advice": advice_view(advise(rates, statistics.capacity_bytes, node.gateway.outages.lengths_s)),
+        "fleet_buffer": fleet_buffer(node, now_us),
         "malformed_results": malformed_results(node),
         "promises": promises_view(
             runner.computation,

@@ -7,7 +7,7 @@ from mobile_app.screens.promises import promise_lines
 from mobile_app.screens.widgets.surfaces import Card, Divider, Figure, Meter, Notice
 from mobile_app.screens.widgets.text import Column, Row, Text, replace
 from mobile_app.screens.words import number_text
-from mobile_app.screens.words.advice_text import advice_line
+from mobile_app.screens.words.advice_text import buffer_words
 
 WAITS = {
     "waiting-wifi": "Waits for Wi-Fi", "waiting-unmetered": "Waits for a free network", "no-network": "No network",
@@ -53,7 +53,7 @@ class WaitingCards(Column):
         self._oldest.value.text = number_text.duration(spool["oldest_s"])
         full_in_s = spool.get("full_in_s")
         self._lasts.value.text = "full now" if full_in_s == 0 else number_text.duration(full_in_s)
-        self._advice.text = advice_line(view["advice"])
+        self._advice.text = buffer_words(view)
         self._show_promises(view)
         self._show_account(view)
         self._show_first(view)

@@ -103,16 +103,22 @@ def advise(
     """How large a device's buffer should be: from how fast its streams fill it and how long its gateway was gone."""
     import json
 
-    from mobile_app.screens.words.advice_text import advice_in, advice_line, loss_words
+    from mobile_app.screens.words.advice_text import OTHERS, advice_in, advice_line, loss_words
     from mobile_app.screens.words.number_text import duration, size
     from shared.language.durations import microseconds
 
     found = _told_advice(gateway, device) if gateway is not None or device else _measured_advice(node)
+    fleet = found.pop("fleet", None)
     advice = advice_in(found)
     lengths = {text: microseconds(text) / 1e6 for text in outage or ()}
     lengths |= {f"p{share}": each for share, each in ((95, advice.p95_s), (99, advice.p99_s)) if each is not None}
     if as_json:
-        print(json.dumps(found | {"loss_at": {name: advice.loss_at(length_s) for name, length_s in lengths.items()}}))
+        fed = {} if fleet is None else {"fleet": fleet}
+        print(
+            json.dumps(
+                found | fed | {"loss_at": {name: advice.loss_at(length_s) for name, length_s in lengths.items()}}
+            )
+        )
         return
     for name, rate in sorted(advice.rates.items(), key=lambda each: -each[1]):
         print(f"{name}  {size(rate)}/s behind the device's operators")
@@ -124,6 +130,11 @@ def advise(
         print(f"an outage of {duration(length_s)} ({name}) would {loss_words(advice.loss_at(length_s))}")
     if advice.lost_share is not None:
         print(f"all {advice.outages} outages that were seen together would {loss_words(advice.lost_share)}")
+    if fleet is not None:
+        own = advice_in(fleet)
+        for name, rate in sorted(own.rates.items(), key=lambda each: -each[1]):
+            print(f"{name}  {size(rate)}/s to other nodes")
+        print(f"buffer for other nodes  {size(own.capacity_bytes)}. {advice_line(fleet, OTHERS)}")
 
 
 def _measured_advice(node: Path) -> dict[str, Any]:
@@ -134,7 +145,8 @@ def _measured_advice(node: Path) -> dict[str, Any]:
     view = inspect(node.expanduser())
     if "advice" not in view:
         raise UsageError("the node that ran here last did not measure it; start it again", code="home-empty")
-    return dict(view["advice"])
+    fleet = view.get("fleet_buffer")
+    return dict(view["advice"]) | ({} if fleet is None else {"fleet": dict(fleet["advice"])})
 
 
 def _told_advice(gateway: Path | None, device: str) -> dict[str, Any]:

@@ -744,14 +744,14 @@ class Host:
         """The edges that this node's own device feeds."""
         return tuple(spec for _, spec in self._wiring.sources)
 
-    def offer(self, key: EdgeKey, batch: SpooledBatch, now: float) -> Entry:
+    def offer(self, key: EdgeKey, batch: SpooledBatch, now: float, evict: Evict | None = None) -> Entry:
         """A batch of this node's own device, numbered from its spool's head. Sent once it is durable. SpoolFull while
-        readers have not made room."""
+        readers have not made room, unless `evict` or else the spool says to give something up."""
         flow = self._wiring.flows[key]
         codec = COLUMNS if batch.codec == CODEC_COLUMNS else NONE  # it waits in the spool as small as it came
         cache = self._packing.setdefault(key.edge, Cache())
         batch = flow.runs.forward(batch, flow.upto, flow.device, codec, cache)
-        entry = self._sources_spool.append(batch)
+        entry = self._sources_spool.append(batch, evict)
         source, spec = self._sources[key], self._makers[key.edge][1]
         for node in spec.readers:
             self._senders[node].appended(batch, now)

@@ -58,12 +58,14 @@ def advice_of(
     )
 
 
-def in_words(advice: Advice, duration: Callable[[float], str], size: Callable[[float], str]) -> str:
-    """How long the spool lasts, and whether that was enough so far, in one plain sentence."""
+def in_words(
+    advice: Advice, duration: Callable[[float], str], size: Callable[[float], str], reader: str = "a gateway"
+) -> str:
+    """How long the spool lasts without whoever reads it, and whether that was enough so far, in one plain sentence."""
     lasts_s, p95_s, p99_s = advice.lasts_s, advice.p95_s, advice.p99_s
     if lasts_s is None:
-        return "How long it would last without a gateway is not known yet."
-    lasts = f"Empty, it lasts about {duration(lasts_s)} without a gateway"
+        return f"How long it would last without {reader} is not known yet."
+    lasts = f"Empty, it lasts about {duration(lasts_s)} without {reader}"
     if p95_s is None or p99_s is None:
         seen = "no outage was" if not advice.outages else f"only {advice.outages} outages were"
         return f"{lasts}; {seen} seen so far."

@@ -8,10 +8,21 @@ from typing import Any
 from mobile_app.screens.words.number_text import duration, size
 from shared.spool.advice import Advice, in_words
 
+OTHERS = "other nodes"
 
-def advice_line(advice: Mapping[str, Any]) -> str:
-    """For the phone's Buffer page and for commands."""
-    return in_words(advice_in(advice), duration, size)
+
+def advice_line(advice: Mapping[str, Any], reader: str = "a gateway") -> str:
+    """For pages and commands."""
+    return in_words(advice_in(advice), duration, size, reader)
+
+
+def buffer_words(view: Mapping[str, Any]) -> str:
+    """For the phone's Buffer page: what waits for the gateway and, where it feeds a fleet, what waits for its nodes."""
+    line, fleet = advice_line(view["advice"]), view.get("fleet_buffer")
+    if fleet is None:
+        return line
+    used, room = fleet["spool"]["used_bytes"], fleet["spool"]["capacity_bytes"]
+    return f"{line} For other devices: {size(used)} of {size(room)} wait. {advice_line(fleet['advice'], OTHERS)}"
 
 
 def advice_in(view: Mapping[str, Any]) -> Advice:

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mobile_app.headless import NoLink
@@ -15,18 +16,24 @@ from mobile_app.home.keys import load_keys
 from mobile_app.home.peer_keys import load_curve_keys
 from mobile_app.links.peers import CurveKeys, PeerLinks
 from mobile_app.node import hosting as hosting_module
-from mobile_app.node.hosting import Hosting
+from mobile_app.node.hosting import Gathered, Hosting
 from mobile_app.node.loop import Node
 from mobile_app.node.surroundings import Surroundings
 from mobile_app.sensors.choose import parse_choices
 from mobile_app.settings import Settings
 from resurge.up.process_fleet import free_address
+from shared.batch import Batch
 from shared.hosting.fleet_file import read_fleet
 from shared.hosting.messages import Ask
 from shared.hosting.sink import sink_rows
+from shared.hosting.wiring import EdgeSpec
+from shared.language.codecs import NONE
 from shared.plan.deployment import Peer
 from shared.spool.disk import PosixDisk
+from shared.spool.entry import SpooledBatch
+from shared.spool.ring import SpoolFull
 from shared.sync.receiver import Arrival, Reply
+from shared.wire import codecs
 from tests.patience import PATIENCE_S, wait_until
 
 ROOM = 8  # for what others send
@@ -64,7 +71,7 @@ def started(home: Path, file: Path) -> Node:
     return Node(
         home,
         Surroundings(
-            settings=Settings(loss_window_s=0.05, spool_mb=2), gateway=None, link=NoLink(), lane="none",
+            settings=Settings(loss_window_s=0.05, spool_mb=2, fleet_spool_mb=1), gateway=None, link=NoLink(), lane="none",
             sensors=parse_choices(["gps=synthetic:3"]), speed=60.0, fleet=read_fleet(file),
         ),
     )  # fmt: skip
@@ -173,3 +180,66 @@ def test_a_node_learns_of_a_new_deployment_long_before_it_would_ask(
         assert coordinator.fleet.version == before + 1
         wait_until(same, "the second deployment")
         wait_until(lambda: same() and not first.host._behind, "nobody is called any more")
+
+
+def fed(tmp_path: Path, strategy: str, contract: str = "") -> tuple[Node, Gathered, EdgeSpec]:
+    """A node whose readings nobody takes, and what its device feeds."""
+    file = fleet_file(tmp_path, "home")
+    file.write_text(file.read_text().replace('"ecoc"', f'"{strategy}"'))
+    program = tmp_path / "program.py"
+    program.write_text(program.read_text().replace('within="5s"', f'within="5s"{contract}'))
+    node = started(tmp_path / "home", file)
+    hosting = hosting_of(node)
+    wait_until(lambda: node.turn(node.rest.now()) or bool(hosting.host.gathers()), "its query")
+    ((_, gathered),) = hosting._gathered.items()
+    (edge,) = hosting.host.gathers()
+    return node, gathered, edge
+
+
+def fill(node: Node, gathered: Gathered, edge: EdgeSpec) -> int:
+    """Put in what no codec makes small, until nothing more is taken; the most there is. SpoolFull where it waits."""
+    random, host = np.random.default_rng(1), hosting_of(node).host
+    for _ in range(40):
+        lo, rows = host.head(edge.key), 1000
+        columns = {field.name: random.random(rows) for field in edge.schema}
+        batch = Batch.of(edge.schema, columns, np.arange(lo, lo + rows), lo=lo)
+        codec, payload = codecs.encode(batch, NONE)
+        spooled = SpooledBatch(edge.key.edge, lo, lo + rows, rows, edge.schema.id, 0, lo, codec, payload)
+        gathered.append(spooled, node.rest.now())
+        host._sources_spool.sync()
+    return host.head(edge.key)
+
+
+@pytest.mark.parametrize(("strategy", "contract"), [("ring", ""), ("none", ", contract=rs.limited_loss(0.01)")])
+def test_what_may_be_lost_makes_room_when_nobody_takes_it(tmp_path: Path, strategy: str, contract: str) -> None:
+    node, gathered, edge = fed(tmp_path, strategy, contract)
+    try:
+        head = fill(node, gathered, edge)
+        statistics, advice = hosting_of(node).buffered(node.rest.now())
+        assert (statistics.capacity_bytes, advice.capacity_bytes) == (1 << 20, 1 << 20), "as the settings say"
+        assert statistics.used_bytes <= statistics.capacity_bytes
+        lost = sum(statistics.ledgered.values())
+        assert lost > 0
+        (kept,) = statistics.edges
+        assert lost + kept.elements == head - (kept.head - kept.elements - kept.ledgered), (
+            "each is here or in the ledger"
+        )
+        assert node.view()["fleet_buffer"]["spool"]["ledger"] == {"evicted": lost}
+    finally:
+        node.close()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "contract"), [("ecoc", ""), ("ecoc", ", contract=rs.limited_loss(0.01)"), ("none", "")]
+)
+def test_what_must_not_be_lost_or_may_be_read_again_makes_the_device_wait(
+    tmp_path: Path, strategy: str, contract: str
+) -> None:
+    node, gathered, edge = fed(tmp_path, strategy, contract)
+    try:
+        with pytest.raises(SpoolFull):
+            fill(node, gathered, edge)
+        statistics, _ = hosting_of(node).buffered(node.rest.now())
+        assert not statistics.ledgered
+    finally:
+        node.close()

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mobile_app.node.view_state import STATUS_FILE, advice_view
-from mobile_app.screens.words.advice_text import advice_line, loss_words
+from mobile_app.screens.words.advice_text import advice_line, buffer_words, loss_words
 from resurge.cli import stream as cli
 from shared.spool.advice import advise
 from tests.user_interface import phone_world
@@ -33,6 +33,24 @@ MB = 1 << 20
 )  # fmt: skip
 def test_the_sentence(rate: float, outages: list[float], line: str) -> None:
     assert advice_line(advice_view(advise({"x": rate} if rate else {}, 10 * MB, outages))) == line
+
+
+def test_what_waits_for_other_nodes_is_said_beside_what_waits_for_the_gateway(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, fleet = advice_view(advise({}, 10 * MB, [])), advice_view(advise({"near": 1000.0}, 10 * MB, []))
+    view = {
+        "advice": own,
+        "fleet_buffer": {"spool": {"used_bytes": 2 * MB, "capacity_bytes": 10 * MB}, "advice": fleet},
+    }
+    said = "Empty, it lasts about 2 h 39 min without other nodes; no outage was seen so far."
+    assert said in buffer_words(view)
+    assert buffer_words({**view, "fleet_buffer": None}) == advice_line(own)
+    monkeypatch.setattr("mobile_app.service.inspection.inspect", lambda _home: view)
+    printed = CliRunner().invoke(cli.app, ["advise", "--node", str(tmp_path)]).output
+    assert said in printed.replace("\n", " ")
+    as_json = json.loads(CliRunner().invoke(cli.app, ["advise", "--node", str(tmp_path), "--json"]).output)
+    assert as_json["fleet"] == fleet
 
 
 def test_losses_in_words() -> None:
