@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,18 @@ SMOOTHED = Program(
 class GovernedFleet(Fleet):
     """Its homes and processes; there is no node that coordinates, and no file that nodes read."""
 
-    def __init__(self, folder: Path, gateway: GatewayProcess, program: Program, *, hubs: int, rows: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        gateway: GatewayProcess,
+        program: Program,
+        *,
+        hubs: int,
+        rows: int,
+        options: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        """`options` are of some nodes, by name; a phone that is given none only feeds."""
+        self._options = options or {}
         super().__init__(folder, program, hubs=hubs, strategy="ecoc", rows=rows, every=50)
         self.gateway = gateway
         written = tomllib.loads(self.file.read_text())
@@ -48,8 +60,9 @@ class GovernedFleet(Fleet):
 
     def start(self, *names: str) -> None:
         for name in names or self.names:
-            host = "none" if name == PHONE else self._addresses[name]
-            options = ["--host", host, "--name", name, "--for", "600"]
+            more = self._options.get(name, ())
+            host = "none" if name == PHONE and not more else self._addresses[name]
+            options = ["--host", host, "--name", name, "--for", "600", *more]
             if name not in self._paired:
                 self._paired.add(name)
                 options += ["--link", enrolment_link(self.gateway)]
@@ -73,10 +86,12 @@ class GovernedFleet(Fleet):
         assert not done.returncode, done.stdout + done.stderr
         return done.stdout
 
-    def submit(self, **hosts: str) -> None:
+    def submit(self, *, to: str = LAPTOP, **hosts: str) -> None:
+        """Without `to` its results end where the gateway says."""
         placed = [option for vertex, node in hosts.items() for option in ("--on", f"{vertex}={node}")]
+        placed += ["--to", to] if to else []
         self.command(
-            "query", "submit", "q", str(self.path), "--to", LAPTOP, "--from", PHONE, "--strategy", "ecoc", "--every",
+            "query", "submit", "q", str(self.path), "--from", PHONE, "--strategy", "ecoc", "--every",
             "50", *placed,
         )  # fmt: skip
 
