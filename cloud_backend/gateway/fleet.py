@@ -33,6 +33,7 @@ from shared.wire.messages import CutOrder, DeploymentMessage
 from shared.wire.status import DeviceStatus, HostOffer
 
 SILENCE_S, SILENCE_S_MIN = 15.0, 10.0  # nodes speak every three seconds at least (mobile_app/node/governed.py)
+CONFIRM_S = 6.0  # it cannot call them: who is missed has so long to speak, which is twice as long as it may be silent
 LEASE_STEPS = 1000  # two that begin from copies of one home do not take the same lease
 _log = logging.getLogger("resurge.fleet")
 
@@ -74,7 +75,7 @@ class GatewayFleet:
         self._coordinator = Coordinator(
             "", sign, stored=store.load(), lease=1 + secrets.randbelow(LEASE_STEPS),
             lease_step=1 + secrets.randbelow(LEASE_STEPS), silence_s=SILENCE_S, silence_s_min=SILENCE_S_MIN,
-            now=now, clock_us=clock_us,
+            now=now, clock_us=clock_us, confirm_s=CONFIRM_S,
         )  # fmt: skip
         self._watch = FleetWatch(None, self._coordinator, clock_us())
         self._offers: dict[str, tuple[HostOffer, tuple[str, ...]]] = {}  # as they were taken

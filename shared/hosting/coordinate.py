@@ -53,7 +53,9 @@ from shared.sync.step import Step
 from shared.wire.messages import CutOrder, DeploymentMessage, Hint, PlanMessage
 from shared.wire.status import DeviceStatus, InstanceStatus, clean_text
 
-PING_SILENCES = 4  # so much longer a phone of a region may be silent, unless one that sends to it misses it, too
+# A phone of a region that was silent for so long is asked whether it is there, and given up if it does not answer.
+PING_S, PING_TIMEOUT_S = 30.0, 10.0
+CONFIRM_S = 3.0  # so soon it is if one that sends to it misses it: it is asked at once, and that is the answer's time
 START_S = 30.0  # so much later if it has not spoken since the coordinator started: it may be starting, too
 PATIENCE_S = 60.0  # that a failed vertex waits for a silent node which has its newest snapshot
 # So much longer two live nodes may not reach each other, unless a promise says otherwise: losses look like that, and
@@ -153,12 +155,14 @@ class Coordinator:
         now: float = 0.0,
         clock_us: Callable[[], int] | None = None,
         cut_s: float = PERIOD_S,
+        confirm_s: float = CONFIRM_S,
     ) -> None:
         """`node` is the one it runs on, empty where that is none of the fleet. `stored` is what StoreFleet stored.
         Every start takes a higher lease than all before it, by `lease_step`: draw that where a copy of the store may
         start as well. `silence_s` is for queries that promise no delay. `clock_us` is the time that people read in the
         history of moves; without it they read `now`.
-        `cut_s` is the time between two cuts through a region that goes back together."""
+        `cut_s` is the time between two cuts through a region that goes back together. `confirm_s` is the time within
+        which a live node is heard once it was asked."""
         self._node = node
         self._routing = Routing(self._share)
         self._sign = sign
@@ -171,6 +175,9 @@ class Coordinator:
         self._said_waiting: tuple[str, tuple[str, ...]] | None = None
         self._tried: dict[tuple[str, str], _Tried] = {}
         self._apart: dict[tuple[str, str], float] = {}  # (node, node it does not reach) -> since when
+        self._confirm_s = confirm_s
+        self._reported: frozenset[tuple[str, str]] = frozenset()  # (node, node that it misses), as last seen
+        self._doubted: dict[str, float] = {}  # members of regions that others miss: since when they are asked
         self._gone: frozenset[str] = frozenset()  # nodes that are out of the fleet for good
         self._judged_at = now
         self._fleet = Deployment(node, 0, lease, (), ())
@@ -391,6 +398,11 @@ class Coordinator:
             times.append(proof)
         if self._has_unheard():
             times.append(self._since + self._silence_s)
+        times += [since + self._confirm_s for since in self._doubted.values()]
+        if self._fleet.regions:
+            pinged = (PING_S, PING_S + PING_TIMEOUT_S)
+            last = [self._last_heard(peer.node) for peer in self._fleet.peers if peer.node != self._node]
+            times += [heard_at + silence_s for heard_at in last for silence_s in pinged]
         silences = {self._silence_s, *(waits.silence_s for waits in self.waits())}
         links = {LINK_S, LINK_SILENCES * self._silence_s, *silences}
         times += [since + link_s for since in self._apart.values() for link_s in links]
@@ -555,6 +567,7 @@ class Coordinator:
             return
         self._part()
         self._note_apart(self.alive(now), now)
+        self._note_doubts(now)
         self._look_at_regions(now)
         queries = list(self._fleet.queries)
         moved: list[Move] = []
@@ -638,14 +651,42 @@ class Coordinator:
         )  # fmt: skip
 
     def _present(self, now: float) -> frozenset[str]:
-        """The nodes that are there, where phones come and go: silent for a ping and its answer, or for less if one that
-        sends to it says that it does not answer either."""
-        alive = self.alive(now, PING_SILENCES * self._silence_s)
-        heard = self.alive(now)
-        reported = {
-            other for node in heard if (status := self.status(node)) is not None for other in status.unreachable
-        }
-        return frozenset(node for node in alive if node in heard or node not in reported)
+        """The nodes that are there, where phones come and go: silent for less than a ping and its answer, not missed
+        by one that sends to it after they were asked, too."""
+        lost = {node for node, since in self._doubted.items() if now - since >= self._confirm_s}
+        return self.alive(now, max(PING_S + PING_TIMEOUT_S, self._silence_s)) - lost
+
+    def pings(self, now: float) -> frozenset[str]:
+        """The nodes to ask whether they are there. A coordinator that cannot call hears of them soon enough."""
+        if not self._fleet.regions or self._reign.deposed:
+            return frozenset()
+        quiet = self.alive(now, PING_S + PING_TIMEOUT_S) - self.alive(now, PING_S)
+        asked = [node for node, since in self._doubted.items() if now - since < self._confirm_s]
+        return frozenset((*quiet, *asked)) - {self._node}
+
+    def _note_doubts(self, now: float) -> None:
+        """Who is missed by a node that sends to it is asked, with all of its region. Who is heard then is there."""
+        if not self._fleet.regions:
+            return
+        known = {peer.node for peer in self._fleet.peers}
+        reported = frozenset(
+            (node, other)
+            for node in self.alive(now)
+            if (status := self.status(node)) is not None
+            for other in status.unreachable
+            if other in known and other != self._node
+        )
+        # Who has not answered is gone until it speaks: nobody sends to it any more, so nobody misses it.
+        self._doubted = {node: since for node, since in self._doubted.items() if self._last_heard(node) <= since}
+        for pair in sorted(reported):
+            node = pair[1]
+            if node in self._doubted or (pair in self._reported and now - self._last_heard(node) < self._confirm_s):
+                continue
+            # Phones often go together, and who reads only from one that has gone is missed by nobody.
+            beside = [{*region.members} for region in self._fleet.regions if node in region.members]
+            for each in {node}.union(*beside) - {self._node}:
+                self._doubted.setdefault(each, now)
+        self._reported = reported
 
     def _move_departing(self, now: float) -> None:
         """Hand over what runs on members that go, without anybody going back."""

@@ -50,6 +50,7 @@ class FleetNode:
             self._follow(coordinator, now)
             self.host.order(coordinator.orders(self.host.node), now)
             self.host.call(coordinator.behind(now), now)
+            self.host.ping(coordinator.pings(now), now)
         step = self.host.step(now)
         self._notice(now)
         return Step((*persist, *step.persist), step.send)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -232,6 +233,7 @@ class Host:
         self._loads: dict[tuple[EdgeId, str], int] = {}
         self._senders: dict[str, Sender] = {}
         self._behind: frozenset[str] = frozenset()  # nodes that are called to tell them of a newer deployment
+        self._pinged: dict[str, float] = {}  # nodes that a coordinator here asks if they are there: since when
         self._told_of = 0  # the newest deployment that a peer has spoken of
         self._persist: list[HostPersist] = [StoreMemory(memory.encode())]
         self._events: list[object] = []
@@ -316,6 +318,17 @@ class Host:
         if behind == self._behind:
             return
         new, self._behind = (behind - self._behind) & self._peers.keys(), behind
+        for node in self._senders.keys() - self._called():
+            del self._senders[node]
+        for node in sorted(new):
+            self._sender(node, now).hurry(now)
+
+    def ping(self, nodes: frozenset[str], now: float) -> None:
+        """Ask these nodes whether they are there, where the coordinator is. Who answers is told of as `Heard`."""
+        if nodes == self._pinged.keys():
+            return
+        new = (nodes - self._pinged.keys()) & self._peers.keys() - {self.node}
+        self._pinged = {node: self._pinged.get(node, now) for node in sorted(nodes & self._peers.keys() - {self.node})}
         for node in self._senders.keys() - self._called():
             del self._senders[node]
         for node in sorted(new):
@@ -634,7 +647,7 @@ class Host:
         others = {
             node for node, peer in self._peers.items() if peer.public_key == self._coordinator or node in self._behind
         }
-        others |= (self._probed | self.lane.calls()) & self._peers.keys()
+        others |= (self._probed | self._pinged.keys() | self.lane.calls()) & self._peers.keys()
         return (self._carried.keys() - {GATEWAY}) | (others - {self.node})
 
     def _carry_to_gateway(self, carried: Sequence[tuple[EdgeSpec, int]], now: float) -> None:
@@ -778,6 +791,9 @@ class Host:
             case Answer(node, body):
                 if (sender := self._senders.get(node)) is not None:
                     sender.receive(body, now)
+                    if sender.answered_at >= self._pinged.get(node, math.inf):
+                        del self._pinged[node]
+                        self._events.append(Heard(DeviceId(bytes.fromhex(node))))
             case Datagram(body):
                 self.lane.datagram(body, now)
             case Unreachable(node):
@@ -1395,7 +1411,7 @@ class Host:
 
     def _reached(self) -> set[str]:
         """The nodes that this one must reach for the fleet to work."""
-        others = self._behind | self._probed | self.lane.calls()
+        others = self._behind | self._probed | self._pinged.keys() | self.lane.calls()
         return {node for node in self._senders if node in self._carried or node not in others}
 
     def _back(self) -> BackStatus | None:

@@ -146,6 +146,7 @@ class Sender:
         self._unsynced_since: float | None = None
         self._disconnected_at: float | None = None
         self._answer_times: deque[float] = deque(maxlen=ANSWERS_MEASURED)
+        self.answered_at = -math.inf  # when the other side last took an exchange
         self._met = False
         self._composer = Composer(session, self._under_way, self._events, to_node=isinstance(spool, Reading))
         if isinstance(spool, Reading):
@@ -553,6 +554,7 @@ class Sender:
             return
         self._composer.one_at_a_time = False
         self._answer_times.append(now + self._pacing.timeout_s - outstanding.deadline)
+        self.answered_at = now
         del self._under_way[0]
         failing = self._draining  # one before this was not taken whole, so this was not either
         if not failing:
