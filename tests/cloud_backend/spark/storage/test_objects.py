@@ -22,7 +22,7 @@ from cloud_backend.spark.storage.file_names import (
     slots_in,
 )
 from cloud_backend.spark.storage.files import files_at
-from cloud_backend.spark.storage.store import Store
+from cloud_backend.spark.storage.store import Store, _Bundle
 from cloud_backend.spark.task import state
 from shared.errors import DamagedData, UsageError
 from shared.recovery.retention import Retention
@@ -205,6 +205,16 @@ def test_a_name_in_a_bundle_says_what_a_name_says() -> None:
     assert driver_term(object_name(name)) == 9
     alone = "mine.0-512.e7.g2.t9.at1-2.abcdefabcdef.0123456789abcdef.record"  # an output may be called so
     assert (object_name(alone), place_in_bundle(alone)) == (alone, None)
+
+
+def test_a_bundle_is_its_files_one_after_the_other() -> None:
+    prefix = "mine.0-512.e7.g2.t9"
+    bundle = _Bundle(prefix)
+    names = [bundle.add(f"{prefix}.p0-512", "delta", b"abc"), bundle.add(f"{prefix}.out", "record", b"defg")]
+    assert b"".join(bundle.parts) == b"abcdefg"
+    assert [place_in_bundle(name) for name in names] == [(0, 3), (3, 4)]
+    assert {object_name(name) for name in names} == {bundle.name}
+    assert {attempt_in(name) for name in names} == {bundle.name.split(".")[-2]}
 
 
 @pytest.mark.parametrize(
