@@ -43,6 +43,10 @@ class Run:
     before: float  # rows a second of goodput before the failure
     steady: float  # the lowest goodput before the failure, over `before`
     digest: str
+    stable_s: float  # median, from an epoch's rows in the log until its snapshot is stable everywhere
+    snapshot_bytes: int  # of all vertices, in the epoch that is gone back to
+    replayed_bytes: int
+    restored_bytes: int
 
 
 def run(rounds: int = ROUNDS, rows: int = ROWS) -> dict[str, Any]:
@@ -56,6 +60,9 @@ def run(rounds: int = ROUNDS, rows: int = ROWS) -> dict[str, Any]:
     complete = {rule: statistics.median(each.complete_s for each in runs[rule]) / period_s for rule in RULES}
     digests = {each.digest for many in runs.values() for each in many}
     steady = statistics.median(each.steady for many in runs.values() for each in many)
+    stable = statistics.median(each.stable_s for many in runs.values() for each in many) / period_s
+    sonora = runs[Rule.SONORA][-1]
+    restored = sonora.restored_bytes / (sonora.restored_bytes + sonora.replayed_bytes)
     shapes = [
         shape("checkpoints do not lower the goodput: lowest over mean before the failure",
               "a visible drop at each checkpoint", round(steady, 2), steady >= 0.5),
@@ -66,6 +73,11 @@ def run(rounds: int = ROUNDS, rows: int = ROWS) -> dict[str, Any]:
               complete[Rule.CHANGED] < complete[Rule.SONORA] <= complete[Rule.FULL] * 1.1),
         shape("goodput rises above its mean right after recovery (buffered data): highest over mean", "above average",
               round(_highest_after(runs[Rule.SONORA]), 2), _highest_after(runs[Rule.SONORA]) > 1),
+        shape("from its rows until a snapshot is stable everywhere, over the interval", 11 / 40, round(stable, 2),
+              stable < 1),
+        shape("Sonora's rule reads, MB: replayed, snapshots", [53.27, 212.85],
+              [round(sonora.replayed_bytes / 1e6, 3), round(sonora.restored_bytes / 1e6, 3)],
+              sonora.replayed_bytes > 0 and 0 < sonora.restored_bytes <= sonora.snapshot_bytes),
         shape("results of all runs are the same", "-", len(digests), len(digests) == 1),
     ]  # fmt: skip
     series = {
@@ -76,6 +88,14 @@ def run(rounds: int = ROUNDS, rows: int = ROWS) -> dict[str, Any]:
     drawn = draw("sonora-failure", "A first-stage vertex fails", "seconds", "thousand rows a second", series)
     return report(
         "sonora-failure", "Sonora Fig 11", shapes, drawn=drawn,
+        bytes_read_again={
+            rule.value: {
+                "replayed": each.replayed_bytes, "snapshots": each.restored_bytes,
+                "snapshot_of_all_vertices": each.snapshot_bytes,
+            }
+            for rule, (*_, each) in runs.items()
+        },
+        share_of_snapshots_in_what_is_read={"paper": 0.8, "ours": round(restored, 2)},
         parameters={
             "ranges": RANGES, "rows_an_epoch": rows, "users": USERS, "epochs": EPOCHS, "epochs_lost": LOST,
             "seconds_between_epochs": round(period_s, 3), "rounds": rounds,
@@ -123,17 +143,26 @@ def _fail(rule: Rule, epochs: list[list[Record]], rows: int, period_s: float) ->
         fed = 0
         begun = time.perf_counter()
         failed_at = silent_s = complete_s = None
+        fed_at: dict[int, float] = {}  # log offset -> when it was there
+        stable_after: dict[int, float] = {}
+        snapshot_bytes = 0
         while True:
             now = time.perf_counter() - begun
             if fed < len(epochs) and now >= fed * period_s:
                 _feed(world, epochs[fed])
+                fed_at[world.log.durable_end] = time.perf_counter() - begun
                 fed += 1
             if failed_at is None and fed > FAILS_AFTER and driver.manifest.position(SECOND) >= FAILS_AFTER:
                 failed_at = time.perf_counter() - begun
-                _lose(driver, rule)
+                counted.remember()
+                snapshot_bytes = _lose(driver, rule)
             worked = driver.step()
             at = time.perf_counter() - begun
             is_new = counted.look(at)
+            newest = driver.snapshots.stable_everywhere()
+            if newest and failed_at is None and newest not in stable_after:
+                came = [when for end, when in fed_at.items() if end <= driver.manifest.cuts[newest].ends["0"]]
+                stable_after[newest] = at - max(came)
             if failed_at is not None:
                 if is_new and silent_s is None:
                     silent_s = at - failed_at
@@ -148,16 +177,21 @@ def _fail(rule: Rule, epochs: list[list[Record]], rows: int, period_s: float) ->
         bin_s = 2 * period_s  # of one epoch's time it would hold none or two by chance
         before = counted.rates(counted.first, bin_s, failed_at)[:-1]
         mean = statistics.mean(rate for _, rate in before)
+        replayed, restored = counted.read_again
         return Run(
             counted.rates(counted.all, bin_s, at), counted.rates(counted.first, bin_s, at),
             silent_s, complete_s, mean, min(rate for _, rate in before) / mean, driver._results.digest(),
+            statistics.median(stable_after.values()), snapshot_bytes, replayed, restored,
         )  # fmt: skip
 
 
-def _lose(driver: JobManager, rule: Rule) -> None:
+def _lose(driver: JobManager, rule: Rule) -> int:
+    """Returns the bytes of all vertices' snapshots that it goes back to."""
     state.forget_all()
     position = driver.manifest.position(SECOND)
     roll_back(driver.store.root, FIRST, position - LOST, ranges=[min(driver.manifest.vertices[FIRST])], rule=rule)
+    lineages = [lineage for lineages in driver.manifest.vertices.values() for lineage in lineages.values()]
+    return sum(lineage.commits[position - LOST].state_bytes for lineage in lineages)
 
 
 class _Counted:
@@ -169,10 +203,28 @@ class _Counted:
         self._ever: set[tuple[object, int]] = set()
         self.all: list[tuple[float, int]] = []
         self.first: list[tuple[float, int]] = []
+        self._ran: dict[tuple[str, object], tuple[int, int]] = {}  # before the failure: position and term
+        self._read: dict[tuple[object, ...], tuple[int, int]] = {}
+
+    def remember(self) -> None:
+        """What runs from here on, up to where it is now, has run before."""
+        for vertex, lineages in self._driver.manifest.vertices.items():
+            self._ran |= {(vertex, range_): (each.position, each.term) for range_, each in lineages.items()}
+
+    @property
+    def read_again(self) -> tuple[int, int]:
+        """(bytes of inputs, bytes of snapshots) that epochs read which had been run before."""
+        return sum(each for each, _ in self._read.values()), sum(each for _, each in self._read.values())
 
     def look(self, at: float) -> bool:
         """Count what was committed since; True if some of it was new."""
         is_new = False
+        for vertex, lineages in self._driver.manifest.vertices.items():
+            for range_, lineage in lineages.items():
+                for each in lineage.commits.values():
+                    ran = self._ran.get((vertex, range_))
+                    if ran is not None and each.epoch <= ran[0] and each.term > ran[1] and not each.stale:
+                        self._read[vertex, range_, each.epoch] = (each.bytes_read, each.state_bytes_read)
         for range_, lineage in self._driver.manifest.vertices[SECOND].items():
             for committed in lineage.commits.values():
                 name = (range_, committed.epoch, committed.term)

@@ -97,7 +97,7 @@ def _measured(found: dict[str, Recovery]) -> dict[str, dict[str, float]]:
     return {
         name: {
             "bytes": each.bytes_read, "saved_percent": round(100 * (1 - each.bytes_read / full), 1),
-            "seconds": round(each.seconds, 3), "vertex_epochs": each.epochs,
+            "cpu_s": round(each.seconds, 3), "vertex_epochs": each.epochs,
         }
         for name, each in found.items()
     }  # fmt: skip

@@ -33,7 +33,7 @@ PLACES = 6 * 6
 PAPER_PLACES, PAPER_BYTES_A_DAY = 33 * 33, 2_000_000_000
 LATE_SHARE = 0.01  # of a day's texts
 DAYS = 7
-QUICK = {"places": 6}
+QUICK = {"places": 2}
 # Words are counted by generated code: it is worth compiling well, unlike the many small jobs of an epoch.
 SETTINGS = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC", "spark.driver.memory": "2g"}
 

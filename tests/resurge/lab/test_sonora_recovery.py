@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from resurge.lab import _sonora, sonora_failure, sonora_interval, sonora_rollback, sonora_scaling
+from resurge.lab import _sonora, sonora_failure, sonora_interval, sonora_rollback
 
 
 def held(report: dict[str, Any], *parts: str) -> dict[str, bool]:
@@ -16,7 +16,7 @@ def held(report: dict[str, Any], *parts: str) -> dict[str, bool]:
 
 @pytest.fixture(autouse=True)
 def _small_and_undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    for lab in (sonora_failure, sonora_interval, sonora_rollback, sonora_scaling):
+    for lab in (sonora_failure, sonora_interval, sonora_rollback):
         monkeypatch.setattr(lab, "draw", lambda *_: None)
     monkeypatch.setattr(_sonora, "ROWS", 2_000)
     monkeypatch.setattr(_sonora, "USERS", 200)
@@ -28,24 +28,24 @@ def test_after_the_failure_every_rule_ends_with_the_same_results(monkeypatch: py
     monkeypatch.setattr(sonora_failure, "FAILS_AFTER", 5)
     monkeypatch.setattr(sonora_failure, "RANGES", {sonora_failure.FIRST: 2, sonora_failure.SECOND: 3})
     report = sonora_failure.run(rounds=1, rows=400)
-    assert held(report, "results of all runs") == {"results of all runs": True}
+    names = ("results of all runs", "replayed, snapshots")
+    assert held(report, *names) == dict.fromkeys(names, True)
+    read = report["bytes_read_again"]
+    assert read["full"]["replayed"] > read["sonora"]["replayed"] > read["changed"]["replayed"] > 0
+    assert read["full"]["snapshots"] > read["sonora"]["snapshots"] > read["changed"]["snapshots"] > 0
 
 
 @pytest.mark.covers("SO-39")
 def test_recovery_costs_what_the_model_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sonora_interval, "INTERVALS", (4, 6, 8))
     monkeypatch.setattr(sonora_interval, "EPOCHS", 8)
-    names = ("R-cost rises", "R-cost against", "vertices rolled back")
-    assert held(sonora_interval.run(), *names) == dict.fromkeys(names, True)
-
-
-@pytest.mark.covers("SO-37")
-def test_points_per_core_are_counted_over_every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sonora_scaling, "ROWS", 4_000)
-    monkeypatch.setattr(sonora_scaling, "EPOCHS", 3)
-    report = sonora_scaling.run()
-    assert len(report["wall_points_per_second"]) == 3
-    assert report["ok"]
+    monkeypatch.setattr(sonora_interval, "REPEATS", 1)
+    names = ("R-cost rises", "R-cost against", "vertices rolled back", "RC-time over R-time")
+    report = sonora_interval.run()
+    assert held(report, *names) == dict.fromkeys(names, True)
+    replayed, snapshots = zip(*report["replayed_and_snapshot_bytes"].values(), strict=True)
+    assert replayed[0] < replayed[1] < replayed[2], "the longer the interval, the more is read again"
+    assert max(snapshots) < 1.2 * min(snapshots), "and as much of snapshots"
 
 
 @pytest.mark.covers("SO-40")
