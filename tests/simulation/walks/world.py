@@ -44,9 +44,10 @@ ROWS = 240
 
 
 def walked(edit: bool = False) -> Plan:
-    """A run in which no operator may be left out or applied twice without changing the result."""
-    rows = rs.sensor("x", every="33ms", columns={"x": "float64"}).gather("g")
-    kept = rows.where(col.x > -8).select(x=col.x + 1, times=1)
+    """A run in which no operator may be left out or applied twice without changing the result. None of its projections
+    adds a column, so a node's part may end behind each."""
+    rows = rs.sensor("x", every="33ms", columns={"x": "float64", "times": "int64"}).gather("g")
+    kept = rows.where(col.x > -8).select(x=col.x + 1, times=col.times + 1)
     kept = kept.where(col.x < 14).select(x=col.x * 2 + (ADDED if edit else 0), times=col.times + 1)
     return rs.plan_of(kept.sliding(count=4).aggregate(s=rs.sum("x"), t=rs.sum("times")).subscribe("out"))
 
@@ -60,7 +61,8 @@ def filtered() -> Plan:
 def rows_of(spec: EdgeSpec, lo: int, hi: int) -> tuple[dict[str, object], np.ndarray]:
     numbers = np.arange(lo, hi)
     shift = spec.key.device[0] % 7
-    return {"x": np.sin(numbers * 0.1) * 10 + (numbers + shift) % 7}, numbers * 33_000 + 1 + shift
+    columns: dict[str, object] = {"x": np.sin(numbers * 0.1) * 10 + (numbers + shift) % 7, "times": 0 * numbers}
+    return {name: columns[name] for name in spec.schema.names}, numbers * 33_000 + 1 + shift
 
 
 @dataclass(frozen=True, slots=True)
