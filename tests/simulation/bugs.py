@@ -19,7 +19,7 @@ LOG = "cloud_backend/log/log.py"
 INDEX = "cloud_backend/log/index.py"
 
 # A range that should not be kept is.
-TAKEN = "            self.elements += hi - lo\n            self.high_water[number] = hi\n            return True\n"
+TAKEN = "            self.elements += hi - lo\n            self.high_water[slot] = hi\n            return True\n"
 NO_GUARD_IN_THE_LOG = (INDEX, "if seq != state.high_water or not count:", "if not count:")
 
 
@@ -45,8 +45,8 @@ BUGS = (
     Bug(
         "gap-accepted",
         ((EXCHANGE, "            self.gaps += 1\n", TAKEN),
-         (COMPOSER, "for entry in self._spool.pending(edge.number):\n            size = ",
-          "for entry in list(self._spool.pending(edge.number))[outstanding.results_through % 2 :]:\n            size = "),
+         (COMPOSER, "for entry in edge.store.pending(edge.number):\n            size = ",
+          "for entry in list(edge.store.pending(edge.number))[outstanding.results_through % 2 :]:\n            size = "),
          NO_GUARD_IN_THE_LOG),
         ("OrderWithinEdge",),
     ),
@@ -67,7 +67,7 @@ BUGS = (
     ),
     Bug(
         "receipt-beyond-durable",
-        ((RECEIVER, "number, edge.high_water))", "number, edge.high_water + 1))"),
+        ((RECEIVER, "edge.key.edge, edge.high_water))", "edge.key.edge, edge.high_water + 1))"),
          (RING, "if not contents.is_boundary(through):", "if False:"),
          (SENDER, "if receipt.through > most:", "if False:"),
          (RING, "if contents is None or through > contents.head:", "if contents is None:")),
@@ -75,7 +75,7 @@ BUGS = (
     ),
     Bug(
         "trim-before-receipt",
-        ((COMPOSER, "                self._spool.sent(edge.number, entry.hi)\n", "                self._spool.trim(edge.number, entry.hi)\n"),),
+        ((COMPOSER, "                edge.store.sent(edge.number, entry.hi)\n", "                edge.store.trim(edge.number, entry.hi)\n"),),
         ("ConservationOfElements",),
     ),
     Bug(
@@ -85,8 +85,8 @@ BUGS = (
     ),
     Bug(
         "tombstones-not-sent",
-        ((COMPOSER, "for entry in self._spool.pending(edge.number):\n            size = ",
-          "for entry in self._spool.pending(edge.number):\n            if isinstance(entry, Tombstone):\n"
+        ((COMPOSER, "for entry in edge.store.pending(edge.number):\n            size = ",
+          "for entry in edge.store.pending(edge.number):\n            if isinstance(entry, Tombstone):\n"
           "                continue\n            size = "),),
         ("ConvergesAfterHeal",),
     ),
@@ -101,7 +101,7 @@ BUGS = (
     Bug(
         "partial-overlap-accepted",
         ((EXCHANGE, "        else:\n            raise PeerError(\n                f\"range [", f"        elif True:\n{TAKEN}        else:\n            raise PeerError(\n                f\"range ["),
-         (COMPOSER, "                self._spool.sent(edge.number, entry.hi)\n", "                pass\n"),  # so that tombstones grow after they were sent
+         (COMPOSER, "                edge.store.sent(edge.number, entry.hi)\n", "                pass\n"),  # so that tombstones grow after they were sent
          NO_GUARD_IN_THE_LOG),
         ("NoElementTwice", "OrderWithinEdge"),
     ),
