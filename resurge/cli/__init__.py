@@ -13,6 +13,7 @@ NOUNS = {
     "up": "Start the whole product here: gateway, Spark, simulated phones, dashboard.",
     "node": "Run a device without a screen, or a relay; see what it holds.",
     "fleet": "Run one program's vertices on several nodes; see where they are and what came out.",
+    "region": "Let phones that stand together run a program; list and drop such places.",
     "program": "Deploy a changed program to phones and Spark; see who runs which version.",
     "app": "Build the Android app with a program's own operators in it.",
     "plan": "Explain what a stream program means: graph, cut, vertices.",

@@ -42,6 +42,12 @@ def _ask_gateway(home: Path, call: str, arguments: dict[str, Any]) -> dict[str, 
     api = Api(home.expanduser())
     if call == "queries":
         return api.get("/fleets/queries")
+    if call == "regions":
+        return api.get("/fleets/regions")
+    if call == "add_region":
+        return api.post("/fleets/regions", arguments | {"plan": json.dumps(arguments["plan"])})
+    if call == "drop_region":
+        return api.delete(f"/fleets/regions/{arguments['name']}")
     if call == "drop":
         return api.delete(f"/fleets/queries/{arguments['name']}")
     if call == "edit":

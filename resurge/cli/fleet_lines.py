@@ -28,6 +28,7 @@ def fleet_lines(view: dict[str, Any], now_us: int) -> Iterator[str]:
                 yield f"  {_placed(placed, now_us)}"
         if query["name"] in waits:
             yield f"  {_waits(waits[query['name']])}"
+    yield from _regions(view)
     for node in view["nodes"]:
         if node["silent_us"] is not None:
             yield f"{node['name']} is silent for {_span(node['silent_us'], now_us)}"
@@ -60,8 +61,19 @@ def governed_lines(fleet: dict[str, Any]) -> Iterator[str]:
         yield from applied_lines(query.get("applied", []))
         for placed in query["vertices"]:
             yield f"  {_placed(placed, now_us)}"
+    yield from _regions(fleet)
+    for event in fleet["events"][:EVENTS_SHOWN]:
+        yield f"{moment(event['at_us'])}  {event['region']}: {event['kind']}, {event['text']}"
     for move in fleet["moves"][:MOVES_SHOWN]:
         yield f"{moment(move['at_us'])}  {move['query']}: {move['words']} ({move['why']})"
+
+
+def _regions(view: dict[str, Any]) -> Iterator[str]:
+    """Each region with those that are in it."""
+    for region in view["regions"]:
+        here = listed([f"{name} ({place})" for name, place in region["members"]]) if region["members"] else "nobody"
+        cut = f", cut {region['cut']}" if region["cut"] else ""
+        yield f"region {region['name']}  {region['state']}{cut}  {here}; {region['threshold']} needed"
 
 
 def _here(view: dict[str, Any]) -> Iterator[str]:

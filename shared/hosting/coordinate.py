@@ -10,6 +10,7 @@ newest one.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -46,10 +47,11 @@ from shared.recovery.executor import carry_out
 from shared.recovery.failures import RESTARTS_MAX, Failure, HostsFailed, OperatorFailed, StreamFailed, View
 from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Home, Include
-from shared.region.controller import Nodes, RegionController
+from shared.region.controller import Nodes, RegionController, State
 from shared.region.cuts import PERIOD_S, RegionCuts, held_by
 from shared.sync.exchange import NOT_READ
 from shared.sync.step import Step
+from shared.wire.fleet_status import BYPASS, CHECKPOINT, DEPARTURE, FAILURE, START, RegionEvent
 from shared.wire.messages import CutOrder, DeploymentMessage, Hint, PlanMessage
 from shared.wire.status import DeviceStatus, InstanceStatus, clean_text
 
@@ -65,6 +67,7 @@ RESTART_S, RESTART_S_MAX = 1.0, 60.0  # between two starts of a vertex that fail
 FORGIVEN_S = 120.0  # that it must run to count as never failed
 STARTING, RUNNING, FAILED, BEHIND = "starting", "running", "failed", "behind"
 OFFERS, OFFER_S = 4, 10.0  # so often a deployment is sent with every answer, then so far apart
+HISTORY_MAX = 200  # events of regions that it remembers
 MOVES_SENT = 16  # of the moves it remembers, so many go to every node: enough for somebody who looks there
 
 
@@ -195,6 +198,7 @@ class Coordinator:
         self._since = now  # nobody is silent before there was time to speak
         self._persist: list[StoreFleet] = []
         self._events: list[object] = []
+        self._history: deque[RegionEvent] = deque(maxlen=HISTORY_MAX)
         self._messages: dict[str, PlanMessage] = {}
         self._deployments: dict[str, DeploymentMessage] = {}
         self._offered: dict[str, tuple[int, float]] = {}  # how often a node was sent the newest deployment, and when
@@ -238,9 +242,24 @@ class Coordinator:
         going_on = {region.name for region in regions if earlier.get(region.name, region).task == region.task}
         merged += [query for query in self._fleet.queries if query.name in going_on - names]
         members = {name: tuple(node for node in region.members if node in known) for name, region in earlier.items()}
-        kept = tuple(replace(region, members=members.get(region.name, ())) for region in regions)
+        added = [each for each in self._fleet.regions if each.task.submitted and each.name not in going_on | names]
+        wanted = [*regions, *(each for each in added if each.name not in {region.name for region in regions})]
+        kept = tuple(replace(region, members=members.get(region.name, ())) for region in wanted)
         self._change(replace(self._fleet, peers=tuple(peers), queries=tuple(merged), links=tuple(links), regions=kept))
-        self._regions = RegionController(kept)
+        self._regions.follow(kept)
+
+    def set_regions(self, regions: Sequence[Region]) -> None:
+        """Exactly these regions from now on. UsageError, and nothing changes, where they contradict each other. The
+        query of one that is no more ends."""
+        names = {region.name for region in regions}
+        dropped = {region.name for region in self._fleet.regions} - names
+        queries = tuple(query for query in self._fleet.queries if query.name not in dropped)
+        self._change(replace(self._fleet, regions=tuple(regions), queries=queries))
+        self._regions.follow(self._fleet.regions)
+
+    def check_regions(self, regions: Sequence[Region]) -> None:
+        """UsageError where these regions contradict each other."""
+        self._check(replace(self._fleet, version=self._fleet.version + 1, regions=tuple(regions)))
 
     def set_queries(self, queries: Sequence[HostedQuery]) -> None:
         """Exactly these queries from now on. UsageError, and nothing changes, where a node could not run its share."""
@@ -418,6 +437,15 @@ class Coordinator:
         events, self._events = self._events, []
         return events
 
+    def region_events(self) -> tuple[RegionEvent, ...]:
+        """What happened in the regions since this coordinator started, the newest last."""
+        return tuple(self._history)
+
+    def _remember(self, region: str, kind: str, text: str, now: float) -> None:
+        if any(each.name == region for each in self._fleet.regions):
+            at_us = round(now * 1e6) if self._clock_us is None else self._clock_us()
+            self._history.append(RegionEvent(at_us, region, kind, clean_text(text)))
+
     def deployment(self, node: str) -> tuple[Deployment, bytes]:
         """What this node should do."""
         areas = tuple(NamedArea(each.name, each.area, each.dwell_s, each.threshold) for each in self._fleet.regions)
@@ -591,9 +619,15 @@ class Coordinator:
             if why:
                 recovered = {vertex: node for vertex, node in moves.items() if vertex not in asked}
                 self._events.append(Recovered(now, query.name, recovered, reason))
+                if recovered:
+                    self._remember(query.name, FAILURE, f"{reason}: {', '.join(recovered)} begin again", now)
             at_us = round(now * 1e6) if self._clock_us is None else self._clock_us()
             failed = clean_text(reason) or "no reason was given"
             wanted = {vertex: self._departing.pop((query.name, vertex), ASKED) for vertex in asked}
+            for vertex, wish in wanted.items():
+                if wish != ASKED and vertex in moves:
+                    text = f"{wish}: {vertex} goes on at {self._name(moves[vertex])}"
+                    self._remember(query.name, DEPARTURE, text, now)
             moved += [
                 Move(at_us, query.name, one.vertex, one.term, self._names(before[one.vertex].hosts),
                      self._names(one.hosts), wanted.get(one.vertex, failed))
@@ -621,7 +655,18 @@ class Coordinator:
         if not self._fleet.regions:
             return
         regions, queries = self._regions.look(self._fleet.regions, self._fleet.queries, self._nodes(now), now)
-        self._events += self._regions.events()
+        changed = self._regions.events()
+        self._events += changed
+        for each in changed:
+            if each.state is State.STARTING:
+                self._remember(each.region, START, f"begins with {each.members} members", now)
+            elif each.state is State.BYPASSED:
+                self._remember(each.region, BYPASS, f"stops: too few members are left ({each.members})", now)
+        present = self._present(now)
+        for before, after in zip(self._fleet.regions, regions, strict=True):
+            for node in sorted({*before.members} - {*after.members}):
+                kind, text = (DEPARTURE, "has left") if node in present else (FAILURE, "does not answer any more")
+                self._remember(before.name, kind, f"{self._name(node)} {text}", now)
         if queries != self._fleet.queries:
             fleet = replace(self._fleet, version=self._fleet.version + 1, regions=regions, queries=queries)
             try:
@@ -710,6 +755,7 @@ class Coordinator:
         for before, after in zip(self._fleet.queries, queries, strict=True):
             if after.cuts.complete > before.cuts.complete:
                 self._events.append(CutComplete(after.name, after.cuts.complete))
+                self._remember(after.name, CHECKPOINT, f"cut {after.cuts.complete} is complete", now)
         if queries != self._fleet.queries:
             self._fleet = replace(self._fleet, queries=queries)
             self._persist.append(StoreFleet(encode_deployment(self._fleet)))

@@ -35,7 +35,6 @@ coordinator, and only until something has failed: from then on the coordinator k
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,9 +43,9 @@ from typing import Any
 
 from shared.errors import UsageError
 from shared.hosting.asked_query import EVERY, FORWARDS, AskedQuery, absent_seconds, place_query
+from shared.hosting.given import area_given, point_given
 from shared.identity import device_id
 from shared.language.durations import microseconds
-from shared.plan.area import Area
 from shared.plan.deployment import (
     CAPACITY,
     COST_MAX,
@@ -57,7 +56,6 @@ from shared.plan.deployment import (
     Link,
     Peer,
     Region,
-    is_position,
 )
 from shared.plan.placing import SPREAD
 from shared.plan.topology import LANES, Topology
@@ -160,7 +158,7 @@ class FleetFile:
             name, asked.incarnation, asked.plan, strategy, 0 if row.of_region else asked.every or EVERY,
             asked.sources, asked.sink, (), feeds=feeds, absent_s=asked.absent_s,
         )  # fmt: skip
-        return Region(_area(given, name), dwell_s, threshold, task)
+        return Region(area_given(given, name, "fleet-file", "radius"), dwell_s, threshold, task)
 
     def _feeds(self, given: object, name: str) -> tuple[Feed, ...]:
         """What other regions feed it. They stand before it: regions that wait for each other would never begin."""
@@ -233,16 +231,6 @@ def read_fleet(path: Path, operators: Sequence[str] = ()) -> FleetFile:
         coordinator, peers, path.resolve().parent, tuple(queries), _hanging_s(value),
         tuple(_link(each, peers) for each in links), tuple(regions),
     )  # fmt: skip
-
-
-def _area(given: Mapping[str, Any], name: str) -> Area:
-    corners = given.get("corners", [given.get("center")])
-    points = [_point(each) for each in corners] if isinstance(corners, list) else []
-    radius = given.get("radius", 0)
-    circle = len(points) == 1 and "corners" not in given and isinstance(radius, int | float) and 0 < radius < math.inf
-    if None in points or not (circle or ("center" not in given and len(points) > 2)):
-        raise _wrong(f"region {name!r} has a center and a radius in metres, or three corners or more, in degrees")
-    return Area(tuple(point for point in points if point is not None), float(radius))
 
 
 def _feed(given: object, name: str) -> Feed:
@@ -324,17 +312,10 @@ def _lane(given: Mapping[str, Any], what: str) -> str:
 def _position(given: Mapping[str, Any], name: str) -> tuple[float, float] | None:
     if given.get("position") is None:
         return None
-    point = _point(given["position"])
+    point = point_given(given["position"])
     if point is None:
         raise _wrong(f"`position` of node {name!r} is [latitude, longitude] in degrees")
     return point
-
-
-def _point(value: object) -> tuple[float, float] | None:
-    match value:
-        case [int() | float() as latitude, int() | float() as longitude] if is_position(latitude, longitude):
-            return float(latitude), float(longitude)
-    return None
 
 
 def _is_whole(value: object, least: int, most: int = 2**32) -> bool:

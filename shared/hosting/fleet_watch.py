@@ -7,7 +7,7 @@ anybody listened has no date, which is said.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from shared.hosting.coordinate import Coordinator
@@ -15,6 +15,7 @@ from shared.hosting.host import Host
 from shared.hosting.shares import Applied, applied
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import HostedQuery, Placement
+from shared.region.member import Place
 from shared.wire.fleet_status import (
     FAILED,
     NODES_OF_ONE_MAX,
@@ -29,6 +30,7 @@ from shared.wire.fleet_status import (
     FleetQueryStatus,
     FleetStatus,
     PlacementStatus,
+    RegionStatus,
     told,
 )
 from shared.wire.status import DeviceStatus, InstanceStatus
@@ -50,6 +52,7 @@ class FleetWatch:
         self._begun_us = now_us
         self._snapshots: dict[tuple[str, str], _Dated] = {}
         self._silent_us: dict[str, int] = {}  # node -> since when
+        self._cuts: dict[str, tuple[int, int | None]] = {}  # by region, the newest complete cut and when it became that
         self._ways: dict[tuple[str, int, str], tuple[tuple[str, ...], bool, bool]] = {}
         self._shares: dict[str, tuple[HostedQuery, list[Applied]]] = {}  # by query, who applies what on the way
 
@@ -61,6 +64,10 @@ class FleetWatch:
         coordinator = self._coordinator
         if coordinator is None:
             return
+        for query in coordinator.fleet.queries:
+            known = self._cuts.get(query.name)
+            if known is None or known[0] != query.cuts.complete:
+                self._cuts[query.name] = query.cuts.complete, None if known is None else now_us
         alive = coordinator.alive(now)
         for peer in coordinator.fleet.peers:
             if peer.node in alive:
@@ -130,6 +137,8 @@ class FleetWatch:
                 )
                 for query in deployed.queries for each in self._applied(query)
             ),
+            regions=() if coordinator is None else _regions(coordinator, names, self._cuts),
+            events=() if coordinator is None else coordinator.region_events(),
         )  # fmt: skip
 
     def _applied(self, query: HostedQuery) -> list[Applied]:
@@ -202,6 +211,24 @@ def _instance(query: str, placed: Placement, status: DeviceStatus | None) -> Ins
         if (one.query, one.vertex, one.term) == (query, placed.vertex, placed.term):
             return one
     return None
+
+
+def _regions(
+    coordinator: Coordinator, names: dict[str, str], cuts: Mapping[str, tuple[int, int | None]]
+) -> tuple[RegionStatus, ...]:
+    """The regions with everybody who is in them, also those who only dwell there yet."""
+    controller, found = coordinator.regions, []
+    for region in coordinator.fleet.regions:
+        places = {node: controller.place(region.name, node) for node in names}
+        here = tuple((names[node], place.value) for node, place in places.items() if place is not Place.OUTSIDE)
+        found.append(
+            RegionStatus(
+                told(region.name), controller.state(region.name).value, region.threshold, region.area.points,
+                region.area.radius_m, here, *cuts.get(region.name, (0, None)),
+                tuple(told(feed.query) for feed in region.task.feeds),
+            )
+        )  # fmt: skip
+    return tuple(found)
 
 
 def way_of(query: HostedQuery, vertex: str) -> tuple[tuple[str, ...], bool, bool]:

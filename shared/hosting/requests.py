@@ -10,20 +10,19 @@ name of the gather, and a new query has read nothing yet.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from shared.errors import UsageError
 from shared.hosting.asked_query import FORWARDS, AskedQuery, absent_seconds, place_query
 from shared.hosting.coordinate import Coordinator
+from shared.hosting.given import named_after, node_id, plan_given, text_given, texts_given, whole
+from shared.hosting.region_requests import add_region, drop_region, list_regions
 from shared.hosting.shares import applied, loads
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import DYNAMIC, HostedQuery
-from shared.plan.encoding import decode_plan, encode_plan
+from shared.plan.encoding import encode_plan
 from shared.plan.graph import Plan
-from shared.plan.operators import Gather
 from shared.plan.operators.operator import check_name
 from shared.plan.placing import PUSH_DOWN, SPREAD, Placed
 from shared.plan.topology import Topology
@@ -81,16 +80,16 @@ def _submit(
     fleet = coordinator.fleet
     if not fleet.peers:
         raise UsageError("no node offers to host anything yet", code="deployment-peer")
-    name, dry_run = _text(given, "name"), bool(given.get("dry_run"))
+    name, dry_run = text_given(given, "name"), bool(given.get("dry_run"))
     check_name(name)
     if any(query.name == name for query in fleet.queries) and not dry_run:
         raise UsageError(f"a query {name!r} runs already; choose another name, or drop it", code="query-name-taken")
     incarnation = fleet.version + 1
     topology = coordinator.topology(now)
     ids = {peer.name: peer.node for peer in fleet.peers}
-    on, fixed = nodes_and_places(_texts(given, "on"), ids)
-    plan = _plan(given.get("plan"))
-    sink = _node(given["sink"], ids) if given.get("sink") else _default_sink(plan, topology)
+    on, fixed = nodes_and_places(texts_given(given, "on"), ids)
+    plan = plan_given(given.get("plan"))
+    sink = node_id(given["sink"], ids) if given.get("sink") else _default_sink(plan, topology)
     if not sink:
         there = ", ".join(ids)
         raise UsageError(
@@ -101,7 +100,7 @@ def _submit(
     asked = AskedQuery(
         name,
         named_after(plan, incarnation),
-        tuple(_node(each, ids) for each in _texts(given, "sources")),
+        tuple(node_id(each, ids) for each in texts_given(given, "sources")),
         sink,
         given.get("strategy") or "",
         given.get("every"),
@@ -114,7 +113,7 @@ def _submit(
         absent_s=_absent_s(given.get("absent")),
         forward=_forward(given.get("forward")),
     )
-    if (asked.every is not None and not _whole(asked.every, 1)) or not _whole(asked.keepers, 0):
+    if (asked.every is not None and not whole(asked.every, 1)) or not whole(asked.keepers, 0):
         raise UsageError("`every` is a whole number from 1 on, `keepers` from 0 on", code="query-request")
     if not asked.sources:
         raise UsageError(f"query {name!r} takes rows from nowhere; name its sources", code="query-sources")
@@ -131,8 +130,8 @@ def _edit(coordinator: Coordinator, given: Mapping[str, Any], _: float, checked:
     """Other filters and projections for a query that runs. Rows on their way finish what they have begun."""
     if extra := sorted(given.keys() - {"name", "plan"}):
         raise UsageError(f"an edit says {extra[0]!r}; known are name, plan", code="query-request")
-    before = _submitted(coordinator, _text(given, "name"), "edit its program, and start the coordinator again")
-    after = coordinator.as_edited(before.name, named_after(_plan(given.get("plan")), before.incarnation))
+    before = _submitted(coordinator, text_given(given, "name"), "edit its program, and start the coordinator again")
+    after = coordinator.as_edited(before.name, named_after(plan_given(given.get("plan")), before.incarnation))
     checked()
     queries = coordinator.fleet.queries
     coordinator.set_queries([after if query is before else query for query in queries])
@@ -168,8 +167,10 @@ def _submitted(coordinator: Coordinator, name: str, instead: str) -> HostedQuery
 
 
 def _drop(coordinator: Coordinator, given: Mapping[str, Any], _: float, checked: Callable[[], None]) -> dict[str, Any]:
-    name = _text(given, "name")
+    name = text_given(given, "name")
     found = _submitted(coordinator, name, "it would be back at the next start, so take it out there")
+    if any(region.name == name for region in coordinator.fleet.regions):
+        raise UsageError(f"{name!r} runs in a region; drop that", code="query-of-region")
     checked()
     coordinator.set_queries([query for query in coordinator.fleet.queries if query is not found])
     return {"name": name, "dropped": True}
@@ -177,6 +178,7 @@ def _drop(coordinator: Coordinator, given: Mapping[str, Any], _: float, checked:
 
 CALLS: Mapping[str, Callable[[Coordinator, Mapping[str, Any], float, Callable[[], None]], dict[str, Any]]] = {
     "queries": _queries, "submit": _submit, "edit": _edit, "drop": _drop,
+    "regions": list_regions, "add_region": add_region, "drop_region": drop_region,
 }  # fmt: skip
 
 
@@ -224,27 +226,6 @@ def _nodes(topology: Topology, queries: Sequence[HostedQuery]) -> list[dict[str,
     ]  # fmt: skip
 
 
-def named_after(plan: Plan, incarnation: int) -> Plan:
-    """The plan with gathers of its own, whatever other queries gather from the same devices."""
-    return replace(
-        plan,
-        nodes=tuple(
-            replace(node, operator=replace(node.operator, name=f"{node.operator.name}.{incarnation}"))
-            if isinstance(node.operator, Gather)
-            else node
-            for node in plan.nodes
-        ),
-    )
-
-
-def _plan(value: object) -> Plan:
-    """As `resurge plan --json` prints it; checked."""
-    try:
-        return decode_plan(value.encode() if isinstance(value, str) else json.dumps(value).encode())
-    except (RecursionError, UnicodeEncodeError):
-        raise UsageError("the plan is nested too deeply, or not text", code="plan-json") from None
-
-
 def nodes_and_places(on: Sequence[str], ids: Mapping[str, str]) -> tuple[tuple[str, ...], dict[str, str]]:
     """Who may run a query, and which vertex must run where: each is a node's name, or VERTEX=NODE."""
     nodes: list[str] = []
@@ -252,30 +233,10 @@ def nodes_and_places(on: Sequence[str], ids: Mapping[str, str]) -> tuple[tuple[s
     for each in on:
         vertex, equals, node = each.partition("=")
         if equals and each not in ids:
-            fixed[vertex] = _node(node, ids)
+            fixed[vertex] = node_id(node, ids)
         else:
-            nodes.append(_node(each, ids))
+            nodes.append(node_id(each, ids))
     return tuple(nodes), fixed
-
-
-def _node(name: object, ids: Mapping[str, str]) -> str:
-    if not isinstance(name, str) or name not in ids:
-        raise UsageError(f"the fleet has no node {name!r} (has: {', '.join(ids)})", code="query-node")
-    return ids[name]
-
-
-def _text(given: Mapping[str, Any], key: str) -> str:
-    value = given.get(key)
-    if not isinstance(value, str) or not value:
-        raise UsageError(f"a query has a text {key!r}", code="query-request")
-    return value
-
-
-def _texts(given: Mapping[str, Any], key: str) -> list[str]:
-    value = given.get(key) or []
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise UsageError(f"{key!r} of a query are a list of names", code="query-request")
-    return list(dict.fromkeys(value))
 
 
 def _absent_s(value: object) -> int:
@@ -291,7 +252,3 @@ def _forward(value: object) -> str:
     if value and value not in FORWARDS:
         raise UsageError(f"`forward` is {FORWARDS[0]}, or {FORWARDS[1]} to {FORWARDS[-1]}", code="query-request")
     return str(value) if value else DYNAMIC
-
-
-def _whole(value: object, least: int) -> bool:
-    return type(value) is int and least <= value < 2**32

@@ -78,6 +78,7 @@ class RegionController:
         self._members = {each.name: Members(each.area, each.dwell_s, each.members) for each in regions}
         self._places: dict[str, dict[str, Place]] = {each.name: {} for each in regions}
         self._states: dict[str, State] = {each.name: State.FORMING for each in regions}
+        self._grounds = {each.name: (each.area, each.dwell_s) for each in regions}
         self._ran: set[str] = set()  # regions all of whose vertices have run once
         self._events: list[RegionChanged] = []
 
@@ -155,6 +156,15 @@ class RegionController:
 
     def place(self, region: str, node: str) -> Place:
         return self._places.get(region, {}).get(node, Place.OUTSIDE)
+
+    def follow(self, regions: Sequence[Region]) -> None:
+        """Forget what was seen of regions that are no more, or elsewhere now."""
+        same = {each.name for each in regions if self._grounds.get(each.name) == (each.area, each.dwell_s)}
+        for remembered in (self._members, self._places, self._states, self._grounds):
+            for name in [name for name in remembered if name not in same]:
+                del remembered[name]
+        self._ran &= same
+        self._grounds |= {each.name: (each.area, each.dwell_s) for each in regions}
 
     def state(self, region: str) -> State:
         return self._states.get(region, State.FORMING)

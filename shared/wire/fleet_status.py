@@ -23,6 +23,9 @@ WORD_CHARACTERS = 20
 WHY_CHARACTERS = 200
 SHORT_CHARACTERS = 40
 MOVES_TOLD = 40
+EVENTS_TOLD = 60
+CORNERS_MAX = 1_000
+METRES_MAX = 1e8
 WAYS_TOLD = 40  # of a fleet that does not fit
 NUMBER_MAX = 1 << 53
 PAUSE_S_MAX = 86_400.0
@@ -82,6 +85,34 @@ class AppliedStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class RegionStatus:
+    """A region: where it is, how it is, who is in it and as what, and how far its cuts are."""
+
+    name: str
+    state: str
+    threshold: int
+    points: tuple[tuple[float, float], ...]  # of its area, in degrees
+    radius_m: float
+    members: tuple[tuple[str, str], ...] = ()  # node and what it is there; those that dwell are no members yet
+    cut: int = 0  # the newest that is complete
+    cut_us: int | None = None  # when it became that
+    after: tuple[str, ...] = ()  # regions that feed it, as it was asked for
+
+
+@dataclass(frozen=True, slots=True)
+class RegionEvent:
+    """Something that happened in a region: for people, nothing is decided by it."""
+
+    at_us: int
+    region: str
+    kind: str  # one of these
+    text: str
+
+
+CHECKPOINT, FAILURE, DEPARTURE, BYPASS, START = "checkpoint", "failure", "departure", "bypass", "start"
+
+
+@dataclass(frozen=True, slots=True)
 class FleetStatus:
     version: int  # of the deployment
     nodes: tuple[FleetNodeStatus, ...] = ()
@@ -94,6 +125,8 @@ class FleetStatus:
     ways: tuple[
         tuple[str, str, tuple[str, ...]], ...
     ] = ()  # query, device, and who passes its rows on: none beside others
+    regions: tuple[RegionStatus, ...] = ()
+    events: tuple[RegionEvent, ...] = ()  # of the regions, the newest last
 
     applied: tuple[AppliedStatus, ...] = ()
 
@@ -103,6 +136,8 @@ class FleetStatus:
             **({"asked": [_answer_list(each) for each in self.asked]} if self.asked else {}),
             **({"links": [list(each) for each in self.links]} if self.links else {}),
             **({"ways": [[query, source, list(nodes)] for query, source, nodes in self.ways]} if self.ways else {}),
+            **({"regions": [_region_list(each) for each in self.regions]} if self.regions else {}),
+            **({"events": [list(astuple(each)) for each in self.events]} if self.events else {}),
             "version": self.version,
             "nodes": [_node_list(each) for each in self.nodes],
             "queries": [
@@ -128,8 +163,8 @@ class FleetStatus:
                 "version": version, "nodes": list(nodes), "queries": list(queries), "placements": list(placements),
                 "moves": list(moves), "left_off": left_off, **more
             }:  # fmt: skip
-                asked, links, ways, applied = (
-                    _short_list(more.get(key, [])) for key in ("asked", "links", "ways", "applied")
+                asked, links, ways, applied, regions, events = (
+                    _short_list(more.get(key, [])) for key in ("asked", "links", "ways", "applied", "regions", "events")
                 )
                 if max(map(len, (nodes, queries, placements, moves))) > ENTRIES_MAX:
                     raise ValueError("too many entries")
@@ -137,7 +172,7 @@ class FleetStatus:
                     _number(version), tuple(map(_node, nodes)), tuple(map(_query, queries)),
                     tuple(map(_placement, placements)), tuple(map(_move, moves)), _number(left_off),
                     tuple(map(_answer, asked)), tuple(map(_link, links)), tuple(map(_passed_on, ways)),
-                    tuple(map(_applied, applied)),
+                    tuple(map(_region, regions)), tuple(map(_event, events)), tuple(map(_applied, applied)),
                 )  # fmt: skip
         raise ValueError("not the keys of a fleet")
 
@@ -147,9 +182,11 @@ class FleetStatus:
 
     def fitted(self, bytes_max: int = BYTES_MAX) -> FleetStatus:
         """As much of it as may be told: first older moves are left off, then words are cut, then vertices counted."""
-        fits = replace(self, moves=self.moves[-MOVES_TOLD:])
+        fits = replace(self, moves=self.moves[-MOVES_TOLD:], events=self.events[-EVENTS_TOLD:])
         if fits.bytes > bytes_max:
             fits = replace(fits, ways=fits.ways[:WAYS_TOLD], applied=fits.applied[:WAYS_TOLD])
+        while fits.bytes > bytes_max and fits.events:
+            fits = replace(fits, events=fits.events[len(fits.events) // 2 + 1 :])
         while fits.bytes > bytes_max and fits.moves:
             fits = replace(fits, moves=fits.moves[len(fits.moves) // 2 + 1 :])
         if fits.bytes > bytes_max:
@@ -184,6 +221,47 @@ def _way_list(placed: PlacementStatus) -> list[object]:
     """What the first version did not say is at the end, where there is any."""
     way = [list(placed.reads), placed.begins, placed.ends, placed.to]
     return way if any(way) else []
+
+
+def _region_list(region: RegionStatus) -> list[object]:
+    return [region.name, region.state, region.threshold, [list(point) for point in region.points], region.radius_m,
+            [list(each) for each in region.members], region.cut, region.cut_us, list(region.after)]  # fmt: skip
+
+
+def _region(value: object) -> RegionStatus:
+    match value:
+        case [
+            str(name), str(state), threshold, list(points), int() | float() as radius_m, list(members), cut, cut_us,
+            list(after), *_,
+        ] if len(points) <= CORNERS_MAX and len(members) <= ENTRIES_MAX and 0 <= radius_m <= METRES_MAX:  # fmt: skip
+            return RegionStatus(
+                told(name), told(state, WORD_CHARACTERS), _number(threshold), tuple(map(_point, points)),
+                float(radius_m), tuple(map(_member, members)), _number(cut), _maybe(cut_us), _names(after),
+            )  # fmt: skip
+    raise ValueError("a region is [name, state, threshold, points, radius_m, members, cut, cut_us, after]")
+
+
+def _point(value: object) -> tuple[float, float]:
+    match value:
+        case [int() | float() as latitude, int() | float() as longitude] if (
+            abs(latitude) <= 90 and abs(longitude) <= 180
+        ):
+            return float(latitude), float(longitude)
+    raise ValueError("a point is [latitude, longitude] in degrees")
+
+
+def _member(value: object) -> tuple[str, str]:
+    match value:
+        case [str(node), str(place), *_]:
+            return told(node), told(place, WORD_CHARACTERS)
+    raise ValueError("a member is [node, what it is]")
+
+
+def _event(value: object) -> RegionEvent:
+    match value:
+        case [at_us, str(region), str(kind), str(text), *_]:
+            return RegionEvent(_number(at_us), told(region), told(kind, WORD_CHARACTERS), told(text, WHY_CHARACTERS))
+    raise ValueError("an event is [at_us, region, kind, text]")
 
 
 def _link(value: object) -> tuple[str, str, str]:

@@ -44,7 +44,14 @@ from shared.plan.encoding import encode_plan
 from shared.plan.graph import Plan
 from shared.spool.disk import PosixDisk
 from shared.wire import columns
-from shared.wire.fleet_status import FleetNodeStatus, FleetQueryStatus, FleetStatus, PlacementStatus
+from shared.wire.fleet_status import (
+    FleetNodeStatus,
+    FleetQueryStatus,
+    FleetStatus,
+    PlacementStatus,
+    RegionEvent,
+    RegionStatus,
+)
 from shared.wire.frame import encode
 from shared.wire.messages import Data, Declare, Frontier, LostRange
 from shared.wire.status import AdviceStatus, DeviceStatus
@@ -144,6 +151,27 @@ def shared_queries(now_us: int, ids: dict[str, str]) -> FleetStatus:
             ("depot", "van-2", "wired"), ("tram-11", "stop-4", "bluetooth"), ("stop-4", "bus-12", "wifi"),
         ),
         ways=(("street-noise", "tram-11", ("stop-4",)),),
+        regions=(
+            RegionStatus("crowding", "checkpointing", 3, ((47.3702, 8.5391),), 60.0,
+                         (("bus-12", "hosting"), ("depot", "hosting"), ("tram-07", "idle"), ("tram-11", "idle"), ("van-2", "idle")), 41, ago(214)),
+            RegionStatus("platform-9", "bypassed", 3, ((47.3769, 8.5646),), 45.0, (("stop-4", "idle"), ("tram-02", "dwelling")), 0, None, ("crowding",)),
+            RegionStatus("bridge", "running", 2, ((47.3698, 8.5902),), 80.0, (("tram-07", "hosting"), ("kiosk", "leaving"), ("van-2", "idle")), 17, ago(95),
+                         ("platform-9",)),
+        ),
+        events=(
+            *(RegionEvent(ago(3_400 - 300 * number), "crowding", "checkpoint", f"cut {31 + number} is complete") for number in range(5)),
+            RegionEvent(ago(2_950), "platform-9", "start", "begins with 3 members"),
+            RegionEvent(ago(2_610), "platform-9", "checkpoint", "cut 1 is complete"),
+            RegionEvent(ago(2_100), "bridge", "start", "begins with 4 members"),
+            RegionEvent(ago(1_790), "bridge", "checkpoint", "cut 16 is complete"),
+            RegionEvent(ago(1_512), "crowding", "failure", "kiosk does not answer any more"),
+            RegionEvent(ago(1_511), "crowding", "failure", "kiosk is silent: doors, people begin again"),
+            RegionEvent(ago(1_490), "platform-9", "departure", "tram-02 has left"),
+            RegionEvent(ago(1_480), "platform-9", "bypass", "stops: too few members are left (1)"),
+            *(RegionEvent(ago(1_200 - 300 * number), "crowding", "checkpoint", f"cut {37 + number} is complete") for number in range(4)),
+            RegionEvent(ago(820), "bridge", "departure", "tram-02 leaves the region: people goes on at tram-07"),
+            RegionEvent(ago(95), "bridge", "checkpoint", "cut 17 is complete"),
+        ),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Acts on the fleet that this gateway coordinates: give its nodes a query, or take one away."""
+"""Acts on the fleet that this gateway coordinates: give its nodes a query or a region, or take one away."""
 
 from __future__ import annotations
 
@@ -41,6 +41,44 @@ class EditOnFleet(Fields):
     )
 
 
+class AddRegion(Fields):
+    name: str = Field(pattern=NAME_PATTERN, description=f"the region's, and its query's; {NAME_WORDS}")
+    plan: str = Field(
+        min_length=2, max_length=PLAN_CHARACTERS_MAX, description="a plan as `resurge plan FILE --json` prints it"
+    )
+    sources: list[str] = Field(default_factory=list, max_length=64, description="nodes whose sensors feed it")
+    sink: str = Field(max_length=NAME_CHARACTERS, description="the node where its results end")
+    center: str = Field("", max_length=60, description='the middle of a circle: "latitude,longitude" in degrees')
+    radius_m: float = Field(0.0, ge=0, le=100_000, description="of the circle, in metres")
+    corners: list[str] = Field(
+        default_factory=list,
+        max_length=256,
+        description='in place of a circle: "latitude,longitude" of each corner',
+    )
+    dwell_s: float = Field(30.0, ge=0, le=86_400, description="that a phone stays before it is a member")
+    threshold: int = Field(1, ge=1, le=1_000, description="members that it needs to run")
+    strategy: str = Field("", max_length=40, description="of recovery; else all go back together")
+    every: int | None = Field(None, ge=1, lt=1 << 32, description="elements between two snapshots")
+    after: list[str] = Field(
+        default_factory=list, max_length=64, description="GATHER=REGION/SINK: what another region's sink feeds"
+    )
+
+
+def add_region(attempt: Attempt[AddRegion]) -> dict[str, Any]:
+    """A place, and a program that runs there while enough nodes are in it."""
+    sources, asked = attempt.sources, attempt.fields
+    if asked.name in sources.stores() or sources.queries.find(asked.name) is not None:
+        raise UsageError("Spark has a job of this name already; choose another name", code="query-name-taken")
+    return _fleet(sources).ask(
+        "add_region", asked.model_dump(), checked=lambda: attempt.note(subject=asked.name)
+    )  # fmt: skip
+
+
+def drop_region(attempt: Attempt[NoFields]) -> None:
+    """Its task ends on all its members, which delete what they kept for it."""
+    _fleet(attempt.sources).ask("drop_region", {"name": attempt.subject}, checked=attempt.note)
+
+
 def submit_to_fleet(attempt: Attempt[SubmitToFleet]) -> dict[str, Any]:
     """Place a query on the nodes that offered to host, and run it; or only say where it would run."""
     sources, asked = attempt.sources, attempt.fields
@@ -81,4 +119,13 @@ EDIT = Act(
     "POST /fleets/queries/{name}/edit", "Give it other filters and projections while it runs", NameInPath,
     "The query goes on as edited.", "/fleets", is_question=True,
 )  # fmt: skip
-ACTS = (SUBMIT, EDIT, DROP)
+ADD_REGION = Act(
+    add_region, AddRegion, "operator", "fleet-region-added", "POST /v1/api/fleets/regions", "POST /fleets/regions",
+    "Let the nodes of this gateway's fleet form a region",
+    success="The region is there; it begins when enough nodes are in it.", after="/fleets",
+)  # fmt: skip
+DROP_REGION = Act(
+    drop_region, NoFields, "operator", "fleet-region-dropped", "DELETE /v1/api/fleets/regions/{name}",
+    "POST /fleets/regions/{name}/drop", "Form it no more", NameInPath, "The region ends on all nodes.", "/fleets",
+)  # fmt: skip
+ACTS = (SUBMIT, EDIT, DROP, ADD_REGION, DROP_REGION)

@@ -69,12 +69,16 @@ def _fleets(sources: Sources) -> APIRouter:
     router = APIRouter(prefix="/v1/api/fleets", tags=["fleets"], responses=REFUSALS)
 
     @router.get("", summary="Where each vertex runs, who keeps its snapshots, what moved and why")
-    async def list_fleets(_: Viewer) -> dict[str, Any]:
-        return {"fleets": await in_thread(fleets.fleets, sources)}
+    async def list_fleets(person: Viewer) -> dict[str, Any]:
+        return {"fleets": await in_thread(fleets.fleets, sources, exact=person.sees_places)}
 
     @router.get("/queries", summary="What the nodes of this gateway's fleet run, with the plans, and what they reach")
     async def fleet_queries(_: Viewer) -> dict[str, Any]:
         return await in_thread(fleets.fleet_queries, sources)
+
+    @router.get("/regions", summary="The regions of this gateway's fleet: where, who is in them, and how they are")
+    async def fleet_regions(person: Viewer) -> dict[str, Any]:
+        return await in_thread(fleets.fleet_regions, sources, exact=person.sees_places)
 
     return router
 

@@ -6,11 +6,12 @@ it reaches it. What it said last is shown with when that was: `current` says whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
 from cloud_backend.dashboard.fleet.devices import Device
+from cloud_backend.dashboard.privacy.places import coarse
 from cloud_backend.dashboard.sources import Sources
 from shared.errors import UsageError
 from shared.hosting.fleet_words import answer_words, applied_lines, move_words, preview_words, strategy_words
@@ -19,31 +20,32 @@ from shared.moves import PREVIEW, THIS_GATEWAY, MoveAnswer
 from shared.wire.fleet_status import FleetStatus
 
 
-def fleets(sources: Sources) -> list[dict[str, Any]]:
-    """Every fleet whose coordinator is enrolled here, by the coordinator's name."""
+def fleets(sources: Sources, *, exact: bool = False) -> list[dict[str, Any]]:
+    """Every fleet whose coordinator is enrolled here, by the coordinator's name. Who may not see places exactly is told
+    those of regions as coarse as those of phones: whoever is in one is there."""
     devices = {each.phone.id: each for each in sources.devices() if each.state != "revoked"}
     seen = {entry.device.hex(): entry.seen_us for entry in sources.entries()}
-    return [*_governed(sources, devices)] + [
+    return [*_governed(sources, devices, exact=exact)] + [
         {
             "coordinator": {"device": id, "name": each.phone.name, "contact": each.state},
             "current": each.is_in_contact,
             "heard_us": seen.get(id),
             "deposed": "",
             "control_per_s": None,
-            **_fleet(each.status.fleet, devices),
+            **_fleet(each.status.fleet, devices, exact=exact),
         }
         for id, each in devices.items()
         if each.status.fleet is not None
     ]
 
 
-def _governed(sources: Sources, devices: dict[str, Device]) -> Iterator[dict[str, Any]]:
+def _governed(sources: Sources, devices: dict[str, Device], *, exact: bool) -> Iterator[dict[str, Any]]:
     """The fleet that this gateway coordinates itself, once a node has offered to host."""
     own = sources.governed
     status = None if own is None else own.status()
     if own is None or status is None:
         return
-    shown = _fleet(status, devices)
+    shown = _fleet(status, devices, exact=exact)
     control = own.control()
     for node in shown["nodes"]:
         node["control"] = control.get(node["node"])
@@ -61,6 +63,17 @@ def fleet_queries(sources: Sources) -> dict[str, Any]:
     """The queries that this gateway's own fleet runs, as its coordinator tells them."""
     own = sources.governed
     return {"queries": [], "nodes": []} if own is None or own.deposed else own.ask("queries", {})
+
+
+def fleet_regions(sources: Sources, *, exact: bool) -> dict[str, Any]:
+    """The regions of this gateway's own fleet, as its coordinator tells them."""
+    own = sources.governed
+    found = {"regions": []} if own is None or own.deposed else own.ask("regions", {})
+    return {"regions": [each | {"points": _points(each["points"], exact=exact)} for each in found["regions"]]}
+
+
+def _points(points: Iterable[Iterable[float]], *, exact: bool) -> list[list[object]]:
+    return [[degrees if exact else coarse(degrees) for degrees in point] for point in points]
 
 
 def coordinated(sources: Sources, device: str) -> DeviceId:
@@ -95,8 +108,13 @@ def _answer(answer: MoveAnswer) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _fleet(fleet: FleetStatus, devices: dict[str, Device]) -> dict[str, Any]:
+def _fleet(fleet: FleetStatus, devices: dict[str, Device], *, exact: bool) -> dict[str, Any]:
     return {
+        "regions": [
+            asdict(each) | {"points": _points(each.points, exact=exact), "members": [list(one) for one in each.members]}
+            for each in fleet.regions
+        ],
+        "events": [asdict(each) for each in reversed(fleet.events)],
         "version": fleet.version,
         "nodes": [
             _node(fleet, each.name, each.node, each.silent_us, devices) | {"room": each.room, "apart": list(each.apart)}

@@ -144,7 +144,7 @@ def test_a_driver_that_ignores_holds_is_noticed(name: str) -> None:
 FIGURE_5 = Graph(5, ((0, 1), (1, 2), (1, 3), (2, 4), (3, 4)))  # A -> B, B -> C and D, C and D -> E
 
 
-@pytest.mark.covers("MS-9", "MS-11", "MS-12")
+@pytest.mark.covers("MS-9", "MS-11")
 def test_the_trace_of_figure_5() -> None:
     a_b, b_c, b_d, c_e, d_e = range(5)
     region = Region(FIGURE_5, Random(0))

@@ -50,7 +50,6 @@ def run_until(world: GovernedWorld, seconds: float) -> None:
         pass
 
 
-@pytest.mark.covers("MS-4")
 def test_four_regions_of_eight_phones_take_less_than_two_kilobytes_a_second(claim: Claim) -> None:
     speak = Pacing(poll_s=SPEAK_S, timeout_s=2.0, backoff_s_min=0.1, backoff_s_max=1.0)
     sources = tuple(region * PHONES + 1 for region in range(REGIONS))

@@ -80,7 +80,7 @@ def test_phones_come_fail_and_walk_away_and_each_region_gives_the_same_results(
     assert crashes + moved
 
 
-@pytest.mark.covers("MS-33", "MS-35")
+@pytest.mark.covers("MS-35")
 @pytest.mark.parametrize("row", ["token", "none", "local", "dist-1", "rep-2", "ecoc", "ecoc-region"])
 def test_half_of_a_region_walks_away_at_once_and_hands_over_under_every_row(row: str, claim: Claim) -> None:
     """No phone has failed, so nothing is lost under rows that keep nothing, either."""

@@ -153,6 +153,18 @@ def deployed(house: House) -> None:
     assert answer.status_code == 200, answer.text
 
 
+IN_REGION: dict[str, Any] = {
+    "name": "stop", "plan": region_plan(), "sink": "hub", "sources": ["hub"], "center": "1.35,103.8", "radius_m": 20.0,
+    "threshold": 2, "dwell_s": 30.0,
+}  # fmt: skip
+
+
+def formed(house: House) -> None:
+    offered(house)
+    answer = house.browser("operator").post("/v1/api/fleets/regions", json=IN_REGION)
+    assert answer.status_code == 200 or answer.json()["code"] == "region-taken", answer.text
+
+
 EXAMPLES: dict[Act[Any], Example] = {
     devices.PAIR: Example({"host": "gateway.example.org"}, refused_fields={"host": "not a host"}),
     devices.RENAME: Example({"name": "tram 7"}, first_device, refused_subject="0" * 32),
@@ -195,6 +207,8 @@ EXAMPLES: dict[Act[Any], Example] = {
     fleets.SUBMIT: Example(ON_FLEET, form=fleet_form, before=offered, refused_fields=ON_FLEET | {"sink": "nobody"}),
     fleets.EDIT: Example({"plan": ON_FLEET["plan"]}, lambda _: "noise", before=deployed, refused_subject="other"),
     fleets.DROP: Example({}, lambda _: "noise", before=deployed, refused_subject="other"),
+    fleets.ADD_REGION: Example(IN_REGION, form=fleet_form, before=offered, refused_fields=IN_REGION | {"center": "here"}),
+    fleets.DROP_REGION: Example({}, lambda _: "stop", before=formed, refused_subject="other"),
     alerts.SET_RULE: Example({"threshold": 60.0, "enabled": True}, lambda _: "gap"),
     alerts.ADD_WEBHOOK: Example({"url": "https://example.org/hook"}, refused_fields={"url": "ftp://example.org"}),
     alerts.REMOVE_WEBHOOK: Example({}, newest_hook, before=hooked, refused_subject="77"),
@@ -327,6 +341,8 @@ WRONG = {
     "every": 0, "keepers": -1, "on": ["v=n"] * 300, "place": "p" * 60, "submit_to_fleet sink": "n" * 300,
     "query": "", "leaving": "l" * 100, "move_vertex to": "", "absent": "a" * 60,
     "forward": "f" * 60,
+    "add_region sink": "n" * 300, "center": "c" * 100, "radius_m": -1, "corners": ["1,1"] * 300, "dwell_s": -1,
+    "after": ["a=b/c"] * 100,
 }  # fmt: skip
 WRONG_NAMES = {
     "rename": "",
@@ -335,6 +351,7 @@ WRONG_NAMES = {
     "put_person": "No Name",
     "make_link": "-",
     "submit_to_fleet": "No Name",
+    "add_region": "No Name",
 }
 LOOSE = {"dry_run", "enabled", "private", "plan"}  # a form cannot say these wrongly: a box is ticked or not
 
