@@ -46,6 +46,7 @@ from shared.recovery.delays import SILENCE_S, SILENCE_S_MIN
 from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Include, Keep
 from shared.region.broadcast import Broadcast
+from shared.region.member import Place
 from shared.spool.advice import Advice, advise
 from shared.spool.disk import PosixDisk
 from shared.spool.entry import Entry, SpooledBatch
@@ -476,6 +477,25 @@ class Hosting:
         counted[FLOOD] = 0 if self._broadcast is None else self._broadcast.dropped
         found = self.host.refused + self.host.lane.receiving.refused
         return {code: count for code, count in sorted((found | counted).items()) if count}
+
+    def regions(self, places: Mapping[str, str]) -> list[dict[str, Any]]:
+        """The regions of its fleet as its person should see them. `places`: what this device is to each of them."""
+        host, deployed = self.host, self.host.deployed
+        found = []
+        for area in self.areas:
+            query = next((each for each in deployed.queries if each.name == area.name), None) if deployed else None
+            members = () if query is None else query.members
+            runs = [one for one in host.instances() if one.query == area.name]
+            found.append(
+                {
+                    "name": area.name, "place": places.get(area.name, Place.OUTSIDE.value), "dwell_s": area.dwell_s,
+                    "threshold": area.threshold, "member": host.node in members,
+                    "members": [self._name(node) for node in members if node != host.node],
+                    "runs": [one.vertex for one in runs], "kept_bytes": host.kept_bytes(area.name),
+                    "handed_bytes": sum(permanent(one)[1] or 0 for one in runs),
+                }
+            )  # fmt: skip
+        return found
 
     def view(self) -> dict[str, Any]:
         """The same as plain data, with what runs, is kept, ends and begins here."""

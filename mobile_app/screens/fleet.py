@@ -10,7 +10,15 @@ from mobile_app.screens.page import View
 from mobile_app.screens.widgets.icons import Icon
 from mobile_app.screens.widgets.surfaces import Card, Divider
 from mobile_app.screens.widgets.text import Column, Row, Text
-from mobile_app.screens.words.fleet_text import instance_text, kept_text, own_moves, role_text, when_text
+from mobile_app.screens.words.fleet_text import (
+    instance_text,
+    kept_text,
+    own_moves,
+    region_facts,
+    region_text,
+    role_text,
+    when_text,
+)
 from shared.hosting.fleet_words import move_words
 from shared.moves import Move
 
@@ -25,7 +33,8 @@ def fleet_key(view: View) -> object:
         return None
     shown = ("name", "nodes", "coordinates", "feeds", "kept", "moves", "sinks")
     instances = [(one["vertex"], one["term"], one["failed"], one["permanent"]) for one in fleet["instances"]]
-    return repr([fleet[name] for name in shown]), instances, view["time_us"] // AGE_US
+    regions = repr(view.get("regions"))
+    return repr([fleet[name] for name in shown]), regions, instances, view["time_us"] // AGE_US
 
 
 def failed_here(view: View) -> int:
@@ -39,7 +48,8 @@ def fleet_cards(view: View) -> list[Widget]:
     fleet = view.get("fleet")
     if fleet is None:
         return []
-    cards: list[Widget] = [_here(fleet, view["time_us"])]
+    cards: list[Widget] = [_region(each) for each in view.get("regions", ())]
+    cards.append(_here(fleet, view["time_us"]))
     if fleet["kept"]:
         lines = [Text(f"{kept_text(kept)}.", size="label") for kept in fleet["kept"]]
         cards.append(Card(Text("Snapshots kept for other nodes", bold=True), Column(*lines, gap=4)))
@@ -49,6 +59,17 @@ def fleet_cards(view: View) -> list[Widget]:
             Card(Text("Moved here or away", bold=True), *_divided([_moved(one, view["time_us"]) for one in moves]))
         )
     return cards
+
+
+def _region(region: dict[str, Any]) -> Card:
+    """Who is here, what this device runs and holds for them, and what leaving would cost."""
+    title, words = Text(f"Region {region['name']}", bold=True), Text(region_text(region), size="label", colour="soft")
+    colour = "good" if region["member"] else "soft"
+    head = Row(Icon("share", side=24, colour=colour), Column(title, words, gap=2), gap=14)
+    facts: list[Widget] = [
+        Column(Text(what, size="label", colour="soft"), Text(said), gap=2) for what, said in region_facts(region)
+    ]
+    return Card(head, *_divided(facts))
 
 
 def _here(fleet: dict[str, Any], now_us: int) -> Card:

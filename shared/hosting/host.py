@@ -1471,6 +1471,13 @@ class Host:
     def sinks(self) -> tuple[Sink, ...]:
         return tuple(self._sinks.values())
 
+    def kept_bytes(self, query: str) -> int:
+        """On this node's disk for others: rows that came into a region, snapshots of vertices that run elsewhere."""
+        copies = {name_of(copy.spec): copy.bytes for copy in self._copies.values() if copy.spec.query == query}
+        kept = [*self._keeper.held(), *self._keeper.cuts()]
+        others = [each for each in kept if each.query == query and each.identity not in self._instances]
+        return sum(copies.values()) + sum(each.size for each in others)
+
     def held(self) -> Held:
         """What recovery costs here in memory."""
         by_edge = {each.edge: each.bytes for each in self._made.statistics().edges}

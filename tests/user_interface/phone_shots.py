@@ -79,6 +79,7 @@ SCREENS = (
     Shot("health-crash", "buffer", "crashed", ("The recorder crashed", "Send the report"), (("tap", "Health"),)),
     Shot("health-withheld", "buffer", "withheld", ("needs transport_mode@3", "My trips 1.1"), (("tap", "Health"),)),
     Shot("health-fleet", "buffer", "hosting", ("Vertices on this device", "Running", "Snapshots kept for other nodes"), (("tap", "Health"),)),
+    Shot("health-region", "buffer", "in_region", ("Region stop2", "You and kiosk, depot", "What leaving would cost"), (("tap", "Health"),)),
     Shot("health-moves", "buffer", "hosting", ("Moved here or away", "band moved from kiosk to My phone"),
          (("tap", "Health"), ("scroll", "My phone is silent for 10 s"))),
     Shot("results-data", "results", "ride", ("Distance in km", "latest", "30 results, 3 of them incomplete (lighter)"),
@@ -149,7 +150,7 @@ def states() -> dict[str, Callable[[], dict[str, Any]]]:
     return {
         "ride": world.ride, "offline": world.offline, "empty": world.empty, "trouble": world.trouble,
         "trips": lambda: world.ride() | {"recording": None, "plan": {"name": "trips", "version": 1}},
-        "crashed": world.ride, "asks": world.ride, "withheld": world.withheld, "hosting": world.hosting, "quiet": lambda: world.ride() | {"recording": None}, "welcome": world.empty, "gone": world.ride,
+        "crashed": world.ride, "asks": world.ride, "withheld": world.withheld, "hosting": world.hosting, "in_region": world.in_region, "quiet": lambda: world.ride() | {"recording": None}, "welcome": world.empty, "gone": world.ride,
         "pairing": lambda: world.empty() | {"pairing": {"confirmation": "482913", "gateway": "gateway.example.org"}},
     }  # fmt: skip
 

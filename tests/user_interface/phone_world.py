@@ -164,6 +164,16 @@ def hosting() -> dict[str, Any]:
     return view | {"fleet": fleet, "policies": view["policies"] | {"hosting": "hosts"}}
 
 
+def in_region() -> dict[str, Any]:
+    """It stands at a bus stop with others: computes there, and holds copies for them."""
+    view = hosting()
+    stop = {"name": "stop2", "place": "hosting", "dwell_s": 30.0, "threshold": 4, "member": True,
+            "members": ["kiosk", "depot", "van-2"], "runs": ["people", "seats"], "kept_bytes": 3_412_000, "handed_bytes": 91_400}  # fmt: skip
+    later = {"name": "stop3", "place": "outside", "dwell_s": 30.0, "threshold": 3, "member": False, "members": [], "runs": [],
+             "kept_bytes": 0, "handed_bytes": 0}  # fmt: skip
+    return view | {"regions": [stop, later]}
+
+
 def trouble() -> dict[str, Any]:
     """Recording was ended by a full disk after the system had killed the service once."""
     view = offline()

@@ -122,6 +122,22 @@ def test_health_says_what_runs_here_of_a_fleet_and_what_moved_and_why(home):
         assert not hand.says("Moved here or away")
 
 
+def test_health_says_who_is_in_the_region_what_is_held_for_them_and_what_leaving_costs(home):
+    view = world.in_region()
+    with open_app(home, view) as hand:
+        hand.go("buffer")
+        hand.tap("Health")
+        hand.until_text("Region stop2")
+        for text in ("You are there and compute for the others.", "You and kiosk, depot and van-2", "people and seats", "3.4 MB",
+                     "Another device takes over people and seats. About 91.4 KB are sent while you go. Then the copies here are deleted.",
+                     "Region stop3", "You are not there."):  # fmt: skip
+            assert hand.says(text), text
+        assert hand.overlaps() == []
+        view["regions"][0] |= {"runs": [], "handed_bytes": 0}
+        hand.until_text("Nothing: the others go on, and the copies here are deleted.")
+        assert hand.says("You are there and keep copies for the others.")
+
+
 def test_the_buffer_says_what_was_given_up_and_why_it_stopped(home):
     with open_app(home, world.trouble(), at="buffer") as hand:
         hand.until_text("210\u2009798")

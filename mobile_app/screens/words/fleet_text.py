@@ -22,6 +22,43 @@ def role_text(fleet: Mapping[str, Any]) -> str:
     return f"{text}; it {listed(does)}." if does else f"{text}."
 
 
+PLACES = {
+    "outside": "You are not there.",
+    "dwelling": "You are there; you take part once you have stayed.",
+    "idle": "You are there and keep copies for the others.",
+    "hosting": "You are there and compute for the others.",
+    "urgent": "You are there, but the others do not reach you.",
+    "leaving": "You are leaving.",
+}
+
+
+def region_text(region: Mapping[str, Any]) -> str:
+    """What this device is to a region. The coordinator's word counts: it knows who is reached."""
+    place = region["place"]
+    if region["member"]:
+        place = "hosting" if region["runs"] else "idle" if place == "dwelling" else place
+    if place == "idle" and not region["member"]:
+        return f"You are there. It begins when {plural(region['threshold'], 'device')} are."
+    return PLACES.get(place, "")
+
+
+def region_facts(region: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Who else is here, what runs and is kept here, and what leaving would cost."""
+    if not region["member"]:
+        return []
+    others, runs = region["members"], region["runs"]
+    leaving = "Nothing: the others go on, and the copies here are deleted."
+    if runs:
+        sent = f" About {size(region['handed_bytes'])} are sent while you go." if region["handed_bytes"] else ""
+        leaving = f"Another device takes over {listed(runs)}.{sent} Then the copies here are deleted."
+    return [
+        ("Who is here", f"You and {listed(others)}" if others else "You alone"),
+        ("What runs here", listed(runs) if runs else "Nothing"),
+        ("Held for the others", size(region["kept_bytes"])),
+        ("What leaving would cost", leaving),
+    ]
+
+
 def snapshot_text(read: int | None, at_us: int | None, size_bytes: int | None, now_us: int) -> str:
     """The last permanent snapshot of a vertex, which has read so many elements."""
     if read is None:
