@@ -15,7 +15,8 @@ from tests.shared.sync.builders import pair
 
 OF_THE_SENDER = {"plan", "poll_s"}
 OF_A_HOST = {
-    "back", "boot", "cuts", "deployment", "instances", "kept", "neighbours", "offer", "offered", "position", "stamps", "unreachable",
+    "accuracy_m", "back", "boot", "cuts", "deployment", "instances", "kept", "neighbours", "offer", "offered", "position",
+    "stamps", "unreachable",
 }  # to whoever coordinates  # fmt: skip
 FLEET = FleetStatus(3)
 VIEW = {
