@@ -39,6 +39,7 @@ FLEET = FleetStatus(
     (Move(1_700_000_000_000_002, "beats", "qrs", 2, ("hub",), ("laptop",), "hub is silent"),), 3,
 )  # fmt: skip
 FULL = DeviceStatus(
+    accuracy_m=4.5,
     advice=AdviceStatus(1200.0, 7, 61.0, 300.0), battery=83, boot=3, build="My trips 1.0 (org.example.trips)", charging=True, clock_doubt_s=0.12, full_in_s=3600.0, incarnation=2, lane="wifi", late=6, leaving="battery low", malformed_results=1,
     missing_sensors=("gps", "light"), operators=("track@1", "trip@2"), overruns=5, plan=3, poll_s=30.0, produced=12, python="3.11.9", refusal="no",
     spool_bytes=4, spool_capacity_bytes=9, version="1.0", unreachable=("ab" * 16,),
