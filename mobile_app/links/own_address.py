@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 PORT = 7301  # any free one where another program has it
@@ -42,14 +43,28 @@ class AddressWatch:
         return bool(host) and not self._listen.startswith(_address(host, 0)[:-1])
 
 
-def _host(gateway_url: str) -> str:
-    """This end of the way to the gateway; nothing is sent to find it."""
+class WayWatch:
+    """Notices that this device got a way to a node, or another one. Only the table of routes is asked, which costs
+    microseconds; names are not looked up, so nodes that are known by name are not watched."""
+
+    def __init__(self) -> None:
+        self._ways: dict[str, str] = {}
+
+    def opened(self, addresses: Iterable[str]) -> bool:
+        """Whether there is a way to one of these that there was not, or that began elsewhere, when last asked."""
+        found = {address: _host(address, socket.AI_NUMERICHOST) for address in addresses}
+        before, self._ways = self._ways, found
+        return any(way and before.get(address, way) != way for address, way in found.items())
+
+
+def _host(url: str, flags: int = 0) -> str:
+    """This end of the way to an address; nothing is sent to find it."""
     try:
-        found = urlsplit(gateway_url)
+        found = urlsplit(url)
         if not found.hostname:
             return ""
         for family, kind, protocol, _, there in socket.getaddrinfo(
-            found.hostname, found.port or 443, type=socket.SOCK_DGRAM
+            found.hostname, found.port or 443, type=socket.SOCK_DGRAM, flags=flags
         ):
             with socket.socket(family, kind, protocol) as towards:
                 towards.connect(there)

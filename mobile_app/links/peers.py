@@ -16,6 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from shared.errors import UsageError
 from shared.hosting.messages import Answer, Ask, Unreachable
@@ -34,6 +35,10 @@ UNREAD_MAX = 16
 NUMBER_BYTES_MAX = 20
 POLL_MS = 500
 UNANSWERED_MAX = 3
+# Waiting for the network's own patience would take many seconds after a link is back: a packet that was lost is sent
+# again at growing distances.
+CONNECT_MS = 1_000
+UNACKNOWLEDGED_MS = 3_000
 CLOSE_S = 2.0
 
 
@@ -57,6 +62,12 @@ def _zmq_or_refuse() -> None:
             "nodes of a fleet speak ZeroMQ with CURVE, which is not installed here; `pip install pyzmq`",
             code="peers-zmq",
         )
+
+
+class Renew(NamedTuple):
+    """Connect anew to this node: its connection stands and carries nothing."""
+
+    node: str
 
 
 class PeerLinks:
@@ -84,7 +95,7 @@ class PeerLinks:
                 f"cannot listen on {bind!r} ({error}); write another address in the fleet's file", code="peers-bind"
             ) from error
         self.address = str(self._router.get_string(zmq.LAST_ENDPOINT))
-        self._orders: deque[Ask | Reply | None] = deque()  # from the loop; None: end
+        self._orders: deque[Ask | Reply | Renew | None] = deque()  # from the loop; None: end
         self._nudged = self._context.socket(zmq.PAIR)
         self._nudged.bind("inproc://orders")
         self._nudge = self._context.socket(zmq.PAIR)
@@ -104,6 +115,8 @@ class PeerLinks:
         socket.setsockopt(zmq.MAXMSGSIZE, EXCHANGE_BYTES_MAX)
         socket.setsockopt(zmq.RCVHWM, UNREAD_MAX)
         socket.setsockopt(zmq.SNDHWM, UNREAD_MAX)
+        socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_MS)
+        socket.setsockopt(zmq.TCP_MAXRT, UNACKNOWLEDGED_MS)
         socket.curve_publickey = self._keys.public.encode()
         socket.curve_secretkey = self._keys.secret.encode()
         return socket
@@ -124,7 +137,12 @@ class PeerLinks:
         """Hand a message to the thread that owns the sockets. For the node's loop alone."""
         self._hand_over(message)
 
-    def _hand_over(self, order: Ask | Reply | None) -> None:
+    def renew(self, nodes: Iterable[str]) -> None:
+        """Connect anew to these nodes, with their next exchange. For the node's loop alone."""
+        for node in nodes:
+            self._hand_over(Renew(node))
+
+    def _hand_over(self, order: Ask | Reply | Renew | None) -> None:
         """A body passes as it is; only the nudge behind it goes through a socket, as the thread waits for those."""
         self._orders.append(order)
         with contextlib.suppress(zmq.Again):  # as many nudges as fit are unread: it will look
@@ -173,7 +191,10 @@ class PeerLinks:
             for _ in range(UNREAD_MAX):
                 yield socket.recv_multipart(flags=zmq.NOBLOCK, copy=False)
 
-    def _carry_out(self, order: Ask | Reply, poller: zmq.Poller) -> None:
+    def _carry_out(self, order: Ask | Reply | Renew, poller: zmq.Poller) -> None:
+        if isinstance(order, Renew):
+            self._drop(order.node, poller)
+            return
         if isinstance(order, Reply):
             if isinstance(order.handle, tuple):
                 with contextlib.suppress(zmq.ZMQError):  # who asked is gone
@@ -183,9 +204,7 @@ class PeerLinks:
         peer = self._peers.get(node)
         if self._unanswered.get(node, 0) >= UNANSWERED_MAX and node in self._dealers:
             # It may have refused us before it knew us, and ZeroMQ does not ask again: connect anew.
-            poller.unregister(self._dealers[node])
-            self._dealers.pop(node).close()
-            self._unanswered[node] = 0
+            self._drop(node, poller)
         dealer = self._dealers.get(node)
         if dealer is None and peer is not None and peer.addresses:
             dealer = self._dealers[node] = self._socket(zmq.DEALER)
@@ -207,6 +226,13 @@ class PeerLinks:
             dealer.send_multipart([number, order.body], flags=zmq.NOBLOCK, copy=False)
         except zmq.Again:
             self._arrived(Unreachable(node))
+
+    def _drop(self, node: str, poller: zmq.Poller) -> None:
+        dealer = self._dealers.pop(node, None)
+        if dealer is not None:
+            poller.unregister(dealer)
+            dealer.close()
+        self._unanswered[node] = 0
 
     def _answered(self, node: str, parts: list[zmq.Frame]) -> None:
         asked = self._asked.get(node, [])

@@ -18,6 +18,7 @@ from typing import Any
 from mobile_app.home.peer_keys import FleetKeys, load_curve_keys
 from mobile_app.links.broadcast import BroadcastLink
 from mobile_app.links.outages_seen import OutagesSeen
+from mobile_app.links.own_address import WayWatch
 from mobile_app.links.peers import PeerLinks
 from mobile_app.node.computation import Computation, OperatorFailed
 from mobile_app.node.plan_runner import PlanRunner
@@ -66,12 +67,13 @@ FOLDER = "fleet"
 SPOOL_MB = 16
 SOURCES = "sources"
 SUBMITTED = "submitted-"
-PACING = Pacing(poll_s=1.0, timeout_s=3.0, backoff_s_min=0.1, backoff_s_max=2.0, window=3)
+PACING = Pacing(poll_s=1.0, timeout_s=3.0, backoff_s_min=0.1, backoff_s_max=2.0, window=3, probe_s=0.4)
 EVENTS_MAX = 50
 STALE_TERM, STRANGER, UNREAD, FLOOD = "stale-term", "peers-stranger", "peers-unread", "broadcast-flood"
 REPORT_S = 2.5  # so often at least it speaks to its coordinator
 SPARE_S = 1.0  # that a node may take to speak again, after an operator was interrupted
 LOOK_S = 1.0  # between two looks at who is silent and which snapshots are new
+WAYS_S = 0.2  # between two looks at whether there is a way to others, while some do not answer
 COORDINATOR_ASKS_S = 2.0
 MOVING_ASKS_S = 0.5
 ROUNDS_MAX = 100  # within one turn; the sensors want theirs
@@ -177,6 +179,7 @@ class Hosting:
         self._machine = FleetNode(self.host, coordinator)
         self._watch = FleetWatch(self.host, coordinator, stores.clock.now_us())
         self._now, self._looked_at = now, now
+        self._ways, self._ways_at = WayWatch(), now
         bind = addresses[0] if addresses else "tcp://127.0.0.1:*"
         self._own: deque[Arrival] = deque()  # of this node's vertices to each other: never dropped for others' sake
         self._wake = wake
@@ -226,6 +229,7 @@ class Hosting:
         """Do whatever is due."""
         machine = self._machine
         self._woken = False
+        self._look_for_ways(now)
         for _ in range(ROUNDS_MAX):
             self._take_arrivals(now)
             machine.wake(now)
@@ -244,6 +248,15 @@ class Hosting:
             self._watch.look(now, self._stores.clock.now_us())
         if self.host.version != self._version:
             self._deployed()
+
+    def _look_for_ways(self, now: float) -> None:
+        """Whoever does not answer is asked at once when this device's network has changed."""
+        if not self.host.is_cut_off or now < self._ways_at + WAYS_S:
+            return
+        self._ways_at = now
+        if self._ways.opened(address for peer in self.host.peers() for address in peer.addresses):
+            self._links.renew(self.host.unanswering())
+            self.host.network_changed(now)
 
     def _take_arrivals(self, now: float) -> None:
         """What came; much of it in several rounds, so that who waits for an answer can send the next meanwhile."""
@@ -275,7 +288,10 @@ class Hosting:
             self._wake()
 
     def next_wake(self) -> float | None:
-        return self._machine.next_wake()
+        wakes = self._machine.next_wake()
+        if not self.host.is_cut_off:
+            return wakes
+        return self._ways_at + WAYS_S if wakes is None else min(wakes, self._ways_at + WAYS_S)
 
     def close(self) -> None:
         for runner in self._runners.values():

@@ -55,7 +55,7 @@ from shared.wire.frame import HEADER_BYTES, FrameType, stored_header
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "peers"
 PHONE, SINK = "phone", "laptop"
 PACING = Pacing(
-    poll_s=1.0, timeout_s=3.0, backoff_s_min=0.1, backoff_s_max=2.0, window=3
+    poll_s=1.0, timeout_s=3.0, backoff_s_min=0.1, backoff_s_max=2.0, window=3, probe_s=0.4
 )  # as `mobile_app/node/hosting.py`
 LATENCY_S = 0.002
 SETTLE_S = 5.0  # after the last element, until every snapshot is permanent

@@ -20,7 +20,7 @@ from shared.hosting.edits import check_edit, edited, without_retired
 from shared.hosting.leaving import Left, without
 from shared.hosting.planned_moves import ASKED, Now, PlannedMoves, hosting, without_strangers
 from shared.hosting.reign import Reign
-from shared.hosting.routing import LINK_S, Reach, Routing
+from shared.hosting.routing import LINK_S, Reach, Routing, connected
 from shared.hosting.shares import share
 from shared.hosting.wiring import cloud_carriers, wire
 from shared.identity import DeviceId, EdgeKey
@@ -275,6 +275,7 @@ class Coordinator:
         return after
 
     def _change(self, fleet: Deployment) -> None:
+        fleet = self._routing.listed(fleet)
         if self._fleet.version and fleet == self._fleet:
             return
         fleet = replace(fleet, node=self._node or fleet.peers[0].node, version=fleet.version + 1)
@@ -780,20 +781,26 @@ class Coordinator:
         apart = frozenset(
             link for link, since in self._apart.items() if now >= since + LINK_S and said[link[0]].back is None
         )
-        links = self._fleet.links
         reach = Reach(
             self._called(frozenset(peer.node for peer in self._fleet.peers if peer.capacity and peer.node in alive)),
             alive, apart, self._routing.failed(apart, now),
             {node: frozenset((*status.back.neighbours, node)) for node, status in said.items() if status.back},
             frozenset(node for node, status in said.items() if status.back),
-            frozenset(link for each in links for link in (each.nodes, each.nodes[::-1])) if links else None,
+            connected(self._fleet),
         )  # fmt: skip
         found = []
         for query in queries:
             if STRATEGIES[query.row].row.of_region:  # each member has to have its rows, and none passes them on
                 found.append(query)
                 continue
-            routed, events = self._routing.rerouted(query, reach, now)
+            adopted = query
+            for node in query.sources:
+                status = said.get(node)
+                # What it took under an older deployment is over when it hears of this one.
+                if status is not None and status.deployment is not None and status.deployment[1] == self._fleet.version:
+                    adopted, events = self._routing.adopted(adopted, node, status.took, now)
+                    self._events += events
+            routed, events = self._routing.rerouted(adopted, reach, now)
             self._events += events
             found.append(without_retired(routed, self._fleet.version, said))
         return found
@@ -1049,6 +1056,7 @@ class Coordinator:
         return tuple(map(self._name, nodes))
 
     def _store(self) -> None:
+        self._fleet = self._routing.listed(self._fleet)
         self._messages.clear()
         self._deployments.clear()
         self._offered.clear()

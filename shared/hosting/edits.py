@@ -81,8 +81,13 @@ def known_routes(routes: Sequence[Route], query: HostedQuery, nodes: Collection[
     found = []
     for route in routes:
         if route.gather in gathers and route.source in query.sources:
-            paths = tuple(path for path in route.paths if all(hop.node in nodes for hop in path))
-            found.append(replace(route, paths=paths or ((),)))
+            paths, alternates = (
+                tuple(path for path in ways if all(hop.node in nodes for hop in path))
+                for ways in (route.paths, route.alternates)
+            )
+            if not paths:
+                paths, alternates = ((),), tuple(path for path in alternates if path)
+            found.append(replace(route, paths=paths, alternates=alternates))
     return tuple(found)
 
 

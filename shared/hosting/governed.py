@@ -34,6 +34,7 @@ class Governed:
 
     def report(self, device: DeviceStatus, sender: Sender, now: float) -> None:
         """Tell the gateway how this node is, as a coordinating node would hear it; `device` is what else it says."""
+        self._host.hear_governor(now, answers=not sender.disconnected)
         if self._host.news > self._news:  # a peer runs a newer deployment: ask for it
             self._news = self._host.news
             sender.hurry(now)
@@ -45,7 +46,7 @@ class Governed:
             replace(
                 device, back=host.back, boot=host.boot, deployment=host.deployment, instances=host.instances,
                 kept=host.kept, offer=self._offer, offered=host.offered, stamps=host.stamps,
-                unreachable=host.unreachable, cuts=host.cuts, position=host.position,
+                took=host.took, unreachable=host.unreachable, cuts=host.cuts, position=host.position,
                 accuracy_m=host.accuracy_m, leaving=host.leaving or device.leaving,
                 neighbours=self._host.neighbours(),
             )

@@ -31,6 +31,7 @@ from typing import NamedTuple, Protocol
 
 from shared.batch import NO_FRONTIER
 from shared.errors import BrokenInvariant, PeerError, ResurgeError, UsageError
+from shared.hosting.alternates import Alternates
 from shared.hosting.carrier import EPOCHS, Carrier
 from shared.hosting.copies import Copy, name_of, strangers
 from shared.hosting.initiators import cut_initiator, number_of, text_of
@@ -61,6 +62,7 @@ from shared.hosting.wiring import (
     GATEWAY,
     PASSED_ON,
     STATE,
+    CarrierSpec,
     EdgeSpec,
     Flow,
     KeptSpec,
@@ -225,10 +227,17 @@ class Host:
         self._copies: dict[EdgeKey, Copy] = {}  # by each edge on which it comes
         self._cuts: dict[str, CutStatus] = {}  # by query, what is known of the cuts through its region
         self._returning: set[EdgeId] = set()  # edges of its own device that were cut off, and what was spooled since
+        self._stuck: set[EdgeId] = set()  # of those, what did not go on though whoever reads it answers
         self._carried: Mapping[str, Sequence[tuple[EdgeSpec, int]]] = {}
+        self._again_at = float("-inf")  # when a node that was lost answered again
         self._looks_until: float | None = None  # who was lost is asked again, and has not all answered
         self._probed: frozenset[str] = frozenset()  # nodes that are called only to know who can be reached
-        self._several_legs: set[EdgeKey] = set()  # edges of an input that comes on others as well
+        self._legs: dict[EdgeKey, frozenset[EdgeKey]] = {}  # of an edge whose input may come on others as well, all
+        self._live_legs: set[EdgeKey] = set()  # those of them on which something came
+        self._alternates = Alternates()
+        self._ungoverned = False  # its coordinator, which is none of the fleet, does not answer
+        self._standby: dict[EdgeKey, CarrierSpec] = {}  # by the edge that it would read, what it may be asked to carry
+        self._roused: set[EdgeKey] = set()  # of those, what it was asked for
         self._state_edges: dict[EdgeId, Instance] = {}
         self._loads: dict[tuple[EdgeId, str], int] = {}
         self._senders: dict[str, Sender] = {}
@@ -285,6 +294,7 @@ class Host:
                 f"deployment {deployment.version} after {memory.version}; an older one changes nothing",
                 code="deployment-stale",
             )
+        self._alternates.forget()
         self._apply(deployment, now)
         memory.deployment, memory.version, memory.lease = encoded, deployment.version, deployment.lease
         memory.signature, memory.coordinator = signature, self._coordinator
@@ -353,9 +363,11 @@ class Host:
         return any(STRATEGIES[query.row].row.home is Home.REGION for query in queries)
 
     def _apply(self, deployment: Deployment, now: float, *, restarted: bool = False) -> None:
-        wiring = wire(deployment)  # raises before anything has changed
+        wiring = wire(self._alternates.applied(deployment))  # raises before anything has changed
         self._now = now
         self._wiring, self.deployed = wiring, deployment
+        holding = [carrier for carrier in self._carriers.values() if carrier.taken > carrier.through]
+        self._roused &= {carrier.spec.reads.key for carrier in holding}  # others are roused again if they are needed
         for node in self._peers.keys() - {peer.node for peer in deployment.peers}:
             self._sessions.revoke(DeviceId(bytes.fromhex(node)))  # it is a stranger from now on
         self._peers.clear()
@@ -597,7 +609,9 @@ class Host:
         self.lane.rewire(states, now)
 
     def _begin_carriers(self, wiring: Wiring) -> None:
-        wanted = {spec.makes.key.edge: spec for spec in wiring.carriers}
+        asleep = [spec for spec in wiring.carriers if spec.standby and spec.reads.key not in self._roused]
+        self._standby = {spec.reads.key: spec for spec in asleep}
+        wanted = {spec.makes.key.edge: spec for spec in wiring.carriers if spec not in asleep}
         self._carriers = {edge: carrier for edge, carrier in self._carriers.items() if edge in wanted}
         for edge, spec in wanted.items():
             self._offer_flow(spec.makes, spec.flow, self._made, passed_on=True)
@@ -712,13 +726,14 @@ class Host:
 
     def _receivers(self) -> None:
         self._readers_of = {}
-        self._several_legs = set()
+        self._legs, self._live_legs = {}, set()
         for instance in self._instances.values():
             for label, each in instance.spec.inputs.items():
                 for leg in each.arriving:
                     self._readers_of.setdefault(leg.key, []).append((instance, label))
                 if len(each.arriving) > 1:
-                    self._several_legs.update(leg.key for leg in each.arriving)
+                    legs = frozenset(leg.key for leg in each.arriving)
+                    self._legs.update(dict.fromkeys(legs, legs))
         self._carrier_of = {carrier.spec.reads.key: carrier for carrier in self._carriers.values()}
 
     # --- what the node's own device makes --------------------------------------------------------------------
@@ -727,7 +742,8 @@ class Host:
         """While what its own device has spooled does not arrive, find out who can be reached."""
         specs = {spec.key.edge: spec for spec in self.gathers()}
         self._returning = {edge for edge in self._returning if edge in specs and not self._has_arrived(specs[edge])}
-        lost = any(
+        self._stuck &= self._returning
+        lost = bool(self._stuck) or any(
             (sender := self._senders.get(node)) is not None and sender.disconnected
             for edge in self._returning
             for node in specs[edge].readers
@@ -741,6 +757,35 @@ class Host:
         if probed != self._probed:
             self._probed = probed
             self._carry(self._carried, now)
+
+    def _turn_elsewhere(self, now: float) -> None:
+        """While nobody coordinates, rows of its own device that wait too long go another way that is listed."""
+        if self.deployed is None or not self._is_alone():
+            self._alternates.calm()
+            return
+        turned = False
+        for query, spec in self._wiring.sources:
+            edge, route = spec.key.edge, query.route(spec.name, self.node)
+            taken = max(min(self.outbox.reading(node).taken.get(edge, 0) for node in way) for way in spec.ways)
+            if route.alternates and self._alternates.look(edge, taken, self._sources_spool.head(edge), now):
+                self._returning.add(edge)
+                self._stuck.add(edge)
+                reaches = functools.partial(self._reaches, self._wiring.reading[spec.key])
+                turned |= self._alternates.turn(query.name, edge, route, reaches, now)
+        if turned:
+            self._apply(self.deployed, now)
+
+    def _reaches(self, readers: Sequence[str], path: Sequence[str]) -> bool:
+        """Whether it reaches the first node of a path, or of one without any those who read its rows."""
+        first = path[:1] or [node for node in readers if node != self.node]
+        return all((sender := self._senders.get(node)) is not None and sender.reached for node in first)
+
+    def _is_alone(self) -> bool:
+        """Whether whoever coordinates does not answer."""
+        if not self._coordinator or self._coordinates(self.node):
+            return False
+        asked = [sender for node, sender in self._senders.items() if self._coordinates(node)]
+        return all(sender.disconnected for sender in asked) if asked else self._ungoverned
 
     def _has_arrived(self, spec: EdgeSpec) -> bool:
         """Whether all ways that can be gone have all that there is of an edge."""
@@ -815,9 +860,31 @@ class Host:
             sender.wake(now)
         self._notice(now)
 
+    def hear_governor(self, now: float, *, answers: bool) -> None:
+        """Whether its coordinator answers, where that is none of the fleet."""
+        if self._ungoverned and answers:
+            self._looks_until = now + LOOK_S
+        self._ungoverned = not answers
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether somebody whom it should reach does not answer."""
+        return any(self._senders[node].disconnected for node in self._reached())
+
+    def unanswering(self) -> tuple[str, ...]:
+        """Nodes that it calls and that do not answer."""
+        return tuple(node for node, sender in self._senders.items() if sender.disconnected)
+
+    def network_changed(self, now: float) -> None:
+        """This node's network is another one: who did not answer is asked at once."""
+        for sender in self._senders.values():
+            sender.chase(now)
+        self._notice(now)
+
     def next_wake(self) -> float | None:
         times = [sender.next_wake() for sender in self._senders.values()]
-        times += [at for at in (self._ask_at, self._looks_until, self.lane.next_wake()) if at is not None]
+        others = (self._ask_at, self._looks_until, self.lane.next_wake(), self._alternates.next_wake())
+        times += [at for at in others if at is not None]
         return min(times, default=None)
 
     def step(self, now: float) -> Step[HostPersist, Ask | Reply | Broadcast]:
@@ -867,6 +934,8 @@ class Host:
             readers = [copy.taken, *([self._sinks[key].taken] if key in self._sinks else [])]
         if key in self._carrier_of and self._carrier_of[key].begun:
             readers.append(self._carrier_of[key].taken)
+        if key in self._standby:
+            self._roused.add(key)
         if self._keeper.reads(key) is not None:
             readers.append(self._keeper.taken.get(key, 0))
         return min(readers, default=NOT_READ)
@@ -879,6 +948,7 @@ class Host:
         inputs = [instance.spec.inputs[label] for instance, label in self._readers_of.get(key, ())]
         edges = [leg for each in inputs for leg in each.arriving if leg.key == key]
         edges += [self._carrier_of[key].spec.reads] if key in self._carrier_of else []
+        edges += [self._standby[key].reads] if key in self._standby else []
         edges += [edge for _, _, edge in self._wiring.sinks if edge.key == key]
         edges += [leg for leg in self._copies[key].spec.legs if leg.key == key] if key in self._copies else []
         edges += [kept.edge] if kept is not None else []
@@ -896,7 +966,8 @@ class Host:
         if key in self._carrier_of:
             carrier = self._carrier_of[key]
             through, term = carrier.through, carrier.term
-            credit = 0 if self._full() else credit
+            waits = any(self._senders[node].disconnected for node in carrier.spec.makes.readers)
+            credit = 0 if waits or self._full() else credit  # while its reader is gone, rows may find another way
         copy = self._copies.get(key)
         if copy is not None:
             term = 0 if key in self._readers_of else COPIES + self._memory.boot
@@ -935,8 +1006,10 @@ class Host:
         for instance, label in self._readers_of.get(key, ()):
             if not instance.failed:
                 self._guard(instance, functools.partial(self._take, instance, label, session, record))
-        if key in self._several_legs:  # what came on one leg moves where the others must go on
-            self.receiver.forget_edges()
+        if key in self._legs:
+            self._live_legs.add(key)
+            if len(self._legs[key] & self._live_legs) > 1:  # what came on one moves where the others must go on
+                self.receiver.forget_edges()
 
     def _pass_on(self, carrier: Carrier, session: GatewaySession, record: LogRecord) -> None:
         """A frame of an edge that goes on from here."""
@@ -1249,8 +1322,15 @@ class Host:
                 if isinstance(event, Disconnected):
                     self.lane.lost(node, now)
                 self._sender_event(node, event, now)
+        if self._roused & self._standby.keys():
+            self._serve(self._wiring, now)
+            self._carrier_of = {carrier.spec.reads.key: carrier for carrier in self._carriers.values()}
+            self.receiver.forget_edges()
         if self._returning or self._probed:
             self._look_around(now)
+        self._turn_elsewhere(now)
+        for node, sender in self._senders.items():
+            sender.chased = bool(self._returning) and self._coordinates(node)
 
     def _hear_of(self, version: int, now: float) -> None:
         """A peer runs this deployment: if it is news, the coordinator is asked for it at once. Once only, as nobody but
@@ -1264,11 +1344,12 @@ class Host:
     def _answers_again(self, node: str, now: float) -> None:
         """Whoever was lost with this node may be back as well. Each is asked at once, not when its turn comes: a device
         that names only the first who answered would be given another way without need."""
+        self._again_at = now
         others = [sender for other, sender in self._senders.items() if other != node]
-        if not any(sender.reached for sender in others):
+        if self._coordinates(node) or not any(sender.reached for sender in others):
             self._looks_until = now + LOOK_S
         for sender in others:
-            if sender.disconnected:
+            if not sender.reached:  # also one that was only asked while nobody could answer
                 sender.fail(now)
                 sender.hurry(now)
 
@@ -1315,6 +1396,10 @@ class Host:
                 self._events.append(PeerLost(node, code))
                 if code != SPENT:
                     self._returning |= {spec.key.edge for spec in self.gathers() if node in spec.readers}
+                if now < self._again_at + self._pacing.timeout_s:
+                    # What was not answered may have been asked before the network came back: it is asked again first.
+                    self._looks_until = now + LOOK_S
+                    self._senders[node].hurry(now)
             case Reconnected():
                 self._events.append(PeerBack(node))
             case _:
@@ -1386,6 +1471,7 @@ class Host:
             boot=self._memory.boot, deployment=self.follows, instances=tuple(found), kept=kept, offered=offered,
             unreachable=away, plan=self.version, back=self._back(), stamps=self._retired_stamps(),
             cuts=self._reached_cuts(), position=self.position, accuracy_m=self.accuracy_m, leaving=self.leaving,
+            took=self._alternates.status(),
         )  # fmt: skip
 
     def _reached_cuts(self) -> tuple[CutStatus, ...]:
@@ -1418,7 +1504,7 @@ class Host:
         """Said as long as rows from when its device was cut off have not arrived."""
         near = tuple(sorted(node for node, sender in self._senders.items() if sender.reached))
         looks = self._looks_until is not None and self._now < self._looks_until and len(near) < len(self._senders)
-        if not self._returning or looks:
+        if not self._returning or looks or self._is_alone():  # what is said first when somebody listens must be true
             return None
         return BackStatus(tuple(query.name for query in self.queries()), near)
 
@@ -1437,7 +1523,7 @@ class Host:
         found = [(identity, one.term, self._state(one), one.lost) for identity, one in self._instances.items()]
         begun = [(identity, one.term, one.state) for identity, one in self._not_begun.items()]
         away = tuple(node for node in self._reached() if self._senders[node].disconnected)
-        walks = self._back(), self._retired_stamps()
+        walks = self._back(), self._retired_stamps(), self._alternates.status()
         cuts = self._reached_cuts(), tuple(map(self._cut_stored, self._instances.values()))
         return (
             self._memory.boot,

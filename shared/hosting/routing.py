@@ -5,6 +5,9 @@ sends what it has spooled, and that is all. Else only the queries that it can no
 nodes that pass the rows on; what others run, and under which term, stays as it was. A way that fails again is replaced
 again, and a link that failed is not tried again for a while.
 
+While nobody coordinates, a device takes one of the alternates that its deployment lists (`alternates.py`), and says so
+when it can. That way is adopted, or replaced like any other that does not hold.
+
 `forward = "dynamic"` uses one way at a time. `"paths:K"` sends what the device brings back over K ways that share no
 node, and goes on with one of them once the device has nothing left from before.
 """
@@ -17,13 +20,17 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from shared.plan.cuts import region_vertices
-from shared.plan.deployment import Hop, HostedQuery, Route
+from shared.plan.deployment import Deployment, Hop, HostedQuery, Route
 from shared.plan.graph import Plan
+from shared.recovery.strategies import STRATEGIES
+from shared.wire.status import TookStatus
 
 LINK_S = 3.0  # that a link must fail to count: a lost message or two is no reason to go another way
 RETRY_S = 30.0  # that a link which failed is not tried again, as long as there is another way
 HOPS_MAX = 6
+ALTERNATES = 2  # that are listed for each device: one more than can fail together with its way
 GONE, MORE, ARRIVED = "its way is gone", "there is another way beside it", "what it brought back has arrived"
+TAKEN = "it took this way by itself"
 
 Link = tuple[str, str]
 
@@ -96,7 +103,7 @@ class Routing:
 
     def rerouted(self, query: HostedQuery, reach: Reach, now: float) -> tuple[HostedQuery, list[Rerouted]]:
         """The query with other ways for those of its devices that need one, and which these are."""
-        if not query.routes and not reach.returning & {*query.sources}:
+        if all(route.plain for route in query.routes) and not reach.returning & {*query.sources}:
             return query, []
         routes = {(route.gather, route.source): route for route in query.routes}
         events = []
@@ -113,6 +120,42 @@ class Routing:
                     events.append(Rerouted(now, query.name, source, paths, why))
         return (replace(query, routes=tuple(routes.values())), events) if events else (query, [])
 
+    @staticmethod
+    def adopted(
+        query: HostedQuery, source: str, took: Sequence[TookStatus], now: float
+    ) -> tuple[HostedQuery, list[Rerouted]]:
+        """The query with the ways that a device took by itself, as far as they were listed."""
+        events = []
+        for each in took:
+            route = query.route(each.gather, source)
+            nodes = [tuple(hop.node for hop in path) for path in route.alternates]
+            if each.query == query.name and each.path in nodes:
+                taken = route.taking(nodes.index(each.path))
+                query = replace(query, routes=tuple(taken if one is route else one for one in query.routes))
+                events.append(Rerouted(now, query.name, source, (each.path,), TAKEN))
+        return query, events
+
+    def listed(self, fleet: Deployment) -> Deployment:
+        """The fleet with the alternates of each device: ways that share no node with its own or with each other. They
+        depend on nothing that changes while it runs, so that listing them is no reason to deploy."""
+        peers = frozenset(peer.node for peer in fleet.peers)
+        reach = Reach(
+            frozenset(peer.node for peer in fleet.peers if peer.capacity and peer.addresses), peers, frozenset(),
+            frozenset(), {}, frozenset(), connected(fleet),
+        )  # fmt: skip
+        return replace(fleet, queries=tuple(self._listed(query, reach) for query in fleet.queries))
+
+    def _listed(self, query: HostedQuery, reach: Reach) -> HostedQuery:
+        routes = {(route.gather, route.source): replace(route, alternates=()) for route in query.routes}
+        of_region = STRATEGIES[query.row].row.of_region if query.row in STRATEGIES else True
+        for gather, hosts in self._hosts(query).items():
+            for source in () if of_region or query.feed(gather) is not None else query.sources:
+                route = replace(query.route(gather, source), alternates=())
+                found = _alternates(route, hosts, reach)
+                if found or (gather, source) in routes:
+                    routes[gather, source] = replace(route, alternates=found)
+        return replace(query, routes=tuple(route for route in routes.values() if not _says_nothing(route)))
+
     def _hosts(self, query: HostedQuery) -> dict[str, frozenset[str]]:
         """By gather, the nodes that read it."""
         known = self._reading.get(query.name)
@@ -125,7 +168,8 @@ class Routing:
             known = self._reading[query.name] = (query.plan, reading)
         placed = {each.vertex: each.hosts for each in query.placements}
         return {
-            name: frozenset(host for vertex in names for host in placed[vertex]) for name, names in known[1].items()
+            name: frozenset(host for vertex in names for host in placed.get(vertex, ()))
+            for name, names in known[1].items()
         }
 
     def _route(
@@ -159,6 +203,33 @@ class Routing:
         )
         self._forwarding.add(name)
         return Route(before.gather, source, uptos[0][0], paths), MORE if whole else GONE
+
+
+def connected(fleet: Deployment) -> frozenset[Link] | None:
+    """Who is connected, where the fleet's file says it."""
+    links = [each.nodes for each in fleet.links]
+    return frozenset(link for nodes in links for link in (nodes, nodes[::-1])) if links else None
+
+
+def _alternates(route: Route, hosts: frozenset[str], reach: Reach) -> tuple[tuple[Hop, ...], ...]:
+    if hosts <= {route.source}:
+        return ()
+    used = {hop.node for path in route.paths for hop in path}
+    found: list[list[str]] = []
+    # Who reads rows directly cannot pass them on as well: a receipt would speak for both.
+    if () not in route.paths and not used & hosts and all(reach.holds(route.source, host) for host in hosts):
+        found.append([])
+    while len(found) < ALTERNATES:
+        path = shortest(route.source, hosts, reach, used | hosts)
+        if path is None:
+            break
+        found.append(path)
+        used |= {*path}
+    return tuple(tuple(map(Hop, path)) for path in found)
+
+
+def _says_nothing(route: Route) -> bool:
+    return route.plain and not route.alternates
 
 
 def _holds(source: str, path: Sequence[Hop], hosts: frozenset[str], reach: Reach) -> bool:

@@ -71,6 +71,7 @@ class CarrierSpec:
     reads: EdgeSpec
     makes: EdgeSpec
     flow: Flow
+    standby: bool = False  # only where somebody sends them here, which takes no other deployment
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,7 @@ class Wiring:
     sources: list[tuple[HostedQuery, EdgeSpec]] = field(default_factory=list)  # gathers that its own device feeds
     sinks: list[tuple[HostedQuery, str, EdgeSpec]] = field(default_factory=list)
     flows: dict[EdgeKey, Flow] = field(default_factory=dict)  # of gather edges that its own device feeds
+    reading: dict[EdgeKey, tuple[str, ...]] = field(default_factory=dict)  # of the same, who reads them in the end
     carriers: list[CarrierSpec] = field(default_factory=list)
     kept: list[KeptSpec] = field(default_factory=list)
     copies: list[CopySpec] = field(default_factory=list)
@@ -295,6 +297,7 @@ def _wire_query(node: str, query: HostedQuery, edges: Mapping[str, Mapping[str, 
             if source == node:
                 found.sources.append((query, route.edge))
                 found.flows[route.edge.key] = Flow(behind, route.upto, source)
+                found.reading[route.edge.key] = tuple(readers[output.name])
             found.carriers += route.carriers(node)
     delays = feedback_delays(query)
     back = back_edges(vertices)
@@ -341,19 +344,25 @@ class _Gathered:
         given = query.route(name, source)
         self._check(given)
         self.upto = given.upto
-        self._paths = [_shortened(path, readers) for path in given.paths]
-        if () in self._paths:  # who reads it directly does not pass it on as well: a receipt would speak for both
+        self._paths, alternates = (
+            [_shortened(path, readers) for path in paths] for paths in (given.paths, given.alternates)
+        )
+        # Who reads it directly does not pass it on as well: a receipt would speak for both.
+        if () in self._paths:
             self._paths = [path for path in self._paths if not path or path[0].node not in readers]
+        self._all = [*self._paths, *(path for path in alternates if path not in self._paths)]
+        if () in self._all:
+            self._all = [path for path in self._all if path in self._paths or not path or path[0].node not in readers]
         # A device's own edges are named by its program, as those to the gateway are.
         self.edge = self._spec(name, source, 0, [self._next(path, 0) for path in dict.fromkeys(self._paths)])
         self._passed = {
             hop.node: self._spec(f"{name}@{source}>{hop.node}", hop.node, PASSED_ON, [self._next(path, at + 1)])
-            for path in self._paths
+            for path in self._all
             for at, hop in enumerate(path)
         }
 
     def _check(self, given: Route) -> None:
-        for upto in (given.upto, *(hop.upto for path in given.paths for hop in path)):
+        for upto in (given.upto, *(hop.upto for path in (*given.paths, *given.alternates) for hop in path)):
             if upto > len(self.runs):
                 raise UsageError(
                     f"query {self._query.name!r} applies {upto} operators behind gather {given.gather!r} on the way; "
@@ -370,18 +379,19 @@ class _Gathered:
         return EdgeSpec(name, key, self._schema, maker, {maker: term}, readers, tuple(map(tuple, ways)))
 
     def legs(self, node: str) -> tuple[EdgeSpec, ...]:
-        """The edges on which it comes to those who read it on this node."""
-        last = [self._passed[path[-1].node] if path else self.edge for path in self._paths]
-        return tuple(edge for edge in last if node in edge.readers)
+        """The edges on which it comes to those who read it on this node, or would come."""
+        if node not in self._readers:
+            return ()
+        return tuple(self._passed[path[-1].node] if path else self.edge for path in dict.fromkeys(self._all))
 
     def carriers(self, node: str) -> list[CarrierSpec]:
         found = []
-        for path in self._paths:
+        for path in self._all:
             for at, hop in enumerate(path):
                 if hop.node == node:
                     reads = self._passed[path[at - 1].node] if at else self.edge
-                    flow = Flow(self.runs, hop.upto, self.source)
-                    found.append(CarrierSpec(self._query.name, reads, self._passed[node], flow))
+                    flow, standby = Flow(self.runs, hop.upto, self.source), path not in self._paths
+                    found.append(CarrierSpec(self._query.name, reads, self._passed[node], flow, standby))
         return found
 
 

@@ -14,7 +14,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from shared.errors import PeerError, UsageError
@@ -121,6 +121,19 @@ class Route:
     source: str
     upto: int = 0  # of the operators behind the gather, so many are the device's own
     paths: tuple[tuple[Hop, ...], ...] = ((),)
+    alternates: tuple[tuple[Hop, ...], ...] = ()  # that the device may take by itself while nobody coordinates
+
+    @property
+    def plain(self) -> bool:
+        """Whether rows go directly, as they were made."""
+        return not self.upto and self.paths == ((),)
+
+    def taking(self, alternate: int) -> Route:
+        """The same with one of its alternates for its way; what it was is an alternate then, the last to be tried."""
+        later, earlier = self.alternates[alternate + 1 :], self.alternates[:alternate]
+        return replace(
+            self, paths=(self.alternates[alternate],), alternates=(*later, *earlier, *self.paths)[:PATHS_MAX]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,8 +326,8 @@ def _optional(query: HostedQuery) -> dict[str, object]:
     if query.routes:
         said["routes"] = [
             {
-                "gather": route.gather, "source": route.source, "upto": route.upto,
-                "paths": [[[hop.node, hop.upto] for hop in path] for path in route.paths],
+                "gather": route.gather, "source": route.source, "upto": route.upto, "paths": _paths(route.paths),
+                **({"alternates": _paths(route.alternates)} if route.alternates else {}),
             }
             for route in query.routes
         ]  # fmt: skip
@@ -329,6 +342,10 @@ def _optional(query: HostedQuery) -> dict[str, object]:
     if query.feeds:
         said["feeds"] = [[feed.gather, feed.query, feed.sink] for feed in query.feeds]
     return said
+
+
+def _paths(paths: tuple[tuple[Hop, ...], ...]) -> list[list[list[object]]]:
+    return [[[hop.node, hop.upto] for hop in path] for path in paths]
 
 
 def decode_deployment(data: bytes) -> Deployment:
@@ -439,14 +456,21 @@ def _forward(value: object) -> str:
 
 def _route(value: object) -> Route:
     match value:
-        case {"gather": gather, "source": source, "upto": upto, "paths": paths, **extra} if not extra:
+        case {"gather": gather, "source": source, "upto": upto, "paths": paths, **extra} if extra.keys() <= {
+            "alternates"
+        }:
             return Route(
                 _name(gather, "a gather"),
                 _node_id(source),
                 _number(upto, 0, RUN_MAX, "upto"),
-                _each(paths, PATHS_MAX, "paths", lambda path: _each(path, PEERS_MAX, "a path", _hop)),
+                _each(paths, PATHS_MAX, "paths", _path),
+                _each(extra.get("alternates", []), PATHS_MAX, "alternates", _path),
             )
-    raise _malformed("each route with gather, source, upto and paths")
+    raise _malformed("each route with gather, source, upto, paths and perhaps alternates")
+
+
+def _path(value: object) -> tuple[Hop, ...]:
+    return _each(value, PEERS_MAX, "a path", _hop)
 
 
 def _cuts(value: object) -> Cuts:
@@ -696,8 +720,9 @@ def _check_routes(query: HostedQuery, peers: dict[str, Peer]) -> None:
             )
     for route in query.routes:
         # Paths that share a node would fail together, and it could not tell their rows apart.
-        hops = [hop.node for path in route.paths for hop in path]
-        if not route.paths or route.source in hops or sum(not path for path in route.paths) > 1:
+        every = (*route.paths, *route.alternates)
+        hops = [hop.node for path in every for hop in path]
+        if not route.paths or route.source in hops or sum(not path for path in every) > 1:
             raise UsageError(
                 f"a route of query {query.name!r} has no path, or comes back to where it begins",
                 code="deployment-route",

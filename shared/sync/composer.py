@@ -68,6 +68,7 @@ class Outstanding:
     """What was sent and is not answered yet."""
 
     deadline: float
+    sent_at: float = 0.0
     counter: int = 0  # its number in the session
     hello: bool = False
     numbered: list[tuple[Frame, bytes]] = field(default_factory=list)  # without its payload, which has this digest

@@ -75,6 +75,10 @@ class Pacing:
     gather_bytes: int = 256 << 10  # this much waiting is worth an exchange, whatever its age
     exchange_bytes_max: int = 1 << 20
     window: int = 1  # exchanges under way at once while there is a backlog; more than one between nodes only
+    # Who does not answer is asked this often, without rows, while some wait: a link that is back is noticed at once,
+    # and one that is slow is not filled with what it cannot carry in time. 0: never, and pauses grow as above.
+    probe_s: float = 0.0
+    probe_for_s: float = 300.0  # since it answered, or since this device's network changed; then radios may rest
 
     def budget(self, conditions: Conditions) -> int:
         """How many bytes of batches the next exchange may carry."""

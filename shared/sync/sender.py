@@ -147,6 +147,8 @@ class Sender:
         self._disconnected_at: float | None = None
         self._answer_times: deque[float] = deque(maxlen=ANSWERS_MEASURED)
         self.answered_at = -math.inf  # when the other side last took an exchange
+        self.chased = False  # something waits for an answer, also where there are no rows for it
+        self._probes_until = 0.0
         self._met = False
         self._composer = Composer(session, self._under_way, self._events, to_node=isinstance(spool, Reading))
         if isinstance(spool, Reading):
@@ -312,6 +314,13 @@ class Sender:
         self._next_poll = now
         self._not_before = min(self._not_before, now)
 
+    def chase(self, now: float) -> None:
+        """The network has changed: who did not answer may do so now."""
+        if self._disconnected_at is not None:
+            self.fail(now)
+            self._probes_until = now + self._pacing.probe_for_s
+            self.hurry(now)
+
     @property
     def under_way(self) -> int:
         """How many exchanges are not answered yet."""
@@ -366,10 +375,19 @@ class Sender:
             if edge.waiting_since is None and self._has_more(edge):
                 edge.waiting_since = now - self._patience_s(edge)
         self._failures += 1
-        self._not_before = now + self._pacing.backoff_s(self._failures, self._rng)
         if self._disconnected_at is None:
             self._disconnected_at = now
+            self._probes_until = now + self._pacing.probe_for_s
             self._events.append(Disconnected(now, code))
+        pause_s = self._pacing.backoff_s(self._failures, self._rng)
+        probes = self._probes() and now < self._probes_until
+        self._not_before = now + (min(pause_s, self._pacing.probe_s) if probes else pause_s)
+
+    def _probes(self) -> bool:
+        """Whether it should soon be known that the other side answers again: something waits for that."""
+        if self._disconnected_at is None or not self._pacing.probe_s:
+            return False
+        return self.chased or any(self._has_more(edge) for edge in self._edges.values())
 
     def _go_on_from_taken(self) -> None:
         """Nothing is under way: the next exchange begins with what the reader has not taken."""
@@ -454,6 +472,9 @@ class Sender:
     def _due_behind(self) -> float:
         """When one more exchange should follow those under way: at once while there is a backlog, else never."""
         last = self._under_way[-1]
+        if self._probes() and not last.hello:  # a greeting counts alone: its answer is to the last one only
+            probe_at = last.sent_at + self._pacing.probe_s
+            return probe_at if probe_at < self._probes_until else math.inf
         waits = self._draining or self._failures or self._composer.one_at_a_time or self._composer.forgotten
         if last.hello or waits or len(self._under_way) >= self._window:
             return math.inf
@@ -463,7 +484,7 @@ class Sender:
         return self._not_before if behind else math.inf
 
     def _speak(self, now: float) -> bytes:
-        outstanding = Outstanding(deadline=now + self._pacing.timeout_s)
+        outstanding = Outstanding(deadline=now + self._pacing.timeout_s, sent_at=now)
         self._hurried = False
         if not self._session.is_open(now):
             outstanding.hello = True
@@ -482,7 +503,9 @@ class Sender:
         reports: list[bytes] = []
         device = self._session.device
         outstanding.results_through = self._results_through
-        frames = self._composer.compose(self._edges.values(), outstanding, self._pacing.budget(self._conditions))
+        probes = self._disconnected_at is not None and self._pacing.probe_s
+        budget = 0 if probes else self._pacing.budget(self._conditions)
+        frames = self._composer.compose(self._edges.values(), outstanding, budget)
         outstanding.poll_s = self._poll_s(outstanding, now)
         status = replace(self._status, plan=self._plan_version, poll_s=outstanding.poll_s)
         if status != next((other.status for other in reversed(self._under_way) if other.status), self._status_sent):

@@ -79,6 +79,15 @@ class BackStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class TookStatus:
+    """A device's rows go another way than it was told: it took one of the alternates while nobody coordinated."""
+
+    query: str
+    gather: str
+    path: tuple[str, ...]  # nodes that pass them on
+
+
+@dataclass(frozen=True, slots=True)
 class HostOffer:
     """A node takes part in the fleet of its gateway: how other nodes reach it, and how many vertices it hosts. Its
     Ed25519 key is in the roster."""
@@ -140,6 +149,7 @@ class DeviceStatus:
     spool_bytes: int | None = None
     spool_capacity_bytes: int | None = None
     stamps: tuple[int, ...] = ()  # of rows it has that met operators which their query has no more
+    took: tuple[TookStatus, ...] = ()  # ways of its own rows that it chose itself
     unreachable: tuple[str, ...] = ()  # nodes that it should send to and cannot reach
     version: str = ""
 
@@ -183,6 +193,8 @@ def _plain(value: object) -> object:
         return said if value.snapshot is None else [*said, value.snapshot, value.snapshot_bytes]
     if isinstance(value, CutStatus):
         return [value.query, value.begun, value.complete, value.reached]
+    if isinstance(value, TookStatus):
+        return [value.query, value.gather, list(value.path)]
     if isinstance(value, AdviceStatus):
         return [value.bytes_per_s, value.outages, value.p95_s, value.p99_s]
     if isinstance(value, HostOffer):
@@ -349,6 +361,20 @@ def _back(name: str, value: object) -> BackStatus:
     raise _refused(name, "[queries, neighbours]")
 
 
+def _took(name: str, value: object) -> tuple[TookStatus, ...]:
+    expected = "a list of [query, gather, nodes]"
+    if not isinstance(value, list) or len(value) > INSTANCES_MAX:
+        raise _refused(name, expected)
+    found = []
+    for each in value:
+        match each:
+            case [str(query), str(gather), list(path)]:
+                found.append(TookStatus(clean_text(query), clean_text(gather), _names(name, path)))
+            case _:
+                raise _refused(name, expected)
+    return tuple(found)
+
+
 def _stamps(name: str, value: object) -> tuple[int, ...]:
     if not isinstance(value, list) or len(value) > INSTANCES_MAX:
         raise _refused(name, f"a list of at most {INSTANCES_MAX} numbers")
@@ -431,6 +457,7 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "spool_bytes": _count(0, NUMBER_MAX),
     "spool_capacity_bytes": _count(0, NUMBER_MAX),
     "stamps": _stamps,
+    "took": _took,
     "unreachable": _names,
     "version": _text(WORD_CHARACTERS),
 }

@@ -111,6 +111,18 @@ def test_the_ways_of_a_deployment() -> None:
     assert not plain.keys() & {"routes", "absent_s", "forward", "retired"}
 
 
+def test_the_alternates_of_a_way() -> None:
+    (query,) = deployment().queries
+    phone, hub, laptop = deployment().peers
+    route = Route("near", phone.node, 0, ((Hop(hub.node, 1),),), ((), (Hop(laptop.node),)))
+    encoded = encode_deployment(replace(deployment(), queries=(replace(query, routes=(route,)),)))
+    (said,) = json.loads(encoded)["queries"][0]["routes"]
+    assert (said["paths"], said["alternates"]) == ([[[hub.node, 1]]], [[], [[laptop.node, 0]]])
+    (found,) = decode_deployment(encoded).queries
+    assert found.routes == (route,)
+    assert encode_deployment(decode_deployment(encoded)) == encoded
+
+
 def test_the_origin_of_a_query_never_changes() -> None:
     assert query_origin("room").hex() == "54ad1e60cc26ad9995e14f344f05c4b6"
 

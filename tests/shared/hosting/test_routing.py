@@ -8,11 +8,13 @@ import pytest
 
 import resurge as rs
 from resurge import col
+from shared.hosting.alternates import ALTERNATE_S, Alternates
 from shared.hosting.edits import edited, without_retired
-from shared.hosting.routing import RETRY_S, Reach, Routing
-from shared.plan.deployment import Hop, HostedQuery, Placement, Route
+from shared.hosting.routing import ALTERNATES, RETRY_S, TAKEN, Reach, Routing
+from shared.identity import EdgeId
+from shared.plan.deployment import Deployment, Hop, HostedQuery, Link, Peer, Placement, Route
 from shared.plan.graph import Plan
-from shared.wire.status import DeviceStatus
+from shared.wire.status import DeviceStatus, TookStatus
 
 PHONE, HOST, A, B, C = "phone", "host", "a", "b", "c"
 HUBS = frozenset({HOST, A, B, C})
@@ -143,3 +145,70 @@ def test_ways_over_nodes_that_the_fleet_has_no_more_go() -> None:
     before = replace(QUERY, routes=(Route("g", PHONE, 1, ((Hop(A),), (Hop(B),))),))
     assert edited(before, QUERY, ALIVE - {A}).routes == (Route("g", PHONE, 1, ((Hop(B),),)),)
     assert edited(before, QUERY, ALIVE - {A, B}).routes == (Route("g", PHONE, 1, ((),)),)
+
+
+# --- alternates -----------------------------------------------------------------------------------------------------
+
+
+def fleet(*routes: Route, links: tuple[tuple[str, str], ...] = (), placed: tuple[str, ...] = (HOST,)) -> Deployment:
+    peers = tuple(
+        Peer(node, node, b"", "", ("tcp://192.0.2.1:1",), capacity=0 if node == PHONE else 4) for node in sorted(ALIVE)
+    )
+    query = replace(QUERY, routes=routes, placements=(Placement("out", placed, (), 1),))
+    return Deployment(HOST, 1, 1, peers, (query,), links=tuple(Link(link, "wifi", 2) for link in links))
+
+
+def alternates(listed: Deployment) -> list[list[str]]:
+    return [[hop.node for hop in path] for path in listed.queries[0].route("g", PHONE).alternates]
+
+
+def test_alternates_share_no_node_with_the_way_or_with_each_other() -> None:
+    listed = Routing().listed(fleet())
+    assert alternates(listed) == [[A], [B]]
+    assert Routing().listed(listed) == listed, "nothing but the fleet decides"
+    over = Routing().listed(fleet(Route("g", PHONE, 1, ((Hop(A),),))))
+    assert alternates(over) == [[], [B]], "directly, or over another one"
+    assert over.queries[0].route("g", PHONE).upto == 1
+    assert alternates(Routing().listed(fleet(placed=(PHONE,)))) == [], "what it reads itself goes nowhere"
+    assert alternates(Routing().listed(fleet(Route("g", PHONE, 0, ((Hop(A),),)), placed=(HOST, A)))) == [[B], [C]]
+
+
+def test_alternates_go_along_listed_links() -> None:
+    links = ((PHONE, HOST), (PHONE, A), (A, B), (B, HOST))
+    assert alternates(Routing().listed(fleet(links=links))) == [[A, B]]
+    assert len(alternates(Routing().listed(fleet()))) == ALTERNATES
+
+
+def test_a_way_that_a_device_took_by_itself_is_adopted_if_it_was_listed() -> None:
+    query = Routing().listed(fleet()).queries[0]
+    took = TookStatus("q", "g", (B,))
+    adopted, (event,) = Routing.adopted(query, PHONE, [took], 5.0)
+    assert ways(adopted) == [[B]]
+    assert (event.source, event.paths, event.why) == (PHONE, ((B,),), TAKEN)
+    assert adopted.placements == query.placements
+    for other in (TookStatus("q", "g", (C,)), TookStatus("p", "g", (B,)), TookStatus("q", "h", (B,))):
+        assert Routing.adopted(query, PHONE, [other], 5.0) == (query, [])
+    replaced, _ = Routing().rerouted(adopted, reach(C), 6.0)
+    assert ways(replaced) == [[C]], "what does not hold is replaced like any other way"
+
+
+def test_a_device_turns_to_what_it_reaches_once_its_rows_have_waited_and_then_to_the_next() -> None:
+    alternates, edge = Alternates(), EdgeId(7)
+    deployed = replace(Routing().listed(fleet()), node=PHONE)
+    route = deployed.queries[0].route("g", PHONE)
+    assert not alternates.look(edge, 3, 9, 10.0)
+    assert not alternates.look(edge, 4, 9, 11.0), "it goes on, if slowly"
+    assert alternates.next_wake() == 11.0 + ALTERNATE_S
+    assert alternates.look(edge, 4, 9, 11.0 + ALTERNATE_S)
+    assert alternates.next_wake() is None, "only an answer changes anything now"
+    assert not alternates.turn("q", edge, route, lambda _path: False, 14.0)
+    assert alternates.applied(deployed) is deployed
+    assert alternates.turn("q", edge, route, lambda path: path == (B,), 14.0)
+    turned = alternates.applied(deployed)
+    assert ways(turned.queries[0]) == [[B]]
+    assert alternates.status() == (TookStatus("q", "g", (B,)),)
+    assert not alternates.look(edge, 4, 9, 14.5), "another way gets its time"
+    assert alternates.turn("q", edge, turned.queries[0].route("g", PHONE), lambda _path: True, 17.0)
+    assert ways(alternates.applied(deployed).queries[0]) == [[A]], "the one that has not been tried"
+    alternates.forget()
+    assert (alternates.applied(deployed), alternates.status()) == (deployed, ())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -250,3 +252,48 @@ def drained(seed: int, loss: float) -> int:
     assert last_us == frontier_us
     assert most <= WINDOW
     return most
+
+
+def test_who_does_not_answer_is_asked_often_and_with_little_and_gets_rows_as_soon_as_it_does() -> None:
+    pair = Pair()
+    pair.meet()
+    pair.sender.pace(replace(PACING, probe_s=0.4, probe_for_s=30.0))
+    head = pair.append(BATCHES, 0.1)
+    first = pair.sent(0.1)
+    assert not pair.sent(1.9), "rows are on their way, and nobody knows yet that they are lost"
+    bodies: list[bytes] = []
+    asked_at = []
+    now = 2.1
+    while now < 12.0:
+        if sent := pair.sent(now):
+            bodies += sent
+            asked_at.append(now)
+        now += 0.01
+    gaps = [later - before for before, later in itertools.pairwise(asked_at)]
+    assert max(gaps) < 0.85
+    assert max(map(len, bodies)) < 500 < max(map(len, first)), "no rows before an answer"
+    late, last = bodies[-2:]  # one that took long counts as well
+    for answer in pair.answers(late, now):
+        pair.sender.receive(answer, now)
+    assert not pair.sender.disconnected
+    for answer in pair.answers(last, now):
+        pair.sender.receive(answer, now)
+    bodies = pair.sent(now)
+    assert max(map(len, bodies)) > 500, "now they go"
+    while bodies:
+        for answer in pair.answers(bodies.pop(0), now):
+            pair.sender.receive(answer, now)
+        bodies += pair.sent(now)
+    assert pair.reader.taken == head
+
+
+def test_after_a_while_a_radio_rests_until_the_network_changes() -> None:
+    pair = Pair()
+    pair.meet()
+    pair.sender.pace(replace(PACING, probe_s=0.2, probe_for_s=5.0))
+    pair.append(1, 0.1)
+    asked = [now for now in (0.1 + step / 100 for step in range(2_000)) if pair.sent(now)]
+    early, late = (len([now for now in asked if low < now < low + 4]) for low in (2.5, 14.0))
+    assert early > 10 > 3 * late
+    pair.sender.chase(20.2)
+    assert pair.sent(20.2), "at once"

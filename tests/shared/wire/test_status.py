@@ -29,6 +29,7 @@ from shared.wire.status import (
     HostOffer,
     InstanceStatus,
     KeptStatus,
+    TookStatus,
     reportable_operators,
 )
 
@@ -43,7 +44,7 @@ FULL = DeviceStatus(
     advice=AdviceStatus(1200.0, 7, 61.0, 300.0), battery=83, boot=3, build="My trips 1.0 (org.example.trips)", charging=True, clock_doubt_s=0.12, full_in_s=3600.0, incarnation=2, lane="wifi", late=6, leaving="battery low", malformed_results=1,
     missing_sensors=("gps", "light"), operators=("track@1", "trip@2"), overruns=5, plan=3, poll_s=30.0, produced=12, python="3.11.9", refusal="no",
     spool_bytes=4, spool_capacity_bytes=9, version="1.0", unreachable=("ab" * 16,),
-    fleet=FLEET, back=BackStatus(("beats",), ("ab" * 16,)), stamps=(7, 1 << 31),
+    fleet=FLEET, back=BackStatus(("beats",), ("ab" * 16,)), stamps=(7, 1 << 31), took=(TookStatus("beats", "ecg", ("ab" * 16,)),),
     deployment=(3, 8), offer=HostOffer("hub", "0" * 40, ("tcp://192.0.2.7:7301",), 64, "wifi", (47.37, 8.54), cloud=True), neighbours=(("ab" * 16, 2),),
     instances=(InstanceStatus("beats", "qrs", 2, "failed", "it raised", 7, 14, 900), InstanceStatus("beats", "band", 2, "running", cut=4)), kept=(KeptStatus("beats", "qrs", 2, 14),),
     offered=(KeptStatus("beats", "band", 2, 15),), cuts=(CutStatus("beats", 5, 4, 5),), position=(47.37, 8.54),
@@ -87,6 +88,7 @@ def test_unknown_keys_are_ignored_and_missing_ones_have_their_defaults() -> None
         ("fleet", FLEET.to_json() | {"moves": [[1, "q", "v", 1, ["a"] * 65, [], ""]]}), ("fleet", FLEET.to_json() | {"moves": [[]] * 1001}),
         ("fleet", FLEET.to_json() | {"queries": [["q", "ecoc", "often", [], "s"]]}), ("fleet", FLEET.to_json() | {"placements": [["q", "v", 1 << 32, [], [], "", "", 0, 1, 1, 1]]}),
         ("back", ["q"]), ("back", [["q"], [1]]), ("stamps", [-1]), ("stamps", [1 << 32]), ("stamps", 3),
+        ("took", ["q"]), ("took", [["q", "g"]]), ("took", [["q", "g", [1]]]), ("took", [[]] * 257),
         ("instances", [["q"]]), ("instances", [[]] * 257), ("kept", [["q", "v", 1, "x"]]), ("kept", {"q": 1}), ("offered", [["q", "v"]]),
     ],
 )  # fmt: skip

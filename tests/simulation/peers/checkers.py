@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -104,10 +105,12 @@ class Positions(Checker):
 
 class Numbers(Checker):
     """OneOutputPerNumber: a number of an edge means one row, whoever makes it and however often; a sink and every input
-    take each number once, in order."""
+    take each number once, in order. `alike`: whether two rows of an output are the same one, where their query was
+    edited."""
 
-    def __init__(self) -> None:
-        self._rows: dict[tuple[str, int], str] = {}
+    def __init__(self, alike: Callable[[str, Sequence[Any], Sequence[Any]], bool] | None = None) -> None:
+        self._rows: dict[tuple[str, int], list[Any]] = {}
+        self._alike = alike
         self._ends: dict[str, int] = {}
         self._found = ""
 
@@ -125,8 +128,11 @@ class Numbers(Checker):
             columns = [made.batch.columns[name].tolist() for name in sorted(made.batch.columns)]
             rows = zip(made.batch.seq.tolist(), made.batch.time_us.tolist(), *columns, strict=True)
             for number, *values in rows:
-                row = repr(values)  # a value may be not a number, which equals nothing
-                if self._rows.setdefault((label, number), row) != row and not instance.lost:
+                before = self._rows.setdefault((label, number), values)
+                same = repr(before) == repr(values)  # a value may be not a number, which equals nothing
+                if not same and self._alike is not None:
+                    same = self._alike(made.output, before, values)
+                if not same and not instance.lost:
                     self._found = f"OneOutputPerNumber: {label} {number} was another row under an earlier term"
         put_out(instance, made)  # type: ignore[operator]
 

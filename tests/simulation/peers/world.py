@@ -47,7 +47,7 @@ from tests.simulation.clock import Clock
 from tests.simulation.disk import Crash, SimulatedDisk
 from tests.simulation.keys import ToyKeys
 
-PACING = Pacing(poll_s=1.0, timeout_s=2.0, backoff_s_min=0.1, backoff_s_max=1.0, window=3)
+PACING = Pacing(poll_s=1.0, timeout_s=2.0, backoff_s_min=0.1, backoff_s_max=1.0, window=3, probe_s=0.4)
 CURVE = "0" * 40
 ASKS = 8  # that a person asks again for a move, every half a second
 PHASES = ("begun", "marked", "storing", "stored", "idle")

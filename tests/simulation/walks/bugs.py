@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 STAMPS, ROUTING = "shared/hosting/stamps.py", "shared/hosting/routing.py"
 CARRIER, HOST = "shared/hosting/carrier.py", "shared/hosting/host.py"
+COORDINATE = "shared/hosting/coordinate.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,26 @@ BUGS = (
     ),
     WalkBug(
         "rerouted-without-need",
-        ((HOST, "self._looks_until = now + LOOK_S", "self._looks_until = None"),),
+        ((HOST, "looks = self._looks_until is not None and", "looks = False and"),),
         ("OnlyUnreachable",),
+    ),
+    WalkBug(
+        "alternate-does-not-pass-on",
+        ((HOST, "if key in self._standby:\n            self._roused.add(key)", "if key in self._standby:\n            pass"),),
+        ("GoesOnAlone",),
+        "alone",
+    ),
+    WalkBug(
+        "coordinator-waited-for",
+        ((HOST, "return all(sender.disconnected for sender in asked) if asked else self._ungoverned", "return False"),),
+        ("GoesOnAlone",),
+        "alone",
+    ),
+    WalkBug(
+        "alternate-not-adopted",
+        ((COORDINATE, "status.deployment[1] == self._fleet.version:", "status.deployment[1] < 0:"),),
+        ("Adopted", "BacklogDrains"),
+        "alone",
     ),
     WalkBug(
         "forwarding-ended-before-drained",
@@ -62,7 +81,7 @@ BUGS = (
         "duplicate-of-second-path",
         ((HOST, "if data.hi <= arrived:\n            return None", "if data.hi <= 0:\n            return None"),
          (HOST, "batch if batch.lo >= arrived else batch.after(arrived)", "batch"),
-         (HOST, "if key in self._several_legs:", "if not key:")),
+         (HOST, "if len(self._legs[key] & self._live_legs) > 1:", "if not key:")),
         ("AppliedOnce", "OutputAsIdeal", "NothingBreaks", "ConvergesAfterHeal"),
         "slow",
     ),

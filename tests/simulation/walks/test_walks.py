@@ -14,22 +14,27 @@ import pytest
 from tests.claims import Claim
 from tests.simulation.peers.test_planted_bugs import ROOT, plant
 from tests.simulation.walks.bugs import BUGS, WalkBug
-from tests.simulation.walks.world import outcome_of, undisturbed
+from tests.simulation.walks.world import EDITED, outcome_of, undisturbed
 
 pytestmark = pytest.mark.sim
-KINDS = ("calm", "rough", "edit", "move", "slow")
-MANY = range(1000, 1000 + int(os.environ.get("WALK_SEEDS", "500")) // len(KINDS) + 1)  # of each, so many worlds in all
+KINDS = ("calm", "alone", "rough", "edit", "move", "slow")
+SEEDS = int(os.environ.get("WALK_SEEDS", "500"))
+MANY = range(1000, 1000 + SEEDS // len(KINDS) + 1)  # of each, so many worlds in all
+MIXED = range(1000, 1000 + SEEDS)
 SEEDS_MAX = 30
 
 
-@pytest.mark.covers("NB-9", "NB-11", "NB-12", "NB-13")
+@pytest.mark.covers("NB-9", "NB-11", "NB-12", "NB-13", "NB-24")
 @pytest.mark.parametrize(
     ("kind", "seeds"),
     [
         ("calm", range(4, 5)),
+        ("alone", range(1)),
         ("rough", range(10, 11)),
         ("edit", range(1, 2)),
         ("move", range(1, 2)),
+        ("mixed", range(1)),
+        pytest.param("mixed", MIXED, marks=pytest.mark.soak),
         *(pytest.param(kind, MANY, marks=pytest.mark.soak) for kind in KINDS),
     ],
 )
@@ -45,13 +50,16 @@ def test_a_phone_that_walks_loses_nothing(kind: str, seeds: range, claim: Claim)
     fired, compared = sum(one.outcome.fired for one in outcomes), sum(one.outcome.elements for one in outcomes)
     shares = {share for one in outcomes for share in one.shares}
     rerouted, longest = sum(one.rerouted for one in outcomes), max(one.longest for one in outcomes)
+    turned = sum(one.turned for one in outcomes)
     claim(
         f"{kind}: {len(outcomes)} worlds, {fired} faults {dict(sorted(kinds.items()))}, {rerouted} ways replaced, up to "
-        f"{longest} nodes on one, {len(shares)} ways to share the run out, {compared} rows compared, digests {outcomes[-1].outcome.digest} = {ideal.digest}"
-        + (" but for what was edited" if kind == "edit" else "")
+        f"{longest} nodes on one, {turned} taken by phones themselves, {len(shares)} ways to share the run out, "
+        f"{compared} rows compared, digests {outcomes[-1].outcome.digest} = {ideal.digest}"
+        + (" but for what was edited" if kind in EDITED else "")
     )
     assert fired
     assert rerouted
+    assert turned or kind != "alone"
     assert any(share[0] for share in shares), "no phone applied anything"
 
 

@@ -27,7 +27,7 @@ from shared.plan.deployment import HostedQuery, Placement
 from shared.plan.graph import Plan
 from shared.plan.placing import PUSH_DOWN
 from shared.plan.topology import Topology
-from tests.simulation.peers.checkers import Checker, Numbers, Promises, every_checker
+from tests.simulation.peers.checkers import Checker, Numbers, every_checker
 from tests.simulation.peers.world import Fault, Outcome, PeerWorld, Settings, SimulatedNode, faults_of
 
 PHONES = (1, 2)
@@ -36,11 +36,14 @@ ROOM_MAX = 5  # one more than the longer run has operators
 VERTICES = 2  # of both queries
 ADDRESS = "tcp://127.0.0.1:1"
 ADDED = 1000.0  # to every row, by the edited query
+EDITED = ("edit", "mixed")  # kinds of worlds
 SUM, TIMES = 5, 6  # where these stand in a row of the first query
 ACROSS = ({3, 5}, {4, 6})
 SAID_S = 3.0  # after a step a phone has said where it is
 STANDING_S = 12.0  # after a step all have heard of it
+ALONE_S = 12.0  # that a phone may take to find a way by itself: to miss both, and to try each alternate
 ROWS = 240
+CASCADE_S = 20.0  # that it is waited for a node which passes rows on
 
 
 def walked(edit: bool = False) -> Plan:
@@ -95,6 +98,7 @@ class WalkOutcome:
     rerouted: int
     longest: int  # nodes on a way
     shares: frozenset[tuple[int, ...]] = frozenset()  # how much phones and the nodes of their ways apply
+    turned: int = 0  # ways that phones took by themselves
 
 
 class WalkWorld(PeerWorld):
@@ -145,6 +149,34 @@ class WalkWorld(PeerWorld):
         coordinator.set_fleet(peers, fleet.queries)
         self.nodes[0].drive()
 
+    def _inject(self, fault: Fault) -> None:
+        if fault.kind != "cascade":
+            super()._inject(fault)
+        elif not self._break_a_drain(fault) and self.clock.now < fault.at + CASCADE_S:
+            self.clock.after(0.02, self._inject, fault)
+
+    def _break_a_drain(self, fault: Fault) -> bool:
+        """Take the next hop from a node that passes on what a phone brings back; False while none does."""
+        for number in HUBS:
+            relay = self.nodes[number]
+            for carrier in relay.host._carriers.values() if relay.up else ():
+                (reader,) = {*carrier.spec.makes.readers} if len(carrier.spec.makes.readers) == 1 else ("",)
+                draining = carrier.begun and carrier.taken > carrier.through
+                if not reader or not draining or self.by_id[reader].number in (0, number):
+                    continue
+                self._fired(fault)
+                if fault.node:  # it stops
+                    self.by_id[reader].crash(fault.seconds)
+                else:  # only the link between the two fails
+                    pair = frozenset({number, self.by_id[reader].number})
+                    self._parted[pair] = self._parted.get(pair, 0) + 1
+                    self.clock.after(fault.seconds, self._mend, self._parted, pair)
+                self.tell(
+                    "network", "cascade", f"{relay.name} loses {self.by_id[reader].name} for {fault.seconds:.1f} s"
+                )
+                return True
+        return False
+
     def _edit(self) -> None:
         coordinator = self.nodes[0].machine.coordinator if self.nodes[0].up else None
         if coordinator is None:
@@ -175,6 +207,17 @@ class WalkWorld(PeerWorld):
                     if label in held:
                         held[label] = max(held[label], taken)
         return next((label for label, taken in held.items() if taken < self.brought.get(label, 0)), "")
+
+    def arrived(self, label: str) -> int:
+        """How much of an edge of a phone came to whoever reads it."""
+        taken = [
+            instance.taken[label]
+            for node in self.nodes
+            if node.up
+            for instance in node.host.instances()
+            if label in instance.taken and not instance.failed
+        ]
+        return min(taken, default=0)
 
     def was_reached(self, phone: int, hubs: frozenset[int], since: float) -> bool:
         """Whether a phone has reached these hubs since then whenever it reached anybody."""
@@ -233,7 +276,8 @@ class WalkWorld(PeerWorld):
         coordinator = self.nodes[0].machine.coordinator if self.nodes[0].up else None
         queries = () if coordinator is None else coordinator.fleet.queries
         ends = all(len(route.paths) == 1 for query in queries for route in query.routes)
-        back = any(self.nodes[phone].host._returning for phone in PHONES)
+        phones = [self.nodes[phone].host for phone in PHONES]
+        back = any(phone._returning or phone.status().took for phone in phones)
         return super()._drained() and ends and not back and (self.holds_retired() or not self.keeps_retired())
 
     def keeps_retired(self) -> bool:
@@ -247,6 +291,51 @@ class WalkWorld(PeerWorld):
     def _last_fault(self) -> float:
         ends = [super()._last_fault(), self.walk.edit_at or 0.0, *(step.at for step in self.walk.steps)]
         return max(ends)
+
+
+class Alone(Checker):
+    """GoesOnAlone: while nobody coordinates, what a phone brings back arrives by a way that its deployment lists.
+    Adopted: in the end the ways that phones took by themselves are those that they were told, or were replaced."""
+
+    def __init__(self) -> None:
+        self._gone_since: float | None = None
+        self.turned: set[tuple[int, int, str, tuple[str, ...]]] = set()  # ways that phones took by themselves
+
+    def look(self, world: PeerWorld) -> str:
+        gone = not world.nodes[0].up or bool(world._cut.get(0))
+        now = world.clock.now
+        self._gone_since = (now if self._gone_since is None else self._gone_since) if gone else None
+        if not isinstance(world, WalkWorld):
+            return ""
+        for number in PHONES:
+            node = world.nodes[number]
+            self.turned |= {
+                (number, node.host.version, took.gather, took.path) for took in node.host.status().took if node.up
+            }
+            since = max(self._gone_since or now, world.walked_at[number])
+            if self._gone_since is None or now < since + ALONE_S or not node.up:
+                continue
+            for query, spec in node.host._wiring.sources:
+                route = query.route(spec.name, node.id)
+                firsts = [
+                    [path[0].node] if path else node.host._wiring.reading[spec.key]
+                    for path in (*route.paths, *route.alternates)
+                ]
+                near = {world.nodes[hub].id for hub in world.reaches[number]}
+                open_ways = [first for first in firsts if near >= {*first}]
+                if open_ways and world.arrived(spec.label) < world.brought.get(spec.label, 0):
+                    return (
+                        f"GoesOnAlone: {spec.label[:20]} of node{number} stands at {world.arrived(spec.label)} of "
+                        f"{world.brought[spec.label]} since {since:.1f}"
+                    )
+        return ""
+
+    def end(self, world: PeerWorld) -> str:
+        for number in PHONES:
+            took = world.nodes[number].host.status().took
+            if took:
+                return f"Adopted: node{number} still goes {took} by itself"
+        return ""
 
 
 class Ways(Checker):
@@ -311,8 +400,9 @@ class Ways(Checker):
 
 
 def walk_of(seed: int, kind: str) -> Walk:
-    """calm: only phones walk. rough: hubs crash and are cut off, too. edit: the query is edited meanwhile. move: its
-    vertices are moved meanwhile, as somebody asks. slow: messages of phones take long, and go over two paths."""
+    """calm: only phones walk. alone: nobody coordinates meanwhile. rough: hubs crash and are cut off, too. edit: the query is edited meanwhile. move: its
+    vertices are moved meanwhile, as somebody asks. slow: messages of phones take long, and go over two paths.
+    mixed: all of it at once, and the next hop of a node goes while that passes on what a phone brings back."""
     rng = Random(f"walk {kind} {seed}")
     steps = []
     for phone in PHONES:
@@ -327,6 +417,15 @@ def walk_of(seed: int, kind: str) -> Walk:
     faults: tuple[Fault, ...] = ()
     if kind == "rough":
         faults = faults_of(rng, HUBS, rng.randint(1, 4), 8.0, ("crash", "crash", "cut", "part", "torn"))
+    elif kind == "mixed":
+        kinds = ("crash", "cut", "part", "torn")
+        faults = (
+            *faults_of(rng, HUBS, rng.randint(1, 3), 10.0, kinds),
+            *(Fault(rng.uniform(0.5, 12.0), 0, "move", 0.0, to=rng.choice(HUBS)) for _ in range(rng.randint(1, 2))),
+            *(Fault(rng.uniform(0.5, 6.0), rng.randint(0, 1), "cascade", rng.uniform(1.0, 9.0)) for _ in range(2)),
+        )
+    elif kind == "alone":
+        steps, faults = _alone(rng)
     elif kind == "move":
         asked = sorted(rng.uniform(0.5, 12.0) for _ in range(rng.randint(2, 4)))
         faults = tuple(Fault(at, 0, "move", 0.0, to=rng.choice(HUBS)) for at in asked)
@@ -336,10 +435,23 @@ def walk_of(seed: int, kind: str) -> Walk:
         duplication=rng.choice((0.0, 0.05)), faults=faults, within_s=180.0, settle_s=40.0,
     )  # fmt: skip
     forward = "paths:2" if kind == "slow" else rng.choice(("dynamic", "dynamic", "paths:2"))
-    ring = kind == "rough" and rng.random() < 0.5
-    edit_at = rng.uniform(0.5, 8.0) if kind == "edit" else None
+    ring = kind in ("rough", "mixed") and rng.random() < 0.5
+    edit_at = rng.uniform(0.5, 8.0) if kind in EDITED else None
     slow_s = rng.uniform(0.1, 0.4) if kind == "slow" else 0.0
     return Walk(settings, tuple(steps), forward, seed, ring, slow_s, edit_at)
+
+
+def _alone(rng: Random) -> tuple[list[Step], tuple[Fault, ...]]:
+    """Whoever coordinates is gone for a while, and phones walk: each once, perhaps after a time out of reach."""
+    gone = Fault(rng.uniform(0.5, 2.0), 0, rng.choice(("cut", "crash")), rng.uniform(16.0, 20.0))
+    steps = []
+    for phone in PHONES:
+        at = gone.at + rng.uniform(-1.0, 1.0)
+        if rng.random() < 0.5:
+            steps.append(Step(at, phone, frozenset()))
+            at += rng.uniform(0.5, 2.0)
+        steps.append(Step(at, phone, frozenset(rng.sample(HUBS, rng.randint(1, 2)))))
+    return steps, (gone,)
 
 
 @cache
@@ -357,15 +469,26 @@ def outcome_of(seed: int, kind: str, *, keep: bool = False) -> WalkOutcome:
     ideal = undisturbed(False)
     walk = walk_of(seed, kind)
     ways = Ways(calm=kind == "calm")
-    # What begins again after an edit reads rows as the query is now: others may come out than came before.
-    watching = [one for one in every_checker() if kind != "edit" or not isinstance(one, Numbers | Promises)]
-    world = WalkWorld(walk, keep=keep, observers=(*watching, ways))
+    watching = every_checker()
+    if kind in EDITED:
+        # What begins again after an edit reads rows as the query is now: others may come out than came before.
+        watching = [Numbers(alike) if isinstance(one, Numbers) else one for one in watching]
+    alone = Alone()
+    world = WalkWorld(walk, keep=keep, observers=(*watching, ways, alone))
     outcome = world.run(ideal.outcome.elements)
     rows = world.results()[0]
     if not outcome.violation:
-        outcome.violation = wrong(outcome, rows, edited=kind == "edit")
+        outcome.violation = wrong(outcome, rows, edited=kind in EDITED)
     longest = max((len(path) for event in ways.rerouted for path in event.paths), default=0)
-    return WalkOutcome(outcome, rows, len(ways.rerouted), longest, frozenset(ways.shares))
+    return WalkOutcome(outcome, rows, len(ways.rerouted), longest, frozenset(ways.shares), len(alone.turned))
+
+
+def alike(output: str, one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether two rows of an output are the same one before and after the edit: by how many of its four rows met it."""
+    pairs = zip(one, other, strict=True)
+    by = [float(a != b) if isinstance(a, str) else abs(float(a) - float(b)) / ADDED for a, b in pairs]
+    *others, most = sorted(by)
+    return output == "out" and not any(others) and abs(most - round(most)) < 1e-6 and round(most) <= 4
 
 
 def wrong(outcome: Outcome, rows: list[tuple[Any, ...]], *, edited: bool) -> str:
