@@ -17,6 +17,7 @@ import numpy as np
 import resurge as rs
 from resurge import col
 from resurge.bench._recordings import FOOTBALL, FOOTBALL_ROW_BYTES, football_rows
+from resurge.lab._virtual_fleet import PHONE
 from resurge.lab._walking_fleet import Columns, Fed, WalkingFleet
 from shared.language.codecs import COLUMNS, NONE
 from shared.plan.graph import Plan
@@ -124,6 +125,36 @@ def loss(seconds: int, capacity: int, setting: str, evict: Evict, codec: str = N
         return 0.0
     found = lost_rows((_query_1_fed(setting, codec), _query_2_fed(codec)), seconds, capacity, evict)
     shares = [lost / made for lost, made in found.values()]
+    return sum(share * rate for share, rate in zip(shares, RATES[setting], strict=True)) / sum(RATES[setting])
+
+
+def vanilla_loss(seconds: int, setting: str) -> float:
+    """The same share without a spool: who is out of reach is taken out of the fleet, with what it feeds. It is there
+    again once its query was deployed again, and what it reads until then nobody gets."""
+    fed = (_query_1_fed(setting, NONE), _query_2_fed(NONE))
+    fleet = WalkingFleet(1, HOPS, fed)
+    fleet.advance(REACHED_S)
+    awaited, read, term = 0, dict.fromkeys(fed, 0), 2
+    if seconds:
+        fleet.away = True
+        fleet.deploy([], phone=False)
+        awaited = fleet.coordinator.fleet.version + 1
+
+    def tick(each: Fed) -> None:
+        if fleet.nodes[PHONE].host.version >= awaited:
+            fleet.make(each)
+        read[each] += each.batch
+
+    for each in fed:
+        for at in range(round(max(seconds, REACHED_S) / each.every_s)):
+            fleet.at(REACHED_S + (at + 1) * each.every_s, partial(tick, each))
+    fleet.advance(REACHED_S + max(seconds, REACHED_S))
+    if seconds:
+        fleet.away = False
+        fleet.when_heard = lambda: fleet.deploy([fleet.query(each, term=term) for each in fed])
+        fleet.until(lambda: fleet.nodes[PHONE].host.version >= awaited, "the phone's return", 0.1)
+    fleet.until(lambda: all(fleet.taken(each) >= fleet.head(each) for each in fed), "the arrival of what was sent", 0.1)
+    shares = [1 - fleet.taken(each) / read[each] for each in fed]
     return sum(share * rate for share, rate in zip(shares, RATES[setting], strict=True)) / sum(RATES[setting])
 
 

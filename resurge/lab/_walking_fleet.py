@@ -8,9 +8,10 @@ reach for a while, and is back at the others. What the network carries, and what
 from __future__ import annotations
 
 import gc
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -41,6 +42,8 @@ EVERY_S, ROWS = 0.1, 100  # a batch of so many rows leaves the phone ten times a
 EVERY = 2_000  # rows between two snapshots, where there are any
 AWAY_FROM_S, AWAY_S = 3.0, 5.0
 STEP_S = 0.005  # between two looks at how far everything is
+SPOOL_BYTES = 16 << 20  # of the phone, as `mobile_app/node/hosting.py`
+TELL_S = 0.001  # where nodes are told something, which takes a few messages
 PATIENCE_S = 120.0
 ADDRESS = "tcp://127.0.0.1:1"  # nobody opens it: it says that a node can be called
 Columns = dict[str, np.ndarray[Any, Any]]
@@ -98,7 +101,7 @@ class WalkingFleet(VirtualFleet):
 
     def __init__(
         self, lines: int, length: int, fed: Sequence[Fed], *, forward: str = "dynamic", row: str = "none",
-        near: int = 1, spool_bytes: int = SOURCES_BYTES, evict: Evict = Evict.BLOCK,
+        near: int = 1, spool_bytes: int = SOURCES_BYTES, evict: Evict = Evict.BLOCK, uplink: float = math.inf,
     ) -> None:  # fmt: skip
         gc.collect()  # the spools of the fleet before: 16 MB on every node
         self.now, self.ran = 0.0, Ran()
@@ -114,6 +117,7 @@ class WalkingFleet(VirtualFleet):
         self._links = {frozenset(pair) for pair in self._between}
         self.reaches = {line[0] for line in self.lines[:near]}
         self.away = False
+        self._uplink, self._sent_at = uplink, 0.0  # bytes a second of the phone's radio, and until when it is busy
         self._packing: dict[str, Cache] = {}
         self.when_heard: Callable[[], None] | None = None
         for node in self.nodes.values():
@@ -133,17 +137,18 @@ class WalkingFleet(VirtualFleet):
             raise RuntimeError("the sink's node coordinates")
         return found
 
-    def query(self, each: Fed, *, line: int | None = None, term: int = 1) -> HostedQuery:
-        """With its vertices on the host, and rows that come over a line."""
+    def query(self, each: Fed, *, line: int | None = None, term: int = 1, more: Sequence[int] = ()) -> HostedQuery:
+        """With its vertices on the host, and rows that come over a line, and at the same time over `more`."""
         nodes = self.nodes
         keepers = () if self._row == "none" else (nodes[SINK].id,)
         placed = tuple(
             Placement(vertex.name, (nodes[HOST].id,), keepers, term) for vertex in region_vertices(each.plan)
         )  # fmt: skip
-        way = tuple(Hop(nodes[name].id) for name in self.lines[each.line if line is None else line])
+        used = [each.line if line is None else line, *more]
+        ways = tuple(tuple(Hop(nodes[name].id) for name in self.lines[number]) for number in used)
         return HostedQuery(
             each.name, 1, each.plan, self._row, EVERY, (nodes[PHONE].id,), nodes[SINK].id, placed,
-            routes=(Route(each.gather, nodes[PHONE].id, each.upto, (way,)),), forward=self._forward,
+            routes=(Route(each.gather, nodes[PHONE].id, each.upto, ways),), forward=self._forward,
         )  # fmt: skip
 
     def deploy(self, queries: Sequence[HostedQuery], *, phone: bool = True) -> None:
@@ -167,6 +172,10 @@ class WalkingFleet(VirtualFleet):
         if self.when_heard is not None and (sender.name, to.name) == (PHONE, SINK):
             self.at(self.now + LATENCY_S, self.when_heard)
             self.when_heard = None
+        if sender.name == PHONE and to is not sender and self._uplink < math.inf:  # one message after the other
+            self._sent_at = max(self.now, self._sent_at) + len(message.body) / self._uplink
+            self.at(self._sent_at, partial(super().carry, sender, message))
+            return
         super().carry(sender, message)
 
     def _connected(self, one: str, other: str) -> bool:
@@ -218,6 +227,11 @@ class WalkingFleet(VirtualFleet):
             if self.now > end:
                 raise RuntimeError(f"{what} did not happen within two minutes")
 
+    def line_of(self, route: Route) -> int:
+        """Along which line a way goes."""
+        begins = self._by_id[route.paths[0][0].node].name
+        return next(number for number, line in enumerate(self.lines) if begins in line)
+
     def told(self, route: Route) -> bool:
         """Whether the phone and all nodes of a way know the newest deployment."""
         hops = {hop.node for path in route.paths for hop in path}
@@ -225,27 +239,36 @@ class WalkingFleet(VirtualFleet):
         return min(versions) >= self.coordinator.fleet.version
 
 
-def recover(lines: int, length: int, forward: str) -> Recovery:
-    """Away for a while, and back at all lines but the first."""
-    (each,) = fed = one_query()
-    fleet = WalkingFleet(lines, length, fed, forward=forward)
+def recover(
+    lines: int, length: int, forward: str, *, batch: int = ROWS, uplink: float = math.inf, one_by_one: int = 0
+) -> Recovery:
+    """Away for a while, and back at all lines but the first. `one_by_one`: as the paper has it, so many ways are
+    deployed one after the other, each when all nodes of those before it know, and each row goes over all of them."""
+    each = replace(one_query()[0], batch=batch)
+    fleet = WalkingFleet(lines, length, (each,), forward=forward, uplink=uplink, spool_bytes=SPOOL_BYTES)
     coordinator = fleet.coordinator
-    fleet.at(0.5, lambda: fleet.sense(each, round((AWAY_FROM_S + AWAY_S - 0.5) / EVERY_S) * ROWS))
+    fleet.at(0.5, lambda: fleet.sense(each, round((AWAY_FROM_S + AWAY_S - 0.5) / EVERY_S) * batch))
     fleet.advance(AWAY_FROM_S)
     fleet.away = True
     fleet.advance(AWAY_FROM_S + AWAY_S)
     head, before = fleet.head(each), fleet.taken(each)
     fleet.away, fleet.reaches = False, {line[0] for line in fleet.lines[1:]}
     began, version, sent = fleet.now, coordinator.fleet.version, fleet.ran.sent.elements
-    fleet.until(lambda: coordinator.fleet.version > version, "another way")
+    fleet.until(lambda: coordinator.fleet.version > version, "another way", TELL_S)
     decided = fleet.now
-    fleet.until(lambda: fleet.told(coordinator.fleet.queries[0].routes[0]), "a deployment on all nodes of the way")
+    first = fleet.line_of(coordinator.fleet.queries[0].routes[0])
+    others = [line for line in range(1, lines) if line != first]
+    for count in range(max(1, one_by_one)):
+        if count:
+            fleet.deploy([fleet.query(each, line=first, more=others[:count])])
+        route = coordinator.fleet.queries[0].routes[0]
+        fleet.until(partial(fleet.told, route), "a deployment on all nodes of the way", TELL_S)
     deployed = fleet.now
     fleet.until(lambda: fleet.taken(each) >= head, "the arrival of what the phone brought back")
     drained, megabytes = fleet.now, (fleet.ran.sent.elements - sent) / 1e6
     fleet.advance(fleet.now + 3)
-    others = sum(placed.term > 1 for query in coordinator.fleet.queries for placed in query.placements)
+    begun = sum(placed.term > 1 for query in coordinator.fleet.queries for placed in query.placements)
     return Recovery(
         round(decided - began, 3), round(deployed - began, 3), round(drained - began, 3), round(megabytes, 3),
-        head - before, others,
+        head - before, begun,
     )  # fmt: skip
