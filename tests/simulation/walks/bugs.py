@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 STAMPS, ROUTING = "shared/hosting/stamps.py", "shared/hosting/routing.py"
 CARRIER, HOST = "shared/hosting/carrier.py", "shared/hosting/host.py"
-COORDINATE = "shared/hosting/coordinate.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +61,6 @@ BUGS = (
         "coordinator-waited-for",
         ((HOST, "return all(sender.disconnected for sender in asked) if asked else self._ungoverned", "return False"),),
         ("GoesOnAlone",),
-        "alone",
-    ),
-    WalkBug(
-        "alternate-not-adopted",
-        ((COORDINATE, "status.deployment[1] == self._fleet.version:", "status.deployment[1] < 0:"),),
-        ("Adopted", "BacklogDrains"),
         "alone",
     ),
     WalkBug(
