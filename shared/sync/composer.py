@@ -98,12 +98,21 @@ class Composer:
         self.declared: set[tuple[int, int]] = set()  # (edge, schema id), in this session
         self.forgotten: dict[EdgeId, tuple[int, int]] = {}  # acknowledged once, and lost by the gateway
         self.one_at_a_time = False  # something in an exchange was poison: find out what
+        self._crowded_out: set[EdgeId] = set()  # edges for whose rows the last exchange had no room
 
     def compose(self, edges: Iterable[OutgoingEdge], outstanding: Outstanding, budget: int) -> list[bytes | Parts]:
-        """The frames to send now, noted in `outstanding`; dearer edges first."""
+        """The frames to send now, noted in `outstanding`; dearer edges first. Of those that are as dear, the ones that
+        had no room the last time: behind an edge that always has more than fits, the others would wait for ever."""
         frames: list[bytes | Parts] = []
-        for edge in sorted(edges, key=lambda edge: (-edge.policy.priority, edge.name)):
+        crowded_out = set()
+        for edge in sorted(
+            edges, key=lambda edge: (-edge.policy.priority, edge.number not in self._crowded_out, edge.name)
+        ):
+            before = len(outstanding.numbered)
             budget = self._fill(edge, outstanding, frames, budget)
+            if edge.number in outstanding.left and len(outstanding.numbered) == before and edge.credit != 0:
+                crowded_out.add(edge.number)
+        self._crowded_out = crowded_out
         return frames
 
     def _fill(self, edge: OutgoingEdge, outstanding: Outstanding, frames: list[bytes | Parts], budget: int) -> int:

@@ -130,6 +130,22 @@ def test_dearer_edges_go_first_and_an_edge_never_overtakes_itself() -> None:
     assert order == [("alerts", 0), ("alerts", 2), ("bulk", 0), ("bulk", 2)]
 
 
+def test_an_edge_that_always_has_more_than_fits_lets_others_as_dear_have_their_turn() -> None:
+    node = pair(
+        pacing=Pacing(exchange_bytes_max=500),
+        policies={"pictures": EdgePolicy(within_s=0.0), "results": EdgePolicy(within_s=0.0)},
+    )
+    node.talk()
+    node.append("results")
+    for _ in range(4):
+        node.append("pictures", payload=bytes(1000))
+        body = node.step()
+        assert body is not None
+        node.sender.receive(node.gateway.exchange(body).body, 0.0)
+        node.append("pictures", payload=bytes(1000))
+    assert [record.hi for record in node.gateway.log if record.key.edge == node.edges["results"]][-1:] == [2]
+
+
 @pytest.mark.covers("SO-11")
 def test_an_edge_waits_for_its_time_or_its_count() -> None:
     node = pair(policies={"trips": EdgePolicy(within_s=10.0, rows=6)})
