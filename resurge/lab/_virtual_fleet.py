@@ -3,6 +3,8 @@
 Nothing of the product is replaced but what carries: `mobile_app/links` by a queue, the disk by memory, waiting by a
 clock that jumps to the next event. Sessions are sealed with real keys, and every byte that one node sends another is
 made and read as on a real network. So bytes, memory and processor time are the product's; seconds of waiting are not.
+Labs of regions add a *modelled* medium (`_medium`) and *modelled* seconds that a vertex takes for an element: while a
+node computes, its loop does nothing else, as the product's does not.
 
 As in the ECOC paper each operator has a node of its own, and each of those another one that keeps its snapshots and
 does nothing else.
@@ -13,8 +15,8 @@ from __future__ import annotations
 import functools
 import gc
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from heapq import heappop, heappush
@@ -26,6 +28,7 @@ import numpy as np
 from mobile_app.home.keys import load_keys
 from mobile_app.home.peer_keys import FleetKeys
 from resurge.bench._recordings import directory, recordings
+from resurge.lab._medium import Medium
 from shared.batch import END_OF_TIME, Batch
 from shared.hosting.coordinate import Coordinator
 from shared.hosting.fleet_node import FleetNode
@@ -39,6 +42,7 @@ from shared.language.registry import references
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import HostedQuery, Peer, Placement
 from shared.plan.graph import Plan
+from shared.recovery.delays import SILENCE_S
 from shared.region.broadcast import Broadcast
 from shared.region.cuts import PERIOD_S
 from shared.spool.entry import SpooledBatch
@@ -170,6 +174,9 @@ class _Node:
         self.keys = keys
         self._wake_at = float("inf")
         self.is_up = True
+        self._computes, self._inbox = False, deque[HostMessage]()
+        self._counted: dict[Hashable, int] = {}  # by vertex and term, the elements whose seconds were spent
+        self.spent_s = 0.0
 
     def start(self, coordinator_key: bytes, spool_bytes: int = SOURCES_BYTES, evict: Evict = Evict.BLOCK) -> None:
         self.disk = MemoryDisk()
@@ -178,20 +185,53 @@ class _Node:
         )
         coordinator = None
         if self.name == SINK:
-            coordinator = Coordinator(self.id, self.keys.answering().sign, cut_s=self.fleet.cut_s)
+            coordinator = Coordinator(
+                self.id, self.keys.answering().sign, cut_s=self.fleet.cut_s, silence_s=self.fleet.silence_s
+            )
         self.host = Host(
-            self.device, 1, self.keys, disk=self.disk, sources=self.spool, random=self._random, pacing=PACING,
-            coordinator=coordinator_key, downlink=coordinator,
+            self.device, 1, self.keys, disk=self.disk, sources=self.spool, random=self._random,
+            pacing=self.fleet.pacing, coordinator=coordinator_key, downlink=coordinator,
         )  # fmt: skip
         self.machine = FleetNode(self.host, coordinator)
 
     def drive(self, message: HostMessage | None = None) -> None:
         if not self.is_up:
             return
+        if message is not None:
+            self._inbox.append(message)
+        while not self._computes:  # else it goes on with what came when it has computed
+            if self._inbox:
+                self.machine.receive(self._inbox.popleft(), self.fleet.now)
+                if seconds := self._seconds():
+                    self._computes = True
+                    self.fleet.at(self.fleet.now + seconds, self._computed)
+                    return
+            self._go_on()
+            if not self._inbox:
+                return
+
+    def _computed(self) -> None:
+        self._computes = False
+        if self.is_up:
+            self._go_on()
+            if self._inbox:
+                self.drive()
+
+    def _seconds(self) -> float:
+        """That it takes to compute what its vertices have taken since this was asked last."""
+        seconds = 0.0
+        for one in self.host.instances() if self.fleet.spends else ():
+            each = self.fleet.spends.get(one.vertex, 0.0)
+            taken, name = sum(one.taken.values()), (*one.spec.identity, one.term)
+            begun = 0 if one.checkpoints.permanent.id is None else sum(one.checkpoints.permanent.inputs.values())
+            seconds += each * max(0, taken - self._counted.get(name, begun))
+            self._counted[name] = taken
+        self.spent_s += seconds
+        return seconds
+
+    def _go_on(self) -> None:
         fleet, machine = self.fleet, self.machine
         now = fleet.now
-        if message is not None:
-            machine.receive(message, now)
         machine.wake(now)
         while step := machine.step(now):
             for item in step.persist:
@@ -222,6 +262,11 @@ class VirtualFleet:
     """One stream process under one strategy. `run` feeds it so many elements per sensor, and a little more time."""
 
     cut_s = PERIOD_S
+    pacing = PACING
+    silence_s = SILENCE_S
+    datagrams = 0
+    medium: Medium | None = None
+    spends: Mapping[str, float] = {}  # vertex -> seconds for each element that it takes; modelled
 
     def __init__(self, process: Process, row: str, every: int, homes: Path) -> None:
         self.now = 0.0
@@ -283,7 +328,7 @@ class VirtualFleet:
     def carry(self, sender: _Node, message: Ask | Reply | Broadcast) -> None:
         arrives: HostMessage
         if isinstance(message, Broadcast):
-            self.broadcast(message)
+            self.broadcast(sender, message)
             return
         if isinstance(message, Ask):
             to, arrives = self._by_id[message.node], Arrival(sender.id, message.body)
@@ -293,14 +338,29 @@ class VirtualFleet:
             self.at(self.now, lambda: to.drive(arrives))
             return
         self._weigh(message.body)
-        self.at(self.now + LATENCY_S, lambda: to.drive(arrives))
+        if self.medium is None:
+            self.at(self.now + LATENCY_S, lambda: to.drive(arrives))
+        else:
+            self.medium.send(sender.name, to.name, len(message.body), lambda: to.drive(arrives))
 
-    def broadcast(self, message: Broadcast) -> None:
+    def broadcast(self, sender: _Node, message: Broadcast) -> None:
         """Once over the air, and each of these nodes hears it or does not."""
         self.ran.sent.snapshots += len(message.body)
+        self.datagrams += 1
+        arrive = functools.partial(self._hear, sender, message)
+        if self.medium is None:
+            self.at(self.now + LATENCY_S, arrive)
+        else:
+            self.medium.broadcast(sender.name, len(message.body), arrive)
+
+    def _hear(self, sender: _Node, message: Broadcast) -> None:
         for node in map(self._by_id.__getitem__, message.nodes):
-            if self._random.random() >= self._loss:
-                self.at(self.now + LATENCY_S, functools.partial(node.drive, Datagram(message.body)))
+            if self._random.random() >= self._loss and self.hears(sender, node):
+                node.drive(Datagram(message.body))
+
+    def hears(self, sender: _Node, node: _Node) -> bool:  # noqa: ARG002
+        """Whether what the one broadcasts comes to the other at all."""
+        return True
 
     def _weigh(self, body: bytes) -> None:
         sent = self.ran.sent

@@ -2,13 +2,16 @@
 
 Each region is a place with so many phones, the first of which has the camera. What a region's sink gives goes to the
 next region; the first one also has what stands for the bus, or the crossing, before it.
+
+With a `Model` the phones are the paper's: pictures as large, and Wi-Fi, 3G and processors as slow; those are
+*modelled*. A camera then takes the next picture when fewer than so many are under way.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -16,7 +19,9 @@ from random import Random
 import numpy as np
 
 from resurge.examples.regions import pictures
-from resurge.lab._virtual_fleet import SINK, Ran, VirtualFleet, _homes, _Node
+from resurge.lab._medium import Medium
+from resurge.lab._phones import Model
+from resurge.lab._virtual_fleet import PACING, SINK, SOURCES_BYTES, Ran, VirtualFleet, _homes, _Node
 from shared.batch import END_OF_TIME, Batch
 from shared.hosting.messages import SinkTook
 from shared.hosting.sink import sink_rows
@@ -35,6 +40,8 @@ PROGRAMS = {"bus_capacity": "capacity", "traffic_signal": "signal"}  # and their
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "regions"
 APART, AWAY = 0.01, (0.0, 10.0)
 DWELL_S = 30.0
+PICTURES = 380  # then they come again: as many as ten turns of a light, and whole turns of a bus stop
+LOOKED_AT = {"bus_capacity": "union", "traffic_signal": "light_motion"}  # reads one row for each picture looked at
 
 
 @cache
@@ -47,6 +54,9 @@ def picture(program: str, number: int) -> str:
     return pictures.of_bus_stop(number) if program == "bus_capacity" else pictures.of_crossing(number)
 
 
+LOOK_S = 0.25  # between two looks of a camera whether it shall take a picture
+
+
 @dataclass(frozen=True, slots=True)
 class Took:
     at: float
@@ -56,10 +66,29 @@ class Took:
 
 
 class VirtualRegions(VirtualFleet):
-    def __init__(self, program: str, regions: int, phones: int, threshold: int, cut_s: float = 60.0) -> None:
+    def __init__(
+        self,
+        program: str,
+        regions: int,
+        phones: int,
+        threshold: int,
+        cut_s: float = 60.0,
+        *,
+        model: Model | None = None,
+        loss: float = 0.0,
+    ) -> None:
+        """`loss` is the share of datagrams that a phone does not hear."""
         self.now = 0.0
         self.cut_s = cut_s
-        self._random, self._loss = Random(2), 0.0
+        self._random, self._loss = Random(2), loss
+        self._model, self._gone = model, set[str]()
+        self._looked: dict[str, int] = {}
+        self._taken_at: dict[str, list[float]] = {}  # by source node, when its pictures were taken
+        if model is not None:
+            self.pacing = replace(PACING, timeout_s=model.timeout_s, exchange_bytes_max=model.exchange_bytes)
+            self.silence_s = model.silence_s
+            self.spends = model.seconds(program)
+            self.medium = Medium(self.at, lambda: self.now, model.rates, self.region_of, SINK)
         self.ran, self.took = Ran(), list[Took]()
         self._heap, self._count = [], 0
         self._state_edges, self._sink_edges = set(), set()
@@ -70,7 +99,8 @@ class VirtualRegions(VirtualFleet):
         self.nodes = {name: _Node(name, homes / name, self, Random(1)) for name in names}
         self._by_id = {node.id: node for node in self.nodes.values()}
         for node in self.nodes.values():
-            node.start(self.nodes[SINK].peer.public_key)
+            node.start(self.nodes[SINK].peer.public_key, SOURCES_BYTES if model is None else model.spool_bytes)
+            node.host.lane.is_open = node.name != SINK
         for region in range(regions):
             for each in range(phones):
                 self.nodes[self.phone(region, each)].host.position = (region * APART, 0.0)
@@ -79,6 +109,13 @@ class VirtualRegions(VirtualFleet):
     @staticmethod
     def phone(region: int, number: int) -> str:
         return f"phone-{region}-{number}"
+
+    def region_of(self, name: str) -> int | None:
+        """Where a node is: in the Wi-Fi of a region, or in none."""
+        return None if name == SINK or name in self._gone else int(name.split("-")[1])
+
+    def hears(self, sender: _Node, node: _Node) -> bool:
+        return self.region_of(sender.name) == self.region_of(node.name) is not None
 
     def _region(self, number: int, threshold: int) -> Region:
         sink = PROGRAMS[self._program]
@@ -106,6 +143,41 @@ class VirtualRegions(VirtualFleet):
             self.at(start + number, functools.partial(self._second, number, rows))
         return start + rows
 
+    def look(self, until: float, *, start: float) -> None:
+        """Every camera takes pictures from then on until then, as many as the phones can look at."""
+        if self._model is None:
+            raise RuntimeError("without a model of the phones there is no end to what they can do")
+        at = start
+        while at < until:
+            self.at(at, self._take_pictures)
+            at += LOOK_S
+
+    def _take_pictures(self) -> None:
+        model = self._model
+        for name, node in self.nodes.items():
+            specs = node.host.gathers() if node.is_up and model is not None else ()
+            taken = self._taken_at.setdefault(name, [])
+            looked_at = self._looked_at(name) if specs else 0
+            if model is None or not specs or len(taken) - looked_at >= model.under_way(self._program):
+                continue
+            for spec in specs:
+                node.host.offer(spec.key, self._row(spec, node.host.head(spec.key), len(taken)), self.now)
+            taken.append(self.now)
+            node.drive()
+
+    def _looked_at(self, camera: str) -> int:
+        """Of a camera's pictures, how many have been looked at; as many as before where nobody looks."""
+        region, counts = int(camera.split("-")[1]), LOOKED_AT[self._program]
+        found = [
+            sum(one.taken.values())
+            for each in range(self.phones)
+            for one in self.nodes[self.phone(region, each)].host.instances()
+            if one.vertex == counts and self.nodes[self.phone(region, each)].is_up
+        ]
+        found += [sum(one.taken.values()) for one in self.nodes[SINK].host.instances() if one.vertex == counts]
+        self._looked[camera] = max(found, default=self._looked.get(camera, 0))
+        return self._looked[camera]
+
     def _second(self, number: int, rows: int) -> None:
         for node in self.nodes.values():
             for spec in node.host.gathers() if node.is_up else ():
@@ -117,13 +189,18 @@ class VirtualRegions(VirtualFleet):
             node.drive()
 
     def _row(self, spec: EdgeSpec, head: int, number: int) -> SpooledBatch:
-        columns: dict[str, object] = {"picture": [picture(self._program, number)]}
+        drawn = picture(self._program, number % PICTURES)
+        columns: dict[str, object] = {
+            "picture": [
+                drawn if self._model is None else pictures.enlarged(drawn, self._model.characters(self._program))
+            ]
+        }
         if spec.name == "previous":
             bus = self._program == "bus_capacity"
             columns = (
                 {"bus": [number], "passengers": [30.0 + number % 17]} if bus else {"light": [1], "seconds": [20.0]}
             )
-        time_us = np.array([number * 1_000_000 + 1])
+        time_us = np.array([number * 1_000_000 + 1 if self._model is None else round(self.now * 1e6)])
         batch = Batch.of(spec.schema, columns, time_us, lo=head, frontier_us=int(time_us[-1]))
         codec, payload = codecs.encode(batch, NONE)
         return SpooledBatch(spec.key.edge, head, head + 1, 1, spec.schema.id, 0, batch.frontier_us, codec, payload)
@@ -136,9 +213,13 @@ class VirtualRegions(VirtualFleet):
     def stop(self, names: list[str]) -> None:
         for name in names:
             self.nodes[name].is_up = False
+            if self.medium is not None:
+                self.medium.stop(name)
 
     def walk_away(self, names: list[str]) -> None:
         for name in names:
+            if self.medium is not None:
+                self._gone.add(name)
             self.nodes[name].host.position = AWAY
             self.nodes[name].drive()
 
@@ -165,6 +246,36 @@ class VirtualRegions(VirtualFleet):
         if coordinator is None:
             raise RuntimeError("the sink's node coordinates")
         return coordinator.regions.state(f"place{region}")
+
+    def answers(self, region: int, start: float, end: float) -> tuple[float, float]:
+        """Pictures answered in a second between these times, and how long that took on average.
+
+        A row for a moment says that all pictures up to then were looked at; both programs give one for each."""
+        rows, _ = sink_rows(self.nodes[SINK].disk, self._query(region), PROGRAMS[self._program])
+        came = {
+            number: took.at
+            for took in self.took
+            if took.region == f"place{region}"
+            for number in range(took.lo, took.hi)
+        }
+        waited: dict[int, float] = {}
+        for row in rows:
+            number, time_us = int(str(row["number"])), int(str(row["time_us"]))
+            if start <= came[number] < end:
+                waited.setdefault(time_us, came[number] - time_us / 1e6)
+        return len(waited) / (end - start), sum(waited.values()) / max(1, len(waited))
+
+    def wifi_bytes(self) -> int:
+        return 0 if self.medium is None else self.medium.sent("wifi")
+
+    def kept_bytes(self, copies: str) -> int:
+        """Rows that phones keep for replays: of their vertices, of their own devices, and in files named so."""
+        found = 0
+        for node in self.nodes.values():
+            if node.name != SINK:
+                found += node.host.held().rows + node.spool.statistics().used_bytes
+                found += sum(node.disk.files[name].size() for name in node.disk.names() if name.startswith(copies))
+        return found
 
     def results(self, region: int) -> tuple[int, int, str]:
         """Rows, numbers that were lost, and a digest of the rows."""

@@ -3,6 +3,9 @@
 A picture is 48 x 48 pixels of one byte each, as base64 text. At a bus stop people who wait are bright squares that stay
 where they are, and passers-by are bright squares that move on. At a crossing a traffic light is a round spot in its
 colour that stays, and the lights of a car are spots that move.
+
+A camera's pictures are larger. `enlarged` gives one the bytes of those: what is behind the pixels is passed on with
+them, and nobody looks at it.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import base64
 import numpy as np
 
 SIZE = 48
+CHARACTERS = SIZE * SIZE * 4 // 3  # of a picture as text
 RED, YELLOW, GREEN = 1, 2, 3
 PHASES_S = {RED: 20, GREEN: 15, YELLOW: 3}  # how long a light shows each colour, in this order
 
@@ -21,7 +25,17 @@ def encoded(pixels: np.ndarray) -> str:
 
 
 def decoded(picture: str) -> np.ndarray:
-    return np.frombuffer(base64.b64decode(picture), np.uint8).reshape(SIZE, SIZE)
+    return np.frombuffer(base64.b64decode(picture[:CHARACTERS]), np.uint8).reshape(SIZE, SIZE)
+
+
+def enlarged(picture: str, characters: int) -> str:
+    """The same picture, so long as text."""
+    return picture.ljust(characters, "A")
+
+
+def redrawn(picture: str, pixels: np.ndarray) -> str:
+    """Other pixels in a picture as large."""
+    return encoded(pixels) + picture[CHARACTERS:]
 
 
 def waiting_at(number: int) -> int:

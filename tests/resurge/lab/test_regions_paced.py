@@ -1,0 +1,53 @@
+"""Regions with modelled Wi-Fi, 3G and processors: what each strategy costs, and a server beside them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from resurge.lab import regions_server, regions_throughput
+from resurge.lab.regions_throughput import BASE, OURS, PAPER, SENT, Case, measure
+from tests.claims import Claim
+
+
+def case(row: str, *, from_s: float = 20.0, until_s: float = 45.0) -> Case:
+    return Case("traffic_signal", row, 3.0, 1, from_s, until_s, 30.0)
+
+
+@pytest.mark.covers("MS-35", "MS-36")
+def test_copies_of_snapshots_that_are_sent_take_the_air_that_pictures_need() -> None:
+    base, three = measure(case(BASE)), measure(case(SENT[-1]))
+    assert base.tuples_s == pytest.approx(0.8, rel=0.1)  # what the slowest operator allows, by calibration
+    assert three.tuples_s < base.tuples_s
+    assert three.wifi_kb > 1.5 * base.wifi_kb
+    assert three.checkpoints > 0
+
+
+@pytest.mark.covers("MS-37")
+def test_a_server_gets_what_the_uplink_carries() -> None:
+    fast = regions_server.on_server("traffic_signal", regions_server.UPLINK[1], 4)
+    assert fast.tuples_s == pytest.approx(0.36, rel=0.1)
+    assert fast.latency_s > 25.0
+
+
+@pytest.mark.soak
+@pytest.mark.covers("MS-35", "MS-38")
+def test_every_strategy_runs_both_programs_and_is_compared(claim: Claim) -> None:
+    report = regions_throughput.run(("traffic_signal",), from_s=40.0, until_s=100.0, period_s=80.0, workers=1)
+    claim(f"pictures a second over {BASE}: {report['relative']}")
+    held = {shape["name"]: shape["holds"] for shape in report["shapes"]}
+    assert held[f"{SENT[0]} > {SENT[1]}: throughput over {BASE}"]
+    assert held[f"{OURS} > {SENT[0]}: throughput over {BASE}"]
+    assert held[f"{OURS} over {PAPER}: throughput"]
+    json.dumps(report)
+
+
+@pytest.mark.soak
+@pytest.mark.covers("MS-37")
+def test_a_region_is_faster_than_a_server_while_a_phone_leaves(claim: Claim) -> None:
+    report = regions_server.run(("traffic_signal",), kinds=("leaves",), period_s=100.0)
+    claim(f"pictures a second: {report['tuples_s']}; seconds: {report['latency_s']}")
+    held = [shape["holds"] for shape in report["shapes"]]
+    assert held[:3] == [True, True, True]
+    json.dumps(report)
