@@ -70,7 +70,7 @@ class Program:
 
 PROGRAMS = {
     "chain": Program(chain, (1,), 300, ACYCLIC),
-    "to_cloud": Program(to_cloud, (1,), 300, ACYCLIC),
+    "to_cloud": Program(to_cloud, (1,), 300, ()),  # where a gateway coordinates, alone
     "meeting": Program(meeting, (1, 2), 300, ACYCLIC),
     "merging": Program(merging, (1, 2), 200, ACYCLIC),
     "sp1": Program(lambda: rs.plan_of(beats), (1,), 1800, ACYCLIC),
