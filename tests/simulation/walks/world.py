@@ -432,7 +432,8 @@ def walk_of(seed: int, kind: str) -> Walk:
     settings = Settings(
         walked(), ROWS, rows_of, seed=seed, nodes=7, sources=PHONES, row=rng.choice(("extended-ecoc", "ecoc", "dist-2")),
         every=32, batch=8, every_s=rng.choice((0.05, 0.2)), loss=rng.choice((0.0, 0.05)) if kind != "calm" else 0.0,
-        duplication=rng.choice((0.0, 0.05)), faults=faults, within_s=180.0, settle_s=40.0,
+        duplication=rng.choice((0.0, 0.05)), faults=faults, within_s=180.0,
+        settle_s=80.0 if kind == "mixed" else 40.0,  # a move that cannot be made is given up after 60 s
     )  # fmt: skip
     forward = "paths:2" if kind == "slow" else rng.choice(("dynamic", "dynamic", "paths:2"))
     ring = kind in ("rough", "mixed") and rng.random() < 0.5
