@@ -107,8 +107,10 @@ def test_before_a_plan_is_deployed_the_devices_without_are_named(service):
 
 def test_it_is_among_what_needs_attention_until_the_device_has_the_version():
     needs = PlanNeeds(2, frozenset({"withheld_fast@3"}), ABLE.build)
-    (issue,) = issues([device("a", operators=()), device("b", operators=("withheld_fast@3",))], {}, 0, needs=needs)
+    (issue,) = issues(
+        [device("a", operators=()), device("b", operators=("withheld_fast@3",))], {}, 0, needs=needs, now_us=1
+    )
     assert issue.words == "a does not get the program as it is deployed"
     assert "needs withheld_fast@3" in issue.detail
     assert ABLE.build in issue.detail
-    assert issues([device("a", operators=(), plan=2), device("b")], {}, 0, needs=needs) == []
+    assert issues([device("a", operators=(), plan=2), device("b")], {}, 0, needs=needs, now_us=1) == []

@@ -16,7 +16,7 @@ from tests.shared.sync.builders import pair
 OF_THE_SENDER = {"plan", "poll_s"}
 OF_A_HOST = {
     "accuracy_m", "back", "boot", "cuts", "deployment", "instances", "kept", "neighbours", "offer", "offered", "position",
-    "stamps", "unreachable",
+    "stamps", "took", "unreachable",
 }  # to whoever coordinates  # fmt: skip
 FLEET = FleetStatus(3)
 VIEW = {

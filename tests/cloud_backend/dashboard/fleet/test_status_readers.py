@@ -23,16 +23,19 @@ OTHERWISE = {
 
 
 OF_A_HOST = {
+    "accuracy_m",
     "back",
     "boot",
     "cuts",
     "deployment",
     "instances",
     "kept",
+    "neighbours",
     "offer",
     "offered",
     "position",
     "stamps",
+    "took",
     "unreachable",
 }  # a node says them to its fleet's coordinator, which reads them
 
