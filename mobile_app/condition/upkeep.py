@@ -167,7 +167,7 @@ class Upkeep:
 
     def _fix(self) -> Fix | None:
         lat, lon, accuracy = (self._readings.latest("gps", name, 1) for name in ("lat", "lon", "accuracy"))
-        if not len(lat) or not np.isfinite(lat[0]) or not np.isfinite(lon[0]):
+        if not len(lat) or not len(lon) or not np.isfinite(lat[0]) or not np.isfinite(lon[0]):
             return None
         known = len(accuracy) and np.isfinite(accuracy[0])
         return Fix((float(lat[0]), float(lon[0])), max(0.0, float(accuracy[0])) if known else 0.0)

@@ -70,7 +70,7 @@ def governed_lines(fleet: dict[str, Any]) -> Iterator[str]:
 
 def _regions(view: dict[str, Any]) -> Iterator[str]:
     """Each region with those that are in it."""
-    for region in view["regions"]:
+    for region in view.get("regions", ()):
         here = listed([f"{name} ({place})" for name, place in region["members"]]) if region["members"] else "nobody"
         cut = f", cut {region['cut']}" if region["cut"] else ""
         yield f"region {region['name']}  {region['state']}{cut}  {here}; {region['threshold']} needed"
