@@ -315,6 +315,8 @@ class Alone(Checker):
             since = max(self._gone_since or now, world.walked_at[number])
             if self._gone_since is None or now < since + ALONE_S or not node.up:
                 continue
+            if world.settings.loss:  # each lost message costs a time-out: it may take longer than nobody coordinates
+                continue
             for query, spec in node.host._wiring.sources:
                 route = query.route(spec.name, node.id)
                 firsts = [
