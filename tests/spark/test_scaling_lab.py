@@ -8,15 +8,19 @@ from typing import Any
 
 import pytest
 
+from cloud_backend.spark.cluster.session import SparkRunner
 from resurge.lab import _figure, sonora_scaling
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.mark.covers("SO-37")
-def test_points_are_counted_over_the_processor_time_of_workers(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_points_are_counted_over_the_processor_time_of_workers(
+    spark: Any, runner: SparkRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_figure, "FIGURES", None)
     monkeypatch.setattr(sonora_scaling, "open_session", lambda *_: spark)
+    monkeypatch.setattr(sonora_scaling, "SparkRunner", lambda *_: runner)  # the session's workers have its code already
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
     monkeypatch.setattr(sonora_scaling, "WARM", 1)
     monkeypatch.setattr(sonora_scaling, "EPOCHS", 2)
