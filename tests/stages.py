@@ -25,7 +25,8 @@ UNIT = "not (sim or spark or processes or ui or soak)"
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 # The whole product, which mostly waits for Spark, beside its parts, which mostly wait for each other.
 TERMUX = ["tests/mobile_app/sensors/termux/test_node.py"]
-FLEETS = [f"tests/processes/test_{part}.py" for part in ("fleet", "fleet_kills", "fleet_moves")]
+FLEETS = [f"tests/processes/test_{part}.py" for part in ("fleet", "fleet_kills", "fleet_moves", "fleet_shares")]
+CLOUDED = [f"tests/processes/test_{part}.py" for part in ("fleet_to_cloud", "moves_phone_hub_cloud")]
 GOVERNED = [f"tests/processes/test_{part}.py" for part in ("governed_fleet", "gateway_standby", "fleet_submit")]
 PRODUCT = [f"tests/processes/test_{part}.py" for part in ("up", "up_processes", "peers_bench")]
 PAGES = ["tests/processes/test_pages.py", "tests/processes/test_node_failures.py", *TERMUX]
@@ -75,13 +76,13 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
     "processes": (
         120,
         [
-            *([*PYTEST, "-m", "not soak", *part] for part in (PRODUCT, FLEETS, GOVERNED, PAGES, NODES)),
+            *([*PYTEST, "-m", "not soak", *part] for part in (PRODUCT, FLEETS, GOVERNED, CLOUDED, PAGES, NODES)),
             [
                 *PYTEST,
                 "-m",
                 "not soak",
                 "tests/processes",
-                *(f"--ignore={path}" for path in (*PRODUCT, *FLEETS, *GOVERNED, *PAGES, *NODES)),
+                *(f"--ignore={path}" for path in (*PRODUCT, *FLEETS, *GOVERNED, *CLOUDED, *PAGES, *NODES)),
             ],
         ],
     ),
