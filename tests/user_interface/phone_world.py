@@ -51,6 +51,8 @@ def ride() -> dict[str, Any]:
         "spool": {"capacity_bytes": 52_428_800, "used_bytes": 13_114, "batches": 7, "oldest_s": 41.0,
                   "full_in_s": 93_600.0, "ledger": {}, "damage": 0},
         "advice": advice_view(advise({"trips": 41.0, "motion": 468.0}, 52_428_800, OUTAGES_S)),
+        "fleet_buffer": None,
+        "regions": [],
         "loss_window_s": 5.0, "encrypted_at_rest": True,
         "key_protection": KEY_PROTECTION,
         "fleet": None, "build": "My trips 1.0 (org.example.trips)", "operators": ["shaking@1", "track@1", "transport_mode@2"],

@@ -36,7 +36,7 @@ def region_text(region: Mapping[str, Any]) -> str:
     """What this device is to a region. The coordinator's word counts: it knows who is reached."""
     place = region["place"]
     if region["member"]:
-        place = "hosting" if region["runs"] else "idle" if place == "dwelling" else place
+        place = "hosting" if region["runs"] else "idle" if place in ("dwelling", "hosting") else place
     if place == "idle" and not region["member"]:
         return f"You are there. It begins when {plural(region['threshold'], 'device')} are."
     return PLACES.get(place, "")
