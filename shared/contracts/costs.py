@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from shared.contracts.rates import PER_SECOND, SECOND_US, rates
 from shared.language.durations import duration_text
 from shared.plan import operators as op
 from shared.plan.contracts import Contract
@@ -26,14 +27,12 @@ from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.costs import VertexLoad, cost
 from shared.recovery.strategies.row import Commit, Home, Include, Keep, Row
 
-SECOND_US = 1_000_000
 EVERY = tuple(step * 10**power for power in (6, 5, 4, 3, 2) for step in (5, 2, 1))  # tried from the largest on
 DETECT_S = 5.0
 # Before there are measurements: a phone that is stopped or loses its network for three hours once a day.
 OUTAGE_S = 3 * 3600.0
 BETWEEN_FAILURES_S = 86_400.0
 REPLAY_PER_S = 20_000.0
-PER_SECOND = 1.0  # elements, where a source does not say
 VALUE_BYTES = 8
 STATE_BYTES = 16_384
 
@@ -109,12 +108,16 @@ def of_lone_device(plan: Plan, edge: SyncEdge, host: Host | None = None) -> Choi
 
 
 def guess(plan: Plan, edge: SyncEdge) -> Load:
-    """A load before anything was measured: from the sources' rates, the columns and the batch."""
-    rates = [1e6 / sensor.every_us for sensor in plan.sensors if sensor.every_us > 0]
+    """A load before anything was measured: from what comes to the edge, the columns and the batch."""
+    (end,) = (
+        node
+        for node in plan.nodes
+        if isinstance(node.operator, op.Sync | op.Gather) and node.operator.name == edge.name
+    )
     element_bytes = float(VALUE_BYTES * (1 + len(edge.schema.names)))
     return Load(
         VertexLoad(state_bytes=STATE_BYTES, source_bytes=element_bytes),
-        per_s=max(rates, default=PER_SECOND),
+        per_s=rates(plan)[end.id],
         element_bytes=element_bytes,
         held_elements=float(edge.batch_rows),
         wait_s=edge.within_us / SECOND_US,

@@ -88,6 +88,7 @@ class OperatorType:
     parameters: Parameters = ()  # names and defaults
     deterministic: bool = True
     delay_us_min: int = 0
+    most_per_second: float | None = None  # rows it gives, whatever it gets: what a plan is judged by before it ran
     module: str = field(default="", compare=False)  # what to import to have it registered
     arguments: tuple[str, ...] = ()  # of a plain function: the columns it is called with, in order, `time` among them
 

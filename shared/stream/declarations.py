@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -35,22 +36,32 @@ def operator(
     version: int = 1,
     deterministic: bool = True,
     takes_at_least: str | None = None,
+    most_per_second: float | None = None,
 ) -> Callable[[Implementation], Implementation]:
     """Register a function or class as an operator type; see shared.language.registry for what it is called with.
 
     `takes` and `gives` are {column: kind}, or {port: {column: kind}} for several ports. A class is a machine; a
     function works over "rows" or over a "window". Keyword-only arguments with defaults are its parameters.
+    `most_per_second` says that few rows come out where many go in, so that a promise is judged by those few.
     """
 
     @located
     def registered(implementation: Implementation) -> Implementation:
         form = "machine" if inspect.isclass(implementation) else over
         delay_us = 0 if takes_at_least is None else microseconds(takes_at_least)
-        _register(implementation, name, form, _ports(takes, IN), _ports(gives, OUT), version, deterministic, delay_us)
+        _register(
+            implementation, name, form, _ports(takes, IN), _ports(gives, OUT), version, deterministic, delay_us,
+            most_per_second,
+        )  # fmt: skip
         return implementation
 
     if over not in ("rows", "window"):
         raise UsageError(f"over={over!r}; expected 'rows' or 'window'", code="operator-form")
+    if most_per_second is not None and not 0 < most_per_second < math.inf:
+        raise UsageError(
+            f"most_per_second={most_per_second!r} of operator type {name!r}; expected rows a second, more than 0",
+            code="operator-rate",
+        )
     return registered
 
 
@@ -87,6 +98,7 @@ def _register(  # noqa: PLR0917  # one caller each above, in this order
     version: int,
     deterministic: bool,
     delay_us_min: int,
+    most_per_second: float | None = None,
 ) -> None:
     register(
         OperatorType(
@@ -99,6 +111,7 @@ def _register(  # noqa: PLR0917  # one caller each above, in this order
             parameters=parameter_defaults(name, implementation),
             deterministic=deterministic,
             delay_us_min=delay_us_min,
+            most_per_second=most_per_second,
             module=user_module(),
         )
     )

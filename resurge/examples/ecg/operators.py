@@ -76,7 +76,10 @@ class Band:
 
 
 @rs.operator(
-    "qrs", takes={"mv": "float64", "band": "float64"}, gives={"beat_us": "int64", "mv": "float64", "bpm": "float64"}
+    "qrs",
+    takes={"mv": "float64", "band": "float64"},
+    gives={"beat_us": "int64", "mv": "float64", "bpm": "float64"},
+    most_per_second=1 / REFRACTORY_S,
 )
 class Beats:
     """Heart beats: when each was, how high the signal was, and the rate since the beat before (NaN: none before)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -20,6 +21,11 @@ from shared.recovery.strategies.row import Home, Include, Keep
 LOAD = Load(VertexLoad(state_bytes=100_000, outputs=(80.0,), source_bytes=80.0), per_s=30.0, element_bytes=80.0)
 PHONES = tuple(Host(f"phone {number}", region="bus") for number in range(4))
 MINUTE_US = 60_000_000
+
+
+@rs.operator("rarely_gives", takes={"v": "float64"}, gives={"v": "float64"}, most_per_second=5)
+def _rarely(v: float) -> float:
+    return v
 
 
 def plan_with(contract: Contract = LOSSLESS, *, within: str = "1m") -> Plan:
@@ -142,6 +148,36 @@ def test_a_lone_device_keeps_until_receipt_or_as_much_as_fits() -> None:
     assert limited.row is not None
     assert limited.row.keep is Keep.RING
     assert guess(plan, edge).per_s == 1.0
+
+
+@pytest.mark.parametrize(
+    ("stream", "per_s"),
+    [
+        (lambda fast: fast, 200.0),
+        (lambda fast: fast.where(col.v > 1), 200.0),
+        (lambda fast: fast.tumbling("10s").aggregate(v=rs.mean("v")), 0.1),
+        (lambda fast: fast.hopping("10s", every="1s").aggregate(v=rs.mean("v")), 1.0),
+        (
+            lambda fast: (
+                fast.select(room=col.v.cast("int64")).key_by("device", "room").tumbling("10s").aggregate(n=rs.count())
+            ),
+            200.0,
+        ),
+        (lambda fast: fast.tumbling(count=50).aggregate(v=rs.mean("v")), 4.0),
+        (lambda fast: fast.apply("rarely_gives"), 5.0),
+        (lambda fast: fast.union(fast.where(col.v > 1)), 400.0),
+    ],
+)
+def test_what_comes_to_an_edge_is_guessed_from_what_stands_before_it(
+    stream: Callable[[rs.Stream], rs.Stream], per_s: float
+) -> None:
+    plan = rs.plan_of(stream(rs.sensor("fast", every="5ms", columns={"v": "float64"})).sync("up"))
+    assert guess(plan, plan.edges[0]).per_s == pytest.approx(per_s)
+
+
+def test_a_rate_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match="more than 0"):
+        rs.operator("never_gives", takes={"v": "float64"}, gives={"v": "float64"}, most_per_second=0)
 
 
 def test_a_program_is_told_what_was_picked_and_why() -> None:
