@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from statistics import median
 from typing import Any
 
 import pytest
 
 from resurge.lab import ecoc_cpu, ecoc_memory, ecoc_overhead
-from resurge.lab._virtual_fleet import PROCESSES, ran
+from resurge.lab._virtual_fleet import PROCESSES, fleet_of, ran
+from shared.recovery.marks import MarkId
 
 
 def held(report: dict[str, Any], *parts: str) -> dict[str, bool]:
@@ -22,6 +24,31 @@ def test_coordinated_checkpoints_cost_a_fraction_of_the_bytes(monkeypatch: pytes
     monkeypatch.setattr(ecoc_overhead, "EVERY", (450, 900))  # whole batches of every sensor
     names = ("without a strategy", "falls as 1/c", "extended over plain", "both cycles end", "as many results")
     assert held(ecoc_overhead.run(elements=900, cycles=("SP3",)), *names) == dict.fromkeys(names, True)
+
+
+@pytest.mark.covers("EC-22")
+def test_a_checkpoint_takes_longer_the_nearer_to_the_sensor_and_nobody_waits_for_it() -> None:
+    fleet = fleet_of("SP1", "ecoc", 180)
+    end = fleet.feed(900)
+    begun: dict[tuple[str, MarkId], tuple[float, int]] = {}  # a vertex's snapshot -> when it froze, what it had taken
+    took_s: dict[str, list[float]] = {"ecg_band": [], "beats": []}
+    taken_meanwhile = 0
+    for step in range(int(end * 500)):
+        fleet.advance(step / 500)
+        for one in (one for node in fleet.nodes.values() for one in node.host.instances()):
+            name, taken = one.vertex, sum(one.taken.values())
+            for id in one.checkpoints.pending:
+                begun.setdefault((name, id), (fleet.now, taken))
+            permanent = one.checkpoints.permanent.id
+            if permanent is not None and (found := begun.pop((name, permanent), None)):
+                took_s[name].append(fleet.now - found[0])
+                taken_meanwhile += taken - found[1]
+    assert fleet.finish().pending == 0
+    assert min(map(len, took_s.values())) >= 3
+    assert median(took_s["ecg_band"]) > median(took_s["beats"]) > 0, (
+        "the filter waits for the detector's, not the reverse"
+    )
+    assert taken_meanwhile > 0, "elements went through while snapshots were on their way"
 
 
 @pytest.mark.covers("EC-31")

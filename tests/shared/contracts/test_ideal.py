@@ -27,6 +27,7 @@ def test_loss_is_counted_by_numbers_and_delay_by_the_ideal_run() -> None:
     assert found.kept == pytest.approx(0.969)
 
 
+@pytest.mark.covers("EC-9")
 def test_a_changed_a_repeated_and_an_unknown_element_are_wrong() -> None:
     real = [*IDEAL[:10], replace(IDEAL[10], value="x"), IDEAL[3], Element("c", 0, 0, 0), *IDEAL[11:]]
     assert measure(IDEAL, real) == Measured(1000, 999, 3, 0, 0, 0)

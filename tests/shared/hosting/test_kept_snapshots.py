@@ -31,8 +31,16 @@ def snapshot(number: int = 4, state: bytes = b"state", term: int = 2) -> KeptSna
     return KeptSnapshot("q", 1, "v", term, at, state, {"out": [BATCH]})
 
 
-def test_a_snapshot_is_read_as_it_was_written() -> None:
-    assert KeptSnapshot.decode(snapshot().encode()) == snapshot()
+@pytest.mark.covers("EC-8")
+def test_a_snapshot_is_read_as_it_was_written_and_its_routes_are_elsewhere() -> None:
+    """The operator's state, its places in its inputs and outputs, and what is in transfer; routes are the deployment's,
+    so a vertex that is restored on another node is reached there."""
+    found = KeptSnapshot.decode(snapshot().encode())
+    assert found == snapshot()
+    assert found.state == b"state"
+    assert (found.permanent.inputs, found.permanent.heads) == ({"in": 10}, {"out": 5})
+    assert (found.permanent.starts, found.ranges) == ({"out": 3}, {"out": [BATCH]})
+    assert b"k" not in found.encode(), "its keeper, a node of its routes, is not in it"
 
 
 @given(st.binary(max_size=200))

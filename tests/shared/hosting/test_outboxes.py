@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from shared.batch import NO_FRONTIER, Batch
 from shared.identity import DeviceId, EdgeId
@@ -51,6 +52,7 @@ def values(reading: Reading) -> list[list[int]]:
     return found
 
 
+@pytest.mark.covers("EC-7")
 def test_what_the_slower_reader_may_ask_for_stays() -> None:
     found, _ = outbox((0, 3), (3, 5))
     found.reading("one").trim(EDGE, 5)

@@ -107,7 +107,7 @@ def two_streams_for_one_edge() -> None:
         pytest.param(alphabets_differ, "graph-alphabet", marks=pytest.mark.covers("EC-5")),
         (feedback_of_other_columns, "graph-alphabet"),
         pytest.param(outside_to_outside, "graph-outside", marks=pytest.mark.covers("EC-5")),
-        pytest.param(faster_than_its_type, "graph-delay", marks=pytest.mark.covers("EC-5")),
+        pytest.param(faster_than_its_type, "graph-delay", marks=pytest.mark.covers("EC-2", "EC-5")),
         pytest.param(two_streams_for_one_edge, "activation-stream", marks=pytest.mark.covers("EC-6")),
     ],
 )

@@ -219,13 +219,17 @@ def test_a_token_holds_early_edges_and_the_first_mark_counts() -> None:
     assert vertex.permanent.inputs == {"a": 5, "b": 3}
 
 
+@pytest.mark.covers("SO-24")
 def test_a_token_records_edges_on_a_cycle_instead_of_holding_them() -> None:
-    vertex = machine("token", inputs="a loop", outputs="c", back="loop c")
-    assert vertex.mark("a", Mark(k(1), 5)) == Freeze(k(1), ("loop",))
-    vertex.froze(k(1), {"a": 5, "loop": 2}, {"c": 7}, size=10)
+    vertex = machine("token", inputs="a loop wide", outputs="c", back="loop wide c")
+    assert vertex.mark("a", Mark(k(1), 5)) == Freeze(k(1), ("loop", "wide")), "the state of the first mark"
+    assert vertex.froze(k(1), {"a": 5, "loop": 2, "wide": 0}, {"c": 7}, size=10) == [("c", Mark(k(1), 7))], "passed on"
     assert vertex.events() == []
     assert vertex.mark("loop", Mark(k(1), 4)) == Covered()
-    assert vertex.events() == [Store(k(1), {}, {"loop": (2, 4)})]
+    assert vertex.mark("loop", Mark(k(1), 4)) == Covered(), "that it has come is known"
+    assert vertex.events() == [], "the other recording goes on"
+    assert vertex.mark("wide", Mark(k(1), 9)) == Covered()
+    assert vertex.events() == [Store(k(1), {}, {"loop": (2, 4), "wide": (0, 9)})]
 
 
 @pytest.mark.covers("T1")
