@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from cloud_backend.coordinator.fleets import FleetStore
 from cloud_backend.coordinator.roster import Roster
 from shared.errors import PeerError, UsageError
-from shared.hosting.coordinate import Coordinator, Deposed, Learned, Recovered, Unplaced
+from shared.hosting.coordinate import Coordinator
+from shared.hosting.fleet_events import Deposed, Learned, Recovered, Unplaced
 from shared.hosting.fleet_watch import FleetWatch
 from shared.hosting.leaving import Left
 from shared.hosting.requests import answer

@@ -28,7 +28,8 @@ from mobile_app.sensors.access import SensorAccess
 from mobile_app.spool.snapshots import Snapshots
 from mobile_app.spool.spooler import Spooler
 from shared.errors import UsageError
-from shared.hosting.coordinate import Coordinator, Deposed, Learned, Recovered, Unplaced
+from shared.hosting.coordinate import Coordinator
+from shared.hosting.fleet_events import Deposed, Learned, Recovered, Unplaced
 from shared.hosting.fleet_file import FleetFile, OfferedHost
 from shared.hosting.fleet_node import FleetNode
 from shared.hosting.fleet_watch import FleetWatch

@@ -16,7 +16,7 @@ from typing import Any
 from resurge.lab._figure import draw, report, shape
 from resurge.lab._virtual_fleet import SINK
 from resurge.lab._virtual_regions import VirtualRegions
-from shared.hosting.coordinate import Recovered
+from shared.hosting.fleet_events import Recovered
 from shared.hosting.fleet_node import FleetNode
 
 PHONES, THRESHOLD, ROWS = 8, 2, 50

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from shared.hosting.coordinate import Coordinator, StoreFleet
+from shared.hosting.coordinate import Coordinator
+from shared.hosting.fleet_events import StoreFleet
 from shared.hosting.host import Host
 from shared.hosting.messages import Ask, Heard, HostMessage
 from shared.hosting.store import HostPersist

@@ -41,6 +41,8 @@ from shared.spool.entry import SpooledBatch
 from shared.wire import codecs
 
 HELD_BYTES_MAX = 16 << 20  # rows that wait for another input; beyond it nothing more is taken of theirs
+# As its node says of it in a STATUS.
+STARTING, RUNNING, FAILED, LOST, BEHIND = "starting", "running", "failed", "lost", "behind"
 RECORDED = "recorded "  # before the label of an input, in a kept snapshot: what belongs to it besides the state
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from shared.errors import DamagedData
-from shared.hosting.coordinate import StoreFleet
+from shared.hosting.fleet_events import StoreFleet
 from shared.hosting.keeper import ForgetSnapshot, KeepSnapshot
 from shared.hosting.sink import AppendToSink
 from shared.spool.disk import Disk

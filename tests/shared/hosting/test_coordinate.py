@@ -8,7 +8,8 @@ from random import Random
 import pytest
 
 import resurge as rs
-from shared.hosting.coordinate import Coordinator, Recovered
+from shared.hosting.coordinate import Coordinator
+from shared.hosting.fleet_events import Recovered
 from shared.hosting.leaving import Left
 from shared.identity import DeviceId, device_id
 from shared.language.registry import references

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 import resurge as rs
-from shared.hosting.coordinate import MOVES_SENT, Coordinator, Recovered
+from shared.hosting.coordinate import Coordinator
+from shared.hosting.fleet_downlink import MOVES_SENT
+from shared.hosting.fleet_events import Recovered
 from shared.hosting.fleet_watch import FleetWatch
 from shared.hosting.fleet_words import listed, move_words, strategy_words
 from shared.identity import DeviceId, device_id

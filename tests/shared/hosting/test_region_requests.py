@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from shared.errors import UsageError
-from shared.hosting.coordinate import Coordinator, StoreFleet
+from shared.hosting.coordinate import Coordinator
+from shared.hosting.fleet_events import StoreFleet
 from shared.hosting.fleet_watch import FleetWatch
 from shared.hosting.requests import answer
 from shared.identity import DeviceId

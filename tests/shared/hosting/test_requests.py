@@ -13,7 +13,8 @@ import resurge as rs
 from resurge import col
 from resurge.cli.fleet_query import plan_of_sql, where_lines
 from shared.errors import UsageError
-from shared.hosting.coordinate import Coordinator, StoreFleet
+from shared.hosting.coordinate import Coordinator
+from shared.hosting.fleet_events import StoreFleet
 from shared.hosting.requests import answer
 from shared.identity import DeviceId, device_id
 from shared.plan.deployment import RETIRED_MAX, Link, Peer, decode_deployment
@@ -116,9 +117,9 @@ def test_a_failure_of_a_dropped_query_is_not_held_against_the_next_of_its_name()
             status = DeviceStatus(instances=(failed,) if each is HUB else ())
             one.heard(DeviceId(bytes.fromhex(each.node)), now, status)
     assert one.fleet.queries[0].placements[0].term > placed.term, "it was begun again"
-    assert one._tried
+    assert one._recovering._tried
     answer(one, "drop", {"name": "peaks"}, 91.0)
-    assert not one._tried
+    assert not one._recovering._tried
 
 
 def test_what_was_submitted_outlives_a_start_with_the_same_file() -> None:

@@ -177,7 +177,7 @@ BUGS = (
     ),
     PeerBug(
         "lease-not-raised",
-        ((COORDINATE, "lease=self._fleet.lease + lease_step)", "lease=self._fleet.lease)"),),
+        ((COORDINATE, "lease=fleet.lease + lease_step)", "lease=fleet.lease)"),),
         ("OneRules", "OneWordPerVersion", "FollowsNothingOlder", "ConvergesAfterHeal"),
         "governed", "standby",
     ),

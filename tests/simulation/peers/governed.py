@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from shared.hosting.coordinate import Coordinator, Deposed, Learned, Recovered
+from shared.hosting.coordinate import Coordinator
+from shared.hosting.fleet_events import Deposed, Learned, Recovered
 from shared.hosting.fleet_node import FleetNode
 from shared.hosting.governed import Governed
 from shared.hosting.host import Host

@@ -17,7 +17,7 @@ import numpy as np
 
 import resurge as rs
 from resurge import col
-from shared.hosting.coordinate import CutComplete
+from shared.hosting.fleet_events import CutComplete
 from shared.hosting.keeper import cut_of
 from shared.hosting.sink import sink_rows
 from shared.hosting.wiring import EdgeSpec

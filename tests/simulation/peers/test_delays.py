@@ -65,7 +65,7 @@ def test_what_stays_away_is_moved_in_time_to_keep_the_bound(claim: Claim) -> Non
         world = PeerWorld(settings(delay, Fault(2.0, 0, "primary", 500.0)), observers=[*every_checker(), gaps])
         coordinator = world.nodes[0].machine.coordinator
         assert coordinator is not None
-        coordinator._silence_s = USUAL_S
+        coordinator._presence.silence_s = USUAL_S
         outcome = world.run(ideal.elements)
         assert (outcome.violation, outcome.lost, outcome.digest) == ("", 0, ideal.digest)
         longest[delay] = gaps.longest_s

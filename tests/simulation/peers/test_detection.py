@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from mobile_app.node import hosting
-from shared.hosting.coordinate import Coordinator, Recovered
+from shared.hosting.coordinate import Coordinator
+from shared.hosting.fleet_events import Recovered
 from shared.identity import DeviceId
 from shared.region.controller import State
 from tests.claims import Claim

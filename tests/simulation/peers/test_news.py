@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.hosting.coordinate import Recovered
+from shared.hosting.fleet_events import Recovered
 from shared.hosting.messages import Connected
 from tests.claims import Claim
 from tests.simulation.peers.checkers import Checker, every_checker

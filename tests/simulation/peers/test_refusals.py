@@ -99,7 +99,7 @@ def test_a_deployment_that_is_played_again_changes_nothing(claim: Claim) -> None
     host._try_deploy(encode_deployment(deposed), 0.5, b"")
     assert host.refused["deployment-stale"] == 2
     assert (host.version, host.instances()) == (newer.version, running)
-    fleet._fleet = replace(fleet.fleet, version=newer.version)
+    fleet._kept.fleet = replace(fleet.fleet, version=newer.version)
     run_on(one, claim, "2 old deployments refused")
 
 

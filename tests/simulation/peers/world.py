@@ -19,7 +19,8 @@ import numpy as np
 
 from shared.batch import END_OF_TIME, Batch
 from shared.errors import UsageError
-from shared.hosting.coordinate import Coordinator, Recovered
+from shared.hosting.coordinate import Coordinator
+from shared.hosting.fleet_events import Recovered
 from shared.hosting.fleet_node import FleetNode
 from shared.hosting.host import Host
 from shared.hosting.messages import Answer, Ask, Committed, Datagram, InstanceFailed, SinkTook
