@@ -34,11 +34,12 @@ from shared.hosting.fleet_file import FleetFile, OfferedHost
 from shared.hosting.fleet_node import FleetNode
 from shared.hosting.fleet_watch import FleetWatch
 from shared.hosting.governed import Governed
-from shared.hosting.host import Host, permanent
+from shared.hosting.host import Host
 from shared.hosting.messages import Answer, Ask, Committed, Connected, InstanceFailed, PeerBack, PeerLost, SinkTook
 from shared.hosting.planned_moves import MoveEnded
 from shared.hosting.requests import answer
 from shared.hosting.routing import Rerouted
+from shared.hosting.showing import permanent
 from shared.hosting.store import persist, stored_fleet
 from shared.identity import EdgeId, EdgeKey, edge_id
 from shared.language.schema import Schema

@@ -271,13 +271,13 @@ class Node:
     def _say_where(self, hosting: Hosting) -> None:
         """What a coordinator of regions must know: where this phone is, and whether it goes."""
         host, fix = hosting.host, self.decision.fix
-        host.leaving = self.decision.pause
+        host.here.leaving = self.decision.pause
         if fix is not None:
-            host.position, host.accuracy_m = fix
-        elif host.position is not None and not self.locates:
-            host.leaving = self.decision.pause or NO_POSITION
+            host.here.position, host.here.accuracy_m = fix
+        elif host.here.position is not None and not self.locates:
+            host.here.leaving = self.decision.pause or NO_POSITION
             if not hosting.is_member:
-                host.position = host.accuracy_m = None
+                host.here.position = host.here.accuracy_m = None
 
     def _keep_recording(self, now: float) -> None:
         """A disk that refuses ends the recording and nothing else; the spool has its room already."""

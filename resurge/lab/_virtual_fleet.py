@@ -32,8 +32,9 @@ from resurge.lab._medium import Medium
 from shared.batch import END_OF_TIME, Batch
 from shared.hosting.coordinate import Coordinator
 from shared.hosting.fleet_node import FleetNode
-from shared.hosting.host import Held, Host
+from shared.hosting.host import Host
 from shared.hosting.messages import Answer, Ask, Committed, Datagram, HostMessage, SinkTook
+from shared.hosting.showing import Held
 from shared.hosting.store import persist
 from shared.hosting.wiring import EdgeSpec, state_edge, wire
 from shared.identity import device_id

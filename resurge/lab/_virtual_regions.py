@@ -103,7 +103,7 @@ class VirtualRegions(VirtualFleet):
             node.host.lane.is_open = node.name != SINK
         for region in range(regions):
             for each in range(phones):
-                self.nodes[self.phone(region, each)].host.position = (region * APART, 0.0)
+                self.nodes[self.phone(region, each)].host.here.position = (region * APART, 0.0)
         self._begin([self._region(region, threshold) for region in range(regions)])
 
     @staticmethod
@@ -220,7 +220,7 @@ class VirtualRegions(VirtualFleet):
         for name in names:
             if self.medium is not None:
                 self._gone.add(name)
-            self.nodes[name].host.position = AWAY
+            self.nodes[name].host.here.position = AWAY
             self.nodes[name].drive()
 
     # --- what is seen -------------------------------------------------------------------------------------------------

@@ -179,7 +179,7 @@ def test_a_node_learns_of_a_new_deployment_long_before_it_would_ask(
         coordinator.set_fleet(coordinator.fleet.peers, queries)
         assert coordinator.fleet.version == before + 1
         wait_until(same, "the second deployment")
-        wait_until(lambda: same() and not first.host._behind, "nobody is called any more")
+        wait_until(lambda: same() and not first.host.calling.behind, "nobody is called any more")
 
 
 def fed(tmp_path: Path, strategy: str, contract: str = "") -> tuple[Node, Gathered, EdgeSpec]:
@@ -206,7 +206,7 @@ def fill(node: Node, gathered: Gathered, edge: EdgeSpec) -> int:
         codec, payload = codecs.encode(batch, NONE)
         spooled = SpooledBatch(edge.key.edge, lo, lo + rows, rows, edge.schema.id, 0, lo, codec, payload)
         gathered.append(spooled, node.rest.now())
-        host._sources_spool.sync()
+        host.here.sources_spool.sync()
     return host.head(edge.key)
 
 

@@ -42,7 +42,7 @@ def test_a_snapshot_reaches_every_node_of_its_region_by_datagram(
     nodes = [started(tmp_path / name, file) for name in NAMES]
     try:
         wait_until(lambda: turned(nodes) and sent, "three copies of a snapshot that was broadcast")
-        kept = {one.version: len(one.encode()) for node in nodes for one in hosting_of(node).host._keeper.held()}
+        kept = {one.version: len(one.encode()) for node in nodes for one in hosting_of(node).host.here.keeper.held()}
         claim(
             f"{len(NAMES)} nodes: {sum(sent)} bytes in {len(sent)} datagrams, snapshots of {sorted(kept.values())} bytes kept by all"
         )
@@ -56,6 +56,6 @@ def turned(nodes: list[Node]) -> bool:
     """One turn of each; whether by now all but one keep the same large one."""
     for node in nodes:
         node.turn(node.rest.now())
-    kept = [{one.encode() for one in hosting_of(node).host._keeper.held() if one.size > 3_000} for node in nodes]
+    kept = [{one.encode() for one in hosting_of(node).host.here.keeper.held() if one.size > 3_000} for node in nodes]
     held = [each for each in kept if each]
     return len(held) == len(nodes) - 1 and bool(set.intersection(*held))

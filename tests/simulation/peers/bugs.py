@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-HOST, INSTANCE, STORE = "shared/hosting/host.py", "shared/hosting/instance.py", "shared/hosting/store.py"
+INSTANCE, STORE = "shared/hosting/instance.py", "shared/hosting/store.py"
+TAKING, HEARING, CUTTING = "shared/hosting/taking.py", "shared/hosting/hearing.py", "shared/hosting/cutting.py"
+FOLLOWING = "shared/hosting/following.py"
 EXCHANGE, COMPOSER, OUTBOX = "shared/sync/exchange.py", "shared/sync/composer.py", "shared/sync/outbox.py"
 CHECKPOINTS, EXECUTOR = "shared/recovery/checkpoints.py", "shared/recovery/executor.py"
 COORDINATE, REIGN = "shared/hosting/coordinate.py", "shared/hosting/reign.py"
@@ -26,12 +28,12 @@ class PeerBug:
 BUGS = (
     PeerBug(
         "receipt-plus-one",
-        ((HOST, "min(through, instance.checkpoints.through(label))", "min(through, instance.checkpoints.through(label) + 1)"),),
+        ((TAKING, "min(through, instance.checkpoints.through(label))", "min(through, instance.checkpoints.through(label) + 1)"),),
         ("TrimNeverPassesReader",),
     ),
     PeerBug(
         "receipt-is-taken",
-        ((HOST, "key.edge, through, taken, term, credit, load)", "key.edge, taken, taken, term, credit, load)"),),
+        ((TAKING, "key.edge, through, taken, term, credit, load)", "key.edge, taken, taken, term, credit, load)"),),
         ("TrimNeverPassesReader",),
     ),
     PeerBug(
@@ -47,7 +49,7 @@ BUGS = (
     ),
     PeerBug(
         "marks-not-sent-again",
-        ((HOST, "for mark in maker.checkpoints.marks_to_send(spec.label):", "for mark in ():"),),
+        ((HEARING, "for mark in maker.checkpoints.marks_to_send(spec.label):", "for mark in ():"),),
         ("PendingDrains",),
     ),
     PeerBug(
@@ -111,10 +113,10 @@ BUGS = (
     ),
     PeerBug(
         "vertex-waits-for-its-readers",
-        ((HOST, "in self._readers_of.get(key, ()) if not instance.failed]\n        if key in self._sinks",
-          "in self._readers_of.get(key, ()) if not instance.failed and (instance.term == 1 or all(edge.key.edge in "
-          "self.outbox.reading(node).taken for edge in instance.spec.outputs.values() for node in edge.readers))]\n"
-          "        if key in self._sinks"),),
+        ((TAKING, "in here.readers_of.get(key, ()) if not instance.failed]\n        if key in here.sinks",
+          "in here.readers_of.get(key, ()) if not instance.failed and (instance.term == 1 or all(edge.key.edge in "
+          "here.outbox.reading(node).taken for edge in instance.spec.outputs.values() for node in edge.readers))]\n"
+          "        if key in here.sinks"),),
         ("ConvergesAfterHeal",),
         "sp3", "extended-ecoc",
     ),
@@ -156,13 +158,13 @@ BUGS = (
     ),
     PeerBug(
         "complete-before-all-sinks",
-        ((HOST, "return number if reached else 0", "return number"),),
+        ((CUTTING, "return number if reached else 0", "return number"),),
         ("WhatLeftHasArrived", "RegionCutConsistent"),
         "regions", "token",
     ),
     PeerBug(
         "catch-up-discarded",
-        ((HOST, "            if data is not None:\n                lo = max(record.lo, sink.taken)\n",
+        ((TAKING, "            if data is not None:\n                lo = max(record.lo, sink.taken)\n",
           "            seen, sink.seen = getattr(sink, 'seen', 1), decode_one(record.frame)[0].term\n"
           "            if data is not None and sink.seen > seen:\n                sink.taken = record.hi\n"
           "            elif data is not None:\n                lo = max(record.lo, sink.taken)\n"),),
@@ -190,7 +192,7 @@ BUGS = (
     PeerBug(
         "stale-deployment-accepted",
         ((REIGN, "return follows <= self._before or (follows[0] == own.lease and follows[1] <= own.version)", "return True"),
-         (HOST, "if deployment.version < memory.version:", "if False:")),
+         (FOLLOWING, "if deployment.version < memory.version:", "if False:")),
         ("FollowsNothingOlder",),
         "governed", "restore",
     ),

@@ -89,7 +89,7 @@ class Positions(Checker):
                         known = self._permanent.setdefault(label, {})
                         known[vertex] = max(at, known.get(vertex, 0))
         for host in hosts(world):
-            for maker, spec in host._makers.values():
+            for maker, spec in host.here.makers.values():
                 vertex = maker.vertex if isinstance(maker, Instance) else ""
                 if vertex and maker not in instances[vertex]:
                     continue
@@ -120,7 +120,8 @@ class Numbers(Checker):
             if sink.taken < self._ends.get(sink.sink, 0):
                 self._found = f"OneOutputPerNumber: {sink.sink} was at {self._ends}, and is at {sink.taken}"
             self._ends[sink.sink] = sink.taken
-        host._put_out = partial(self._put_out, host._put_out)  # type: ignore[method-assign, assignment]
+        vertices = node.host.vertices
+        vertices.put_out = partial(self._put_out, vertices.put_out)  # type: ignore[method-assign, assignment]
 
     def _put_out(self, put_out: object, instance: Instance, made: Made) -> None:
         if made.batch is not None:
@@ -154,8 +155,8 @@ class Promises(Checker):
         self._found = ""
 
     def started(self, node: SimulatedNode) -> None:
-        host = node.host
-        host._put_out = partial(self._put_out, host._put_out)  # type: ignore[method-assign, assignment]
+        vertices = node.host.vertices
+        vertices.put_out = partial(self._put_out, vertices.put_out)  # type: ignore[method-assign, assignment]
 
     def _put_out(self, put_out: object, instance: Instance, made: Made) -> None:
         label, head = instance.spec.outputs[made.output].label, instance.heads[made.output]
@@ -206,18 +207,18 @@ class RegionCut(Checker):
                 if broken := self._complete(world, node, number, [placed.vertex for placed in query.placements]):
                     return broken
         for node in holders:
-            for copy in node.host._copies.values():
+            for copy in node.host.here.copies.values():
                 if copy.first > (at := self._from.get(copy.spec.edge.label, 0)):
                     return f"CopiesEverywhere: {node.name} has {copy.spec.edge.label} from {copy.first}, not from {at}"
         return ""
 
     def _complete(self, world: PeerWorld, node: SimulatedNode, number: int, vertices: list[str]) -> str:
-        parts = {part.vertex: part for part in node.host._keeper.cuts() if cut_of(part) == number}
+        parts = {part.vertex: part for part in node.host.here.keeper.cuts() if cut_of(part) == number}
         if lacking := sorted({*vertices} - parts.keys()):
             return f"CopiesEverywhere: {node.name} has no part of cut {number} of {lacking}"
         heads = {label: head for part in parts.values() for label, head in part.permanent.heads.items()}
         marks = {}
-        for copy in node.host._copies.values():
+        for copy in node.host.here.copies.values():
             at = [each.seq for each in copy.frames() if each.type is FrameType.MARK and each.frontier_us == number]
             marks.update({copy.spec.edge.label: at[0]} if at else {})
         for vertex, part in parts.items():
@@ -231,8 +232,8 @@ class RegionCut(Checker):
                     )
                 if label in marks:
                     self._from[label] = taken
-        for sink, edge in [(sink, edge) for _, sink, edge in world.nodes[0].host._wiring.sinks]:
-            taken = world.nodes[0].host._sinks[edge.key].taken
+        for sink, edge in [(sink, edge) for _, sink, edge in world.nodes[0].host.here.wiring.sinks]:
+            taken = world.nodes[0].host.here.sinks[edge.key].taken
             if taken < heads.get(edge.label, 0):
                 return f"RegionCutConsistent: cut {number} has {heads[edge.label]} rows of {sink}, the sink {taken}"
         return ""
@@ -274,8 +275,8 @@ class Snapshots(Checker):
 
     @staticmethod
     def _restored(node: SimulatedNode) -> str:
-        specs = {spec.identity: spec for host in hosts(node.world) for spec in host._wiring.vertices}
-        for kept in (*node.host._keeper.held(), *node.host._keeper.cuts()):
+        specs = {spec.identity: spec for host in hosts(node.world) for spec in host.here.wiring.vertices}
+        for kept in (*node.host.here.keeper.held(), *node.host.here.keeper.cuts()):
             spec = specs.get(kept.identity)
             if spec is None:
                 continue
@@ -295,12 +296,12 @@ class Terms(Checker):
 
     def started(self, node: SimulatedNode) -> None:
         host = node.host
-        host.take = partial(self._take, host, host.take)  # type: ignore[method-assign, assignment]
+        host.taking.take = partial(self._take, host, host.taking.take)  # type: ignore[method-assign, assignment]
 
     def _take(self, host: Host, take: object, session: GatewaySession, record: LogRecord) -> None:
         term = decode_one(record.frame, digest=record.digest)[0].term
         edges = [leg for one in host.instances() for each in one.spec.inputs.values() for leg in each.arriving]
-        edges += [edge for _, _, edge in host._wiring.sinks]
+        edges += [edge for _, _, edge in host.here.wiring.sinks]
         for edge in edges:
             if edge.key == record.key and edge.carriers.get(session.device.hex()) != term:
                 self._found = f"StaleTermChangesNothing: {edge.label} of term {term} was taken, it is {edge.carriers}"
@@ -319,7 +320,7 @@ class Durable(Checker):
     def look(self, world: PeerWorld) -> str:
         for node in world.nodes:
             durable = node.disk.durable() if node.up else {}
-            kept_here = (*node.host._keeper.held(), *node.host._keeper.cuts()) if node.up else ()
+            kept_here = (*node.host.here.keeper.held(), *node.host.here.keeper.cuts()) if node.up else ()
             for kept in kept_here:
                 place = (node.number, kept.vertex, cut_of(kept))
                 if self._seen.get(place) is kept:

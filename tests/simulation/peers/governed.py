@@ -395,7 +395,7 @@ class FollowsNothingOlder:
             if not node.up:
                 continue
             now, before = node.host.follows, self._followed.get(node.id, (0, 0))
-            if node.host._persist:
+            if node.host.here.persist:
                 continue  # not durable yet: a crash may take it back
             if now[0] < before[0] or now[1] < before[1]:
                 return f"FollowsNothingOlder: {node.name} follows {now} after {before}"

@@ -62,8 +62,8 @@ class Walk:
 
 class Positions(Checker):
     def started(self, node: SimulatedNode) -> None:
-        node.host.position = node.world.position(node.number)  # type: ignore[attr-defined]
-        node.host.leaving = "battery-floor" if node.number in node.world._low else ""  # type: ignore[attr-defined]
+        node.host.here.position = node.world.position(node.number)  # type: ignore[attr-defined]
+        node.host.here.leaving = "battery-floor" if node.number in node.world._low else ""  # type: ignore[attr-defined]
 
     def noticed(self, node: SimulatedNode, event: object) -> None:
         if isinstance(event, RegionChanged):
@@ -83,7 +83,7 @@ class Left(Checker):
             return
         holders = {query.name: query.cuts.holders for query in coordinator.fleet.queries}
         hosts = [each.host for each in node.world.nodes if each.up]
-        parts = [part for host in hosts for part in host._keeper.cuts() if part.query == event.query]
+        parts = [part for host in hosts for part in host.here.keeper.cuts() if part.query == event.query]
         heads = {
             label: head
             for part in parts
@@ -92,7 +92,7 @@ class Left(Checker):
             if label.startswith(f"{event.query}/out@")
         }
         for host in hosts:
-            for copy in host._copies.values():
+            for copy in host.here.copies.values():
                 made = heads.get(copy.spec.edge.label, 0)
                 if 0 < copy.taken < made and host.node in holders.get(copy.spec.query, ()):
                     self._found = (
@@ -140,8 +140,8 @@ class RegionsWorld(PeerWorld):
         for number in walk.nodes:
             node = self.nodes[number]
             if node.up:
-                node.host.position = self.position(number)
-                node.host.leaving = "battery-floor" if number in self._low else ""
+                node.host.here.position = self.position(number)
+                node.host.here.leaving = "battery-floor" if number in self._low else ""
                 node.drive()
 
     def region(self, number: int) -> Region:

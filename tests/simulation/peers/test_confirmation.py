@@ -31,7 +31,7 @@ def test_a_declaration_or_a_mark_is_no_sign_that_an_input_goes_on() -> None:
     def take(frame: Frame) -> Instance:
         data = encode(frame)
         record = LogRecord(data, key, taken, taken, int(frame.type), payload_digest(frame.payload))
-        host._take(instance, label, cast(GatewaySession, None), record)
+        host.vertices.take(instance, label, cast(GatewaySession, None), record)
         return instance
 
     place = (key.device, key.incarnation, key.edge)
@@ -47,7 +47,7 @@ def test_a_new_reader_hears_again_what_columns_its_input_has() -> None:
     sender, edge = next(
         (sender, edge)
         for node in world.nodes
-        for sender in node.host._senders.values()
+        for sender in node.host.calling.senders.values()
         for edge in sender._edges.values()
         if any(number == edge.number for number, _ in sender._composer.declared)
     )

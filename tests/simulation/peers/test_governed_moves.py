@@ -77,7 +77,7 @@ def test_a_revoked_nodes_vertices_move_at_once_and_it_is_a_stranger_to_all(
         assert gone not in {peer.node for peer in fleet.peers}
         assert not any(gone in (*each.hosts, *each.keepers) for each in fleet.queries[0].placements)
         assert [move.why for move in fleet.moves] == [f"{world.by_id[gone].name} was revoked"]
-        assert not any(gone in node.host._peers for node in world.nodes if node.id != gone)
+        assert not any(gone in node.host.here.peers for node in world.nodes if node.id != gone)
         if row != "local" or not outcome.lost:
             assert (outcome.lost, outcome.digest) == (0, ideal.digest)
     claim(

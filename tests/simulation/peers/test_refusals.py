@@ -94,9 +94,9 @@ def test_a_deployment_that_is_played_again_changes_nothing(claim: Claim) -> None
     running = host.instances()
     with pytest.raises(PeerError, match="deployment-stale"):
         host.deploy(old, encoded, 0.5)
-    host._try_deploy(encoded, 0.5, b"")
+    host.following.try_deploy(encoded, 0.5, b"")
     deposed = replace(newer, version=9, lease=0)
-    host._try_deploy(encode_deployment(deposed), 0.5, b"")
+    host.following.try_deploy(encode_deployment(deposed), 0.5, b"")
     assert host.refused["deployment-stale"] == 2
     assert (host.version, host.instances()) == (newer.version, running)
     fleet._kept.fleet = replace(fleet.fleet, version=newer.version)
@@ -114,20 +114,20 @@ def test_what_a_deposed_vertex_still_sends_is_not_taken(claim: Claim) -> None:
 def test_a_forged_piece_of_a_snapshot_is_not_kept(claim: Claim) -> None:
     one = world()
     until(one, 1.0)
-    keeper = next(node for node in one.nodes if node.host._keeper.held())
+    keeper = next(node for node in one.nodes if node.host.here.keeper.held())
     host = keeper.host
-    (kept, *_), (spec, *_) = host._keeper.held(), host._keeper._specs.values()
-    key, taken = spec.edge.key, host._keeper.taken[spec.edge.key]
+    (kept, *_), (spec, *_) = host.here.keeper.held(), host.here.keeper._specs.values()
+    key, taken = spec.edge.key, host.here.keeper.taken[spec.edge.key]
     other = replace(kept, vertex="another")
     for piece in (pieces(kept.encode())[0][:-1] + b"!", pieces(other.encode())[0], b"no piece at all"):
         frame = Data(
             key.device, key.incarnation, key.edge, taken, taken + 1, 0, spec.edge.schema.id, 0, 0, piece, term=spec.term
         ).frame()  # fmt: skip
         record = LogRecord(encode(frame), key, taken, taken + 1, int(FrameType.DATA), payload_digest(frame.payload))
-        host.take(cast(GatewaySession, None), record)
-        assert host._keeper.held()[0] == kept
+        host.taking.take(cast(GatewaySession, None), record)
+        assert host.here.keeper.held()[0] == kept
     assert host.refused["snapshot-piece"] == 3
-    host._keeper.taken[key] = taken
+    host.here.keeper.taken[key] = taken
     run_on(one, claim, "3 forged pieces refused")
 
 

@@ -90,7 +90,7 @@ def test_an_operator_that_was_interrupted_begins_again(claim: Claim) -> None:
     ideal = world(within_s=20.0).run()
     disturbed = world()
     for node in disturbed.nodes:
-        node.host._watch = Impatient()
+        node.host.vertices.watch = Impatient()
     outcome = disturbed.run(ideal.elements)
     assert outcome.failed == 1
     assert any("it did not return [operator-hangs]" in line for line in outcome.lines)

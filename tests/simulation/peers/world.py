@@ -254,7 +254,7 @@ class SimulatedNode:
             world.broadcast(self, each)
         elif isinstance(each, Ask):
             to = world.by_id[each.node]
-            sent = self.host._senders[each.node]._under_way
+            sent = self.host.calling.senders[each.node]._under_way
             control = not sent or not sent[-1].numbered
             world.count(each.body, control=control, own=to is self)
             world.carry(self, to, Arrival((self.number, self.boot, control), each.body), None)
@@ -501,7 +501,7 @@ class PeerWorld:
     def _placement(self, which: int) -> Placement:
         """Of one of the query's vertices, as the newest deployment that any node has says."""
         newest = max((node.host for node in self.nodes if node.up), key=lambda host: host.version)
-        placed = _decoded(newest._memory.deployment).queries[0].placements
+        placed = _decoded(newest.here.memory.deployment).queries[0].placements
         return placed[which % len(placed)]
 
     def _while_committing(self) -> None:
@@ -514,7 +514,7 @@ class PeerWorld:
                 continue
             placed = self._placement(fault.node)
             node = self.by_id[placed.hosts[0]]
-            if node.up and placed.vertex in {vertex for _, _, vertex in node.host._snapshots.storing}:
+            if node.up and placed.vertex in {vertex for _, _, vertex in node.host.snapshots.storing}:
                 self._armed.remove(fault)
                 self._fired(fault)
                 node.crash(fault.seconds)

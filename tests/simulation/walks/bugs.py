@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 STAMPS, ROUTING = "shared/hosting/stamps.py", "shared/hosting/routing.py"
-CARRIER, HOST = "shared/hosting/carrier.py", "shared/hosting/host.py"
+CARRIER, RETURNING = "shared/hosting/carrier.py", "shared/hosting/returning.py"
+TAKING, VERTICES = "shared/hosting/taking.py", "shared/hosting/vertices.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,33 +49,33 @@ BUGS = (
     ),
     WalkBug(
         "rerouted-without-need",
-        ((HOST, "looks = self._looks_until is not None and", "looks = False and"),),
+        ((RETURNING, "looks = self.looks_until is not None and", "looks = False and"),),
         ("OnlyUnreachable",),
     ),
     WalkBug(
         "alternate-does-not-pass-on",
-        ((HOST, "if key in self._standby:\n            self._roused.add(key)", "if key in self._standby:\n            pass"),),
+        ((TAKING, "if key in here.standby:\n            here.roused.add(key)", "if key in here.standby:\n            pass"),),
         ("GoesOnAlone",),
         "alone",
     ),
     WalkBug(
         "coordinator-waited-for",
-        ((HOST, "return all(sender.disconnected for sender in asked) if asked else self._ungoverned", "return False"),),
+        ((RETURNING, "return all(sender.disconnected for sender in asked) if asked else self._ungoverned", "return False"),),
         ("GoesOnAlone",),
         "alone",
     ),
     WalkBug(
         "forwarding-ended-before-drained",
-        ((HOST, "return bool(readers) and all(self.outbox.reading(node).taken.get(edge, -1) >= head for node in readers)",
+        ((RETURNING, "return bool(readers) and all(self._here.outbox.reading(node).taken.get(edge, -1) >= head for node in readers)",
           "return bool(readers)"),),
         ("EndsWhenDrained",),
         "slow",
     ),
     WalkBug(
         "duplicate-of-second-path",
-        ((HOST, "if data.hi <= arrived:\n            return None", "if data.hi <= 0:\n            return None"),
-         (HOST, "batch if batch.lo >= arrived else batch.after(arrived)", "batch"),
-         (HOST, "if len(self._legs[key] & self._live_legs) > 1:", "if not key:")),
+        ((VERTICES, "if data.hi <= arrived:\n            return None", "if data.hi <= 0:\n            return None"),
+         (VERTICES, "batch if batch.lo >= arrived else batch.after(arrived)", "batch"),
+         (TAKING, "if len(self._legs[key] & self._live_legs) > 1:", "if not key:")),
         ("AppliedOnce", "OutputAsIdeal", "NothingBreaks", "ConvergesAfterHeal"),
         "slow",
     ),

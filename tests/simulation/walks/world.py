@@ -159,7 +159,7 @@ class WalkWorld(PeerWorld):
         """Take the next hop from a node that passes on what a phone brings back; False while none does."""
         for number in HUBS:
             relay = self.nodes[number]
-            for carrier in relay.host._carriers.values() if relay.up else ():
+            for carrier in relay.host.here.carriers.values() if relay.up else ():
                 (reader,) = {*carrier.spec.makes.readers} if len(carrier.spec.makes.readers) == 1 else ("",)
                 draining = carrier.begun and carrier.taken > carrier.through
                 if not reader or not draining or self.by_id[reader].number in (0, number):
@@ -193,13 +193,13 @@ class WalkWorld(PeerWorld):
         """Of the gathers of a device, one that neither those who read it nor the first node of its way has as much of as
         there was at its last step."""
         phone = self.by_id[event.source].host
-        ours = {spec.label for query, spec in phone._wiring.sources if query.name == event.query}
+        ours = {spec.label for query, spec in phone.here.wiring.sources if query.name == event.query}
         held = dict.fromkeys(ours, 0)
         for node in self.nodes:
             if not node.up:
                 continue
             if event.paths[0] and node.id == event.paths[0][0]:
-                for carrier in node.host._carriers.values():
+                for carrier in node.host.here.carriers.values():
                     if carrier.spec.reads.label in held and carrier.begun:
                         held[carrier.spec.reads.label] = max(held[carrier.spec.reads.label], carrier.taken)
             for instance in node.host.instances():
@@ -277,7 +277,7 @@ class WalkWorld(PeerWorld):
         queries = () if coordinator is None else coordinator.fleet.queries
         ends = all(len(route.paths) == 1 for query in queries for route in query.routes)
         phones = [self.nodes[phone].host for phone in PHONES]
-        back = any(phone._returning or phone.status().took for phone in phones)
+        back = any(phone.returning.edges or phone.status().took for phone in phones)
         return super()._drained() and ends and not back and (self.holds_retired() or not self.keeps_retired())
 
     def keeps_retired(self) -> bool:
@@ -317,10 +317,10 @@ class Alone(Checker):
                 continue
             if world.settings.loss:  # each lost message costs a time-out: it may take longer than nobody coordinates
                 continue
-            for query, spec in node.host._wiring.sources:
+            for query, spec in node.host.here.wiring.sources:
                 route = query.route(spec.name, node.id)
                 firsts = [
-                    [path[0].node] if path else node.host._wiring.reading[spec.key]
+                    [path[0].node] if path else node.host.here.wiring.reading[spec.key]
                     for path in (*route.paths, *route.alternates)
                 ]
                 near = {world.nodes[hub].id for hub in world.reaches[number]}
@@ -389,7 +389,7 @@ class Ways(Checker):
     def end(self, world: PeerWorld) -> str:
         for number in PHONES:
             node = world.nodes[number]
-            if node.up and node.host._returning:
+            if node.up and node.host.returning.edges:
                 return f"BacklogDrains: {node.name} still brings back {node.host.status().back}"
         coordinator = world.nodes[0].machine.coordinator
         for query in () if coordinator is None else coordinator.fleet.queries:

@@ -1,0 +1,127 @@
+"""A device that was cut off: what it has spooled since, whom it reaches again, and by which way its rows go on."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from shared.hosting.alternates import Alternates
+from shared.hosting.calling import Calling
+from shared.hosting.here import Here
+from shared.hosting.wiring import EdgeSpec
+from shared.identity import EdgeId
+from shared.sync.pacing import Pacing
+from shared.wire.status import BackStatus
+
+LOOK_S = 0.5  # that a device which is back looks around before it says whom it reaches
+
+
+class Returning:
+    def __init__(self, here: Here, calling: Calling, alternates: Alternates, pacing: Pacing) -> None:
+        self._here, self._calling, self._alternates, self._pacing = here, calling, alternates, pacing
+        self.edges: set[EdgeId] = set()  # of its own device, that were cut off, and what was spooled since
+        self._stuck: set[EdgeId] = set()  # of those, what did not go on though whoever reads it answers
+        self._again_at = float("-inf")  # when a node that was lost answered again
+        self.looks_until: float | None = None  # who was lost is asked again, and has not all answered
+        self._ungoverned = False  # its coordinator, which is none of the fleet, does not answer
+
+    def lost(self, node: str, now: float, *, spent: bool) -> None:
+        """A node does not answer. `spent`: a greeting came twice and was refused, which says nothing of it."""
+        if not spent:
+            self.edges |= {spec.key.edge for spec in self._here.gathers() if node in spec.readers}
+        if now < self._again_at + self._pacing.timeout_s:
+            # What was not answered may have been asked before the network came back: it is asked again first.
+            self.looks_until = now + LOOK_S
+            self._calling.senders[node].hurry(now)
+
+    def answers_again(self, node: str, now: float) -> None:
+        """Whoever was lost with this node may be back as well. Each is asked at once, not when its turn comes: a device
+        that names only the first who answered would be given another way without need."""
+        self._again_at = now
+        others = [sender for other, sender in self._calling.senders.items() if other != node]
+        if self._here.coordinates(node) or not any(sender.reached for sender in others):
+            self.looks_until = now + LOOK_S
+        for sender in others:
+            if not sender.reached:  # also one that was only asked while nobody could answer
+                sender.fail(now)
+                sender.hurry(now)
+
+    def look_around(self, now: float) -> None:
+        """While what its own device has spooled does not arrive, find out who can be reached."""
+        here = self._here
+        specs = {spec.key.edge: spec for spec in here.gathers()}
+        self.edges = {edge for edge in self.edges if edge in specs and not self._has_arrived(specs[edge])}
+        self._stuck &= self.edges
+        lost = bool(self._stuck) or any(
+            (sender := self._calling.senders.get(node)) is not None and sender.disconnected
+            for edge in self.edges
+            for node in specs[edge].readers
+        )
+        others = frozenset(
+            node
+            for node, peer in here.peers.items()
+            if peer.addresses and node != here.node and peer.public_key != here.coordinator
+        )
+        probed = others if lost else self._calling.probed if self.edges else frozenset()
+        self._calling.probe(probed, now)
+
+    def turn_elsewhere(self, now: float) -> bool:
+        """While nobody coordinates, rows of its own device that wait too long go another way that is listed. True: what
+        is deployed is to be applied again, with that way."""
+        here = self._here
+        if here.deployed is None or not self.is_alone():
+            self._alternates.calm()
+            return False
+        turned = False
+        for query, spec in here.wiring.sources:
+            edge, route = spec.key.edge, query.route(spec.name, here.node)
+            taken = max(min(here.outbox.reading(node).taken.get(edge, 0) for node in way) for way in spec.ways)
+            if route.alternates and self._alternates.look(edge, taken, here.sources_spool.head(edge), now):
+                self.edges.add(edge)
+                self._stuck.add(edge)
+                reaches = functools.partial(self._reaches, here.wiring.reading[spec.key])
+                turned |= self._alternates.turn(query.name, edge, route, reaches, now)
+        return turned
+
+    def _reaches(self, readers: Sequence[str], path: Sequence[str]) -> bool:
+        """Whether it reaches the first node of a path, or of one without any those who read its rows."""
+        first = path[:1] or [node for node in readers if node != self._here.node]
+        return all((sender := self._calling.senders.get(node)) is not None and sender.reached for node in first)
+
+    def is_alone(self) -> bool:
+        """Whether whoever coordinates does not answer."""
+        here = self._here
+        if not here.coordinator or here.coordinates(here.node):
+            return False
+        asked = [sender for node, sender in self._calling.senders.items() if here.coordinates(node)]
+        return all(sender.disconnected for sender in asked) if asked else self._ungoverned
+
+    def _has_arrived(self, spec: EdgeSpec) -> bool:
+        """Whether all ways that can be gone have all that there is of an edge."""
+        edge, head = spec.key.edge, self._here.sources_spool.head(spec.key.edge)
+        open_ways = [
+            way
+            for way in spec.ways
+            if all((sender := self._calling.senders.get(node)) is not None and sender.reached for node in way)
+        ]
+        readers = [node for way in open_ways for node in way]
+        return bool(readers) and all(self._here.outbox.reading(node).taken.get(edge, -1) >= head for node in readers)
+
+    def back(self) -> BackStatus | None:
+        """Said as long as rows from when its device was cut off have not arrived."""
+        senders = self._calling.senders
+        near = tuple(sorted(node for node, sender in senders.items() if sender.reached))
+        looks = self.looks_until is not None and self._here.now < self.looks_until and len(near) < len(senders)
+        if not self.edges or looks or self.is_alone():  # what is said first when somebody listens must be true
+            return None
+        return BackStatus(tuple(query.name for query in self._here.queries()), near)
+
+    def hear_governor(self, now: float, *, answers: bool) -> None:
+        """Whether its coordinator answers, where that is none of the fleet."""
+        if self._ungoverned and answers:
+            self.looks_until = now + LOOK_S
+        self._ungoverned = not answers
+
+    def wake(self, now: float) -> None:
+        if self.looks_until is not None and now >= self.looks_until:
+            self.looks_until = None
