@@ -19,6 +19,7 @@ from shared.identity import edge_id
 from shared.wire import frame
 from shared.wire.messages import Declare
 from tests.claims import Claim
+from tests.spark.slow_workers import until_its_worker_starts
 from tests.spark.worlds import World, cells_plan
 
 pytestmark = pytest.mark.spark
@@ -73,10 +74,10 @@ def test_a_frame_has_the_engines_rows_and_a_stopped_query_goes_on_exactly(
         )  # fmt: skip
         query.awaitTermination()
 
-    follow()
+    until_its_worker_starts(follow)
     world.append()
     world.append()
-    follow()
+    until_its_worker_starts(follow)
     expected, found = _engine_rows(world), _of(spark.read.parquet(str(tmp_path / "out")))
     claim(f"1 stop, {len(found)} rows compared, digests {_digest(found)[:12]} {_digest(expected)[:12]}")
     assert len(expected) == 3 * 90

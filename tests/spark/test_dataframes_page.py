@@ -7,6 +7,7 @@ import io
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from cloud_backend.spark.cluster.session import LocalRunner
 from cloud_backend.spark.control.driver import JobManager, JobSettings
 from tests.cloud_backend.dataframes.test_stream_rows import Writer
 from tests.docs.test_examples import examples
+from tests.spark.slow_workers import until_its_worker_starts
 
 pytestmark = pytest.mark.spark
 
@@ -65,8 +67,9 @@ def test_the_page_runs_and_prints_what_it_says(tmp_path: Path, spark: Any, monke
         # The session of all tests was started elsewhere, so places that are relative on the page are not in here.
         placed = re.sub(r'"(trial/|fixes)', rf'"{tmp_path}/\1', code)
         said = io.StringIO()
+        run = compile(placed, f"docs/dataframes.md:{line}", "exec")
         with contextlib.redirect_stdout(said):
-            exec(compile(placed, f"docs/dataframes.md:{line}", "exec"), names)
+            until_its_worker_starts(partial(exec, run, names))
         ran += 1
         if expected is not None:
             assert said.getvalue() == expected, f"line {line}"
