@@ -7,6 +7,7 @@ from dataclasses import dataclass
 STAMPS, ROUTING = "shared/hosting/stamps.py", "shared/hosting/routing.py"
 CARRIER, RETURNING = "shared/hosting/carrier.py", "shared/hosting/returning.py"
 TAKING, VERTICES = "shared/hosting/taking.py", "shared/hosting/vertices.py"
+FOLLOWING = "shared/hosting/following.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,12 @@ BUGS = (
         "coordinator-waited-for",
         ((RETURNING, "return all(sender.disconnected for sender in asked) if asked else self._ungoverned", "return False"),),
         ("GoesOnAlone",),
+        "alone",
+    ),
+    WalkBug(
+        "taken-way-never-forgotten",
+        ((FOLLOWING, "        self._alternates.forget()\n", ""),),
+        ("Adopted",),
         "alone",
     ),
     WalkBug(
