@@ -195,7 +195,7 @@ class Hosting:
                 fleet.name or node[:8], curve.public, addresses, fleet.capacity, fleet.lane, fleet.position, fleet.cloud
             )
             self.governed = Governed(self.host, offer)
-        self._version = -1
+        self._version, self._deployed_us = -1, 0
         self._runners: dict[tuple[str, int], PlanRunner] = {}  # by query and incarnation
         self._gathered: dict[tuple[str, int], Gathered] = {}
         self._log: list[dict[str, Any]] = []
@@ -320,7 +320,7 @@ class Hosting:
     # --- what its own device feeds -------------------------------------------------------------------------------
 
     def _deployed(self) -> None:
-        self._version = self.host.version
+        self._version, self._deployed_us = self.host.version, self._stores.clock.now_us()
         self._links.meet(self.host.peers())
         self._meet_region()
         self._names = {peer.node: peer.name for peer in self.host.peers()}
@@ -531,6 +531,7 @@ class Hosting:
         ]  # fmt: skip
         return asdict(status) | {
             "name": own,
+            "deployed_us": self._deployed_us,  # since when it follows this version
             "coordinates": self.coordinates,
             "instances": instances,
             "kept": [

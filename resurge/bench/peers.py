@@ -10,6 +10,9 @@ and acknowledges the batches and hands them to nobody: it does less.
 
 Checkpoints cost processor time per element: all nodes of SP2 in one process (`resurge lab run ecoc-cpu`). The time from
 kill -9 to the first new output is that of `resurge lab run ecoc-recovery`, most of it silence that must be sure.
+
+Pauses (`_pauses.py`): how long results stop when a phone is back, when its rows get another way on the paper's nine
+nodes, and when a vertex moves.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ from mobile_app.node.stores import open_stores
 from mobile_app.sensors.access import SensorAccess
 from mobile_app.settings import load_settings
 from resurge.bench._fleet import NatsFleet, drive
-from resurge.bench._rounds import Rates, at_least, interleave, ratio, versions
+from resurge.bench._pauses import AWAY_S, move, walk
+from resurge.bench._rounds import Rates, at_least, at_most, interleave, ratio, versions
 from resurge.bench.gateway import _end, _nats, _scratch
 from resurge.lab._kills import kill_once
 from resurge.lab.ecoc_cpu import seconds_of
@@ -52,6 +56,7 @@ from shared.wire import codecs
 
 SIZES = {"1 KB": (1_000, 2_000), "64 KB": (65_536, 512), "1 MB": (1_000_000, 48)}  # bytes of a batch, batches a round
 BARE, JETSTREAM = 0.5, 1.0
+BACK_S, TOLD_S, MOVED_S = 1.0, 1.0, 2.0
 KILLS = 1
 PATIENCE_S = 60.0
 READER = "phone"
@@ -97,6 +102,8 @@ def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
         kills = [kill_once("SP2", "ecoc", 500, seed).first_output for seed in range(KILLS)]
         figures["kill_to_first_output_s"] = [round(each, 2) for each in kills]
         checks.append(_check("from kill -9 to the first new output, s", statistics.median(kills), None))
+    figures["pauses"], found = _pauses(1 if quick else rounds)
+    checks += found
     return {
         "bench": "peers",
         "checks": checks,
@@ -142,6 +149,22 @@ def _checkpoint_cost(rounds: int, quick: bool) -> dict[str, float]:
         "us_per_element": round(more / elements * 1e6, 2),
         "us_per_element_without": round(statistics.median(each[plain] for each in took) / elements * 1e6, 2),
     }
+
+
+def _pauses(rounds: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    walked, moved = walk(rounds), move(rounds)
+    figures: dict[str, Any] = {"links": walked.links, "away_s": AWAY_S}
+    checks = []
+    for name, seconds, goal in (
+        ("a phone is back: until the first of what it spooled is a result, s", walked.back_s, BACK_S),
+        ("back elsewhere: from the decision until all 8 nodes follow it, s", walked.told_s, TOLD_S),
+        ("back elsewhere: until the first of what it spooled is a result, s", walked.elsewhere_s, None),
+        ("a vertex moves: longest time without a result, s", moved, MOVED_S),
+    ):
+        figures[name] = [round(each, 3) for each in seconds]
+        value = statistics.median(seconds)
+        checks.append(_check(name, value, None) if goal is None else at_most(name, value, goal))
+    return figures, checks
 
 
 class _Edge:

@@ -6,14 +6,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from resurge.bench._pauses import Gaps
 from resurge.cli.gateway_api import Api
 from shared.hosting.planned_moves import ASKED
 from shared.moves import MOVED, PREVIEW
@@ -26,32 +25,8 @@ from tests.processes.node_processes import enrolment_link
 pytestmark = pytest.mark.processes
 ROWS, EVERY_US = 60_000, 10_000
 PAUSE_S_MAX = 2.0
-LOOK_S = 0.02
 UNDER_WAY_S = 0.3  # after it was asked for, a move is somewhere between its steps
 VERTEX = "mean"
-
-
-class Gaps(threading.Thread):
-    """How long no result came at a time: looks at the sink's file."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(daemon=True)
-        self._folder, self._ended = folder, threading.Event()
-        self._bytes, self._at = 0, time.monotonic()
-        self.longest_s = 0.0
-
-    def run(self) -> None:
-        while not self._ended.wait(LOOK_S):
-            found = sum(path.stat().st_size for path in self._folder.glob("sink-*"))
-            now = time.monotonic()
-            if found > self._bytes:
-                self.longest_s = max(self.longest_s, now - self._at) if self._bytes else 0.0
-                self._bytes, self._at = found, now
-
-    def end(self) -> float:
-        self._ended.set()
-        self.join()
-        return self.longest_s
 
 
 def asked(fleet: Fleet, to: str, *more: str) -> subprocess.Popen[str]:

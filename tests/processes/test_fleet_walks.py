@@ -1,5 +1,5 @@
-"""A phone walks from hub to hub by links that are really lost and gained. Each node is a process in a network namespace
-of its own."""
+"""A phone walks from hub to hub by links that are really lost and gained: network namespaces where they can be made, else
+forwarders on loopback. The claim says which."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from resurge.lab._linked_nodes import Links, network, nodes_of
 from tests.claims import Claim
 from tests.patience import SPARK_PATIENCE_S, let_pass, wait_until
 from tests.processes.fleets import COORDINATOR, PHONE, Program, digest, ideal
-from tests.processes.walking_fleets import Links, Namespaces, WalkingFleet
+from tests.processes.walking_fleets import WalkingFleet
 
 pytestmark = [pytest.mark.processes, pytest.mark.soak]
 ROWS, EVERY_US = 90_000, 5_000
@@ -26,21 +27,7 @@ near = rs.sensor("count", every="5ms", columns={"v": "float64"}).gather("count",
 kept = near.where(col.v >= 0).select("device", v=col.v + 0.0, twice=col.v * 2).where(col.twice < 1e9)
 kept.subscribe("out")
 """
-QUERY_2 = """\
-other = rs.sensor("test_a", every="5ms", columns={"v": "float64"}).gather("other", batch=40, within="200ms")
-other.subscribe("all")
-"""
 SMALL: Links = (("hub1", "hub3"), ("hub2", "hub3"), ("hub3", COORDINATOR), (PHONE, "hub1"), (PHONE, "hub2"))
-# The paper's Fig 4: the coordinator is worker 0, the phone worker 8.
-PAPER: Links = (
-    ("hub1", COORDINATOR), ("hub2", "hub1"), ("hub3", "hub1"), ("hub4", "hub1"), ("hub5", "hub2"), ("hub6", "hub3"),
-    ("hub7", "hub4"), (PHONE, "hub5"), (PHONE, "hub6"), (PHONE, "hub7"), (PHONE, "hub2"),
-)  # fmt: skip
-SNAPSHOTS = (("hub5", "hub6", "hub7"), ("hub6", "hub7"), ("hub7", "hub2"))
-
-
-def names_of(links: Links) -> list[str]:
-    return [COORDINATOR, PHONE, *sorted({name for link in links for name in link if name.startswith("hub")})]
 
 
 def compared(fleet: WalkingFleet, claim: Claim, what: str) -> None:
@@ -48,7 +35,9 @@ def compared(fleet: WalkingFleet, claim: Claim, what: str) -> None:
     same = ideal(fleet.program, fleet.path, ROWS, found)
     pairs = {name: (digest(rows), digest(same[name])) for name, rows in found.items()}
     rows = sum(map(len, found.values()))
-    claim(f"{what}, {rows} rows compared, digests {', '.join(f'{mine} = {theirs}' for mine, theirs in pairs.values())}")
+    claim(
+        f"{fleet.network.kind}: {what}, {rows} rows compared, digests {', '.join(f'{mine} = {theirs}' for mine, theirs in pairs.values())}"
+    )
     assert rows
     assert all(mine == theirs for mine, theirs in pairs.values())
 
@@ -70,9 +59,9 @@ def walk(fleet: WalkingFleet, before: tuple[str, ...], after: tuple[str, ...]) -
 
 def test_a_phone_walks_between_hubs_and_nothing_is_lost_or_twice(tmp_path: Path, claim: Claim) -> None:
     program = Program("walked", QUERY_1, {"count": "v"}, {"out": ("v", "twice")}, (), every_us=EVERY_US)
-    with Namespaces(names_of(SMALL), SMALL) as network:
-        network.gain("hub1")
-        fleet = WalkingFleet(tmp_path, program, network, links=SMALL, hosts={"out": "hub3"}, rows=ROWS)
+    with network(nodes_of(SMALL), SMALL, tmp_path) as links:
+        links.gain("hub1")
+        fleet = WalkingFleet(tmp_path, program, links, links=SMALL, hosts={"out": "hub3"}, rows=ROWS)
         fleet.start()
         resumed, ways = [], []
         try:
@@ -98,20 +87,20 @@ def test_a_hub_that_passes_rows_on_is_killed_under_a_backlog_and_nothing_is_lost
     tmp_path: Path, claim: Claim
 ) -> None:
     program = Program("walked", QUERY_1, {"count": "v"}, {"out": ("v", "twice")}, (), every_us=EVERY_US)
-    with Namespaces(names_of(SMALL), SMALL) as network:
-        network.gain("hub1")
-        fleet = WalkingFleet(tmp_path, program, network, links=SMALL, hosts={"out": "hub3"}, rows=ROWS)
+    with network(nodes_of(SMALL), SMALL, tmp_path) as links:
+        links.gain("hub1")
+        fleet = WalkingFleet(tmp_path, program, links, links=SMALL, hosts={"out": "hub3"}, rows=ROWS)
         fleet.start()
         try:
             fleet.wait_for(200, "first results over hub1")
-            network.lose("hub1")
+            links.lose("hub1")
             let_pass(AWAY_S)
             count, said = fleet.count(), fleet.said(GONE)
-            network.gain("hub2")
+            links.gain("hub2")
             wait_until(lambda: fleet.said(GONE) > said, "a way over hub2", patience_s=SPARK_PATIENCE_S)
             fleet.kill("hub2")
             arrived = fleet.count() - count
-            network.gain("hub1")
+            links.gain("hub1")
             fleet.wait_for(count + round((AWAY_S + 1) * 1e6 / EVERY_US), "what was spooled, over hub1 again")
             terms = set(fleet.terms().values())
         except AssertionError:
@@ -124,33 +113,3 @@ def test_a_hub_that_passes_rows_on_is_killed_under_a_backlog_and_nothing_is_lost
     compared(
         fleet, claim, f"1 hub killed when {arrived} of about {AWAY_S * 1e6 / EVERY_US:.0f} spooled rows had arrived"
     )
-
-
-def test_the_papers_nine_nodes_and_its_three_topologies(tmp_path: Path, claim: Claim) -> None:
-    """Both queries, 200 rows a second each: the paper's rates are more than this many processes on one machine take."""
-    program = Program(
-        "paper", QUERY_1 + QUERY_2, {"count": "v", "test_a": "v"}, {"out": ("v", "twice"), "all": ("v",)}, (),
-        every_us=EVERY_US,
-    )  # fmt: skip
-    with Namespaces(names_of(PAPER), PAPER) as network:
-        for hub in SNAPSHOTS[0]:
-            network.gain(hub)
-        hosts = {"out": "hub1", "all": "hub1"}
-        fleet = WalkingFleet(
-            tmp_path, program, network, links=PAPER, hosts=hosts, rows=ROWS, strategy="none", keepers=0
-        )
-        fleet.start()
-        try:
-            fleet.wait_for(200, "first results")
-            resumed = [
-                walk(fleet, before, after)
-                for before, after in zip(SNAPSHOTS, (*SNAPSHOTS[1:], SNAPSHOTS[0]), strict=True)
-            ]
-            terms = set(fleet.terms().values())
-        except AssertionError:
-            print(fleet.logs())
-            raise
-        finally:
-            fleet.stop()
-    assert terms == {1}, "no vertex began again"
-    compared(fleet, claim, f"9 nodes, 3 topologies, results again after {resumed} s")
