@@ -86,7 +86,9 @@ class FleetRegions:
         """Begin or complete cuts. That is no other deployment: nodes are told in a HINT, which is small."""
         alive = self._presence.alive(now)
         queries = tuple(
-            replace(query, cuts=self.cuts.look(query, self._presence.status, alive, now))
+            replace(
+                query, cuts=self.cuts.look(query, self._presence.status, alive, now, version=self._kept.fleet.version)
+            )
             if STRATEGIES[query.row].row.of_region
             else query
             for query in self._kept.fleet.queries

@@ -40,8 +40,9 @@ class RegionCuts:
         self._period_s = period_s
         self._times: dict[str, _Times] = {}
 
-    def look(self, query: HostedQuery, status: Status, alive: frozenset[str], now: float) -> Cuts:
-        """What the cuts of a query are now. Another value than before is to be stored before anybody is told."""
+    def look(self, query: HostedQuery, status: Status, alive: frozenset[str], now: float, *, version: int) -> Cuts:
+        """What the cuts of a query are now, in a fleet of this version. Another value than before is to be stored
+        before anybody is told."""
         times = self._times.setdefault(query.name, _Times(now))
         cuts = query.cuts
         if not cuts.begun and not cuts.holders:
@@ -52,7 +53,7 @@ class RegionCuts:
             elif _is_complete(query, times.begun, status):
                 times.begun = 0
                 return replace(cuts, complete=cuts.begun, holders=tuple(sorted(query.members)))
-        elif now - times.last >= self._period_s and _may_begin(query, status, alive):
+        elif now - times.last >= self._period_s and _may_begin(query, status, alive, version):
             times.last, times.begun = now, cuts.begun + 1
             return replace(cuts, begun=times.begun)
         return cuts
@@ -96,10 +97,20 @@ def _instances(query: HostedQuery, status: Status) -> list[InstanceStatus | None
     return found
 
 
-def _may_begin(query: HostedQuery, status: Status, alive: frozenset[str]) -> bool:
+def _may_begin(query: HostedQuery, status: Status, alive: frozenset[str], version: int) -> bool:
     if any(placed.to for placed in query.placements) or not alive >= {*query.members, *query.sources, query.sink}:
         return False
+    # Who has not heard of the newest members would send its part of the cut to those it knows, and call that stored.
+    if any(_follows(status(node)) < version for node in (*query.members, *query.sources)):
+        return False
     return all(one is not None and one.state == RUNNING for one in _instances(query, status))
+
+
+def _follows(status: DeviceStatus | None) -> int:
+    """The version of the deployment that a node runs."""
+    if status is None:
+        return 0
+    return status.plan if status.deployment is None else status.deployment[1]
 
 
 def _is_complete(query: HostedQuery, number: int, status: Status) -> bool:

@@ -10,7 +10,7 @@ import resurge as rs
 from shared.plan.deployment import Cuts, HostedQuery, Placement
 from shared.region.cuts import PERIOD_S, RUNNING, UNDER_WAY_S_MIN, RegionCuts
 from shared.wire.messages import CutOrder
-from shared.wire.status import CutStatus, DeviceStatus, InstanceStatus
+from shared.wire.status import NO_PLAN, CutStatus, DeviceStatus, InstanceStatus
 
 PHONES, HUB, DESK = ("01", "02", "03"), "04", "05"
 NODES = frozenset((*PHONES, HUB, DESK))
@@ -34,8 +34,8 @@ class Region:
         for phone in PHONES:
             self.said[phone] = DeviceStatus(cuts=(CutStatus("q", reached, 0, reached),))
 
-    def look(self, cuts: RegionCuts, now: float, alive: frozenset[str] = NODES) -> Cuts:
-        self.query = replace(self.query, cuts=cuts.look(self.query, self.said.get, alive, now))
+    def look(self, cuts: RegionCuts, now: float, alive: frozenset[str] = NODES, version: int = NO_PLAN) -> Cuts:
+        self.query = replace(self.query, cuts=cuts.look(self.query, self.said.get, alive, now, version=version))
         return self.query.cuts
 
 
@@ -72,6 +72,19 @@ def test_none_begins_while_something_is_missing(what: str) -> None:
     if what == "a vertex failed":
         region.hub(cut=0, state="failed")
     assert region.look(cuts, PERIOD_S, NODES if what == "a vertex failed" else NODES - {PHONES[1]}).begun == 0
+
+
+@pytest.mark.covers("MS-16")
+@pytest.mark.parametrize("late", [HUB, PHONES[0]])
+def test_none_begins_before_all_have_heard_of_a_new_member(late: str) -> None:
+    """A node that has not would send its part, or its rows, to the members it knows, and call that stored: the newcomer
+    holds the cut then and has nothing of it. Found by simulation: chain, token, halved, seed 3001."""
+    region, cuts = Region(), RegionCuts()
+    region.look(cuts, 0.0)
+    region.said = {node: replace(said, deployment=(1, 6 if node == late else 7)) for node, said in region.said.items()}
+    assert region.look(cuts, PERIOD_S, version=7).begun == 0
+    region.said[late] = replace(region.said[late], deployment=(1, 7))
+    assert region.look(cuts, PERIOD_S + 1, version=7).begun == 1
 
 
 @pytest.mark.parametrize("how", ["it took too long", "the region went back", "the coordinator began again"])
