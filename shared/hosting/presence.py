@@ -155,13 +155,25 @@ class Presence:
     def present(self, now: float) -> frozenset[str]:
         """The nodes that are there, where phones come and go: silent for less than a ping and its answer, not missed
         by one that sends to it after they were asked, too."""
-        lost = {node for node, since in self._doubted.items() if now - since >= self._confirm_s}
+        lost = {node for node in self._doubted if now >= self._confirmed_at(node)}
         return self.alive(now, max(PING_S + PING_TIMEOUT_S, self.silence_s)) - lost
+
+    def _confirmed_at(self, node: str) -> float:
+        """When a node that is missed is given up, unless it is heard. With those of its region who were missed while
+        it was asked: a region that goes back for one after the other goes back twice."""
+        since = self._doubted[node]
+        beside = [{*region.members} for region in self._kept.fleet.regions if node in region.members]
+        together = [
+            at
+            for other, at in self._doubted.items()
+            if at < since + self._confirm_s and any(other in members for members in beside)
+        ]
+        return max([since, *together]) + self._confirm_s
 
     def pings(self, now: float) -> frozenset[str]:
         """The nodes to ask whether they are there. A coordinator that cannot call hears of them soon enough."""
         if not self._kept.fleet.regions:
             return frozenset()
         quiet = self.alive(now, PING_S + PING_TIMEOUT_S) - self.alive(now, PING_S)
-        asked = [node for node, since in self._doubted.items() if now - since < self._confirm_s]
+        asked = [node for node in self._doubted if now < self._confirmed_at(node)]
         return frozenset((*quiet, *asked)) - {self._kept.node}

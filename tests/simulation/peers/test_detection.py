@@ -86,6 +86,29 @@ def test_a_word_of_a_neighbour_counts_after_one_question_and_a_liar_s_does_not()
     assert missed not in coordinator.fleet.regions[0].members, "nor does it count again because nobody sends to it"
 
 
+@pytest.mark.covers("MS-27")
+def test_a_region_goes_back_once_for_two_that_are_missed_one_after_the_other() -> None:
+    world, coordinator, now = running()
+    hosts = [host for placed in coordinator.fleet.queries[0].placements for host in placed.hosts]
+    first, second = [node for node in world.nodes[2:] if node.id in hosts][:2]
+    others = {*range(1, PHONES + 1)} - {first.number, second.number}
+    coordinator.events()
+    speak(world, coordinator, others, now + 0.1, missing=first.id)
+    speak(world, coordinator, others | {second.number}, now + 1.0)
+    speak(world, coordinator, others, now + 2.0, missing=second.id)
+    for at in (3.2, 4.0, 4.9):
+        speak(world, coordinator, others, now + at)
+        coordinator.wake(now + at)
+        assert first.id in coordinator.fleet.regions[0].members, "the other one has not been asked long enough"
+    coordinator.wake(now + 5.1)
+    assert not {first.id, second.id} & {*coordinator.fleet.regions[0].members}
+    went_back = [each for each in coordinator.events() if isinstance(each, Recovered) and each.moves]
+    assert len(went_back) == 1
+    for at in (6.0, 9.0, 12.0):
+        speak(world, coordinator, others, now + at)
+    assert not [each for each in coordinator.events() if isinstance(each, Recovered) and each.moves]
+
+
 class Mended(Checker):
     """When vertices were given other places, and when all of them ran again."""
 
