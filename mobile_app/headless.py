@@ -206,10 +206,12 @@ class _Running:
         if gateway is not None:
             link = RelayLink(relay) if relay else GatewayLink(gateway.url, pin=gateway.pin)
         interrupted = InterruptedLink(link, self.outages, started=self.started)
+        wait = interrupted.waiting(link.wait) if isinstance(link, GatewayLink) else None
         surroundings = Surroundings(
             settings=settings,
             gateway=gateway,
             link=interrupted,
+            wait=wait,
             lane="none" if gateway is None else "relay" if relay else "gateway",
             sensors=options.sensors,
             speed=options.speed,

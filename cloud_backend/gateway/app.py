@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from cloud_backend.gateway import http_problems, ingest
+from cloud_backend.gateway import http_problems, ingest, waits
 from cloud_backend.gateway.body_limit import LimitBody
 from cloud_backend.gateway.enrolment import enrolment_router
 from cloud_backend.gateway.gateway import Gateway
@@ -37,6 +37,8 @@ class GatewayApp(FastAPI):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] == ingest.PATH:
             await self.gateway.ingest(scope, receive, send)
+        elif scope["type"] == "http" and scope["path"] == waits.PATH:
+            await self.gateway.waits(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
 
@@ -44,6 +46,7 @@ class GatewayApp(FastAPI):
         if self.openapi_schema is None:
             schema = super().openapi()
             schema["paths"][ingest.PATH] = {"post": _exchange_operation()}
+            schema["paths"][waits.PATH] = {"post": waits.operation()}
         return self.openapi_schema or {}
 
 
@@ -59,6 +62,7 @@ def create_app(settings: Settings, *, gateway: Gateway | None = None) -> Gateway
         try:
             yield
         finally:
+            the_gateway.waits.release()
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)

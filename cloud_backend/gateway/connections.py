@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cloud_backend.gateway.http_protocol import ExchangeProtocol
 
-FILES_WANTED = 65_536
+FILES_WANTED = 131_072  # a phone that waits for news has two connections
 FILES_KEPT = 256  # for segments, databases, threads, and connections accepted but not counted yet
-DEVICES_MAX = 60_000
+DEVICES_MAX = 120_000
 STRANGERS_MAX = 4096
 STRANGERS_PER_ADDRESS_MAX = 512
 LOOKED_AT_MAX = 64  # connections asked whether they are busy before the oldest goes anyway

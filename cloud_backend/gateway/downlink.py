@@ -7,9 +7,10 @@ process; `refresh` notices once a tick that it changed, and only then is it quer
 from __future__ import annotations
 
 import math
+import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from cloud_backend.coordinator.device_operators import lacking
@@ -23,6 +24,7 @@ from shared.wire.messages import DeploymentMessage, Hint, PlanMessage, PlanWithh
 
 FULL_RATE = 1.0
 RATE_MIN = 0.1
+_IS_HEX = re.compile(r"(?:[0-9a-f]{2})*").fullmatch
 
 
 class GatewayDownlink:
@@ -43,6 +45,7 @@ class GatewayDownlink:
         self._plan: tuple[int, bytes, bytes] | None = None  # version, plan, signature
         self._heads: dict[DeviceId, int] = {}
         self._acknowledged: dict[DeviceId, int] = {}
+        self._followed = 0 if results is None else results.change()  # up to which change devices heard of their results
         self.needs: frozenset[str] = frozenset()  # operator types that the plan wants of a device
         self.able_build = ""  # an app that has them, as devices said
         self._rate = FULL_RATE
@@ -66,6 +69,10 @@ class GatewayDownlink:
         if head <= after:
             return ()
         return [(seq, result_body(row)) for seq, row in self._results.downlink(device.hex(), after, limit)]
+
+    def has_results(self, device: DeviceId, after: int) -> bool:
+        """Whether a row waits for it. Numbers may be given without one: what was deleted since comes no more."""
+        return bool(self.results(device, after, 1))
 
     def plan(
         self, device: DeviceId, newer_than: int, operators: frozenset[str] | None
@@ -97,6 +104,25 @@ class GatewayDownlink:
     def acknowledged(self, device: DeviceId, through: int) -> None:
         with self._lock:
             self._acknowledged[device] = max(through, self._acknowledged.get(device, 0))
+
+    def follow_results(self) -> tuple[DeviceId, ...]:
+        """For whom there are results since the last call. Blocks on a file: use a thread."""
+        if self._results is None:
+            return ()
+        told: set[str] = set()
+        while True:
+            before = self._followed
+            self._followed, devices = self._results.told_since(before)
+            told |= devices
+            if self._followed == before:
+                return self.forget_heads(told)
+
+    def forget_heads(self, told: Iterable[str]) -> tuple[DeviceId, ...]:
+        """There is something new for these devices."""
+        devices = tuple(DeviceId(bytes.fromhex(device)) for device in told if _IS_HEX(device))
+        for device in devices:
+            self._heads.pop(device, None)
+        return devices
 
     def refresh(self) -> None:
         """Notice new results and a new plan, and forget results that devices hold. Blocks on files: use a thread."""

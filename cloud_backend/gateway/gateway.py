@@ -30,6 +30,7 @@ from cloud_backend.gateway.metrics import Metrics
 from cloud_backend.gateway.rate_limits import Buckets
 from cloud_backend.gateway.settings import Settings
 from cloud_backend.gateway.tenure import Tenure, require_lock
+from cloud_backend.gateway.waits import Waits
 from cloud_backend.log.account import Conservation, DeviceReports
 from cloud_backend.log.heads import Heads, read_heads
 from cloud_backend.log.log import Log
@@ -44,6 +45,7 @@ from shared.sync.session import GatewaySessions
 from shared.wire.status import DeviceStatus
 
 TICK_S = 0.5  # revocation must reach open sessions within 5 s
+NEWS_S = 0.2  # a result should be on a phone that waits for it within two seconds
 TRIM_EVERY_S = 30.0
 HEAD_EVERY_S = 60.0
 RENEW_EVERY_S = 2.0  # of a lease of ten
@@ -87,6 +89,9 @@ class Gateway:
             on_group=self.metrics.group, on_broken=self._break,
         )  # fmt: skip
         self.ingest = Ingest(self.appender, self.sessions, settings, self.metrics, self.faults)
+        self.waits = Waits(
+            self.sessions, self.downlink, self.ingest, waits_max=self.connections.connections_max // 2
+        )  # fmt: skip
         self._receiver = receiver
         self._seen: dict[DeviceId, tuple[int, DeviceStatus | None]] = {}
         self._roster_changes = -1  # so that the first tick reads what was configured before
@@ -100,14 +105,24 @@ class Gateway:
         self._quiet_at, self._quiet_ticks = self.log.durable_end, 0
 
     async def run(self) -> None:
-        """The background task; ends when cancelled, after the tick that is under way."""
+        """The background tasks; end when cancelled, after the tick that is under way."""
+        async with asyncio.TaskGroup() as both:  # waits for both when cancelled
+            both.create_task(self._repeat(self.tick, TICK_S))
+            both.create_task(self._repeat(self.tell_news, NEWS_S))
+
+    async def _repeat(self, tick: Callable[[], Coroutine[None, None, None]], every_s: float) -> None:
         while True:
-            await asyncio.sleep(TICK_S)
+            await asyncio.sleep(every_s)
             try:
-                await _to_its_end(self.tick())
+                await _to_its_end(tick())
             except Exception:  # the edge of a task: without it one busy database would end revocation for good
                 logging.getLogger("resurge.gateway").exception("a tick failed; the next one tries again")
                 self.metrics.ticks_failed.inc()
+
+    async def tell_news(self) -> None:
+        """Who waits hears that a result came, soon after it was published."""
+        self.waits.news(await asyncio.to_thread(self.downlink.follow_results))
+        self.waits.expire()
 
     async def tick(self) -> None:
         await asyncio.to_thread(self._renew)
@@ -125,6 +140,7 @@ class Gateway:
         await self._look_for_build()
         self.metrics.sessions.set(len(self.sessions))
         self.metrics.connections.set(len(self.connections))
+        self.metrics.waits.set(len(self.waits))
         self.metrics.log_end.set(self.log.durable_end)
         if time.monotonic() - self._head_kept_at > HEAD_EVERY_S:
             self._head_kept_at = time.monotonic()

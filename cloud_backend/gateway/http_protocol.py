@@ -19,14 +19,18 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from cloud_backend.gateway import waits
 from cloud_backend.gateway.appender import Unavailable
 from cloud_backend.gateway.connections import Connections, address_group
 from cloud_backend.gateway.exchange_bodies import Body
 from cloud_backend.gateway.http_problems import Problem
 from cloud_backend.gateway.ingest import BODY_SECONDS_MAX, MEDIA_TYPE, PATH, Answer, Ingest
+from shared.identity import DeviceId
 from shared.sync.receiver import Reply
+from shared.wire.waiting import NO_NEWS
 
 _PATH = PATH.encode()
+_WAIT = waits.PATH.encode()
 _OK = b"HTTP/1.1 200 OK\r\ncontent-type: " + MEDIA_TYPE + b"\r\ncontent-length: %d\r\n\r\n"
 FIRST_REQUEST_SECONDS_MAX = 15.0  # until the first byte of a connection
 REQUEST_SECONDS_MAX = BODY_SECONDS_MAX
@@ -56,17 +60,25 @@ class ExchangeCycle(Body):
     disconnected = False
 
 
+class WaitCycle(ExchangeCycle):
+    """A request to wait: held by `Waits` once its body is here."""
+
+    device: DeviceId | None = None
+    decided: waits.OnAnswer | None = None
+
+
 class ExchangeProtocol(HttpToolsProtocol):
     # Beside uvicorn's 28 attributes: beyond 30 Python keeps a dictionary for each connection, which is slower to use.
     __slots__ = (
         "_address", "_address_group", "_deadline", "_earlier", "_head_bytes", "_idle", "_idle_until", "_in_head",
-        "_ingest", "_open", "_peer", "_proxies", "_unfinished", "_unread",
+        "_ingest", "_open", "_peer", "_proxies", "_unfinished", "_unread", "_waits",
     )  # fmt: skip
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         gateway = self.config.app.gateway  # type: ignore[union-attr]
         self._ingest: Ingest = gateway.ingest
+        self._waits: waits.Waits = gateway.waits
         self._open: Connections = gateway.connections
         self._proxies: frozenset[str] = gateway.settings.proxies
         self._peer = ""
@@ -102,7 +114,19 @@ class ExchangeProtocol(HttpToolsProtocol):
         if isinstance(cycle, ExchangeCycle) and not cycle.is_submitted:
             cycle.release()  # one that was submitted is released when it is decided
             cycle.response_complete = True
+        elif isinstance(cycle, WaitCycle) and cycle.device is not None and cycle.decided is not None:
+            self._waits.gone(cycle.device, cycle.decided)
+            cycle.response_complete = True
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """The server ends, which must not take as long as somebody waits."""
+        cycle: object = self.cycle
+        if isinstance(cycle, WaitCycle) and cycle.decided is not None and not cycle.response_complete:
+            cycle.keep_alive = False
+            cycle.decided(Answer(200, NO_NEWS))
+            return
+        super().shutdown()
 
     def is_busy(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
@@ -179,10 +203,12 @@ class ExchangeProtocol(HttpToolsProtocol):
         if self._proxies and self._peer in self._proxies:
             self._believe_proxy()
         parser = self.parser
-        if self.url != _PATH or self.is_busy() or self.expect_100_continue or parser.get_method() != b"POST":
+        waits_only = self.url == _WAIT
+        foreign = self.url != _PATH and not waits_only
+        if foreign or self.is_busy() or self.expect_100_continue or parser.get_method() != b"POST":
             self._to_asgi()
             return
-        cycle = ExchangeCycle(self._ingest.bodies)
+        cycle = (WaitCycle if waits_only else ExchangeCycle)(self._ingest.bodies)
         self.cycle = cycle  # type: ignore[assignment]
         if not parser.should_keep_alive() or parser.get_http_version() != "1.1":
             cycle.keep_alive = False
@@ -219,6 +245,9 @@ class ExchangeProtocol(HttpToolsProtocol):
         if cycle.response_complete or cycle.is_submitted:
             return
         cycle.is_submitted = True
+        if isinstance(cycle, WaitCycle):
+            self._hold(cycle)
+            return
         try:
             self._ingest.submit(cycle.whole(), self._address, partial(self._decided, cycle))
         except Problem as problem:
@@ -238,6 +267,14 @@ class ExchangeProtocol(HttpToolsProtocol):
             self.scope["client"] = (self._address, 0)
         super().on_headers_complete()
 
+    def _hold(self, cycle: WaitCycle) -> None:
+        cycle.decided = partial(self._write, cycle)
+        body = cycle.whole()
+        cycle.release()
+        cycle.device = self._waits.hold(body, cycle.decided)
+        if cycle.device is not None:
+            self._open.used(self, self._address_group)  # whoever waits has a session
+
     def _decided(self, cycle: ExchangeCycle, outcome: Reply | Unavailable) -> None:
         cycle.release()
         if isinstance(outcome, Unavailable):
@@ -256,6 +293,8 @@ class ExchangeProtocol(HttpToolsProtocol):
         self._write(cycle, self._ingest.refusal(problem))
 
     def _write(self, cycle: ExchangeCycle, answer: Answer) -> None:
+        if cycle.response_complete:
+            return
         cycle.response_complete = True
         if self.transport.is_closing():
             return

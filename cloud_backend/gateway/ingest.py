@@ -134,6 +134,12 @@ class Ingest:
         if wait_s := allowance.take(size, self._exchange_rate, self._byte_rate, now):
             raise _too_fast(wait_s)
 
+    def charge_claimed(self, session_id: bytes, size: int) -> None:
+        """The device of an open session pays for a request; Problem if it is too fast."""
+        session = self._sessions.claimed(session_id)
+        if session is not None:
+            self._charge(session.device, size)
+
     # -- as an ASGI app --------------------------------------------------------------------------------------------
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -152,10 +158,23 @@ class Ingest:
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
 
-    async def _exchange(self, scope: Scope, receive: Receive) -> Answer:
+    async def body_of(self, scope: Scope, receive: Receive) -> bytes:
+        """The whole body of a small request that is posted; Problem when it is none."""
+        self._check_scope(scope)
+        body = Body(self.bodies)
+        try:
+            await self._read(body, receive)
+            return body.whole()
+        finally:
+            body.release()
+
+    def _check_scope(self, scope: Scope) -> None:
         if scope["method"] != "POST":
             raise Problem("method-not-allowed", "exchanges are posted", status=405)
         self.check_head(scope["headers"])
+
+    async def _exchange(self, scope: Scope, receive: Receive) -> Answer:
+        self._check_scope(scope)
         address: str = scope["client"][0] if scope["client"] else ""
         body = Body(self.bodies)
         try:

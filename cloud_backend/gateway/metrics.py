@@ -41,6 +41,7 @@ class Metrics:
             "resurge_faults", "Exceptions that nobody expected, each the end of one exchange", registry=self.registry
         )
         self.connections = Gauge("resurge_connections", "Open connections", registry=self.registry)
+        self.waits = Gauge("resurge_waits", "Devices that wait to hear of news", registry=self.registry)
         self.sessions = Gauge("resurge_sessions", "Open sessions", registry=self.registry)
 
         self._control = Gauge(

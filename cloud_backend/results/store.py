@@ -209,6 +209,13 @@ class Results:
         found = self._database.read("SELECT * FROM answers WHERE change > ? ORDER BY change LIMIT ?", (after, limit))
         return (found[-1][10] if found else after), [_row(row) for row in found]
 
+    def told_since(self, change: int, limit: int = 10_000) -> tuple[int, set[str]]:
+        """The devices that got answers since a change number, and the number to go on from. Costs what was answered."""
+        found = self._database.read(
+            "SELECT change, device FROM answers WHERE change > ? ORDER BY change LIMIT ?", (change, limit)
+        )
+        return (found[-1][0] if found else change), {device for _, device in found if device}
+
     def last_change(self) -> int:
         """A number that grows with every answer; 0 before the first."""
         return int(self._database.read("SELECT coalesce(max(change), 0) FROM answers")[0][0])

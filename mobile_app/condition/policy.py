@@ -58,6 +58,14 @@ def why_not_exchange(settings: Settings, condition: DeviceCondition) -> str:
     return ""
 
 
+def may_wait(condition: DeviceCondition, *, watched: bool) -> bool:
+    """Whether to keep a connection open for news: while somebody looks, else where that costs little."""
+    if watched:
+        return True
+    low = condition.battery is not None and condition.battery < BATTERY_MODEST and not condition.charging
+    return not low and condition.network != "cellular" and not condition.metered
+
+
 def pacing_conditions(lane: str, condition: DeviceCondition) -> Conditions:
     """The same for the sender: on a dear lane or a low battery what may wait waits longer."""
     known = {"wifi": "wifi", "ethernet": "gateway", "cellular": "cellular"}

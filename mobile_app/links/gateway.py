@@ -15,9 +15,13 @@ from urllib3.util import Timeout
 
 from mobile_app.links.link import REPLY_BYTES_MAX, LinkDown
 from mobile_app.links.pinning import PinnedAdapter
+from shared.errors import PeerError
+from shared.wire.waiting import is_news
 
 TIMEOUT = Timeout(connect=4.0, read=15.0)
+WAIT_TIMEOUT = Timeout(connect=4.0, read=65.0)  # a gateway holds who waits for less than a minute
 CONTENT_TYPE = "application/vnd.resurge.exchange"
+OK, NO_SESSION = 200, 401
 
 
 class GatewayLink:
@@ -57,17 +61,33 @@ class GatewayLink:
             raise LinkDown(f"something else than the gateway answered (HTTP {status})")
         return answer
 
+    def wait(self, body: bytes) -> bool:
+        """Whether something came for this device; False after a while. From another thread than exchanges, on a
+        connection of its own. Raises LinkDown, also when the gateway will not have anybody wait."""
+        status, kind, answer = self._post("/v1/wait", body, CONTENT_TYPE, timeout=WAIT_TIMEOUT)
+        if status == NO_SESSION:
+            return True  # an exchange opens another one
+        if status != OK or kind != CONTENT_TYPE:
+            raise LinkDown(f"nobody can wait there now (HTTP {status})")
+        try:
+            return is_news(answer)
+        except PeerError as error:
+            raise LinkDown(error.message) from None
+
     def enrol(self, request: bytes) -> tuple[int, bytes]:
         status, _, answer = self._post("/v1/enrol", request, "application/json")
         return status, answer
 
-    def _post(self, path: str, body: bytes, content_type: str) -> tuple[int, str, bytes]:
+    def _post(
+        self, path: str, body: bytes, content_type: str, *, timeout: Timeout = TIMEOUT
+    ) -> tuple[int, str, bytes]:  # fmt: skip
         headers = {"Content-Type": content_type, "User-Agent": "resurge"}
         try:
-            if self._pool is None:
-                self._pool = self._connections()
-            response = self._pool.urlopen(
-                "POST", self._path + path, body, headers, retries=False, redirect=False, timeout=TIMEOUT,
+            pool = self._pool  # another thread may reset it
+            if pool is None:
+                pool = self._pool = self._connections()
+            response = pool.urlopen(
+                "POST", self._path + path, body, headers, retries=False, redirect=False, timeout=timeout,
                 preload_content=False,
             )  # fmt: skip
             try:

@@ -87,6 +87,24 @@ class InterruptedLink:
             self._outages.answered()
         return answer
 
+    def waiting(self, wait: Callable[[bytes], bool]) -> Callable[[bytes], bool]:
+        """This way to wait for news, under the same outages."""
+
+        def wait_unless_down(body: bytes) -> bool:
+            before = self._second()
+            if not self._is_down(before):
+                news = wait(body)
+                if not self._is_down(before):
+                    return news
+            raise LinkDown("no network (scheduled outage)")
+
+        return wait_unless_down
+
+    def _is_down(self, since: float) -> bool:
+        """Whether there is or was an outage. Nobody notices it by this: only an exchange that fails counts."""
+        with self._lock:
+            return self._outages.overlap(since, self._second())
+
     def enrol(self, request: bytes) -> tuple[int, bytes]:
         if self._down_since(self._second()):
             raise LinkDown("no network (scheduled outage)")

@@ -15,11 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mobile_app.condition.policy import pacing_conditions
+from mobile_app.condition.policy import may_wait, pacing_conditions
 from mobile_app.condition.upkeep import Decision, Upkeep
 from mobile_app.home.clock import boot_time_us, wall_time_us
 from mobile_app.home.files import HomeLock
 from mobile_app.links.courier import Courier
+from mobile_app.links.listener import Listener
 from mobile_app.node.computation import Computation, OperatorFailed
 from mobile_app.node.gateway_state import GatewayState
 from mobile_app.node.hosting import Hosting
@@ -91,6 +92,7 @@ class Node:
                 loss_window_s=around.settings.loss_window_s, spool_mb=around.settings.fleet_spool_mb,
                 now=self.rest.now(),
             )  # fmt: skip
+        self.listener = None if around.wait is None else Listener(around.wait, self.uplink.wake)
         self._status = DeviceStatus()  # what this device says of itself, beside what it hosts
         self._lacking = self.runner.lacking()
         self._asked_at = self.rest.now()
@@ -167,6 +169,8 @@ class Node:
             ):
                 self._asked_at = now
                 self.sender.hurry(now)
+            if self.listener is not None and self.listener.heard():
+                self.sender.hurry(now)
             self.turn(now)
             periods_us = self.periods_us()
             turn_s, asleep = self.schedule.turn_s(), False
@@ -176,11 +180,26 @@ class Node:
                 asleep = self.hosting is None and self.rest.may_sleep(periods_us)
             if asleep:
                 self.runner.settle(now)
+            if self.listener is not None:
+                self._listen(self.listener, asleep=asleep)
             wakes = [self.uplink.next_wake()]
             if self.hosting is not None and (due := self.hosting.next_wake()) is not None:
                 wakes.append(due)
             pause = min(turn_s, min(wakes) - self.rest.now())
             self.rest.wait(max(0.0, pause), self.uplink, asleep=asleep)
+
+    def _listen(self, listener: Listener, *, asleep: bool) -> None:
+        """Hear of results at once while this device is awake and may use its network; else with the next exchange."""
+        allowed = may_wait(self.decision.condition, watched=self.schedule.watched)
+        body = None
+        if allowed and not asleep and not self.decision.hold:
+            if self.uplink.outstanding:
+                return  # its answer says through where everything is here
+            body = self.sender.wait_for_news(self.rest.now())
+        if body is None:
+            listener.rest()
+        else:
+            listener.listen(body)
 
     @property
     def locates(self) -> bool:
@@ -345,6 +364,8 @@ class Node:
         self._left = True
         if self.hosting is not None:
             self.hosting.close()
+        if self.listener is not None:
+            self.listener.close()
         self.uplink.close()
         self.access.capture.close()
         self.runner.close()

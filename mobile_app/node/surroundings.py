@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mobile_app.home.clock import EventClock
 from mobile_app.home.files import HomeLock
 from mobile_app.links.link import Link
+from mobile_app.links.listener import Wait
 from mobile_app.node.rest import OnMains, Rest
 from mobile_app.sensors.choose import Choice
 from mobile_app.sensors.source import Source
@@ -27,6 +28,7 @@ class Surroundings:
     gateway: Gateway | None  # None: not enrolled, the node records on its own
     link: Link
     sensors: dict[str, Choice]
+    wait: Wait | None = None  # hears of news at the gateway, from a thread of its own; None: this link cannot
     lane: str = "gateway"  # which kind of link it is: gateway, relay, none
     speed: float = 1.0
     rest: Rest = field(default_factory=OnMains)  # what the loop does between two turns

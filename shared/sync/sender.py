@@ -326,6 +326,10 @@ class Sender:
         """How many exchanges are not answered yet."""
         return len(self._under_way)
 
+    def wait_for_news(self, now: float) -> bytes | None:
+        """What to ask with to hear at once of a result; None while the gateway is not reached."""
+        return self._session.wait(self._results_through, now) if self.reached else None
+
     @property
     def disconnected(self) -> bool:
         return self._disconnected_at is not None

@@ -35,7 +35,7 @@ from typing import NamedTuple, Protocol
 from shared.errors import BrokenInvariant, PeerError
 from shared.identity import DEVICE_ID_BYTES, DeviceId, EdgeKey
 from shared.language.schema import Schema
-from shared.wire import envelope
+from shared.wire import envelope, waiting
 from shared.wire.frame import Frame, FrameType, Parts, decode_one, encode
 from shared.wire.messages import Hello, Welcome
 
@@ -200,6 +200,12 @@ class DeviceSession:
         """The number of the newest exchange."""
         return self._counter
 
+    def wait(self, through: int, now: float) -> bytes | None:
+        """What to send to hear of results after this number as soon as there are any; None without a session."""
+        if self._derived is None or not self._counter or not self.is_open(now):
+            return None
+        return waiting.request(self._session, through, self._derived.up)
+
     def open(self, reply: bytes | memoryview, counter: int | None = None) -> memoryview | None:
         """The frames of the reply to our newest exchange, or to the one of this number; None for a reply to another, or
         of another session."""
@@ -319,6 +325,13 @@ class GatewaySessions:
     def claimed(self, body: bytes | memoryview) -> GatewaySession | None:
         """The session a sealed body claims, before its seal is checked: good for rate limits, nothing else."""
         return self._sessions.get(bytes(body[: envelope.SESSION_ID_BYTES]))
+
+    def waiter(self, body: bytes, now: float) -> tuple[GatewaySession, int]:
+        """Whose request to wait this is, and through which result it has all. Only of a session that was used."""
+        session = self._sessions.get(waiting.claimed_session(body))
+        if session is None or not session.counter or now >= session.expires:
+            raise PeerError("no such session here; say HELLO again", code="session-unknown")
+        return session, waiting.opened(body, session.keys.up)
 
     def open(self, body: bytes | memoryview, now: float) -> Opened:
         """A sealed exchange (a body that `is_envelope`), its seal checked; not fresh means a replay: answer, apply
