@@ -33,6 +33,7 @@ from mobile_app.node.loop import Node
 from mobile_app.node.plan_runner import PlanBegun
 from mobile_app.node.plans import Plans
 from mobile_app.node.rest import OnMains, Rest
+from mobile_app.node.results import Ring
 from mobile_app.node.surroundings import Surroundings
 from mobile_app.own_operators import Bundle, import_bundled
 from mobile_app.recordings.export import clear_old_exports
@@ -49,6 +50,7 @@ from shared.plan.graph import Plan
 from shared.stream.drafts import Callback
 from shared.stream.program import load_operators
 from shared.wire.status import WORD_CHARACTERS, clean_text
+from shared.wire.untrusted_text import printable
 
 DRAIN_S = 10.0
 HOSTS_NOTHING = "none"  # as the address of a node that feeds a fleet and is reached by nobody
@@ -77,6 +79,7 @@ class RunOptions:
     plan: Plan | None = None
     on_output: Callable[[str, Batch], None] | None = None  # rows of the plan's local subscriptions
     on_view: Callable[[dict[str, Any]], None] | None = None  # the view state, whenever it is published
+    on_alert: Callable[[Ring], None] | None = None  # an alert for this device, shown once; None: it is said
     for_s: float | None = None  # None: until stopped
     stop: threading.Event | None = None  # set by whoever runs this beside something else
     signals: bool = True  # end on SIGTERM and SIGINT; False where another thread than the first runs this
@@ -189,6 +192,12 @@ class _Running:
         if self.options.on_view is not None:
             self.options.on_view(view)
 
+    def _ring(self, ring: Ring) -> None:
+        if self.options.on_alert is None:
+            self.options.say(f"alert {ring.number}: {printable(ring.text)}")
+        else:
+            self.options.on_alert(ring)
+
     def _on_event(self, event: object) -> None:
         """Whoever wrote the operator needs to see where it failed; everybody else reads it in health."""
         if isinstance(event, PlanBegun):
@@ -221,6 +230,7 @@ class _Running:
             on_output=options.on_output,
             attend=self.commands.attend,
             on_view=self._published,
+            on_alert=self._ring,
             lock=self.lock,
             build="" if self.built is None else self.built.build,
             fleet=self._fleet(settings, gateway),

@@ -11,11 +11,13 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from cloud_backend.coordinator.result_rules import OWN, RULES_MAX, ResultRule
 from cloud_backend.coordinator.webhooks import check_url
 from cloud_backend.database import Database
 from shared.errors import UsageError
@@ -60,7 +62,18 @@ _LATER = """
 CREATE TABLE IF NOT EXISTS outcomes (
   webhook INTEGER PRIMARY KEY, at_us INTEGER NOT NULL, event TEXT NOT NULL, problem TEXT NOT NULL
 ) STRICT;
+CREATE TABLE IF NOT EXISTS result_rules (name TEXT PRIMARY KEY, rule TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS followed (one INTEGER PRIMARY KEY, change INTEGER NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS holding (
+  rule TEXT NOT NULL, key TEXT NOT NULL, device TEXT NOT NULL, detail TEXT NOT NULL, PRIMARY KEY (rule, key)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS rings (
+  number INTEGER PRIMARY KEY, alert INTEGER NOT NULL, device TEXT NOT NULL, rule TEXT NOT NULL, detail TEXT NOT NULL,
+  began_us INTEGER NOT NULL, ended_us INTEGER
+) STRICT;
 """
+RESULT = "result"  # the kind of an alert by a rule on results; its subject is the rule and the key
+HOLDING_SHOWN = 1000  # alerts of one rule at once; of more keys only their number is said
 _ALERTS = "SELECT number, kind, subject, detail, began_us, ended_us FROM alerts"
 
 
@@ -89,6 +102,29 @@ class Rule:
     threshold: float
     enabled: bool
     counts: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a rule on results says of a key now; without a detail it does not hold."""
+
+    rule: str
+    key: str
+    device: str = ""  # that the key is about, in hexadecimal
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """A phone is to hear of an alert: that it began, or that it is over."""
+
+    number: int
+    alert: int
+    device: str
+    rule: str
+    detail: str
+    began_us: int
+    ended_us: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,30 +183,79 @@ class Alerts:
     # -- what holds ----------------------------------------------------------------------------------------------
 
     def update(self, conditions: Iterable[Condition], now_us: int) -> list[Alert]:
-        """Open and close alerts so that exactly these conditions are open; returns those that changed."""
-        holds = {(each.kind, each.subject): each for each in conditions}
-        changed: list[Alert] = []
+        """Open and close alerts so that exactly these conditions are open, beside those of rules on results; returns
+        those that changed."""
         with self._database.transaction() as database:
-            for row in database.execute(f"{_ALERTS} WHERE ended_us IS NULL").fetchall():
-                alert = Alert(*row)
-                if (alert.kind, alert.subject) in holds:
-                    del holds[alert.kind, alert.subject]
-                else:
-                    database.execute("UPDATE alerts SET ended_us = ? WHERE number = ?", (now_us, alert.number))
-                    changed.append(replace(alert, ended_us=now_us))
-            for each in holds.values():
-                (number,) = database.execute(
-                    "INSERT INTO alerts (kind, subject, detail, began_us) VALUES (?, ?, ?, ?) RETURNING number",
-                    (each.kind, each.subject, each.detail, now_us),
-                ).fetchone()
-                changed.append(Alert(number, each.kind, each.subject, each.detail, now_us, None))
-            for alert in changed:
-                _enqueue(database, alert, now_us)
-            database.execute(
-                "DELETE FROM alerts WHERE ended_us IS NOT NULL AND number <= (SELECT max(number) FROM alerts) - ?",
-                (CLOSED_KEPT,),
-            )
-        return changed
+            return _update(database, conditions, now_us, of_results=False)
+
+    # -- rules on results ----------------------------------------------------------------------------------------
+
+    def result_rules(self) -> list[ResultRule]:
+        return [ResultRule.decode(text) for (text,) in self._database.read("SELECT rule FROM result_rules")]
+
+    def check_result_rule(self, rule: ResultRule) -> None:
+        known = [each.name for each in self.result_rules()]
+        if rule.name in known:
+            raise UsageError(f"there is a rule {rule.name!r} already; remove it first", code="alert-name")
+        if len(known) >= RULES_MAX:
+            raise UsageError(f"there are {RULES_MAX} rules already; remove one first", code="alert-too-many")
+
+    def add_result_rule(self, rule: ResultRule, change: int) -> None:
+        """Judge keys by this rule from their next row on; `change` is how far the results have come."""
+        self.check_result_rule(rule)
+        with self._database.transaction() as database:
+            if not database.execute("SELECT 1 FROM result_rules").fetchone():
+                database.execute("INSERT OR REPLACE INTO followed VALUES (1, ?)", (change,))
+            database.execute("INSERT INTO result_rules VALUES (?, ?)", (rule.name, rule.encode()))
+
+    def check_result_rule_name(self, name: str) -> None:
+        if name not in [each.name for each in self.result_rules()]:
+            raise UsageError(f"there is no rule {name!r}", code="alert-not-found")
+
+    def remove_result_rule(self, name: str, now_us: int) -> list[Alert]:
+        """Judge nothing by it any more; what it opened ends. Returns what that is."""
+        self.check_result_rule_name(name)
+        with self._database.transaction() as database:
+            held = _held(database)
+            database.execute("DELETE FROM holding WHERE rule = ?", (name,))
+            ended = _update_of_results(database, held, now_us)
+            database.execute("DELETE FROM result_rules WHERE name = ?", (name,))
+            return ended
+
+    def followed(self) -> int:
+        """Up to which change of the results every rule was held against them."""
+        found = self._database.read("SELECT change FROM followed")
+        return int(found[0][0]) if found else 0
+
+    def judge(self, judgements: Iterable[Judgement], change: int, now_us: int) -> list[Alert]:
+        """Take in what rules say now of some keys, open and close their alerts, and note which phones are to hear of
+        it, all or none. A restart after it neither forgets nor repeats any. Returns the alerts that changed."""
+        with self._database.transaction() as database:
+            held = _held(database)
+            known = {name for (name,) in database.execute("SELECT name FROM result_rules")}
+            for each in judgements:
+                place = (each.rule, each.key)
+                if not each.detail or each.rule not in known:
+                    database.execute("DELETE FROM holding WHERE rule = ? AND key = ?", place)
+                elif place not in held:
+                    database.execute("INSERT INTO holding VALUES (?, ?, ?, ?)", (*place, each.device, each.detail))
+            database.execute("INSERT OR REPLACE INTO followed VALUES (1, ?)", (change,))
+            return _update_of_results(database, held, now_us)
+
+    def holding(self, rule: str) -> list[Judgement]:
+        """The keys that a rule holds for."""
+        rows = self._database.read("SELECT rule, key, device, detail FROM holding WHERE rule = ?", (rule,))
+        return [Judgement(*row) for row in rows]
+
+    def rings(self, limit: int = 1000) -> list[Ring]:
+        """What phones are to hear and was not handed over yet, oldest first."""
+        return [Ring(*row) for row in self._database.read("SELECT * FROM rings ORDER BY number LIMIT ?", (limit,))]
+
+    def handed_over(self, rings: Iterable[Ring]) -> None:
+        with self._database.transaction() as database:
+            database.executemany("DELETE FROM rings WHERE number = ?", [(ring.number,) for ring in rings])
+
+    # -- what there is -------------------------------------------------------------------------------------------
 
     def alerts(self, *, only_open: bool = False, limit: int = 100) -> list[Alert]:
         """Open ones first, then the newest that ended."""
@@ -267,6 +352,76 @@ class Alerts:
 
     def counts(self) -> dict[str, int]:
         return {"delivered": 0, "failed": 0, "dropped": 0} | dict(self._database.read("SELECT name, value FROM counts"))
+
+
+def _update(
+    database: sqlite3.Connection, conditions: Iterable[Condition], now_us: int, *, of_results: bool
+) -> list[Alert]:
+    """Inside a transaction: open and close alerts, of rules on results or all others, and tell webhooks."""
+    holds = {(each.kind, each.subject): each for each in conditions}
+    changed: list[Alert] = []
+    which = "=" if of_results else "!="
+    for row in database.execute(f"{_ALERTS} WHERE ended_us IS NULL AND kind {which} ?", (RESULT,)).fetchall():
+        alert = Alert(*row)
+        if (alert.kind, alert.subject) in holds:
+            del holds[alert.kind, alert.subject]
+        else:
+            database.execute("UPDATE alerts SET ended_us = ? WHERE number = ?", (now_us, alert.number))
+            changed.append(replace(alert, ended_us=now_us))
+    for each in holds.values():
+        (number,) = database.execute(
+            "INSERT INTO alerts (kind, subject, detail, began_us) VALUES (?, ?, ?, ?) RETURNING number",
+            (each.kind, each.subject, each.detail, now_us),
+        ).fetchone()
+        changed.append(Alert(number, each.kind, each.subject, each.detail, now_us, None))
+    for alert in changed:
+        _enqueue(database, alert, now_us)
+    database.execute(
+        "DELETE FROM alerts WHERE ended_us IS NOT NULL AND number <= (SELECT max(number) FROM alerts) - ?",
+        (CLOSED_KEPT,),
+    )
+    return changed
+
+
+def _held(database: sqlite3.Connection) -> dict[tuple[str, str], Judgement]:
+    rows = database.execute("SELECT rule, key, device, detail FROM holding ORDER BY rule, key")
+    return {(row[0], row[1]): Judgement(*row) for row in rows}
+
+
+def _subject(each: Judgement) -> str:
+    return f"{each.rule}/{each.key}"
+
+
+def _update_of_results(
+    database: sqlite3.Connection, before: dict[tuple[str, str], Judgement], now_us: int
+) -> list[Alert]:  # fmt: skip
+    """`before` is what held until now: who is to hear that it is over."""
+    rules = {
+        name: ResultRule.decode(text) for name, text in database.execute("SELECT name, rule FROM result_rules")
+    }  # fmt: skip
+    now = _held(database)
+    conditions: list[Condition] = []
+    of_rule: Counter[str] = Counter()
+    for each in now.values():
+        of_rule[each.rule] += 1
+        if of_rule[each.rule] <= HOLDING_SHOWN:
+            conditions.append(Condition(RESULT, _subject(each), each.detail))
+    for name, count in of_rule.items():
+        if count > HOLDING_SHOWN:
+            conditions.append(Condition(RESULT, name, f"{name} holds for more than {HOLDING_SHOWN} keys"))
+    changed = _update(database, conditions, now_us, of_results=True)
+    about = {_subject(each): each for each in (*before.values(), *now.values())}
+    for alert in changed:
+        if alert.subject not in about:
+            continue  # what says how many there are
+        judged = about[alert.subject]
+        rule = rules[judged.rule]
+        for device in {judged.device if phone == OWN else phone for phone in rule.phones} - {""}:
+            database.execute(
+                "INSERT INTO rings (alert, device, rule, detail, began_us, ended_us) VALUES (?, ?, ?, ?, ?, ?)",
+                (alert.number, device, rule.name, alert.detail, alert.began_us, alert.ended_us),
+            )
+    return changed
 
 
 def _keep_outcome(database: sqlite3.Connection, message: Message, now_us: int, problem: str) -> None:

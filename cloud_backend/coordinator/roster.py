@@ -135,6 +135,14 @@ class Roster:
         )
         return Enrolment(rows[0][0], rows[0][1], rows[0][2] is not None) if rows else None
 
+    def name(self, device: str) -> str:
+        """What a device is called, by its id in hexadecimal; empty where there is none of this id."""
+        try:
+            rows = self._database.read("SELECT name FROM devices WHERE device = ?", (bytes.fromhex(device),))
+        except ValueError:
+            return ""
+        return str(rows[0][0]) if rows else ""
+
     def revoke(self, device: DeviceId, now_us: int) -> None:
         """Refuse this device from now on. What it delivered stays; what it still holds stays on it."""
         with self._database.transaction() as database:

@@ -38,7 +38,10 @@ def include_dashboard(app: FastAPI, gateway: Gateway, results: Results, *, versi
         app.include_router(router)
     exposition = Exposition(sources, gateway.metrics.registry)
     gateway.metrics.before.append(exposition.look)
-    return Upkeep(sources, gateway.appender.run_when_idle)
+    return Upkeep(
+        sources, gateway.appender.run_when_idle,
+        lambda devices: gateway.waits.news(gateway.downlink.forget_heads(devices)),
+    )  # fmt: skip
 
 
 def sources_of(gateway: Gateway, results: Results, *, version: str) -> Sources:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from cloud_backend.results.rows import ResultRow, decode_key, decode_values, dig
 __all__ = ["ResultRow", "Results", "digest_of"]
 
 FORMAT = 2
+TOLD_MAX = 256
 
 # Both kinds of row open with the ten columns that `_stored` writes and `_row` reads.
 _SCHEMA = """
@@ -100,6 +101,27 @@ class Results:
             database.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)", (epoch, len(stored), digest))
             return news
 
+    def tell(self, rows: Iterable[ResultRow]) -> None:
+        """Put rows on their way to their devices that are no answers of a sink. One that waits already, by its identity
+        and revision, is not put twice; of one sink at most so many wait for a device, then the oldest go."""
+        with self._database.transaction() as database:
+            for row in map(stored_of, rows):
+                same = (row.device, row.sink, row.key, row.revision)
+                question = "SELECT 1 FROM downlinks WHERE device = ? AND sink = ? AND key = ? AND revision = ?"
+                if database.execute(question, same).fetchone():
+                    continue
+                (seq,) = database.execute(
+                    "INSERT INTO downlink_heads VALUES (?, 1) ON CONFLICT (device) DO UPDATE SET head = head + 1"
+                    " RETURNING head",
+                    (row.device,),
+                ).fetchone()
+                database.execute(f"INSERT INTO downlinks VALUES ({', '.join('?' * 11)})", (*row, seq))  # noqa: S608 - ours
+                database.execute(
+                    "DELETE FROM downlinks WHERE device = ?1 AND sink = ?2 AND seq <= (SELECT seq FROM downlinks"
+                    " WHERE device = ?1 AND sink = ?2 ORDER BY seq DESC LIMIT 1 OFFSET ?3)",
+                    (row.device, row.sink, TOLD_MAX),
+                )
+
     def trim(self, device: str, through_seq: int) -> int:
         """Forget a device's downlink up to a sequence it said it holds durably; returns how many rows went."""
         with self._database.transaction() as database:
@@ -170,6 +192,20 @@ class Results:
         """The last sequence number given to a row for this device; 0 when there was none."""
         found = self._database.read("SELECT head FROM downlink_heads WHERE device = ?", (device,))
         return found[0][0] if found else 0
+
+    def of_key(self, sink: str, key: str, *, rows_max: int) -> Iterator[ResultRow]:
+        """What a sink says now about one key, as `encode_key` writes it, the newest window first."""
+        before, page = (1 << 62, 1 << 62, 1 << 62), 16
+        while rows_max > 0:
+            found = self._database.read(
+                "SELECT * FROM answers WHERE sink = ? AND key = ? AND (window_start_us, window_end_us, row) < (?, ?, ?)"
+                " AND NOT retract ORDER BY window_start_us DESC, window_end_us DESC, row DESC LIMIT ?",
+                (sink, key, *before, page),
+            )
+            yield from map(_row, found)
+            if len(found) < page:
+                return
+            before, rows_max, page = found[-1][2:5], rows_max - page, min(1000, 4 * page)
 
     def latest(self, sink: str, limit: int | None = None) -> list[ResultRow]:
         """What a sink says now, by window and key; with a limit the newest windows only."""

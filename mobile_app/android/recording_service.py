@@ -8,6 +8,9 @@ from typing import Any
 from jnius import autoclass, cast
 
 from mobile_app.android.act import Act
+from mobile_app.node.results import Ring
+
+ALERTS = 1 << 20  # numbers of notifications are small
 
 
 def service() -> Any:
@@ -27,6 +30,11 @@ def end() -> None:
 def end_with(title: str, text: str) -> None:
     """The same, and a notification that stays says why."""
     service().endWith(title, text)
+
+
+def ring(alert: Ring) -> None:
+    """A notification of its own, with sound as the person has set it; the same number takes the place of the former."""
+    service().ring(alert.number % ALERTS, alert.title, alert.text)
 
 
 _kept: list[Act] = []  # Java holds no reference that Python's collector would see

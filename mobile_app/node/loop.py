@@ -38,7 +38,7 @@ from mobile_app.spool.spooler import Spooler
 from shared.hosting.fleet_file import OfferedHost
 from shared.hosting.governed import Governed
 from shared.plan.graph import Plan
-from shared.sync.events import DeploymentArrived, HintArrived, PlanArrived
+from shared.sync.events import DeploymentArrived, HintArrived, PlanArrived, ResultArrived
 from shared.sync.pacing import Pacing
 from shared.sync.sender import Sender
 from shared.sync.session import DeviceSession
@@ -97,6 +97,7 @@ class Node:
         self._lacking = self.runner.lacking()
         self._asked_at = self.rest.now()
         self._left = False
+        self._may_ring = True  # there may be alerts that were not shown yet
 
     @property
     def _governed(self) -> Governed | None:
@@ -258,8 +259,19 @@ class Node:
                     self.hosting.asked(event.hint.moves, now)
             elif self._governed is not None:
                 self._governed.note(event, now)
+            if isinstance(event, ResultArrived):
+                self._may_ring = True
             self.gateway.note(event)
             self.around.on_event(event)
+        if self._may_ring:
+            self._ring()
+
+    def _ring(self) -> None:
+        """Show alerts, each once. Only a kill between showing and noting it shows one again, under the same number."""
+        self._may_ring = False
+        for ring in self.stores.results.rings():
+            self.around.on_alert(ring)
+            self.stores.results.rung(ring)
 
     def _keep_up(self, now: float) -> None:
         """Every few seconds: the device's condition and policies, and what follows from them."""

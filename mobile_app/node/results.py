@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from mobile_app.home.clock import wall_time_us
+from shared.wire.alerts import ALERT_SINK, AlertNews
 
 RESULTS_FILE = "results.sqlite"
 
@@ -36,6 +37,7 @@ create table if not exists result (
 create index if not exists result_arrival on result (sink, arrival);
 create table if not exists progress (one integer primary key check (one = 1), through integer not null);
 insert or ignore into progress values (1, 0);
+create table if not exists ring (number integer primary key, title text not null, body text not null);
 """
 
 # Homes made before rows had numbers, and those before corrections were counted, are written anew.
@@ -72,6 +74,15 @@ class KeptResult:
     corrections: int
     corrected_us: int | None
     former: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """An alert that is to be shown once."""
+
+    number: int
+    title: str
+    text: str
 
 
 class Results:
@@ -120,7 +131,10 @@ class Results:
                     self.malformed += 1
                 else:
                     given = columns | {"number": number, "now_us": now_us}
-                    changed += self._database.execute(UPSERT, given).rowcount
+                    news = self._database.execute(UPSERT, given).rowcount
+                    changed += news
+                    if news and columns["sink"] == ALERT_SINK:
+                        self._note_alert(body)
                 self._database.execute("update progress set through = max(through, ?)", (number,))
             self._database.execute("commit")
         except BaseException:
@@ -128,6 +142,26 @@ class Results:
                 self._database.execute("rollback")
             raise
         return changed
+
+    def _note_alert(self, body: Mapping[str, object]) -> None:
+        """Inside a transaction: an alert that began is to ring; one that ended before it rang says so when it does."""
+        values = body.get("values")
+        news = AlertNews.of(body.get("key"), values) if isinstance(values, dict) else None
+        if news is None:
+            self.malformed += 1
+        elif news.is_over:
+            text = f"{news.text}; it is over"
+            self._database.execute("update ring set body = ? where number = ?", (text, news.number))
+        else:
+            self._database.execute("insert or replace into ring values (?, ?, ?)", (news.number, news.rule, news.text))
+
+    def rings(self) -> list[Ring]:
+        """Alerts that came and were not shown yet, also before a restart."""
+        return [Ring(*row) for row in self._database.execute("select number, title, body from ring order by number")]
+
+    def rung(self, ring: Ring) -> None:
+        """It was shown: never again."""
+        self._database.execute("delete from ring where number = ?", (ring.number,))
 
     def latest(self, sink: str | None = None, *, limit: int = 100) -> list[KeptResult]:
         """Kept rows that are not retracted, newest window first."""

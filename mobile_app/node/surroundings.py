@@ -11,6 +11,7 @@ from mobile_app.home.files import HomeLock
 from mobile_app.links.link import Link
 from mobile_app.links.listener import Wait
 from mobile_app.node.rest import OnMains, Rest
+from mobile_app.node.results import Ring
 from mobile_app.sensors.choose import Choice
 from mobile_app.sensors.source import Source
 from mobile_app.settings import Gateway, Settings
@@ -42,4 +43,5 @@ class Surroundings:
     fleet: FleetFile | OfferedHost | None = None  # the other nodes that it shares queries with
     say: Callable[[str], None] = lambda _text: None  # what happens there, for a terminal
     build: str = ""  # which app this is, where it has operators of its own
+    on_alert: Callable[[Ring], None] = lambda _ring: None  # an alert for this device, shown once
     on_view: Callable[[dict[str, Any]], None] | None = None  # the view state, whenever it is published

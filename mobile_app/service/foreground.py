@@ -24,6 +24,7 @@ from mobile_app.headless import RunOptions, run
 from mobile_app.home.crashes import note_crash, watch_for_crashes
 from mobile_app.home.files import RESUME_FILE
 from mobile_app.node.rest import OnBattery, Rest
+from mobile_app.node.results import Ring
 from mobile_app.service.connection import ServiceClient
 from shared.errors import ResurgeError
 
@@ -60,13 +61,14 @@ class LiveNotice:
 
 def serve(
     files: Path, show: Show, *, stop: threading.Event | None = None, say: Callable[[str], None] = print,
-    rest: Rest | None = None,
+    rest: Rest | None = None, ring: Callable[[Ring], None] | None = None,
 ) -> None:  # fmt: skip
     """Run the node of this app's files until it is told to end, or has nothing to do."""
     resume = files / RESUME_FILE
     resume.touch()
     live = LiveNotice(show, files / POSITIONS_FILE)
     options = RunOptions(home=files / DATA, stop=stop, signals=False, say=say, on_view=live, end_unused=True)
+    options = replace(options, on_alert=ring)
     run(options if rest is None else replace(options, rest=rest))
     resume.unlink(missing_ok=True)
 
@@ -93,7 +95,7 @@ def main() -> None:
     recording_service.on_stop_asked(asking.start)
     phone = PhoneSleep()
     try:
-        serve(files, recording_service.show_status, stop=stop, rest=OnBattery(phone))
+        serve(files, recording_service.show_status, stop=stop, rest=OnBattery(phone), ring=recording_service.ring)
     except ResurgeError as error:
         recording_service.end_with("Recording stopped", f"{error}. Open the app to start it again.")
     except Exception as error:

@@ -21,6 +21,7 @@ NOUNS = {
     "stream": "See what arrives: rates, lag, complete hours, batches.",
     "query": "Ask the streams something: submit, explain, stop, export.",
     "results": "Keep a Delta table level with what a sink says.",
+    "alert": "See what needs attention; watch results, and let phones ring.",
     "job": "See and roll back Spark vertices.",
     "log": "Verify the ingest log.",
     "contract": "See what was promised and what was kept; verify the signed reports.",

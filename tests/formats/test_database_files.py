@@ -25,7 +25,10 @@ KINDS = {
     "fleet": FleetStore, "results": Results, "history": HistoryFile, "contracts": partial(Reports, sign=lambda message: message),
 }  # fmt: skip
 NOW = FROZEN["files"] | {"results": json.loads((Path(__file__).parent / "results_v2.json").read_text())}
-ADDED_LATER = {"alerts": ("outcomes",), "audit": ("heads",), "roster": ("settings", "deletions"), "results": ("marks",)}
+ADDED_LATER = {
+    "alerts": ("outcomes", "result_rules", "followed", "holding", "rings"), "audit": ("heads",),
+    "roster": ("settings", "deletions"), "results": ("marks",),
+}  # fmt: skip
 
 
 def write_as_first(path: Path, name: str, *rows: str, without: tuple[str, ...] = ()) -> None:

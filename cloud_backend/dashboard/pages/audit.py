@@ -12,6 +12,7 @@ from cloud_backend.dashboard.acts import alerts as acts
 from cloud_backend.dashboard.acts.act import Act
 from cloud_backend.dashboard.pages.acting import ActPage, Visit
 from cloud_backend.dashboard.pages.answers import Operator, answer, whole_number
+from cloud_backend.dashboard.result_alerts import sinks
 from cloud_backend.dashboard.sign_in.access import asks_for_part
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.threads import in_thread
@@ -56,4 +57,5 @@ def _webhook_added(visit: Visit, hook: dict[str, Any]) -> Response:
 
 
 def _watched(sources: Sources, person: Person) -> dict[str, Any]:
-    return alerts.alerts(sources, limit=ALERTS_SHOWN) | alerts.webhooks(sources, exact=person.may("admin"))
+    found = alerts.alerts(sources, limit=ALERTS_SHOWN) | alerts.webhooks(sources, exact=person.may("admin"))
+    return found | {"sinks": sinks(sources)}

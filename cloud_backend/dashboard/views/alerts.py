@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cloud_backend.coordinator.alerts import Condition, Rule
+from cloud_backend.coordinator.result_rules import OWN
 from cloud_backend.dashboard.history.arrivals import SECOND_US
 from cloud_backend.dashboard.history.history import HOUR_US
 from cloud_backend.dashboard.sources import Sources
@@ -24,7 +25,14 @@ def alerts(sources: Sources, *, limit: int = 100) -> dict[str, Any]:
     return {
         "alerts": [asdict(alert) for alert in sources.alerts.alerts(limit=limit)],
         "rules": [asdict(rule) for rule in sources.alerts.rules().values()],
-    }
+        "result_rules": [
+            {
+                "name": rule.name, "sink": rule.sink, "words": rule.words,
+                "phones": [each if each == OWN else sources.roster.name(each) or each for each in rule.phones],
+            }
+            for rule in sources.alerts.result_rules()
+        ],
+    }  # fmt: skip
 
 
 def webhooks(sources: Sources, *, exact: bool) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import resurge as rs
+from cloud_backend.coordinator.result_rules import rule_of
 from cloud_backend.dashboard.acts import alerts, devices, fleets, jobs, moves, people, queries, results
 from cloud_backend.dashboard.acts import program as program_acts
 from cloud_backend.dashboard.acts.act import Act, NoFields
@@ -82,6 +83,20 @@ def submitted(house: House) -> None:
 
 def hooked(house: House) -> None:
     house.app.state.sources.alerts.add_webhook("https://example.org/hook", house.now_us)
+
+
+WATCHED = {"name": "far", "sink": "my_trips", "condition": "km > 2", "during": "5m", "phones": ["own", "tram-07"]}
+
+
+def unwatched(house: House) -> None:
+    known = house.app.state.sources.alerts
+    for rule in known.result_rules():
+        known.remove_result_rule(rule.name, house.now_us)
+
+
+def watched(house: House) -> None:
+    unwatched(house)
+    house.app.state.sources.alerts.add_result_rule(rule_of("far", "my_trips", "km > 2"), 0)
 
 
 def newest_hook(house: House) -> str:
@@ -210,6 +225,11 @@ EXAMPLES: dict[Act[Any], Example] = {
     fleets.ADD_REGION: Example(IN_REGION, form=fleet_form, before=offered, refused_fields=IN_REGION | {"center": "here"}),
     fleets.DROP_REGION: Example({}, lambda _: "stop", before=formed, refused_subject="other"),
     alerts.SET_RULE: Example({"threshold": 60.0, "enabled": True}, lambda _: "gap"),
+    alerts.ADD_RESULT_RULE: Example(
+        WATCHED, form=lambda fields: fields | {"phones": " ".join(fields["phones"])}, before=unwatched,
+        refused_fields=WATCHED | {"condition": "miles > 2"},
+    ),
+    alerts.REMOVE_RESULT_RULE: Example({}, lambda _: "far", before=watched, refused_subject="other"),
     alerts.ADD_WEBHOOK: Example({"url": "https://example.org/hook"}, refused_fields={"url": "ftp://example.org"}),
     alerts.REMOVE_WEBHOOK: Example({}, newest_hook, before=hooked, refused_subject="77"),
     alerts.TEST_WEBHOOK: Example({}, newest_hook, before=hooked, refused_subject="77"),
@@ -342,7 +362,8 @@ WRONG = {
     "query": "", "leaving": "l" * 100, "move_vertex to": "", "absent": "a" * 60,
     "forward": "f" * 60,
     "add_region sink": "n" * 300, "center": "c" * 100, "radius_m": -1, "corners": ["1,1"] * 300, "dwell_s": -1,
-    "after": ["a=b/c"] * 100,
+    "after": ["a=b/c"] * 100, "add_result_rule sink": "n" * 300, "condition": "c" * 300, "during": "d" * 30,
+    "phones": ["p"] * 100,
 }  # fmt: skip
 WRONG_NAMES = {
     "rename": "",
@@ -352,6 +373,7 @@ WRONG_NAMES = {
     "make_link": "-",
     "submit_to_fleet": "No Name",
     "add_region": "No Name",
+    "add_result_rule": "n" * 50,
 }
 LOOSE = {"dry_run", "enabled", "private", "plan"}  # a form cannot say these wrongly: a box is ticked or not
 

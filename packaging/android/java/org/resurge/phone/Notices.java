@@ -9,14 +9,16 @@ import android.content.Intent;
 import android.os.Build;
 
 /**
- * The two notifications: the one that stands while the service runs, and an ordinary one that stays when it could not.
+ * The notifications: the one that stands while the service runs, an ordinary one that stays when it could not, and alerts.
  * The first vanishes with its service, so what ended the service must not be said there.
  */
 final class Notices {
     static final String STOP = "org.resurge.phone.STOP";
     private static final String RUNNING = "recording";
     private static final String STOPPED = "stopped";
+    private static final String ALERTS = "alerts";
     private static final int STOPPED_ID = 1001; // the service's own is 1
+    private static final int ALERTS_ID = 2000; // and one for each alert from here on
     private static final int FLAGS = PendingIntent.FLAG_IMMUTABLE | PendingIntent.FLAG_UPDATE_CURRENT;
 
     private Notices() {}
@@ -41,6 +43,17 @@ final class Notices {
                         .setAutoCancel(true)
                         .build();
         manager(context).notify(STOPPED_ID, notice);
+    }
+
+    /** An alert of the gateway: rings once for its number, and stays until a person opens the app or wipes it away. */
+    static void alert(Context context, int number, String title, String text) {
+        Notification notice =
+                builder(context, ALERTS, "Alerts", NotificationManager.IMPORTANCE_HIGH, title, text)
+                        .setStyle(new Notification.BigTextStyle().bigText(text))
+                        .setOnlyAlertOnce(true)
+                        .setAutoCancel(true)
+                        .build();
+        manager(context).notify(ALERTS_ID + number, notice);
     }
 
     static void clear(Context context) {

@@ -69,6 +69,11 @@ public class RecordingService extends PythonService {
         stopSelf();
     }
 
+    /** An alert of the gateway. */
+    public void ring(int number, String title, String text) {
+        Notices.alert(this, number, title, text);
+    }
+
     @Override
     public void run() {
         try {
