@@ -20,7 +20,7 @@ from skips import OTHER_REASON, RECORDINGS, forbidden
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = str(ROOT / ".venv" / "bin" / "python")
 REPORTS = ROOT / ".resurge" / "test-reports"
-UNIT = "not (sim or spark or processes or ui or soak)"
+UNIT = "not (sim or spark or processes or brokers or ui or soak)"
 
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 # The whole product, which mostly waits for Spark, beside its parts, which mostly wait for each other.
@@ -38,7 +38,7 @@ LABS = ["tests/resurge/lab", "tests/resurge/examples/trips/test_modes.py"]
 WHOLE = ["tests/packaging", "tests/docs/test_story.py", "tests/cloud_backend/dashboard/api/test_contract.py"]
 # Three runs that each collect only their own: workers of one run would each collect everything.
 CLOUD, NODE = ["tests/cloud_backend", "tests/formats", "tests/fuzz"], ["tests/mobile_app", "tests/resurge"]
-OTHER_STAGES_OWN = [f"tests/{name}" for name in ("architecture", "simulation", "spark", "processes")]
+OTHER_STAGES_OWN = [f"tests/{name}" for name in ("architecture", "simulation", "spark", "processes", "brokers")]
 ELSEWHERE = [*OTHER_STAGES_OWN, *JOBS, *CRASHES, *LABS, *WHOLE, *TERMUX]
 PHONE = ["tests/user_interface/test_phone_screens.py"]
 APP = [f"tests/user_interface/test_phone_{part}.py" for part in ("service", "starts", "window")]
@@ -86,6 +86,7 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
             ],
         ],
     ),
+    "brokers": (180, [[*PYTEST, "-m", "not soak", "tests/brokers"]]),
     "ui": (
         180,
         [

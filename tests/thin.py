@@ -45,7 +45,7 @@ THIN: dict[str, str] = {
     "SO-17": "a sliding mean folds each window alone, to be exact, and is slower than a running sum; no sliding transform",
     "SO-19": "that nothing enters but through the gateway is not tested",
     "SO-20": "no hash index",
-    "SO-21": "three copies and their repair; one partition, no partition manager, no crash of a primary under load",
+    "SO-21": "copies, partitions and a primary killed under load; the partitions are fixed, none is divided as it grows",
     "SO-33": "ranges are split and merged in one process; no spare machine takes the half",
     "SO-36": "eight people and 69,000 points of GeoLife, which is what there is; no generator up to 165 and 20 million",
     "SO-37": "one and two workers on two cores: efficiency and speed are in the record, and the speed missed its bound there",

@@ -55,9 +55,9 @@ def sources_of(gateway: Gateway, results: Results, *, version: str) -> Sources:
 
     facts = JobFacts()
     return Sources(
-        home=home, log=gateway.log, roster=gateway.roster, results=results,
+        home=home, log=gateway.disk_log, roster=gateway.roster, results=results,
         access=Access(home, token=operator_token(home), hosts=settings.dashboard_hosts, sign=gateway.keys.sign),
-        history=History(gateway.log, home / "history.sqlite"), plan=settings.plan, stores=stores,
+        history=History(gateway.disk_log, home / "history.sqlite"), plan=settings.plan, stores=stores,
         queries=queries.Queries(home / queries.FILE), alerts=alerts.Alerts(home / alerts.FILE), jobs=jobs,
         contracts=audits_of(gateway, results, settings.plan, facts, stores), facts=facts,
         clock_us=now_us, version=version, key=gateway.keys.public_key, quarantined=lambda: gateway.quarantined,

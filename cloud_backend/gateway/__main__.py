@@ -72,6 +72,9 @@ def parse(arguments: list[str]) -> Settings:
     parser.add_argument("--home", type=Path, required=True, help="keys, roster and log; made when it is not there")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
     parser.add_argument("--port", type=int, default=8750, help="0 picks a free one; gateway.json in the home names it")
+    parser.add_argument(
+        "--log", help="a log in Kafka, kafka://HOST:PORT,HOST:PORT/NAME (default: a directory in the home)"
+    )
     parser.add_argument("--plan", type=Path, help="encoded plan for the devices; watched for newer versions")
     parser.add_argument("--results", type=Path, help="results store that goes down to devices and to the dashboard")
     parser.add_argument("--stable", type=Path, help="what Spark has made stable; older log segments are trimmed")
@@ -98,7 +101,7 @@ def parse(arguments: list[str]) -> Settings:
     settings = Settings(
         home=given.home, host=given.host, port=given.port, plan=given.plan, results=given.results,
         stable=given.stable, hints=given.hints, copies=tuple(given.copy), tls=given.tls,
-        jobs=given.jobs,
+        jobs=given.jobs, log=given.log,
         log_json=given.log_json, standby=given.standby,
         dashboard_hosts=tuple(given.dashboard_host),
         proxies=frozenset(given.proxy),
@@ -176,7 +179,7 @@ def stand_by(settings: Settings) -> None:
 
 def offer_first_link(settings: Settings, port: int) -> None:
     """While nobody could sign in as admin: print a link that does, once."""
-    if not settings.dashboard or settings.results is None:
+    if not settings.has_dashboard or settings.results is None:
         return
     people = People(settings.home / FILE)
     try:

@@ -80,7 +80,7 @@ def create_app(settings: Settings, *, gateway: Gateway | None = None) -> Gateway
     app.add_middleware(LimitBody, bytes_max=REQUEST_BYTES_MAX)
     app.include_router(enrolment_router(the_gateway))
     app.include_router(operations_router(the_gateway))
-    if settings.dashboard and the_gateway.results is not None:
+    if settings.has_dashboard and the_gateway.results is not None:
         from cloud_backend.dashboard.assembly import include_dashboard
 
         upkeep.append(include_dashboard(app, the_gateway, the_gateway.results, version=VERSION))

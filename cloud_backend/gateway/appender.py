@@ -12,6 +12,9 @@ Answers leave in the order of their groups, also those that brought nothing new:
 on its way to the disk, and its receipt must not be quicker than the record it speaks of. When the disk refuses, all
 who wait are told to come back; the log is then read again from the disk (it was full), or the process ends (a sync
 failed, and what the page cache now says about the file cannot be trusted).
+
+A log in Kafka is committed in the thread always. When its brokers refuse, the log is read again from them in that
+thread too, as often as it takes; until then everybody is told to come back.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from cloud_backend.log.format import Record
+from cloud_backend.log.kafka.log import KafkaLog
 from cloud_backend.log.log import Log
 from shared.errors import ResurgeError
 from shared.sync.receiver import Arrival, Receiver, Reply
@@ -33,6 +37,8 @@ GROUPS_AFTER_SLOW = 8  # in the thread, before the loop tries the disk again: ho
 
 # What the disk refused before it took anything: reading it again tells where the log goes on.
 GOES_ON = frozenset({"log-disk-full", "log-no-descriptors"})
+COMES_BACK = "kafka-unreachable"  # brokers do, and then say themselves what they hold
+LOOK_AGAIN_S = 1.0
 
 
 class Unavailable(Exception):
@@ -50,7 +56,7 @@ OnOutcome = Callable[[Reply | Unavailable], None]
 class Appender:
     def __init__(
         self,
-        log: Log,
+        log: Log | KafkaLog,
         receiver: Receiver,
         *,
         reserve_bytes: int = 0,
@@ -66,7 +72,8 @@ class Appender:
         self._on_broken = on_broken  # a sync failed: end the process
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="log")
         self._task: asyncio.Task[None] | None = None
-        self._broken: Unavailable | None = None
+        self._broken: Unavailable | None = None  # why nothing is taken, for now or for good
+        self._mending: asyncio.Task[None] | None = None
         self._wary = 0  # groups that still go to the thread because one was slow
 
     def submit(self, body: bytes | memoryview, decided: OnOutcome) -> None:
@@ -89,8 +96,16 @@ class Appender:
         self._task = asyncio.get_running_loop().create_task(self._do(work))
         await self._task
 
+    @property
+    def unavailable(self) -> str | None:
+        """The code of why nothing is taken now."""
+        return None if self._broken is None else self._broken.code
+
     async def close(self) -> None:
         await self.idle()
+        if self._mending is not None:
+            self._mending.cancel()
+            await asyncio.wait([self._mending])
         self._disk.shutdown(wait=True)
         self._log.close()
 
@@ -119,13 +134,13 @@ class Appender:
                     group = self._log.take()
                     group_bytes = group.end - group.start
                     started = time.monotonic()
-                    if group_bytes < SMALL_GROUP_BYTES and not self._wary:
-                        self._log.commit(group)
+                    if group_bytes < SMALL_GROUP_BYTES and not self._wary and self._log.commits_at_once:
+                        self._log.commit(group)  # type: ignore[arg-type]  # it came from this log
                         if time.monotonic() - started > SLOW_S:
                             self._wary = GROUPS_AFTER_SLOW
                     else:
                         self._wary = max(0, self._wary - 1)
-                        await loop.run_in_executor(self._disk, self._log.commit, group)
+                        await loop.run_in_executor(self._disk, self._log.commit, group)  # type: ignore[arg-type]
                     self._on_group(len(group.records), time.monotonic() - started)
                 waiting = ()
                 for reply in step.send:
@@ -148,11 +163,30 @@ class Appender:
                 self._receiver.abandon()
             except Exception as again:
                 failure, error = Unavailable("log-disk-failed"), again
-        if failure.code not in GOES_ON:
+        if failure.code == COMES_BACK:
+            self._broken = failure
+            self._mending = asyncio.get_running_loop().create_task(self._mend())
+        elif failure.code not in GOES_ON:
             self._broken = failure
             self._on_broken(error)
         for reply in (*replies, *later.send):
             self._tell(reply, failure)
+
+    async def _mend(self) -> None:
+        """Until the brokers say what they hold; whatever else they say ends the process."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                await loop.run_in_executor(self._disk, self._log.reopen)
+                break
+            except ResurgeError as error:
+                if error.code != COMES_BACK:
+                    self._broken = Unavailable(error.code)
+                    self._on_broken(error)
+                    return
+            await asyncio.sleep(LOOK_AGAIN_S)
+        self._receiver.abandon()
+        self._broken = self._mending = None
 
     def _tell(self, reply: Reply, outcome: Reply | Unavailable) -> None:
         """One whose connection breaks while it is answered must not keep the rest of the group from their answers."""

@@ -8,6 +8,7 @@ an exchange, so a late tick costs freshness only.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -33,8 +34,11 @@ from cloud_backend.gateway.tenure import Tenure, require_lock
 from cloud_backend.gateway.waits import Waits
 from cloud_backend.log.account import Conservation, DeviceReports
 from cloud_backend.log.heads import Heads, read_heads
+from cloud_backend.log.kafka.log import KafkaLog
+from cloud_backend.log.kafka.shard import Fenced
+from cloud_backend.log.kafka.topics import Unreachable
 from cloud_backend.log.log import Log
-from cloud_backend.log.partitions import ONLY, place_in
+from cloud_backend.log.partitions import ONLY, Place, place_in
 from cloud_backend.log.segment_copies import open_disk
 from cloud_backend.results.store import Results
 from shared.errors import UsageError
@@ -48,6 +52,7 @@ TICK_S = 0.5  # revocation must reach open sessions within 5 s
 NEWS_S = 0.2  # a result should be on a phone that waits for it within two seconds
 TRIM_EVERY_S = 30.0
 HEAD_EVERY_S = 60.0
+HINTS_EVERY_S = 5.0  # where the log is in Kafka: each look asks brokers
 RENEW_EVERY_S = 2.0  # of a lease of ten
 BUILDS_EVERY_S = 10.0
 QUIET_TICKS = 10  # without a record, before the account is checked: nobody should have to wait for that
@@ -68,7 +73,8 @@ class Gateway:
         self.connections = Connections(raise_file_limit())
         self.enrolment_failures = Buckets(settings.failure_rate)  # by address
         self.roster = Roster(settings.roster_path)
-        self.log = Log.open(open_disk(settings.log_directory, settings.copies), segment_bytes=settings.segment_bytes)
+        self.log = _open_log(settings)
+        self._disk_log = self.log if isinstance(self.log, Log) else None
         self.results = None if settings.results is None else Results(settings.results)
         self.quarantined = 0  # elements Spark could not use after delivery, as it last said
         self.fleet = GatewayFleet(
@@ -96,11 +102,14 @@ class Gateway:
         self._seen: dict[DeviceId, tuple[int, DeviceStatus | None]] = {}
         self._roster_changes = -1  # so that the first tick reads what was configured before
         self._trimmed_at = time.monotonic()
+        self._hints_read_at = 0.0
         self._heads = Heads(settings.home, self.keys.sign)
         self._head_kept_at = 0.0
         self._builds_read_at = -BUILDS_EVERY_S
-        self._check_tail()
-        self._conservation = Conservation(self.log)
+        self._conservation = None
+        if self._disk_log is not None:
+            self._check_tail(self._disk_log)
+            self._conservation = Conservation(self._disk_log)
         self._reports = DeviceReports()
         self._quiet_at, self._quiet_ticks = self.log.durable_end, 0
 
@@ -142,9 +151,9 @@ class Gateway:
         self.metrics.connections.set(len(self.connections))
         self.metrics.waits.set(len(self.waits))
         self.metrics.log_end.set(self.log.durable_end)
-        if time.monotonic() - self._head_kept_at > HEAD_EVERY_S:
+        if self._disk_log is not None and time.monotonic() - self._head_kept_at > HEAD_EVERY_S:
             self._head_kept_at = time.monotonic()
-            await asyncio.to_thread(self._heads.keep, *self.log.head, now_us())
+            await asyncio.to_thread(self._heads.keep, *self._disk_log.head, now_us())
         await self._check_conservation()
         await self._follow_job()
 
@@ -167,11 +176,11 @@ class Gateway:
             entries = await asyncio.to_thread(self.roster.entries)
             self.downlink.able_build = build_with(entries, self.downlink.needs)
 
-    def _check_tail(self) -> None:
+    def _check_tail(self, log: Log) -> None:
         """A log that ends before an end this gateway signed has lost its tail. It goes on, and somebody must know."""
         reached = max((head.offset for head in read_heads(self.settings.home)), default=0)
-        if reached > self.log.durable_end:
-            text = f"the log ends at offset {self.log.durable_end}, this gateway signed that it reached {reached}"
+        if reached > log.durable_end:
+            text = f"the log ends at offset {log.durable_end}, this gateway signed that it reached {reached}"
             logging.getLogger("resurge.gateway").error("%s: its tail was cut off; restore it from a copy", text)
             self.roster.audit(now_us(), "log-cut", detail=text)
 
@@ -182,32 +191,51 @@ class Gateway:
 
     async def _follow_job(self) -> None:
         """Trim what the Spark job will not read again, and ask devices for less while it cannot keep up."""
-        stable = self.follow_hints()
+        if isinstance(self.log, KafkaLog):
+            with contextlib.suppress(Unreachable):  # at the next tick, if brokers answer by then
+                await asyncio.to_thread(self._follow_job_in_kafka, self.log)
+            return
+        stable = self.follow_hints().get(ONLY)
         if stable is not None and time.monotonic() - self._trimmed_at > TRIM_EVERY_S:
             self._trimmed_at = time.monotonic()
-            await asyncio.to_thread(self.log.keep_trimmed_index, stable)  # the long part, beside the exchanges
-            await self.appender.run_when_idle(lambda: self.log.trim(stable))
+            log = self.log
+            await asyncio.to_thread(log.keep_trimmed_index, stable)  # the long part, beside the exchanges
+            await self.appender.run_when_idle(lambda: log.trim(stable))
 
-    def follow_hints(self) -> int | None:
-        """Ask devices for the rate the job can take; returns the offset below which it needs nothing, if it says so."""
+    def _follow_job_in_kafka(self, log: KafkaLog) -> None:
+        if time.monotonic() - self._hints_read_at < HINTS_EVERY_S or self.appender.unavailable:
+            return
+        self._hints_read_at = time.monotonic()
+        stable = self.follow_hints()
+        if stable and time.monotonic() - self._trimmed_at > TRIM_EVERY_S:
+            self._trimmed_at = time.monotonic()
+            log.trim(stable)
+
+    def follow_hints(self) -> dict[str, int]:
+        """Ask devices for the rate the job can take; returns the place below which it needs nothing, if it says so."""
         offsets = _read(self.settings.stable)
-        stable = place_in(offsets).get(ONLY)
-        read = place_in(offsets.get("read", stable)).get(ONLY)
+        stable = place_in(offsets)
+        read = place_in(offsets["read"]) if "read" in offsets else stable
         self.quarantined = _integer(offsets.get("quarantined")) or 0
-        unread = 0 if read is None else self.log.durable_end - read
+        unread = self._unread(read) if read else 0
         self.downlink.press(unread, self.settings.backlog_bytes_max, _read(self.settings.hints).get("sampling_rate"))
         return stable
+
+    def _unread(self, read: Place) -> int:
+        return self.log.unread(read) if isinstance(self.log, KafkaLog) else self.log.durable_end - read[ONLY]
 
     async def _check_conservation(self) -> None:
         """When nothing was logged for a while: does everything add up? If not, somebody must know at once."""
         quiet, self._quiet_at = self._quiet_at == self.log.durable_end, self.log.durable_end
         self._quiet_ticks = self._quiet_ticks + 1 if quiet else 0
-        if self._quiet_ticks < QUIET_TICKS or (self._conservation.is_done and not self._reports.news):
+        recount = self._conservation
+        is_counted = recount is None or recount.is_done
+        if self._quiet_ticks < QUIET_TICKS or (is_counted and not self._reports.news):
             return
         found: list[str] = []
-        if not self._conservation.is_done:
-            await self.appender.run_when_idle(lambda: found.extend(self._conservation.check()))
-        if self._conservation.is_done:
+        if recount is not None and not recount.is_done:
+            await self.appender.run_when_idle(lambda: found.extend(recount.check()))
+        if recount is None or recount.is_done:
             found += self._reports.contradictions(self.log)
             self.metrics.spooled.set(self._reports.spooled(self.log))
         for text in found:
@@ -215,10 +243,18 @@ class Gateway:
             self.roster.audit(now_us(), "account-violated", detail=text)
         self.metrics.violations.inc(len(found))
 
+    @property
+    def disk_log(self) -> Log:
+        """The log on this machine's disk; the dashboard reads no other."""
+        if self._disk_log is None:
+            raise UsageError("the log is in Kafka; nothing here reads it as a file", code="dashboard-log")
+        return self._disk_log
+
     async def close(self) -> None:
         """Finish what was received, seal the log, let the home go."""
         await self.appender.close()
-        self._heads.keep(*self.log.head, now_us())
+        if self._disk_log is not None:
+            self._heads.keep(*self._disk_log.head, now_us())
         self._flush_seen()
         self.fleet.close()
         self._tenure.end()
@@ -258,8 +294,15 @@ class Gateway:
 
     def _break(self, error: Exception) -> None:
         self.broken = error
+        self.deposed = self.deposed or isinstance(error, Fenced)
         if self._on_broken is not None:
             self._on_broken(error)
+
+
+def _open_log(settings: Settings) -> Log | KafkaLog:
+    if settings.log is not None:
+        return KafkaLog.open(settings.log)
+    return Log.open(open_disk(settings.log_directory, settings.copies), segment_bytes=settings.segment_bytes)
 
 
 async def _to_its_end(work: Coroutine[None, None, None]) -> None:

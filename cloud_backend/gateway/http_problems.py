@@ -36,6 +36,8 @@ STATUS = {
     "exchange-media-type": 415,
     "rate-limited": 429,
     "log-disk-failed": 503,
+    "kafka-unreachable": 503,
+    "kafka-fenced": 503,
     "gateway-busy": 503,
     "gateway-fault": 503,
     "log-no-descriptors": 503,

@@ -15,6 +15,7 @@ class Settings:
     home: Path  # keys, roster and log live here; two gateways never share one
     host: str = "127.0.0.1"
     port: int = 8750
+    log: str | None = None  # a log in Kafka, kafka://...; None: on the disk of the home
     plan: Path | None = None  # an encoded plan for every device; watched, a new version goes out by itself
     results: Path | None = None  # the results store; None: no results go down
     stable: Path | None = None  # what Spark has made stable, as it writes it; None: nothing is trimmed
@@ -36,6 +37,11 @@ class Settings:
     bad_hello_rate: Rate = field(default_factory=lambda: Rate(per_s=200, burst=1000))  # answered before anybody waits
     proxies: frozenset[str] = frozenset()  # addresses whose X-Forwarded-For is believed
     backlog_bytes_max: int = 1 << 30  # unread log beyond which devices are asked to sample less
+
+    @property
+    def has_dashboard(self) -> bool:
+        """Its pages read the log as a file, so there is none where that is in Kafka."""
+        return self.dashboard and self.log is None
 
     @property
     def log_directory(self) -> Path:

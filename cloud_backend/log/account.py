@@ -8,9 +8,11 @@ be a bug, or a spool that lost its memory.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
-from cloud_backend.log.index import NUMBERED
+from cloud_backend.log.index import NUMBERED, EdgeState
 from cloud_backend.log.log import Log
 from shared.identity import DeviceId, EdgeKey
 from shared.wire.frame import FrameType, stored_header
@@ -96,6 +98,10 @@ class Conservation:
         return found
 
 
+class Edges(Protocol):
+    def edges(self) -> Iterator[tuple[EdgeKey, EdgeState]]: ...
+
+
 class DeviceReports:
     """What devices say they have numbered in all, held against the log.
 
@@ -122,12 +128,12 @@ class DeviceReports:
             self._produced[device, incarnation] = produced
             self.news = True
 
-    def spooled(self, log: Log) -> int:
+    def spooled(self, log: Edges) -> int:
         """Elements that wait in the spools of the devices whose number is known."""
         high_waters = self._high_waters(log)
         return sum(max(0, produced - high_waters.get(owner, 0)) for owner, produced in self._produced.items())
 
-    def contradictions(self, log: Log) -> list[str]:
+    def contradictions(self, log: Edges) -> list[str]:
         """Devices of which the log holds more than there can be, in words, each such number once."""
         self.news = False
         found: list[str] = []
@@ -141,7 +147,7 @@ class DeviceReports:
                 )
         return found
 
-    def _high_waters(self, log: Log) -> dict[tuple[DeviceId, int], int]:
+    def _high_waters(self, log: Edges) -> dict[tuple[DeviceId, int], int]:
         high_waters: dict[tuple[DeviceId, int], int] = {}
         for key, state in log.edges():
             owner = (key.device, key.incarnation)

@@ -112,6 +112,14 @@ class Index:
     def start_changes(self) -> None:
         self._changed = {}
 
+    def changes(self) -> list[tuple[bytes, EdgeState, bytes]]:
+        """Packed key, state and new declaration, if there is one, of what changed since `start_changes`."""
+        return [(key, self._edges[key], self._changed[key]) for key in sorted(self._changed)]
+
+    def put(self, key: bytes, state: EdgeState) -> None:
+        """Take an edge as it was stored, by its packed key."""
+        self._add(key, state)
+
     def _encode(self, entries: dict[bytes, bytes]) -> bytes:
         parts: list[bytes] = []
         for key in sorted(entries):

@@ -152,6 +152,7 @@ class Log:
         return self._head
 
     takes_marks = False  # they are for vertices; what is in the log is safe as it is
+    commits_at_once = True  # a small group may be committed by the thread that decides
 
     def producer_term(self, carrier: DeviceId, key: EdgeKey) -> int | None:  # noqa: ARG002 - as a vertex answers it
         """None: a device sends its own elements here, nobody else's."""

@@ -1,8 +1,9 @@
 """A log as jobs know it: partitions, each with offsets of its own, opened by its location in any process.
 
 A place in such a log is a vector, one offset for each partition. The log that a gateway keeps on its disk is one
-partition, whose offsets are bytes. A device's batches are all in one partition, so each edge is in order; between
-partitions there is no order, and whoever needs one takes them in turn (`in_turn`).
+partition, whose offsets are bytes; one in Kafka has several, whose offsets are Kafka's. A device's batches are all in
+one partition, so each edge is in order; between partitions there is no order, and whoever needs one takes them in turn
+(`in_turn`).
 """
 
 from __future__ import annotations
@@ -66,7 +67,11 @@ class OnePartition:
 
 
 def open_log(location: Path | str) -> LogReader:
-    """The log at a location, in whatever process this is."""
+    """The log at a location, in whatever process this is: a directory, or `kafka://...`."""
+    if str(location).startswith("kafka:"):
+        from cloud_backend.log.kafka.reader import KafkaReader
+
+        return KafkaReader(str(location))
     return OnePartition(location)
 
 

@@ -64,10 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         balance=options.balance,
         retention=Retention(hours=options.rollback_hours, bytes_max=round(options.rollback_gb * 1e9)),
     )
-    options.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)  # the gateway's home, if this is started first
+    roster = RosterFile(options.roster or _beside(options.log) / "roster.sqlite")
     results = Results(options.results)
     program = PlanFile(options.plan)
-    roster = RosterFile(options.roster or options.log.parent / "roster.sqlite")
     local = options.local or _local(options.store)
     log_use = LogUse(local)
     if options.log_json:
@@ -147,9 +146,26 @@ class RosterFile:
         return self._roster
 
 
+def _log(text: str) -> Path | str:
+    return text if is_uri(text) else Path(text)
+
+
+def _beside(log: Path | str) -> Path:
+    """The gateway's home, which is made if this is started first."""
+    if isinstance(log, str):
+        raise UsageError(
+            "--log is in Kafka: say with --roster where the gateway's home has its roster", code="spark-roster"
+        )
+    home = log.parent
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return home
+
+
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m cloud_backend.spark.job", description=__doc__)
-    parser.add_argument("--log", type=Path, required=True, help="the ingest log's directory")
+    parser.add_argument(
+        "--log", type=_log, required=True, help="the ingest log: a directory, or kafka://HOST:PORT,HOST:PORT/NAME"
+    )
     parser.add_argument(
         "--store",
         required=True,

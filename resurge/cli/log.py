@@ -74,11 +74,16 @@ def verify(
     home: Home = DEFAULT_HOME,
     copy: Annotated[list[Path] | None, typer.Option(help="a directory with a copy of the log; may be repeated")] = None,
     anchor: Annotated[Path | None, typer.Option(help="a file of heads that `log anchor` kept elsewhere")] = None,
+    *,
+    log: Annotated[str | None, typer.Option(help="a log in Kafka, kafka://..., instead of the home's")] = None,
     repair: Annotated[bool, typer.Option(help="first make every copy whole from the best; stop the gateway")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Walk every record of every segment: checksums, hash chain, numbering, what devices have signed, and the ends that
     the gateway signed. Exits 1 if anything is damaged, cut off or written anew."""
+    if log is not None:
+        verify_in_kafka(log, as_json=as_json)
+        return
     from cloud_backend.log.heads import SignedHead, check_signatures, read_heads
     from cloud_backend.log.segment_copies import repair as repair_copies
     from cloud_backend.log.verify import verify as verify_log
@@ -132,4 +137,33 @@ def verify(
         for report in reports:
             print("  ".join(f"{name}={value}" for name, value in report.items()))
     if not sound:
+        raise typer.Exit(1)
+
+
+def verify_in_kafka(location: str, *, as_json: bool) -> None:
+    """The same of a log in Kafka: every record, its chain and numbering, against the index."""
+    from cloud_backend.log.kafka.verify import verify as verify_log
+    from shared.errors import DamagedData
+
+    report: dict[str, object] = {"log": location}
+    try:
+        found = verify_log(location)
+    except DamagedData as error:
+        report |= {"sound": False, "error": error.message, "code": error.code}
+    else:
+        report |= {
+            "sound": not (found.duplicates or found.gaps),
+            "partitions": found.partitions,
+            "records": found.records,
+            "bytes": found.bytes,
+            "delivered": found.delivered,
+            "ledgered": found.ledgered,
+            "duplicates": found.duplicates,
+            "gaps": found.gaps,
+        }
+    if as_json:
+        print(json.dumps({"sound": report["sound"], "repaired": [], "logs": [report]}))
+    else:
+        print("  ".join(f"{name}={value}" for name, value in report.items()))
+    if not report["sound"]:
         raise typer.Exit(1)

@@ -25,6 +25,7 @@ class GatewayProcess:
     def __init__(self, home: Path, *options: str, files: int | None = None) -> None:
         self.home = home
         self.options = options
+        self.entrance: tuple[str, ...] = ("cloud_backend.gateway",)  # the module that is run, and arguments of its own
         self.files = files  # how many files it may open
         self.port = 0
         self.process: subprocess.Popen[str] | None = None
@@ -32,7 +33,7 @@ class GatewayProcess:
         self.posts: list[PersistentPost] = []
 
     def start(self) -> GatewayProcess:
-        command = [sys.executable, "-m", "cloud_backend.gateway", "--home", str(self.home), "--port", str(self.port)]
+        command = [sys.executable, "-m", *self.entrance, "--home", str(self.home), "--port", str(self.port)]
         if self.files is not None:
             command = ["sh", "-c", f'ulimit -n {self.files} && exec "$@"', "sh", *command]
         self.process = subprocess.Popen(

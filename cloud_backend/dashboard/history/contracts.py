@@ -43,6 +43,6 @@ def audits_of(
         return Aftermath(quarantined, results.corrections(), tuple(rollbacks))
 
     return Audits(
-        gateway.log, gateway.settings.home / FILE, plan=lambda: program_at(plan), devices=devices,
+        gateway.disk_log, gateway.settings.home / FILE, plan=lambda: program_at(plan), devices=devices,
         sign=gateway.keys.sign, aftermath=aftermath,
     )  # fmt: skip

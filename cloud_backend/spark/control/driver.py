@@ -10,6 +10,7 @@ an entry that is there or is not; the next driver takes the term and goes on fro
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import time
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cloud_backend.lease import Lease
+from cloud_backend.log.kafka.topics import Unreachable
 from cloud_backend.log.partitions import Place, open_log
 from cloud_backend.results.store import Results
 from cloud_backend.spark.cluster.faults import ClusterFault
@@ -305,7 +307,18 @@ class JobManager:
         if now - self._cut_at < self.settings.epoch_s:
             return False
         starts = self.manifest.cuts[self.manifest.last_cut].ends if self.manifest.cuts else self._reader.starts()
-        reached = self._reader.ends()
+        try:
+            reached = self._reader.ends()
+        except Unreachable as error:  # brokers come back; what was cut before is worked off meanwhile
+            logging.getLogger("resurge.spark").warning("no epoch is cut: %s", error)
+            self._cut_at = now
+            return False
+        if {*reached} != {*starts}:
+            raise UsageError(
+                f"the log has {len(reached)} partitions, this job has read {len(starts)}: devices would change theirs. "
+                "Restore the log as it was, or begin a job with a new store",
+                code="spark-log-partitions",
+            )
         ends = {partition: max(start, reached[partition]) for partition, start in starts.items()}
         self._hint(self._reader.size(starts, ends))
         if ends == starts or self.manifest.last_cut - behind >= self.settings.epochs_ahead_max:

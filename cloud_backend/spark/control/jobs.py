@@ -143,7 +143,7 @@ class JobsRunner:
         deleted: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self.directory = directory
-        self._log_dir = Path(log_dir)
+        self._log_dir = log_dir
         self._results = results
         self._runner = runner
         self._log_use = log_use

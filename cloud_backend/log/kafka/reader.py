@@ -1,0 +1,230 @@
+"""Reading a log in Kafka, from any process: only what was committed, and never past what was asked for.
+
+An offset is Kafka's. Between two records lie offsets that belong to none: each transaction ends in a control record,
+and what was aborted stays where it was written. So a slice may end in offsets of which nothing is ever delivered; how
+far the client has come is then said by its end-of-partition event, or by a record behind the slice.
+
+A consumer is kept for the next read: connecting costs more than most slices. Spark forks its Python workers, and a
+client does not survive a fork, so those kept are of one process id.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from cloud_backend.log.format import Record
+from cloud_backend.log.index import EdgeState
+from cloud_backend.log.kafka.entries import HEAD, Head, decode_record, take_entry
+from cloud_backend.log.kafka.location import Location, parse
+from cloud_backend.log.kafka.topics import (
+    MESSAGE_BYTES_MAX,
+    Unreachable,
+    admin_of,
+    partition_count,
+    unreachable,
+)
+from cloud_backend.log.partitions import Place
+from shared.errors import DamagedData
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+    from confluent_kafka.admin import AdminClient
+
+READ_S = 60.0  # without a record: a leader is elected in seconds
+ELECTION_S = 30.0  # that a partition may be without a leader
+ELECTION_LOOK_S = 0.2
+MESSAGES_AT_ONCE = 512
+MEAN_BYTES = 1024.0  # of a record, where the first offsets belong to none
+SAMPLE = 32  # records, whose mean size stands for their partition's
+_kept: dict[tuple[int, Location], list[Consumer]] = defaultdict(list)
+_counts: dict[tuple[int, Location], int] = {}  # partitions of logs whose topics were checked
+_admins: dict[tuple[int, Location], tuple[AdminClient, list[Any]]] = {}
+_lock = threading.Lock()
+
+
+class KafkaReader:
+    """The partitions of a log whose topics were checked when it was first opened in this process."""
+
+    def __init__(self, location: str | Location) -> None:
+        self.location = parse(location) if isinstance(location, str) else location
+        key = os.getpid(), self.location
+        if key not in _counts:
+            _counts[key] = partition_count(self.location)
+        self.count = _counts[key]
+        self._means: dict[str, float] = {}
+
+    def starts(self) -> dict[str, int]:
+        return self._offsets(earliest=True)
+
+    def ends(self) -> dict[str, int]:
+        """Where what was committed ends: nothing before it is still being decided."""
+        return self._offsets(earliest=False)
+
+    def read(self, partition: str, start: int, end: int) -> Iterator[tuple[int, Record]]:
+        topic = self.location.log_topic
+        for message in messages(self.location, topic, int(partition), start, end):
+            offset = message.offset() or 0
+            where = f"partition {partition} of {topic} at offset {offset}"
+            yield offset, decode_record(message.value() or b"", where)[2]
+
+    def bounded(self, starts: Place, ends: Place, bytes_max: int) -> dict[str, int]:
+        size = self.size(starts, ends)
+        if size <= bytes_max:
+            return dict(ends)
+        share = bytes_max / size  # the same of each: a partition far behind catches up with the others
+        return {
+            each: starts[each] + max(1, round((end - starts[each]) * share)) if end > starts[each] else end
+            for each, end in ends.items()
+        }
+
+    def size(self, starts: Place, ends: Place) -> int:
+        return round(sum((end - starts[each]) * self._mean(each, starts[each], end) for each, end in ends.items()))
+
+    def trim(self, before: Place) -> None:
+        """Have Kafka delete what lies before this place, never more than was committed."""
+        from confluent_kafka import KafkaException, TopicPartition
+
+        starts, ends = self.starts(), self.ends()
+        wanted = {each: min(offset, ends[each]) for each, offset in before.items() if each in ends}
+        asked = [
+            TopicPartition(self.location.log_topic, int(each), offset)
+            for each, offset in wanted.items()
+            if offset > starts[each]
+        ]
+        if not asked:
+            return
+        admin, errors = _admin(self.location)
+        try:
+            for future in admin.delete_records(asked, request_timeout=ELECTION_S).values():
+                future.result()
+        except KafkaException as error:
+            raise unreachable(self.location, errors, error.args[0].str()) from error
+
+    def _mean(self, partition: str, start: int, end: int) -> float:
+        """Bytes of a record, as the first of them are; asked again only where there is much to read."""
+        if end <= start:
+            return 0.0
+        if partition not in self._means or end - start > 100 * SAMPLE:
+            sizes = [len(record.frame) for _, record in self.read(partition, start, min(end, start + 2 * SAMPLE))]
+            self._means[partition] = sum(sizes) / len(sizes) if sizes else MEAN_BYTES
+        return self._means[partition]
+
+    def _offsets(self, *, earliest: bool) -> dict[str, int]:
+        found = _offsets(self.location, self.location.log_topic, range(self.count), earliest=earliest)
+        return {str(each): found[each] for each in range(self.count)}
+
+
+def _offsets(location: Location, topic: str, partitions: Iterable[int], *, earliest: bool) -> dict[int, int]:
+    """Where partitions begin, or where what was committed ends. Waits while a leader is elected."""
+    from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+    from confluent_kafka.admin import OffsetSpec
+
+    admin, errors = _admin(location)
+    errors.clear()
+    spec = OffsetSpec.earliest() if earliest else OffsetSpec.latest()
+    asked = {TopicPartition(topic, each): spec for each in partitions}
+    committed = IsolationLevel.READ_COMMITTED
+    deadline = time.monotonic() + ELECTION_S
+    while True:
+        try:
+            answers = admin.list_offsets(asked, isolation_level=committed, request_timeout=ELECTION_S)
+            return {each.partition: future.result().offset for each, future in answers.items()}
+        except KafkaException as error:
+            admin.poll(0)  # hands out the errors that the client met
+            if not error.args[0].retriable() or time.monotonic() > deadline:
+                raise unreachable(location, errors, error.args[0].str()) from error
+            time.sleep(ELECTION_LOOK_S)
+
+
+def read_index(location: Location, partition: int) -> tuple[Head | None, dict[bytes, EdgeState]]:
+    """What the index topic says of a partition: its head, None before the first record, and its edges by packed key."""
+    topic = location.index_topic
+    bounds = [_offsets(location, topic, [partition], earliest=earliest)[partition] for earliest in (True, False)]
+    head: Head | None = None
+    states: dict[bytes, EdgeState] = {}
+    for message in messages(location, topic, partition, *bounds):
+        key, value = message.key() or b"", message.value() or b""
+        if key == HEAD:
+            head = Head.decode(value)
+        else:
+            take_entry(states, key, value)
+    return head, states
+
+
+def messages(location: Location, topic: str, partition: int, start: int, end: int) -> Iterator[Message]:
+    """Committed messages of a partition in [start, end). DamagedData where they were deleted, Unreachable where nobody
+    who has them answers."""
+    from confluent_kafka import KafkaError, TopicPartition
+
+    if start >= end:
+        return
+    consumer = _take(location)
+    whole = False
+    try:
+        consumer.assign([TopicPartition(topic, partition, start)])
+        while not whole:
+            first = consumer.poll(READ_S)
+            if first is None:
+                raise Unreachable(
+                    f"partition {partition} of {topic!r} was not delivered for {READ_S:.0f} s; too few brokers run",
+                    code="kafka-unreachable",
+                )
+            for message in (first, *consumer.consume(MESSAGES_AT_ONCE, timeout=0)):
+                error = message.error()
+                at = message.offset() or 0
+                if error is None and at < end:
+                    yield message
+                elif error is None or (error.code() == KafkaError._PARTITION_EOF and at >= end):
+                    whole = True
+                    break
+                elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+                    raise DamagedData(
+                        f"offset {start} of partition {partition} of {topic!r} was deleted from Kafka or never was "
+                        "there; whoever needs it cannot go on from there",
+                        code="log-trimmed",
+                    )
+                elif error.code() != KafkaError._PARTITION_EOF and not error.retriable():
+                    raise unreachable(location, [error], error.str())
+    finally:
+        consumer.unassign()
+        _give_back(location, consumer)
+
+
+def _take(location: Location) -> Consumer:
+    from confluent_kafka import Consumer
+
+    with _lock:
+        kept = _kept[os.getpid(), location]
+        if kept:
+            return kept.pop()
+    return Consumer(
+        {
+            **location.client(),
+            "group.id": f"{location.name}-readers",  # required, and never joined
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 20,
+            "fetch.message.max.bytes": MESSAGE_BYTES_MAX,
+            "queued.max.messages.kbytes": 32 * 1024,
+        }
+    )
+
+
+def _give_back(location: Location, consumer: Consumer) -> None:
+    with _lock:
+        _kept[os.getpid(), location].append(consumer)
+
+
+def _admin(location: Location) -> tuple[AdminClient, list[Any]]:
+    key = os.getpid(), location
+    with _lock:
+        if key not in _admins:
+            _admins[key] = admin_of(location)
+        return _admins[key]

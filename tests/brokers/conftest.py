@@ -1,0 +1,38 @@
+"""One cluster of three brokers for all tests here: each test has topics of its own. One that kills a broker starts it
+again before it ends; the fixture makes sure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.brokers.cluster import Cluster
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("brokers")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(three_brokers: Cluster) -> Iterator[Cluster]:
+    yield three_brokers
+    for broker in three_brokers.brokers:
+        if broker.is_running:
+            broker.thaw()
+    three_brokers.start_all()
+
+
+@pytest.fixture
+def location(cluster: Cluster) -> Callable[..., str]:
+    """Names a new log of so many partitions."""
+
+    def name(partitions: int = 4) -> str:
+        return f"kafka://{cluster.address}/test-{next(_numbers)}?partitions={partitions}"
+
+    return name
