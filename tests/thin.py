@@ -9,8 +9,8 @@ from __future__ import annotations
 ONE_RESULT = "shown only by results that are the same after failures: no test fails without this mechanism alone"
 
 THIN: dict[str, str] = {
-    "MS-1": "no test of one region that feeds several, nor of idle nodes by name",
-    "MS-2": "regions in a line only; none sends different data to different regions",
+    "MS-1": "no test of idle nodes by name",
+    "MS-4": "at rest; while it recovers each node is told everything anew, which takes more",
     "MS-6": "in virtual time only; no links of two kinds, Wi-Fi and cellular, between processes",
     "MS-9": "a trace of one region's machine; no processes",
     "MS-10": "over all bytes of a run, not of the mark in one element",

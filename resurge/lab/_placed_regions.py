@@ -6,6 +6,8 @@ first. Copies of a vertex, and those who keep its snapshots, are the phones behi
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from resurge.lab._phones import Model
 from resurge.lab._virtual_fleet import SINK
 from resurge.lab._virtual_regions import PROGRAMS, VirtualRegions, plan_of
@@ -35,7 +37,12 @@ class PlacedRegions(VirtualRegions):
         if coordinator is None:
             raise RuntimeError("the sink's node coordinates")
         queries = [self._placed(number) for number in range(len(regions))]
-        coordinator.set_fleet([node.peer for node in self.nodes.values()], queries)
+        # No region is formed here. Who has no address keeps nothing for others: the sink's node is in no region.
+        peers = [
+            node.peer if node.name == SINK else replace(node.peer, addresses=(f"tcp://{node.name}:7301",))
+            for node in self.nodes.values()
+        ]
+        coordinator.set_fleet(peers, queries)
         for node in self.nodes.values():
             if node.name != SINK:
                 node.host.deploy(*coordinator.deployment(node.id), 0.0)

@@ -63,6 +63,7 @@ PACING = Pacing(
     poll_s=1.0, timeout_s=3.0, backoff_s_min=0.1, backoff_s_max=2.0, window=3, probe_s=0.4
 )  # as `mobile_app/node/hosting.py`
 LATENCY_S = 0.002
+TURN_S = 0.01  # of a node's loop, for what is broadcast
 SETTLE_S = 5.0  # after the last element, until every snapshot is permanent
 SOURCES_BYTES = 4 << 20
 CURVE = "0" * 40  # nothing here speaks ZeroMQ
@@ -175,7 +176,7 @@ class _Node:
         self.keys = keys
         self._wake_at = float("inf")
         self.is_up = True
-        self._computes, self._inbox = False, deque[HostMessage]()
+        self._computes, self._inbox, self._takes_soon = False, deque[HostMessage](), False
         self._counted: dict[Hashable, int] = {}  # by vertex and term, the elements whose seconds were spent
         self.spent_s = 0.0
 
@@ -200,22 +201,39 @@ class _Node:
             return
         if message is not None:
             self._inbox.append(message)
+        if isinstance(message, Datagram) and not self._computes:
+            if not self._takes_soon:  # a loop takes what has come since its last turn
+                self._takes_soon = True
+                self.fleet.at(self.fleet.now + TURN_S, self._take_datagrams)
+            return
         while not self._computes:  # else it goes on with what came when it has computed
-            if self._inbox:
-                self.machine.receive(self._inbox.popleft(), self.fleet.now)
-                if seconds := self._seconds():
-                    self._computes = True
-                    self.fleet.at(self.fleet.now + seconds, self._computed)
+            while self._inbox:
+                taken = self._inbox.popleft()
+                self.machine.receive(taken, self.fleet.now)
+                if self._spend():
                     return
+                if not isinstance(taken, Datagram):
+                    break
             self._go_on()
-            if not self._inbox:
+            if self._spend() or not self._inbox:
                 return
+
+    def _take_datagrams(self) -> None:
+        self._takes_soon = False
+        self.drive()
+
+    def _spend(self) -> bool:
+        """Whether it computes now, and so does nothing else."""
+        if seconds := self._seconds():
+            self._computes = True
+            self.fleet.at(self.fleet.now + seconds, self._computed)
+        return self._computes
 
     def _computed(self) -> None:
         self._computes = False
         if self.is_up:
             self._go_on()
-            if self._inbox:
+            if not self._spend() and self._inbox:
                 self.drive()
 
     def _seconds(self) -> float:

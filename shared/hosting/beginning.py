@@ -77,7 +77,7 @@ class Beginning:
         self._taking.rewire()
         for instance in here.instances.values():
             if instance not in before and not instance.failed:
-                self._vertices.guard(instance, functools.partial(self._vertices.catch_up, instance))
+                self._vertices.guard(instance, functools.partial(self._vertices.begin, instance))
         for identity, instance in here.instances.items():
             if not instance.failed:
                 self._snapshots.rewired(instance, keepers.get(identity, ()))

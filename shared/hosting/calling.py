@@ -15,7 +15,7 @@ from shared.hosting.here import Here
 from shared.hosting.initiators import number_of
 from shared.hosting.messages import Heard
 from shared.hosting.wiring import GATEWAY, EdgeSpec
-from shared.identity import DeviceId
+from shared.identity import DeviceId, EdgeId
 from shared.language.schema import Schema
 from shared.plan.deployment import Peer
 from shared.plan.topology import measured_cost
@@ -246,6 +246,21 @@ class Calling:
 
     def answers_us(self, node: str) -> bool:
         return node in self.senders and not self.senders[node].disconnected
+
+    def takes(self, node: str, edge: EdgeId) -> bool:
+        """Whether a node answers, and has room for more of an edge."""
+        return node in self.senders and self.senders[node].takes(edge)
+
+    def marks(self, spec: EdgeSpec) -> list[MarkMessage]:
+        """The marks of an edge that a reader of it has not answered, by position."""
+        found = {
+            mark for node in spec.readers if node in self.senders for mark in self.senders[node].marks(spec.key.edge)
+        }
+        return sorted(found, key=lambda mark: (mark.position, mark.number))
+
+    def answered_at(self, node: str) -> float:
+        """When a node last took an exchange."""
+        return self.senders[node].answered_at if node in self.senders else -math.inf
 
     def release(self, state: EdgeSpec) -> None:
         """A state edge goes on as others do: who lacks something of it is sent that."""

@@ -97,6 +97,15 @@ class Copy:
         for cut in sorted(self._frames):
             yield from list(self._frames[cut])
 
+    def next_frame(self, at: tuple[int, int]) -> tuple[Frame, tuple[int, int]] | None:
+        """The frame at a place and the place behind it; None at the end. (0, 0) is before the first."""
+        cut, index = at
+        for each in sorted(self._frames):
+            start = index if each == cut else 0
+            if each >= cut and start < len(self._frames[each]):
+                return self._frames[each][start], (each, start + 1)
+        return None
+
     @property
     def first(self) -> int:
         """The first number that is here."""

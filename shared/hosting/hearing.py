@@ -14,6 +14,7 @@ from shared.hosting.initiators import text_of
 from shared.hosting.instance import Instance
 from shared.hosting.messages import Heard, PeerBack, PeerLost
 from shared.hosting.returning import Returning
+from shared.hosting.rows_lane import RowsLane
 from shared.hosting.serving import Serving
 from shared.hosting.snapshots_under_way import SnapshotsUnderWay
 from shared.hosting.source import Source
@@ -53,12 +54,13 @@ class Hearing:
         following: Following,
         snapshots: SnapshotsUnderWay,
         lane: StateLane,
+        rows: RowsLane,
         forget_edges: Callable[[], None],
     ) -> None:
         self._here, self._calling, self._serving, self._taking = here, calling, serving, taking
         self._cutting, self._returning = cutting, returning
         self._beginning, self._following = beginning, following
-        self._snapshots, self._lane, self._forget_edges = snapshots, lane, forget_edges
+        self._snapshots, self._lane, self._rows, self._forget_edges = snapshots, lane, rows, forget_edges
         self._loads: dict[tuple[EdgeId, str], int] = {}
 
     def notice(self, received: Sequence[object], now: float) -> None:
@@ -76,6 +78,8 @@ class Hearing:
             for event in sender.events():
                 if isinstance(event, Disconnected):
                     self._lane.lost(node, now)
+                if isinstance(event, Disconnected | ReaderRestored):
+                    self._rows.lost(node, now)
                 self._sender_event(node, event, now)
         if here.roused & here.standby.keys():
             self._serving.serve(here.wiring, now)
@@ -120,7 +124,8 @@ class Hearing:
                         self._calling.send_mark(spec, term, mark, now)
             case BitmapArrived(bitmap):
                 try:
-                    self._lane.bitmap(node, bitmap, now)
+                    if not self._rows.bitmap(node, bitmap, now):
+                        self._lane.bitmap(node, bitmap, now)
                 except PeerError as error:
                     here.refuse(error)
             case HintArrived(hint):

@@ -84,6 +84,10 @@ class Here:
     def coordinates(self, node: str) -> bool:
         return node in self.peers and self.peers[node].public_key == self.coordinator
 
+    def copy_of(self, key: EdgeKey) -> Copy | None:
+        """The copy of what comes on this edge, where one is kept here."""
+        return self.copies.get(key)
+
     def is_connected(self, instance: Instance) -> bool:
         """Whether all who read an instance have said where they go on."""
         edges = [(edge.key.edge, node) for edge in instance.spec.outputs.values() for node in edge.readers]

@@ -7,6 +7,7 @@ keeper or a sink; what those make goes to the outbox, from where one sender per 
                                        -> keeper  -> disk
                                        -> sink    -> disk
                                        -> copy    -> disk, instance (`copies.py`)
+    what is broadcast -> StateLane (snapshots) -> keeper; RowsLane (rows that enter a region) -> copy
                                        -> carrier -> outbox -> Calling -> the next node (`carrier.py`)
     what is synced to the cloud -> outbox -> the node's own Sender to its gateway, whose receipt is durable
     receipts -> senders -> Hearing -> outbox (trim), checkpoints (what may become permanent)
@@ -32,6 +33,7 @@ from shared.hosting.messages import Answer, Ask, Datagram, HostMessage, Unreacha
 from shared.hosting.peer_receiver import NoDownlink, PeerReceiver, Roster
 from shared.hosting.reporting import Reporting
 from shared.hosting.returning import Returning
+from shared.hosting.rows_lane import RowsLane
 from shared.hosting.serving import Serving
 from shared.hosting.showing import Held, Showing
 from shared.hosting.sink import Sink
@@ -102,11 +104,16 @@ class Host:
             node, keys.answering(), here.keeper, here.outbox, here.peers, say=calling.tell, reached=calling.answers_us,
             store=here.persist.append, taken=self._forget_edges, released=calling.release, receipt=self._receipt,
         )  # fmt: skip
+        self.rows = rows = RowsLane(
+            node, keys.answering(), here.outbox, here.peers, say=calling.tell, takes=calling.takes,
+            answered_at=calling.answered_at, marks=calling.marks, copy_of=here.copy_of, take=self._take_rows,
+            receipt=self._receipt,
+        )  # fmt: skip
         forget = self._forget_edges
         self.vertices = vertices = Vertices(here, calling, snapshots, watch or Unwatched(), forget_edges=forget)
-        self.taking = taking = Taking(here, calling, vertices, lane, forget_edges=forget)
+        self.taking = taking = Taking(here, calling, vertices, lane, rows, forget_edges=forget)
         self._cutting = cutting = Cutting(here, calling, snapshots)
-        serving = Serving(here, calling, lane, random)
+        serving = Serving(here, calling, lane, rows, random)
         self._alternates = alternates = Alternates()
         self.returning = returning = Returning(here, calling, alternates, pacing)
         sessions = GatewaySessions(keys.answering(), Roster(here.peers))
@@ -117,7 +124,7 @@ class Host:
         self.following = following = Following(here, calling, beginning, alternates)
         self._hearing = Hearing(
             here, calling, serving=serving, taking=taking, cutting=cutting, returning=returning, beginning=beginning,
-            following=following, snapshots=snapshots, lane=lane, forget_edges=forget,
+            following=following, snapshots=snapshots, lane=lane, rows=rows, forget_edges=forget,
         )  # fmt: skip
         self._showing = Showing(
             here, calling, cutting=cutting, returning=returning, alternates=alternates, snapshots=snapshots
@@ -138,6 +145,9 @@ class Host:
 
     def _receipt(self, key: EdgeKey) -> PeerReceipt:
         return self.taking.receipt(key)
+
+    def _take_rows(self, key: EdgeKey, data: bytes) -> None:
+        self.taking.take_rows(key, data)
 
     def _broadcast(self, instance: Instance, state: EdgeSpec, first: int, data: bytes) -> bool:
         """Send a snapshot to all who keep it at once, where its row keeps it in the whole region."""
@@ -249,7 +259,9 @@ class Host:
             case Answer(node, body):
                 self.calling.answer(node, body, now)
             case Datagram(body):
-                self.lane.datagram(body, now)
+                if not self.rows.datagram(body):
+                    self.lane.datagram(body, now)
+                return  # what follows from it follows with the next step: there are hundreds of them
             case Unreachable(node):
                 if (sender := self.calling.senders.get(node)) is not None:
                     sender.fail(now)
@@ -258,6 +270,7 @@ class Host:
     def wake(self, now: float) -> None:
         self.here.now = now
         self.receiver.wake(now)
+        self.vertices.catch_up()
         self.calling.wake(now)
         self.returning.wake(now)
         for sender in self.calling.senders.values():
@@ -267,7 +280,8 @@ class Host:
     def next_wake(self) -> float | None:
         times = [sender.next_wake() for sender in self.calling.senders.values()]
         others = (
-            self.calling.ask_at, self.returning.looks_until, self.lane.next_wake(), self._alternates.next_wake(),
+            self.calling.ask_at, self.returning.looks_until, self.lane.next_wake(), self.rows.next_wake(),
+            self._alternates.next_wake(), self.here.now if self.vertices.catches_up else None,
         )  # fmt: skip
         times += [at for at in others if at is not None]
         return min(times, default=None)
@@ -282,6 +296,8 @@ class Host:
         if here.sources_spool.dirty:
             here.persist.append(SyncSpool())
         else:
+            self.rows.is_open = self.lane.is_open
+            send += self.rows.step(now)
             for node, sender in list(self.calling.senders.items()):
                 if here.coordinates(node):
                     self._report(sender, now)

@@ -10,15 +10,17 @@ from random import Random
 from shared.hosting.calling import Calling
 from shared.hosting.carrier import EPOCHS, Carrier
 from shared.hosting.here import Here
+from shared.hosting.rows_lane import RowsLane
 from shared.hosting.source import Source
 from shared.hosting.state_lane import StateLane
 from shared.hosting.wiring import PASSED_ON, STATE, EdgeSpec, Flow, Wiring, state_edge
+from shared.recovery.strategies import STRATEGIES
 from shared.spool.ring import Spool
 
 
 class Serving:
-    def __init__(self, here: Here, calling: Calling, lane: StateLane, random: Random) -> None:
-        self._here, self._calling, self._lane, self._random = here, calling, lane, random
+    def __init__(self, here: Here, calling: Calling, lane: StateLane, rows: RowsLane, random: Random) -> None:
+        self._here, self._calling, self._lane, self._rows, self._random = here, calling, lane, rows, random
         self._epochs = itertools.count(here.memory.boot * EPOCHS)  # of carriers
 
     def serve(self, wiring: Wiring, now: float) -> None:
@@ -59,6 +61,8 @@ class Serving:
         states = {edge: state_edge(one.spec.query, one.spec.placement) for edge, one in here.state_edges.items()}
         self._calling.carry(carried, now)
         self._lane.rewire(states, now)
+        copied = [spec for query, spec in wiring.sources if STRATEGIES[query.row].row.of_region]
+        self._rows.rewire(copied, here.copies, now)
 
     def _begin_carriers(self, wiring: Wiring) -> None:
         here = self._here

@@ -176,7 +176,7 @@ class StateLane:
         if found is None:
             return
         announcement, data = found
-        self.receiving.forget(announcement.key)
+        self.receiving.forget(announcement)
         if self._keeper.reads(announcement.key) is None or self._has(announcement):
             return
         try:

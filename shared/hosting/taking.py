@@ -18,6 +18,7 @@ from shared.hosting.copies import Copy
 from shared.hosting.here import CREDIT_BYTES, Here
 from shared.hosting.initiators import cut_initiator, text_of
 from shared.hosting.messages import SinkTook
+from shared.hosting.rows_lane import RowsLane
 from shared.hosting.sink import Sink
 from shared.hosting.state_lane import StateLane
 from shared.hosting.vertices import Vertices
@@ -28,9 +29,10 @@ from shared.spool.entry import SpooledBatch
 from shared.sync.exchange import NOT_READ, LogRecord
 from shared.sync.outbox import cut
 from shared.sync.session import GatewaySession
-from shared.wire.frame import Frame, FrameType, decode_one, encode
+from shared.wire.frame import Frame, FrameType, decode_all, decode_one, encode
 from shared.wire.messages import Data, LostRange, MarkMessage, PeerReceipt
 
+BROADCAST = frozenset({FrameType.DATA, FrameType.TOMBSTONE, FrameType.MARK})  # what a broadcast of rows has
 COPIES = 1 << 31  # the term of a copy that nothing here reads begins behind all terms of vertices
 
 
@@ -40,9 +42,16 @@ class Taking:
     takes_marks = True
 
     def __init__(
-        self, here: Here, calling: Calling, vertices: Vertices, lane: StateLane, *, forget_edges: Callable[[], None]
+        self,
+        here: Here,
+        calling: Calling,
+        vertices: Vertices,
+        lane: StateLane,
+        rows: RowsLane,
+        *,
+        forget_edges: Callable[[], None],
     ) -> None:
-        self._here, self._calling, self._vertices, self._lane = here, calling, vertices, lane
+        self._here, self._calling, self._vertices, self._lane, self._rows = here, calling, vertices, lane, rows
         self._forget_edges = forget_edges
         self._legs: dict[EdgeKey, frozenset[EdgeKey]] = {}  # of an edge whose input may come on others as well, all
         self._live_legs: set[EdgeKey] = set()  # those of them on which something came
@@ -129,6 +138,8 @@ class Taking:
         for instance, label in here.readers_of.get(key, ()):
             if not instance.failed:
                 self._vertices.guard(instance, functools.partial(self._vertices.take, instance, label, session, record))
+        if key in here.copies:
+            self._rows.go_on(key)
         if key in self._legs:
             self._live_legs.add(key)
             if len(self._legs[key] & self._live_legs) > 1:  # what came on one moves where the others must go on
@@ -211,10 +222,35 @@ class Taking:
         if record.kind == FrameType.FRONTIER:
             copy.frontier_us = max(copy.frontier_us, frame.frontier_us)
         elif record.kind == FrameType.MARK:
-            message = MarkMessage.of(frame)
-            mine = cut_initiator(copy.spec.query, copy.spec.incarnation)
-            if text_of(message.initiator) == mine and message.position <= copy.taken:
-                self._here.persist += copy.mark(message.number, frame, bytes(record.frame))
+            self._copy_mark(copy, frame, bytes(record.frame))
+
+    def _copy_mark(self, copy: Copy, frame: Frame, data: bytes) -> None:
+        """Keep the mark of a cut through the region, in its place."""
+        message = MarkMessage.of(frame)
+        mine = cut_initiator(copy.spec.query, copy.spec.incarnation)
+        if text_of(message.initiator) == mine and message.position <= copy.taken:
+            self._here.persist += copy.mark(message.number, frame, data)
+
+    def take_rows(self, key: EdgeKey, data: bytes) -> None:
+        """Rows of an edge that is copied here, as they were broadcast: frames one after the other."""
+        here = self._here
+        copy = here.copies[key]
+        for frame in decode_all(data):
+            if frame.type not in BROADCAST or frame.edge != key.edge:
+                raise PeerError("what was broadcast are no rows of that edge", code="broadcast-rows")
+            if frame.type is FrameType.MARK:
+                self._copy_mark(copy, frame, encode(frame))
+            elif frame.seq + frame.count <= copy.taken:
+                continue
+            elif frame.seq != copy.taken:
+                break  # it begins within another batch: the rest comes in exchanges
+            else:
+                here.persist.append(copy.take(frame, encode(frame)))
+            for instance, label in here.readers_of.get(key, ()):
+                if not instance.failed:
+                    taking = functools.partial(self._vertices.take_copied, instance, label, copy, frame)
+                    self._vertices.guard(instance, taking)
+        self._forget_edges()
 
     @staticmethod
     def _part(record: LogRecord, session: GatewaySession, taken: int) -> bytes | None:
@@ -238,9 +274,10 @@ class Taking:
         return encode(part.frame())
 
     def hear(self, frame: Frame) -> None:
-        """What a node says of a snapshot that is broadcast."""
+        """What a node says of a snapshot, or of rows, that are broadcast."""
         try:
-            self._vertices.answers += self._lane.hear(frame, self._here.now)
+            of_rows = self._rows.hear(frame)
+            self._vertices.answers += self._lane.hear(frame, self._here.now) if of_rows is None else of_rows
         except PeerError as error:
             self._here.refuse(error)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from shared.batch import NO_FRONTIER
 from shared.errors import PeerError, ResurgeError
 from shared.hosting.calling import Calling
-from shared.hosting.copies import name_of
+from shared.hosting.copies import Copy, name_of
 from shared.hosting.here import Here
 from shared.hosting.initiators import number_of, text_of
 from shared.hosting.instance import Gone, Instance, Item, Made, Rows, Time
@@ -38,6 +38,8 @@ from shared.wire.status import TEXT_CHARACTERS
 # that has not heard yet that its reader began again with less.
 GO_ON = frozenset(map(int, (FrameType.DATA, FrameType.TOMBSTONE, FrameType.FRONTIER)))
 
+TURN_BYTES = 32 << 10  # of a copy that a vertex reads in one turn, and at least one batch
+
 
 class Vertices:
     def __init__(
@@ -53,13 +55,36 @@ class Vertices:
         self._here, self._calling, self._snapshots = here, calling, snapshots
         self.watch, self._forget_edges = watch, forget_edges
         self.answers: list[bytes] = []  # to marks of the exchange that is being taken
+        # Inputs of vertices that began here and have not read all that a copy has: where they are in it.
+        self._behind: dict[tuple[Instance, str], tuple[int, int]] = {}
 
     def take(self, instance: Instance, label: str, session: GatewaySession, record: LogRecord) -> None:
+        if (instance, label) in self._behind:  # it is in the copy that this input is read from
+            self._took(instance, label, goes_on=record.kind in GO_ON)
+            return
         if record.lo > instance.arrived(label) or not self._take_frame(instance, label, session, record):
             self._forget_edges()  # the receipt says where it stands, and what was left comes again
             return
+        self._took(instance, label, goes_on=record.kind in GO_ON)
+
+    def take_copied(self, instance: Instance, label: str, copy: Copy, frame: Frame) -> None:
+        """A frame that a copy has just taken, for who reads it here."""
+        if (instance, label) not in self._behind:
+            item = self._copied(instance, label, copy, frame)
+            if item is not None and not self.go_on(instance, label, item):
+                return
+        self._took(instance, label, goes_on=True)
+
+    def _copied(self, instance: Instance, label: str, copy: Copy, frame: Frame) -> Item | None:
+        """What a frame of a copy is to an instance; None where it has that."""
+        if frame.type is not FrameType.DATA:
+            return self._item(instance, label, frame)
+        data = Data.of(frame)
+        return self._rows(instance, label, data, copy.spec.runs.wire_schema(data.applied))
+
+    def _took(self, instance: Instance, label: str, *, goes_on: bool) -> None:
         begins = not instance.confirmed
-        if record.kind in GO_ON:
+        if goes_on:
             instance.confirm(label)
         if begins and instance.confirmed:
             self._here.events.append(Connected(instance.query, instance.vertex, instance.term))
@@ -163,26 +188,48 @@ class Vertices:
             instance.heads[name] = taken + 1
         return True
 
-    def catch_up(self, instance: Instance) -> None:
-        """A vertex that begins here takes what belongs to its snapshot, and what copies have that came since."""
+    def begin(self, instance: Instance) -> None:
+        """A vertex that begins here takes what belongs to its snapshot. What copies have that came since follows in
+        turns: a node that went on with it until it is done would be taken for a silent one."""
         for label, rows in instance.recorded():
             self.go_on(instance, label, rows)
-        copies = {name_of(copy.spec): copy for copy in self._here.copies.values()}
-        for copy in copies.values():
-            label, each = copy.spec.edge.label, instance.spec.inputs.get(copy.spec.edge.label)
-            if each is None:
+        for copy in {name_of(copy.spec): copy for copy in self._here.copies.values()}.values():
+            label = copy.spec.edge.label
+            if label not in instance.spec.inputs:
                 continue
             if copy.first > instance.arrived(label):
                 self.go_on(instance, label, Gone(copy.first, forgotten=True))
-            for frame in copy.frames():
-                item: Item | None = self._item(instance, label, frame)
-                if frame.type is FrameType.DATA:
-                    data = Data.of(frame)
-                    item = self._rows(instance, label, data, copy.spec.runs.wire_schema(data.applied))
-                if item is not None:
-                    self.go_on(instance, label, item)
-            if copy.frontier_us > NO_FRONTIER:
-                self.go_on(instance, label, Time(copy.frontier_us))
+            self._behind[instance, label] = (0, 0)
+
+    @property
+    def catches_up(self) -> bool:
+        """Whether a vertex here has not read all that a copy has."""
+        return bool(self._behind)
+
+    def catch_up(self) -> None:
+        """A turn of what copies have for vertices that began again: some of it for one of their inputs."""
+        running = {*self._here.instances.values()}
+        for instance, label in [each for each in self._behind if each[0] not in running or each[0].failed]:
+            del self._behind[instance, label]
+        if not self._behind:
+            return
+        (instance, label), at = next(iter(self._behind.items()))
+        del self._behind[instance, label]
+        self.guard(instance, functools.partial(self._read_on, instance, label, at))
+
+    def _read_on(self, instance: Instance, label: str, at: tuple[int, int]) -> None:
+        copy = next((each for each in self._here.copies.values() if each.spec.edge.label == label), None)
+        left = TURN_BYTES
+        while copy is not None and (found := copy.next_frame(at)) is not None:
+            if left <= 0:
+                self._behind[instance, label] = at  # the others first
+                return
+            frame, at = found
+            left -= len(frame.payload)
+            if (item := self._copied(instance, label, copy, frame)) is not None:
+                self.go_on(instance, label, item)
+        if copy is not None and copy.frontier_us > NO_FRONTIER:
+            self.go_on(instance, label, Time(copy.frontier_us))
 
     def hand_over(self, instance: Instance) -> None:
         """A vertex that shall go on elsewhere is snapshotted now, once for each node that it should go to."""

@@ -134,6 +134,12 @@ class Composer:
         if edge.number in self.forgotten:
             lo, hi = self.forgotten[edge.number]
             frames.append(encode(LostRange(origin, incarnation, edge.number, lo, hi, FORGOTTEN, edge.term).frame()))
+        if isinstance(edge.store, Reading) and edge.store.waits(edge.number):
+            if edge.waiting_since is None and (edge.marks or edge.frontier_us > edge.frontier_sent_us):
+                edge.waiting_since = outstanding.sent_at
+            if len(frames) == before and not self._under_way:
+                frames.append(encode(question.frame()))
+            return budget
         complete = True
         marks = iter([mark for mark in edge.marks if not any(mark in other.marks for other in self._under_way)])
         mark = next(marks, None)

@@ -174,6 +174,7 @@ class Reading:
         self.taken: dict[EdgeId, int] = {}
         self.through: dict[EdgeId, int] = {}
         self.ahead: dict[EdgeId, int] = {}  # what is under way to it ends here: `pending` begins behind that
+        self.broadcast: set[EdgeId] = set()  # edges that come to it another way: nothing of them is pending
         self._buried: dict[tuple[EdgeId, int], Tombstone] = {}
 
     def head(self, edge: EdgeId) -> int:
@@ -184,7 +185,7 @@ class Reading:
 
     def pending(self, edge: EdgeId) -> Iterator[Entry]:
         """What the reader has not taken and is not on its way. The first may be the later part of a batch."""
-        if self._outbox.is_held(edge):
+        if self._outbox.is_held(edge) or self.waits(edge):
             return
         taken = max(self.taken.get(edge, 0), self.ahead.get(edge, 0))
         for entry in self._outbox.spool(edge).pending(edge, after=taken):
@@ -192,6 +193,16 @@ class Reading:
                 yield self._buried.get((edge, max(entry.lo, taken))) or (
                     entry if entry.lo >= taken else replace(entry, lo=taken)
                 )
+
+    def waits(self, edge: EdgeId) -> bool:
+        """Whether what it has not taken comes to it another way: marks and frontiers stand behind that."""
+        return edge in self.broadcast and self.taken.get(edge, 0) < self.head(edge)
+
+    def reaches(self, edge: EdgeId) -> int | None:
+        """Where it is when it has got all that is on its way; None where it has not said."""
+        if edge not in self.taken:
+            return None
+        return max(self.taken[edge], self.ahead.get(edge, 0))
 
     def read(self, entry: DataEntry) -> SpooledBatch:
         spool = self._outbox.spool(entry.edge)
@@ -209,6 +220,7 @@ class Reading:
         self.taken.pop(edge, None)
         self.through.pop(edge, None)
         self.ahead.pop(edge, None)
+        self.broadcast.discard(edge)
 
     def go_on(self, edge: EdgeId, taken: int) -> None:
         """The reader has everything below `taken`; after it was restored this may be less than before."""

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -321,6 +321,16 @@ class Sender:
             self._probes_until = now + self._pacing.probe_for_s
             self.hurry(now)
 
+    def marks(self, edge: EdgeId) -> Sequence[MarkMessage]:
+        """Those that the other side has not answered, by position."""
+        known = self._edges.get(edge)
+        return () if known is None else known.marks
+
+    def takes(self, edge: EdgeId) -> bool:
+        """Whether the other side answers, has said where an edge goes on there, and has room for more of it."""
+        known = self._edges.get(edge)
+        return self.reached and known is not None and known.met and known.credit != 0
+
     @property
     def under_way(self) -> int:
         """How many exchanges are not answered yet."""
@@ -465,7 +475,7 @@ class Sender:
         due = self._next_poll
         gathered = 0
         for edge in self._edges.values():
-            if edge.waiting_since is not None and edge.credit != 0:
+            if edge.waiting_since is not None and edge.credit != 0 and not _waits(edge):
                 gathered += edge.waiting_bytes
                 enough = 0 < edge.policy.rows <= edge.waiting_rows
                 due = min(due, edge.waiting_since if enough else edge.waiting_since + self._patience_s(edge))
@@ -674,6 +684,8 @@ class Sender:
             answered = edge.met or edge.store is self._spool  # else it is asked again at the next poll, too
             if answered and (goes_on or (edge.number in outstanding.asked and self._has_more(edge))):
                 edge.waiting_since = now - self._patience_s(edge)
+            elif _has_all(edge):
+                edge.waiting_since, edge.waiting_rows, edge.waiting_bytes = None, 0, 0  # it came another way
 
     def _receipt(self, receipt: Receipt | PeerReceipt, outstanding: Outstanding) -> None:
         edge = self._edges.get(receipt.edge)
@@ -786,3 +798,15 @@ class Sender:
         self._plan_version = message.version
         self._persist.append(StorePlan(message.version, message.plan))
         self._events.append(PlanArrived(message.version, message.plan))
+
+
+def _waits(edge: OutgoingEdge) -> bool:
+    """Whether what is next on an edge comes to its reader another way."""
+    return isinstance(edge.store, Reading) and edge.store.waits(edge.number)
+
+
+def _has_all(edge: OutgoingEdge) -> bool:
+    """Whether a node that reads an edge has taken everything, and has been told what stands behind it."""
+    told = not edge.marks and edge.frontier_us <= edge.frontier_sent_us
+    store = edge.store
+    return told and isinstance(store, Reading) and store.taken.get(edge.number) == store.head(edge.number)

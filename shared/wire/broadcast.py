@@ -4,6 +4,10 @@ An announcement, a bitmap and blocks that are sent once more travel in exchanges
 datagrams of their own, with a header of 16 bytes: a frame's would be as much as a tenth of a loss in a hundred costs.
 
     "RB" | version u8 | 0 | id of the announcement 8 B | number of the block u32 | at most 1 KB
+    "RB" | version u8 | 1 | an announcement, as an ANNOUNCE carries it
+
+The second kind comes before blocks that nobody was asked about: rows that enter a region do not wait for that. A node
+that does not know the kind takes it for a block that nobody announced, and is told in an exchange.
 
 A datagram has no checksum and no sender that could be believed. Its bytes count once their hash is that of the list
 which the announcement, signed by its sender, names.
@@ -28,16 +32,18 @@ _ANNOUNCEMENT = struct.Struct("<16s16sIQIQIQ32s64s")
 _DATAGRAM = struct.Struct("<2sBB8sI")
 DATAGRAM_BYTES = _DATAGRAM.size  # of its header
 _MAGIC, _VERSION = b"RB", 1
+_ANNOUNCED = _MAGIC + bytes((_VERSION, 1))
 _ENTRY = struct.Struct("<IH")  # number of a block, its bytes
 FEED = 1  # in an ANNOUNCE's flags
 
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """A snapshot that will be broadcast: the elements [n, n + pieces) of a state edge as one run of bytes.
+    """What will be broadcast: the elements [n, n + pieces) of an edge as one run of bytes.
 
-    `key` names region, vertex and term: its origin is the query that the region runs, its edge is that term's state
-    edge. `root` is the digest of the hash list. The sender signs it, so that others may pass it on.
+    Of a snapshot `key` names region, vertex and term: its origin is the query that the region runs, its edge is that
+    term's state edge. Of rows that enter a region it is the edge on which they do. `root` is the digest of the hash
+    list. The sender signs it, so that others may pass it on.
     """
 
     key: EdgeKey
@@ -66,6 +72,16 @@ class Announcement:
 
     def packed(self) -> bytes:
         return self._packed(self.signature)
+
+    def datagram(self) -> bytes:
+        return _ANNOUNCED + self.packed()
+
+    @staticmethod
+    def of_datagram(datagram: bytes | memoryview) -> Announcement | None:
+        """The announcement that a datagram is; None where it is none."""
+        if bytes(datagram[: len(_ANNOUNCED)]) != _ANNOUNCED:
+            return None
+        return Announcement.unpacked(datagram[len(_ANNOUNCED) :])
 
     @staticmethod
     def unpacked(payload: bytes | memoryview) -> Announcement:

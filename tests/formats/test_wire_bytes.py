@@ -172,6 +172,7 @@ def written() -> dict[str, Any]:
         "peer_receipt": encode(PEER_RECEIPT.frame()).hex(),
         "bare_refusal": messages.bare_refusal("device-unknown", "not enrolled", retry_after_s=2.0).hex(),
         "datagram": broadcast.Block(b"i" * 8, 7, b"seven").datagram().hex(),
+        "announced": MESSAGES["ANNOUNCE"].announcement.datagram().hex(),
         "envelope": seal(b"\xe1" * 16, 7, UP, b"k" * 32).hex(),
         "conversation": conversation(),
         "enrolment": {
@@ -211,6 +212,9 @@ def test_a_datagram_is_frozen(frozen: dict[str, Any]) -> None:
     block = broadcast.Block(b"i" * 8, 7, b"seven")
     assert block.datagram().hex() == frozen["datagram"]
     assert broadcast.Block.of(bytes.fromhex(frozen["datagram"])) == block
+    announcement = MESSAGES["ANNOUNCE"].announcement
+    assert announcement.datagram().hex() == frozen["announced"]
+    assert broadcast.Announcement.of_datagram(bytes.fromhex(frozen["announced"])) == announcement
 
 
 def test_every_type_of_frame_is_frozen(frozen: dict[str, Any]) -> None:

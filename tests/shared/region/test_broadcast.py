@@ -101,6 +101,87 @@ def test_nobody_is_waited_for_who_does_not_answer() -> None:
     assert {each.nodes for each in one.take() if isinstance(each, Broadcast)} == {("a", "b")}
 
 
+def test_what_is_still_in_the_air_is_not_sent_again() -> None:
+    """A slow medium carries the end of a phase while its first bitmaps are made."""
+    one, blocks = sending(100 * KB, "abc")
+    everything, now, phases = (1 << len(blocks)) - 1, 0.0, 0
+    one.take()
+    for node in "abc":
+        one.bitmap(node, 0, now)
+    while not any(isinstance(each, Question) for each in one.take()):
+        now += 0.02
+        one.wake(now)
+    for came in (0, 10, 40, 80):
+        for node in "abc":
+            one.bitmap(node, (1 << came) - 1, now)
+        assert not one.over
+        assert not one.aired
+        asked, since = [], now
+        while not asked:
+            now += 0.02
+            one.wake(now)
+            sent = one.take()
+            phases += any(isinstance(each, Broadcast) for each in sent)
+            asked = [each for each in sent if isinstance(each, Question)]
+            assert now - since < 2 * broadcast.AGAIN_S_MAX
+        one.wake(now + broadcast.AGAIN_S_MAX)
+        one.take()
+    one.bitmap("a", everything, now)
+    assert one.aired, "the next may follow"
+    one.bitmap("b", everything, now)
+    one.bitmap("c", everything & ~0b1111_0000, now)
+    assert not phases, "nothing was broadcast twice"
+    assert one.over
+    assert one.missing == ("c",), "four blocks that one lacks are sent to it"
+
+
+def test_what_came_to_nobody_for_a_while_is_lost() -> None:
+    one, blocks = sending(100 * KB, "abc")
+    now = 0.0
+    one.take()
+    for node in "abc":
+        one.bitmap(node, 0, now)
+    sent = 0
+    while now < 2 * broadcast.ANSWER_S:
+        now += 0.02
+        one.wake(now)
+        for each in one.take():
+            if isinstance(each, Question):
+                one.bitmap(each.node, 0b111, now)
+            else:
+                sent += 1
+    assert sent == len(blocks)
+    assert one.over, "it gained less than it cost"
+    assert one.missing == ("a", "b", "c")
+
+
+def test_one_that_computes_is_waited_for_and_one_that_refuses_is_not() -> None:
+    blocks = Blocks(made(100 * KB))
+    heard = {"busy": -1.0, "refuses": 1.0, "a": 1.0, "b": 1.0}
+    one = Sending(announced(blocks), blocks, heard, lambda _: True, 0.0, answered_at=heard.__getitem__)
+    one.take()
+    one.bitmap("a", 0, 0.1)
+    one.bitmap("b", 0, 0.1)
+    one.wake(broadcast.ANSWER_S)
+    assert not any(isinstance(each, Broadcast) for each in one.take()), "one may still say that it has some"
+    one.bitmap("busy", 0, 20.0)
+    one.wake(20.0)
+    assert {each.nodes for each in one.take() if isinstance(each, Broadcast)} == {("busy", "a", "b")}
+
+
+def test_what_nobody_has_is_broadcast_without_a_question() -> None:
+    blocks = Blocks(made(100 * KB))
+    announcement = announced(blocks)
+    one = Sending(announcement, blocks, "abc", lambda node: node != "c", 0.0, at_once=True)
+    said, again = one.take()
+    assert isinstance(said, Broadcast)
+    assert said == again, "who misses it takes none of the blocks"
+    assert Announcement.of_datagram(said.body) == announcement
+    assert Announcement.of_datagram(blocks.block(announcement.id, 0).datagram()) is None
+    one.wake(0.0)
+    assert {each.nodes for each in one.take() if isinstance(each, Broadcast)} == {("a", "b")}
+
+
 def test_what_is_small_or_for_one_node_is_not_broadcast() -> None:
     assert not worth_it(900, 7)
     assert worth_it(3000, 7)

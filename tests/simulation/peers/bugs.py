@@ -178,6 +178,12 @@ BUGS = (
         row="token", world="halved",
     ),
     PeerBug(
+        "mark-behind-broadcast-rows",
+        (("shared/hosting/rows_lane.py", "while marks and marks[0].position <= hi:", "while False:"),),
+        ("CopiesEverywhere", "RegionCutConsistent"),
+        "wide", "token", "large",
+    ),
+    PeerBug(
         "lease-not-raised",
         ((COORDINATE, "lease=fleet.lease + lease_step)", "lease=fleet.lease)"),),
         ("OneRules", "OneWordPerVersion", "FollowsNothingOlder", "ConvergesAfterHeal"),

@@ -50,6 +50,7 @@ def run_until(world: GovernedWorld, seconds: float) -> None:
         pass
 
 
+@pytest.mark.covers("MS-4")
 def test_four_regions_of_eight_phones_take_less_than_two_kilobytes_a_second(claim: Claim) -> None:
     speak = Pacing(poll_s=SPEAK_S, timeout_s=2.0, backoff_s_min=0.1, backoff_s_max=1.0)
     sources = tuple(region * PHONES + 1 for region in range(REGIONS))
@@ -75,6 +76,9 @@ def test_four_regions_of_eight_phones_take_less_than_two_kilobytes_a_second(clai
         f"seconds of a recovery {recovering:.0f}; {world.outcome.recoveries} recovery"
     )
     assert commits > 0, "it works meanwhile"
+    assert not world.log.carriers, "no row of theirs goes over the coordinator"
+    results = sum(sink.taken for node in world.nodes for sink in node.host.sinks())
+    assert results > 0, "they go from node to node"
     assert at_rest < BYTES_PER_S_MAX
     assert world.outcome.recoveries
     both = (counted - said) / (end - SETTLED_S)

@@ -18,6 +18,7 @@ from tests.simulation.peers.worlds import outcome_of
 
 pytestmark = pytest.mark.sim
 CASES = [(name, world) for world in ("halved", "disturbed", "moving") for name in PROGRAMS if name != "sp1"]
+CASES += [("wide", "large")]
 FORMED = [(1, 8), (2, 6), (4, 8)]  # regions in a line, phones in each
 WORLDS = range(4000, 4000 + int(os.environ.get("SIM_SEEDS", "120")) // len(FORMED))
 MANY = range(3000, 3000 + int(os.environ.get("SIM_SEEDS", "500")) // len(CASES) + 1)
@@ -28,6 +29,7 @@ MANY = range(3000, 3000 + int(os.environ.get("SIM_SEEDS", "500")) // len(CASES) 
     ("name", "world", "seeds"),
     [
         ("chain", "halved", range(5, 6)),
+        ("wide", "large", range(1)),
         *(pytest.param(name, world, MANY, marks=pytest.mark.soak) for name, world in CASES),
     ],
 )

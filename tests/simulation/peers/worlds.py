@@ -68,7 +68,13 @@ def halved(name: str, row: str, seed: int) -> Settings:
     )  # fmt: skip
 
 
-WORLDS = {"disturbed": disturbed, "narrow": narrow, "moving": moving, "halved": halved}
+def large(name: str, row: str, seed: int) -> Settings:
+    """As `halved`, with batches that are large enough to be broadcast, and datagrams that are lost."""
+    world, rng = halved(name, row, seed), Random(f"large {seed}")
+    return replace(world, batch=60, heard=rng.choice((0.0, 0.1, 0.4)), every_s=1.0)
+
+
+WORLDS = {"disturbed": disturbed, "narrow": narrow, "moving": moving, "halved": halved, "large": large}
 
 
 def outcome_of(name: str, row: str, seed: int, *, keep: bool = False, world: str = "disturbed") -> Outcome:
