@@ -13,6 +13,7 @@ and names, and open files where they read.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +27,8 @@ from pyspark.sql.types import StructType
 from cloud_backend.dataframes import arrow, epoch_rows, stream_rows, tables
 from cloud_backend.dataframes.epoch_rows import EpochRows
 from cloud_backend.dataframes.stream_rows import StreamRows
-from cloud_backend.log.partitions import ONLY
-from cloud_backend.log.reader import Reader
+from cloud_backend.log.kafka.location import is_kafka
+from cloud_backend.log.partitions import ONLY, LogReader, Place, open_log, place_in
 from shared.errors import DamagedData, UsageError
 
 MODES = {"FAILFAST": False, "DROPMALFORMED": True}  # Spark's own words: whether undecodable batches are left out
@@ -65,7 +66,7 @@ class ResurgeSource(DataSource):
             raise _option('only a stream of a log can be followed: option("log", ...) with option("stream", ...)')
         if "endingoffset" in self.options:
             raise _option("a stream that is followed has no end: endingOffset is for reading")
-        return LogReader(_stream(self.options, schema), dict(self.options))
+        return StreamReader(_stream(self.options, schema), dict(self.options))
 
     def _table(self, schema: StructType | None) -> Table:
         return _TABLES[_wanted(self.options)](self.options, schema)
@@ -95,7 +96,7 @@ class TableReader(DataSourceReader):
         return self._read(partition.piece) if isinstance(partition, Part) else iter(())
 
 
-class LogReader(DataSourceStreamReader):
+class StreamReader(DataSourceStreamReader):
     """Follows a stream. A place is the log's offset, so what was read between two places is the same when it is read
     again, whatever happened in between."""
 
@@ -103,14 +104,15 @@ class LogReader(DataSourceStreamReader):
         self._rows, self._options = rows, options
 
     def initialOffset(self) -> dict[str, int]:
-        return {ONLY: _bounds(self._options)[0]}
+        return _bounds(self._options)[0]
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: ARG002
-        return {ONLY: max(Reader(self._rows.log).valid_end(), start[ONLY])}
+        ends = open_log(self._rows.log).ends()
+        return {partition: max(ends[partition], at) for partition, at in start.items()}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        _check_kept(self._rows.log, start[ONLY])
-        return [Part(piece) for piece in stream_rows.pieces(self._rows.log, start[ONLY], end[ONLY])]
+        _check_kept(self._rows.log, start)
+        return [Part(piece) for piece in stream_rows.pieces(self._rows.log, start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._rows.read(partition.piece) if isinstance(partition, Part) else iter(())
@@ -147,8 +149,11 @@ def _needed(options: Mapping[str, str], name: str) -> str:
     return str(options[name])
 
 
-def _log(options: Mapping[str, str]) -> Path:
-    path = Path(_needed(options, "log")).absolute()
+def _log(options: Mapping[str, str]) -> Path | str:
+    location = _needed(options, "log")
+    if is_kafka(location):
+        return location
+    path = Path(location).absolute()
     if not path.is_dir():
         raise UsageError(f"there is no log at {str(path)!r}; a gateway's home has one in log/", code="dataframe-log")
     return path
@@ -180,31 +185,48 @@ def _chosen(schema: StructType, added: Mapping[str, str]) -> dict[str, str]:
     return {name: kind for name, kind in found.items() if name not in added}
 
 
-def _bounds(options: Mapping[str, str]) -> tuple[int, int]:
+def _bounds(options: Mapping[str, str]) -> tuple[dict[str, int], dict[str, int]]:
     log = _log(options)
-    reader = Reader(log)
-    start, end = reader.start, reader.valid_end()
-    try:
-        first = int(options.get("startingoffset", start))
-        last = int(options.get("endingoffset", end))
-    except ValueError:
-        raise _option("startingOffset and endingOffset are whole numbers: places in the log, as in _offset") from None
+    reader = open_log(log)
+    starts, ends = reader.starts(), reader.ends()
+    first = _place(options.get("startingoffset"), starts)
+    last = _place(options.get("endingoffset"), ends)
     if "startingoffset" in options:
         _check_kept(log, first)
-        _check_begins(reader, first)
-    return first, min(last, end)
+        if not is_kafka(log):
+            _check_begins(reader, first[ONLY])
+    return first, {partition: min(at, ends[partition]) for partition, at in last.items()}
 
 
-def _check_begins(reader: Reader, offset: int) -> None:
+def _place(given: str | None, default: Mapping[str, int]) -> dict[str, int]:
+    """A place as an option says it: a number where there is but one partition, else an object of all of them."""
+    if given is None:
+        return dict(default)
     try:
-        next(reader.read(offset, offset + 1), None)
+        found = place_in(json.loads(given))
+    except ValueError:
+        found = {}
+    if found.keys() != default.keys():
+        raise _option(
+            "startingOffset and endingOffset are whole numbers: places in the log, as in _offset"
+            if len(default) == 1
+            else f'startingOffset and endingOffset name a place in each of {len(default)} partitions: {{"0": 12, ...}}'
+        )
+    return found
+
+
+def _check_begins(reader: LogReader, offset: int) -> None:
+    try:
+        next(reader.read(ONLY, offset, offset + 1), None)
     except DamagedData:
         raise _option(f"no record of the log begins at {offset}; take a place from the column _offset") from None
 
 
-def _check_kept(log: Path, offset: int) -> None:
-    start = Reader(log).start
-    if offset < start:
+def _check_kept(log: Path | str, place: Place) -> None:
+    starts = open_log(log).starts()
+    for start, offset in ((starts[partition], at) for partition, at in place.items()):
+        if offset >= start:
+            continue
         raise UsageError(
             f"the log begins at {start} by now, and {offset} was asked for: what lies between was trimmed. "
             f'option("startingOffset", "{start}") goes on with what there is, under a new checkpoint; keep the log '

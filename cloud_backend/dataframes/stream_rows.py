@@ -7,7 +7,7 @@ in the columns that came later.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from cloud_backend.dataframes import arrow
-from cloud_backend.log.reader import Reader
+from cloud_backend.log.partitions import ONLY, Place, numbered, open_log
 from shared.batch import Batch
 from shared.errors import PeerError, UsageError
 from shared.identity import edge_id
@@ -37,17 +37,18 @@ ROWS = 10_000  # in one Arrow batch, about: phones' own batches are much smaller
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of the log that is read on its own: all of it is in one segment."""
+    """A part of one partition of the log that is read on its own; of a log on disk all of it is in one segment."""
 
     start: int
     end: int
+    partition: str = ONLY
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRows:
     """One stream of one log. Travels to Spark's workers, so it holds no open file."""
 
-    log: Path
+    log: Path | str
     stream: str
     columns: Mapping[str, str]  # of the stream itself
     skip_undecodable: bool = False
@@ -58,25 +59,24 @@ class StreamRows:
         return {**self.columns, **ADDED}
 
     def read(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        edge, reader = edge_id(self.stream), Reader(self.log)
+        edge, reader = edge_id(self.stream), open_log(self.log)
         wanted = bytes.fromhex(self.device)
         schemas: dict[int, Schema] = {}
-        asked = False
+        declared = declared_as(reader.declared_before(piece.partition, piece.start), self.stream)
         waiting: list[tuple[int, str, int, Batch]] = []
         rows = 0
-        for offset, record in reader.read(piece.start, piece.end):
+        for offset, record in reader.read(piece.partition, piece.start, piece.end):
             header = frame.stored_header(record.frame)
             if header.edge != edge or (wanted and header.source != wanted):
                 continue
             if header.kind == FrameType.DECLARE:
-                declared = _declared(bytes(record.frame)).schema
-                schemas[declared.id] = declared
+                said = _declared(bytes(record.frame)).schema
+                schemas[said.id] = said
             if header.kind != FrameType.DATA:
                 continue
             data = Data.of(frame.frame_of(header, bytes(record.frame[HEADER_BYTES:])))
-            if data.schema_id not in schemas and not asked:  # the piece itself does not say it
-                asked = True
-                schemas |= {each.schema.id: each.schema for each in declared_as(reader, piece.start, self.stream)}
+            while data.schema_id not in schemas and (message := next(declared, None)):  # the piece itself says it not
+                schemas[message.schema.id] = message.schema
             try:
                 found = codecs.decode_data(data, schemas[data.schema_id])
             except (PeerError, KeyError) as error:
@@ -114,17 +114,22 @@ class StreamRows:
         return pa.concat_arrays(arrays)
 
 
-def pieces(log: Path, start: int, end: int) -> list[Piece]:
-    return [Piece(*bounds) for bounds in Reader(log).pieces(start, end)]
+def pieces(log: Path | str, starts: Place, ends: Place) -> list[Piece]:
+    reader = open_log(log)
+    return [
+        Piece(*bounds, partition)
+        for partition in numbered(ends)
+        for bounds in reader.pieces(partition, starts[partition], ends[partition])
+    ]
 
 
-def stream_columns(log: Path, stream: str) -> dict[str, str]:
+def stream_columns(log: Path | str, stream: str) -> dict[str, str]:
     """The columns of all forms that a stream has now. UsageError where nobody declared it, or where they contradict."""
-    reader = Reader(log)
-    end = reader.valid_end()
-    messages = list(declared_as(reader, end, stream))
+    reader = open_log(log)
+    frames = [each for partition, end in reader.ends().items() for each in reader.declared_now(partition, end)]
+    messages = list(declared_as(frames, stream))
     if not messages:
-        there = ", ".join(sorted(edge_names(reader, end).values())) or "none yet"
+        there = ", ".join(sorted(edge_names(frames).values())) or "none yet"
         raise UsageError(f"no device has declared a stream {stream!r} in this log ({there})", code="dataframe-stream")
     found: dict[str, str] = {}
     for column in (column for message in messages for column in message.schema):
@@ -137,24 +142,24 @@ def stream_columns(log: Path, stream: str) -> dict[str, str]:
     return found
 
 
-def declared_as(reader: Reader, before: int, stream: str) -> Iterator[Declare]:
-    """What devices had declared of a stream before an offset."""
+def declared_as(frames: Iterable[bytes], stream: str) -> Iterator[Declare]:
+    """Those of these declarations that are of a stream."""
     edge = edge_id(stream)
-    return (_declared(each) for each in reader.declared_before(before) if frame.stored_header(each).edge == edge)
+    return (_declared(each) for each in frames if frame.stored_header(each).edge == edge)
 
 
-def edge_names(reader: Reader, before: int) -> dict[int, str]:
-    """By number, the names of all edges. Many devices declare the same ones: each is decoded once."""
-    found = {frame.stored_header(each).edge: each for each in reader.declared_before(before)}
+def edge_names(frames: Iterable[bytes]) -> dict[int, str]:
+    """By number, the names of declared edges. Many devices declare the same ones: each is decoded once."""
+    found = {frame.stored_header(each).edge: each for each in frames}
     return {edge: _declared(each).name for edge, each in found.items()}
 
 
-def ledger_rows(log: Path, piece: Piece) -> Iterator[pa.RecordBatch]:
+def ledger_rows(log: Path | str, piece: Piece) -> Iterator[pa.RecordBatch]:
     """What devices had to give up, as their tombstones in the log say."""
-    reader = Reader(log)
-    names = edge_names(reader, piece.end)
+    reader = open_log(log)
+    names = edge_names(reader.declared_now(piece.partition, piece.end))
     values: dict[str, list[object]] = {name: [] for name in LEDGER}
-    for offset, record in reader.read(piece.start, piece.end):
+    for offset, record in reader.read(piece.partition, piece.start, piece.end):
         header = frame.stored_header(record.frame)
         if header.kind != FrameType.TOMBSTONE:
             continue

@@ -1,7 +1,7 @@
 """What an operator asks a gateway: is it well, what has it counted, where does every element stand.
 
-Health is open to anybody and says one word. The rest needs the operator's token, a file in the gateway's home that
-only its owner can read: whoever may read the log there may also ask about it here.
+Health and readiness are open to anybody and say one word. The rest needs the operator's token, a file in the gateway's
+home that only its owner can read: whoever may read the log there may also ask about it here.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ class Health(BaseModel):
     status: Literal["ok", "impaired"] = Field(
         description="impaired: in the last minutes an exchange failed in a way nobody expected; the log says where"
     )
+
+
+class Ready(BaseModel):
+    status: Literal["ready"]
 
 
 class Account(BaseModel):
@@ -59,6 +63,14 @@ def operations_router(gateway: Gateway) -> APIRouter:
         if gateway.broken is not None:
             raise Problem("log-disk-failed", "the disk refused the log; the gateway is stopping")
         return Health(status="impaired" if gateway.faults.is_recent else "ok")
+
+    @router.get("/readyz", responses=declare(503), summary="Whether exchanges sent to this gateway are taken now")
+    async def ready() -> Ready:
+        """For a load balancer. Unlike `/healthz` it says no while brokers are away: restarting would not help."""
+        code = gateway.appender.unavailable
+        if code is not None:
+            raise Problem(code, "the log takes nothing now; send devices elsewhere or let them come back", status=503)
+        return Ready(status="ready")
 
     @router.get(
         "/metrics", dependencies=[Depends(operator_only)], summary="Counters in the Prometheus text format",

@@ -40,6 +40,15 @@ class LogReader(Protocol):
     def size(self, starts: Place, ends: Place) -> int:
         """About how many bytes lie between two places."""
 
+    def pieces(self, partition: str, start: int, end: int) -> list[tuple[int, int]]:
+        """[start, end) of a partition cut into parts that are read on their own."""
+
+    def declared_now(self, partition: str, before: int) -> Iterator[bytes]:
+        """The DECLARE frames of a partition's edges: those that counted at an offset, or newer ones."""
+
+    def declared_before(self, partition: str, before: int) -> Iterator[bytes]:
+        """Those too that were replaced since and that records before an offset still say. May read much."""
+
 
 class OnePartition:
     """The log in a directory, which one gateway writes."""
@@ -64,6 +73,15 @@ class OnePartition:
 
     def size(self, starts: Place, ends: Place) -> int:
         return distance(starts, ends)
+
+    def pieces(self, partition: str, start: int, end: int) -> list[tuple[int, int]]:  # noqa: ARG002 - the only one
+        return self._reader.pieces(start, end)
+
+    def declared_now(self, partition: str, before: int) -> Iterator[bytes]:  # noqa: ARG002 - the only one
+        return self._reader.declared_before(before)
+
+    def declared_before(self, partition: str, before: int) -> Iterator[bytes]:  # noqa: ARG002 - the only one
+        return self._reader.declared_before(before)
 
 
 def open_log(location: Path | str) -> LogReader:

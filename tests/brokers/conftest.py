@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from cloud_backend.spark.cluster.session import SparkRunner, open_session
 from tests.brokers.cluster import Cluster
 
 _numbers = itertools.count(1)
@@ -17,6 +19,14 @@ _numbers = itertools.count(1)
 def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with Cluster(tmp_path_factory.mktemp("brokers")) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRunner]:
+    """Real Spark workers, for all tests here that want some."""
+    session = open_session("local[2]", name="resurge-brokers")
+    yield SparkRunner(session, Path(tmp_path_factory.mktemp("code")), ["tests.spark.operators"])
+    session.stop()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ number is there once, the chain verifies, and what is replayed is always the sam
 from __future__ import annotations
 
 import http.client
+import json
 import shutil
 import signal
 from collections.abc import Callable
@@ -72,11 +73,15 @@ def test_with_two_brokers_gone_there_is_no_receipt_and_with_all_gone_nothing_is_
                 wait_until(lambda before=refused: len(upload.statuses) > before + 3, "phones are refused")
                 at = upload.receipts
                 assert set(upload.statuses[refused:]) <= {503}
+                status, answer = gateway.get("/readyz")
+                assert (status, json.loads(answer)["code"]) == (503, "kafka-unreachable")
+                assert gateway.get("/healthz")[0] == 200
                 wait_until(lambda before=refused: len(upload.statuses) > before + 8, "they still are")
                 assert upload.receipts == at, "a receipt left while one broker alone was there"
                 cluster.brokers[2].kill()
                 cluster.start_all()
                 upload.reach((number + 0.9) / (rounds + 1))
+        assert gateway.get("/readyz")[0] == 200
         assert gateway.stop() == 0
     claim(f"{rounds} x 3 brokers killed, {len(upload.statuses)} exchanges refused with 503, {upload.check(where)}")
 

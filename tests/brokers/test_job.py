@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cloud_backend.log.partitions import open_log, place_in
-from cloud_backend.spark.cluster.session import SparkRunner, open_session
+from cloud_backend.spark.cluster.session import SparkRunner
 from cloud_backend.spark.control.driver import JobSettings
 from cloud_backend.spark.rollback.roll_back import roll_back
 from shared.errors import ResurgeError
@@ -42,39 +42,33 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 @pytest.mark.covers("SO-21")
 @pytest.mark.parametrize("epochs", [4, pytest.param(40, marks=pytest.mark.soak)])
 def test_on_kafka_and_an_object_store_a_job_is_the_same_as_on_a_disk(
-    tmp_path: Path, server: Server, location: Callable[..., str], epochs: int, claim: Claim
-) -> None:
+    tmp_path: Path, server: Server, runner: SparkRunner, location: Callable[..., str], epochs: int,
+    monkeypatch: pytest.MonkeyPatch, claim: Claim,
+) -> None:  # fmt: skip
     """Real Spark workers, each reading the partitions of its range; each slice ends in what was aborted."""
     local = World(tmp_path / "local", cells_plan(), devices=DEVICES, settings=SETTINGS)
     local.started(epochs)
-    session = open_session("local[2]", name="resurge-brokers", settings={})
     for name, value in server.environment.items():
-        session.sparkContext.environment[name] = value  # type: ignore[attr-defined]
-    try:
-        runner = SparkRunner(session, tmp_path / "code", ["tests.spark.operators"])
-        world = World(
-            tmp_path / "kafka", cells_plan(), devices=DEVICES, settings=SETTINGS, make_runner=lambda _: runner
-        )
-        log = in_kafka(world, location(4))
-        world.store_dir = f"s3://{BUCKET}/kafka"  # type: ignore[assignment]
-        driver = world.driver(local_dir=tmp_path)
-        for _ in range(epochs - 1):
-            world.append()
-            driver.drain()
-        assert roll_back(str(world.store_dir), "mine", 2).entry is not None
-        driver = world.driver(local_dir=tmp_path)  # a restart finds its place in every partition
+        monkeypatch.setitem(runner.session.sparkContext.environment, name, value)  # as spark.executorEnv at a start
+    world = World(tmp_path / "kafka", cells_plan(), devices=DEVICES, settings=SETTINGS, make_runner=lambda _: runner)
+    log = in_kafka(world, location(4))
+    world.store_dir = f"s3://{BUCKET}/kafka"  # type: ignore[assignment]
+    driver = world.driver(local_dir=tmp_path)
+    for _ in range(epochs - 1):
         world.append()
         driver.drain()
-        rows, digest = world.check(least_rows=50)
-        assert digest == local.results.digest()
-        assert place_in(json.loads((tmp_path / "stable.json").read_bytes())["read"]) == open_log(log.location).ends()
-        claim(
-            f"{log.log.partitions} partitions, {log.aborted} records aborted, 1 rollback, {rows} rows, digests "
-            f"{digest} {local.results.digest()}"
-        )
-        log.close()
-    finally:
-        session.stop()
+    assert roll_back(str(world.store_dir), "mine", 2).entry is not None
+    driver = world.driver(local_dir=tmp_path)  # a restart finds its place in every partition
+    world.append()
+    driver.drain()
+    rows, digest = world.check(least_rows=50)
+    assert digest == local.results.digest()
+    assert place_in(json.loads((tmp_path / "stable.json").read_bytes())["read"]) == open_log(log.location).ends()
+    claim(
+        f"{log.log.partitions} partitions, {log.aborted} records aborted, 1 rollback, {rows} rows, digests "
+        f"{digest} {local.results.digest()}"
+    )
+    log.close()
 
 
 def test_what_a_job_needs_no_more_is_trimmed_and_what_it_needs_is_missed_aloud(

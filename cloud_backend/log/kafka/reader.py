@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from cloud_backend.log.format import Record
-from cloud_backend.log.index import EdgeState
+from cloud_backend.log.index import EdgeState, frame_type
 from cloud_backend.log.kafka.entries import HEAD, Head, decode_record, take_entry
 from cloud_backend.log.kafka.location import Location, parse
 from cloud_backend.log.kafka.topics import (
@@ -30,6 +30,7 @@ from cloud_backend.log.kafka.topics import (
 )
 from cloud_backend.log.partitions import Place
 from shared.errors import DamagedData
+from shared.wire.frame import FrameType
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -84,6 +85,19 @@ class KafkaReader:
 
     def size(self, starts: Place, ends: Place) -> int:
         return round(sum((end - starts[each]) * self._mean(each, starts[each], end) for each, end in ends.items()))
+
+    def pieces(self, partition: str, start: int, end: int) -> list[tuple[int, int]]:  # noqa: ARG002 - as any
+        return [(start, end)] if start < end else []
+
+    def declared_now(self, partition: str, before: int) -> Iterator[bytes]:  # noqa: ARG002 - the index has the newest
+        _, states = read_index(self.location, int(partition))
+        return (states[key].declaration for key in sorted(states) if states[key].declaration)
+
+    def declared_before(self, partition: str, before: int) -> Iterator[bytes]:
+        yield from self.declared_now(partition, before)
+        for _, record in self.read(partition, self.starts()[partition], before):
+            if frame_type(record.frame) == FrameType.DECLARE:
+                yield bytes(record.frame)
 
     def trim(self, before: Place) -> None:
         """Have Kafka delete what lies before this place, never more than was committed."""

@@ -13,6 +13,7 @@ import pytest
 from cloud_backend.dataframes import arrow, stream_rows
 from cloud_backend.dataframes.stream_rows import ADDED, LEDGER, StreamRows, ledger_rows, pieces, stream_columns
 from cloud_backend.log.log import Log, Record
+from cloud_backend.log.partitions import ONLY, open_log
 from cloud_backend.log.reader import Reader
 from shared.batch import Batch
 from shared.errors import UsageError
@@ -63,8 +64,8 @@ class Writer:
     def rows(self, stream: str, **options: object) -> pa.Table:
         found = StreamRows(self.path, stream, stream_columns(self.path, stream))
         found = replace(found, **options)  # type: ignore[arg-type]
-        reader = Reader(self.path)
-        batches = [each for piece in pieces(self.path, reader.start, reader.valid_end()) for each in found.read(piece)]
+        reader = open_log(self.path)
+        batches = [each for piece in pieces(self.path, reader.starts(), reader.ends()) for each in found.read(piece)]
         return pa.Table.from_batches(batches, pa.schema([(k, arrow.TYPES[v][0]) for k, v in found.all_columns.items()]))
 
 
@@ -95,7 +96,7 @@ def test_every_row_comes_once_with_every_bit_from_any_segment(tmp_path, claim):
     for seed in range(40):
         writer.send((ANN, BOB)[seed % 2], "all", EVERY_KIND, **every_kind(7, seed))
         writer.send(ANN, "other", Schema.of({"v": "float64"}), v=[1.0])
-    assert len(pieces(writer.path, 0, Reader(writer.path).valid_end())) > 5
+    assert len(pieces(writer.path, {ONLY: 0}, open_log(writer.path).ends())) > 5
     table = writer.rows("all")
     wanted = [(device, batch) for device, batch in writer.sent if "uint64" in batch.schema]
     assert table.column("_device").to_pylist() == [device for device, batch in wanted for _ in range(len(batch))]
@@ -195,13 +196,13 @@ def test_a_slice_read_twice_is_the_same(tmp_path):
     end = Reader(writer.path).valid_end()
     first = [
         each
-        for piece in pieces(writer.path, 0, end)
+        for piece in pieces(writer.path, {ONLY: 0}, {ONLY: end})
         for each in StreamRows(writer.path, "s", {"v": "float64"}).read(piece)
     ]
     writer.send(ANN, "s", schema, v=[9.0])
     again = [
         each
-        for piece in pieces(writer.path, 0, end)
+        for piece in pieces(writer.path, {ONLY: 0}, {ONLY: end})
         for each in StreamRows(writer.path, "s", {"v": "float64"}).read(piece)
     ]
     assert first == again

@@ -192,6 +192,7 @@ def test_a_full_disk_is_507_with_nothing_acknowledged_and_heals(service, monkeyp
     assert (status, Refusal.of(frames[0]).code) == (507, "log-disk-full")
     assert service.log_bytes() == before
     assert service.client.get("/healthz").status_code == 200
+    assert service.client.get("/readyz").json() == {"status": "ready"}
     phone.next = 10
     assert phone.send(10) == 20
 
@@ -207,6 +208,7 @@ def test_after_a_failed_sync_nothing_more_is_acknowledged_and_the_process_is_tol
     # The disk works again, but this process must not find out by asking it again.
     assert phone.exchange(phone.batch(10, 20))[0] == 503
     assert service.client.get("/healthz").status_code == 503
+    assert service.client.get("/readyz").status_code == 503
     assert service.gateway.broken is not None
     reread = Log.open(PosixDisk(service.gateway.settings.log_directory))
     assert [state.high_water for _, state in reread.edges()] in ([10], [20])
