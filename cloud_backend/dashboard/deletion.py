@@ -20,5 +20,6 @@ def forget_derived(sources: Sources, deletion: Deletion, *, after: int = 0) -> i
     if entry is None or entry.incarnation > deletion.incarnation:
         return 0
     with sources.history.lock:
+        sources.history.touched.add(deletion.device.hex())
         sources.history.trails.forget(deletion.device.hex())
     return sources.results.forget_device(deletion.device.hex(), after=after)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge
 
+from cloud_backend.coordinator.alerts import RESULT
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.views.streams import streams
 from cloud_backend.log.partitions import ONLY, place_in
@@ -50,7 +51,7 @@ class Exposition:
             self._ledgered.labels(name).set(stream.ledgered)
             self._lag.labels(name).set(stream.lag_s or 0)
         open_alerts = sources.alerts.alerts(only_open=True, limit=1000)
-        for kind in sources.alerts.rules():
+        for kind in (*sources.alerts.rules(), RESULT):
             self._alerts.labels(kind).set(sum(alert.kind == kind for alert in open_alerts))
         for outcome, count in sources.alerts.counts().items():
             self._webhooks.labels(outcome).set(count)

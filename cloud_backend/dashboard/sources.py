@@ -13,7 +13,8 @@ from cloud_backend.coordinator.device_operators import PlanNeeds, build_with
 from cloud_backend.coordinator.fleet_requests import FleetRequests
 from cloud_backend.coordinator.queries import Queries
 from cloud_backend.coordinator.roster import Roster, RosterEntry
-from cloud_backend.dashboard.fleet.devices import Device, Fleet
+from cloud_backend.dashboard.fleet.device import Device
+from cloud_backend.dashboard.fleet.devices import Fleet
 from cloud_backend.dashboard.history.history import History
 from cloud_backend.dashboard.history.job_facts import JobFacts
 from cloud_backend.dashboard.sign_in.access import Access

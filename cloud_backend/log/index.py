@@ -90,6 +90,11 @@ class Index:
         keys = self._of_device.get(_OWNER.pack(incarnation, device), ())
         return {EdgeId(KEY.unpack(key)[2]): len(self._edges[key].declaration) for key in keys}
 
+    def totals_of(self, device: DeviceId, incarnation: int) -> tuple[int, int]:
+        """Elements of one installation that are decided, and those of them that a tombstone covers."""
+        states = [self._edges[key] for key in self._of_device.get(_OWNER.pack(incarnation, device), ())]
+        return sum(state.high_water for state in states), sum(state.ledgered for state in states)
+
     def _add(self, key: bytes, state: EdgeState) -> EdgeState:
         self._edges[key] = state
         self._of_device.setdefault(key[: _OWNER.size], []).append(key)

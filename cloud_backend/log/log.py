@@ -168,6 +168,9 @@ class Log:
     def edges(self) -> Iterator[tuple[EdgeKey, EdgeState]]:
         return self._index.edges()
 
+    def totals_of(self, device: DeviceId, incarnation: int) -> tuple[int, int]:
+        return self._index.totals_of(device, incarnation)
+
     def append(self, records: Sequence[Record]) -> list[int]:
         """Decide where these records go. None is durable before the next `sync` returns."""
         self._check_running()

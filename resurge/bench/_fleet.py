@@ -206,6 +206,12 @@ class Device:
         declare = Declare(self.device, self._incarnation, EDGE, "bench", SCHEMA)
         _post(port, "/v1/exchange", self._session.seal([encode(declare.frame())]), "application/vnd.resurge.exchange")
 
+    def wait(self) -> bytes:
+        """A whole request to wait for results."""
+        body = self._session.wait(0, 0.0) or b""
+        head = b"POST /v1/wait HTTP/1.1\r\nHost: x\r\nContent-Type: application/vnd.resurge.exchange\r\n"
+        return head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
     def prepare(self, exchanges: int, payload: bytes) -> None:
         for _ in range(exchanges):
             batch = Data(self.device, self._incarnation, EDGE, self._seq, self._seq + 50, 50, SCHEMA.id, 0, 0, payload)
@@ -241,12 +247,12 @@ class OurFleet:
 
     async def connect(self, devices: int, exchanges: int) -> list[tuple[Send, Callable[[], None]]]:
         if not self._devices:
-            self._devices = self._enrol(devices)
+            self._devices = self.enrol(devices)
         for device in self._devices:
             device.prepare(exchanges, self.payload)
         return [await device.connect() for device in self._devices]
 
-    def _enrol(self, devices: int) -> list[Device]:
+    def enrol(self, devices: int) -> list[Device]:
         from cloud_backend.coordinator.roster import Roster
 
         key = bytes.fromhex(json.loads((self._home / "gateway.json").read_text())["key"])

@@ -26,6 +26,7 @@ ROWS = 12
 USABLE = 0.5
 RECORD_BYTES = 200  # of frame and record around a batch, in the log
 LOG_HOURS = Retention.hours
+CONNECTIONS_EACH = 2  # of a device that is awake
 CONNECTION_BYTES = 6700  # docs/scale.md: measured at a gateway with thousands of idle connections, without TLS
 HTTP_SHARE = 2.0  # an exchange with its sockets and HTTP, of one without
 
@@ -60,12 +61,13 @@ def parts(machine: Machine) -> list[Part]:
     """What breaks, the first one first."""
     per_device_s = EXCHANGES_PER_MINUTE / 60
     log_bytes_day = (EXCHANGE_BYTES + RECORD_BYTES) * per_device_s * 86_400
-    memory = CONNECTION_BYTES + EDGES * machine.edge_bytes
+    memory = CONNECTIONS_EACH * CONNECTION_BYTES + EDGES * machine.edge_bytes
     found = [
         Part(
-            "connections", machine.connections, "each device keeps one open between its exchanges",
-            "raise the limit of open files (LimitNOFILE=65536) for up to 60,000; beyond it several gateways, each with "
-            "its own devices",
+            "connections", machine.connections // CONNECTIONS_EACH,
+            "each device keeps one open between its exchanges, and one while it waits for results",
+            "raise the limit of open files (LimitNOFILE=131072) for up to 60,000; beyond it several gateways, each "
+            "with its own devices",
         ),
         Part(
             "gateway", int(USABLE * 1e6 / (HTTP_SHARE * machine.exchange_us * per_device_s)),

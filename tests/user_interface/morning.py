@@ -20,6 +20,7 @@ from cloud_backend.contracts.audits import Aftermath, Audits, Device
 from cloud_backend.coordinator import alerts, queries
 from cloud_backend.coordinator.alerts import Condition
 from cloud_backend.coordinator.queries import Query
+from cloud_backend.coordinator.result_rules import rule_of
 from cloud_backend.coordinator.roster import Roster
 from cloud_backend.dashboard.history.history import History
 from cloud_backend.dashboard.pages.routes import pages_router
@@ -411,6 +412,7 @@ def _mishaps(sources: Sources, store: Path, manager: JobManager, now_us: int) ->
         sources.access.people.put(name, role, now_us - 90_000_000_000)
     for url in ("https://chat.example.org/hooks/b7f2", "https://pager.example.org/resurge"):
         sources.alerts.test_webhook(sources.alerts.add_webhook(url, now_us - 80_000_000_000).number, now_us)
+    sources.alerts.add_result_rule(rule_of("far", "my_trips", "km > 30", during="2h", phones=["own"]), 0)
     first, second = sources.alerts.due(now_us)
     sources.alerts.delivered(first, now_us - 1_500_000_000)
     sources.alerts.failed(second, "the webhook answered 503", now_us - 40_000_000)

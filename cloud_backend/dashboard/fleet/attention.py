@@ -12,7 +12,7 @@ from typing import Any
 from cloud_backend.coordinator.alerts import Alert
 from cloud_backend.coordinator.device_operators import PlanNeeds
 from cloud_backend.dashboard.drawing.number_text import duration, plural, size
-from cloud_backend.dashboard.fleet.devices import Device
+from cloud_backend.dashboard.fleet.device import Device
 
 BATTERY_LOW = 0.15
 FULL_SOON_S = 2 * 3600

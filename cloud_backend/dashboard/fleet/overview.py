@@ -10,8 +10,10 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from cloud_backend.dashboard.fleet.crowd import Crowd
 from cloud_backend.dashboard.fleet.devices import logged
-from cloud_backend.dashboard.fleet.phones import Contact, Phone, account, headline, phones
+from cloud_backend.dashboard.fleet.headline import headline
+from cloud_backend.dashboard.fleet.phones import Contact, phones
 from cloud_backend.dashboard.history.arrivals import HISTORY_S, SECOND_US
 from cloud_backend.dashboard.history.history import History
 from cloud_backend.dashboard.views.results import row_shown
@@ -31,7 +33,8 @@ class FleetOverview:
         *,
         log: Log,
         results: Results,
-        contacts: Callable[[], Sequence[Contact]],
+        contacts: Callable[[], Sequence[Contact]] | None = None,
+        crowd: Callable[[], Crowd] | None = None,
         clock_us: Callable[[], int],
         quarantined: Callable[[], int] = lambda: 0,
         alerts: Callable[[], int] = lambda: 0,
@@ -41,7 +44,8 @@ class FleetOverview:
     ) -> None:
         self._log = log
         self._results = results
-        self._contacts = contacts
+        self._contacts = contacts or (lambda: ())
+        self._kept = crowd  # of all devices, where somebody keeps it; else it is made of the contacts at each look
         self._clock_us = clock_us
         self._quarantined = quarantined
         self._alerts = alerts  # how many are open, those about contact aside: phones show that themselves
@@ -58,17 +62,16 @@ class FleetOverview:
         they are, else on a kilometre's grid."""
         now_us = self._clock_us()
         self.history.follow(seconds_max=LOOK_S_MAX)
-        contacts = self._contacts()
+        crowd = self._crowd(now_us)
+        shown = crowd.concerning(PHONES_MAX)
         with self.history.lock:
-            devices = phones(contacts, logged(self._log), self.history.arrivals, now_us)
             end = now_us // SECOND_US
             start = min(max(after_second, end - HISTORY_S), end)
-            shown = devices if len(devices) <= PHONES_MAX else sorted(devices, key=_concern)[:PHONES_MAX]
             charted = {phone.id for phone in shown[:TRACKS_MAX]}
             counts = self.history.arrivals.per_second(start=start, end=end, devices=charted)
             counts[ALL] = self.history.arrivals.total(start=start, end=end)
-        total = account(devices)
-        first, second = headline(devices, total, self._quarantined(), self._alerts())
+        total = crowd.account
+        first, second = headline(crowd, self._quarantined(), self._alerts())
         change, rows = self._results.changes(after_change, RESULTS_MAX)
         return {
             "now_us": now_us,
@@ -76,13 +79,20 @@ class FleetOverview:
             "subline": second,
             "account": total.as_json(),
             "phones": [asdict(phone) for phone in shown],
-            "phones_count": len(devices),
-            "phones_connected": sum(phone.connected for phone in devices),
+            "phones_count": len(crowd),
+            "phones_connected": crowd.connected,
             "arrivals": {"from": start, "until": end, "counts": counts},
             "sinks": self._results.sinks(),
             "results": self._shown(rows, exact=exact),
             "change": change,
         }
+
+    def _crowd(self, now_us: int) -> Crowd:
+        if self._kept is not None:
+            return self._kept()
+        contacts = self._contacts()
+        with self.history.lock:
+            return Crowd(phones(contacts, logged(self._log), self.history.arrivals, now_us))
 
     def _shown(self, rows: Sequence[ResultRow], *, exact: bool) -> list[dict[str, Any]]:
         hidden = {} if exact else {sink: self._hidden(sink) for sink in {row.sink for row in rows}}
@@ -92,8 +102,3 @@ class FleetOverview:
             | {"sink": row.sink, "retract": row.retract, "name": names.get(row.device, row.device[:8])}
             for row in rows
         ]
-
-
-def _concern(phone: Phone) -> tuple[bool, int, int, str]:
-    """Of many devices those come first that somebody may have to do something about."""
-    return phone.connected, -phone.ledgered, -phone.buffered, phone.name

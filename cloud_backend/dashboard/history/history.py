@@ -104,6 +104,7 @@ class History:
         self._offsets: deque[tuple[int, int]] = deque()  # (received, offset) about a minute apart
         self.lock = threading.Lock()
         self.arrivals = Arrivals()
+        self.touched: set[str] = set()  # devices of which something came since somebody emptied this
         self.edges: dict[EdgeOf, EdgeHistory] = {}
         self.names: dict[int, str] = {}
         self._schemas: dict[EdgeOf, dict[int, Schema]] = {}  # what each device declared on each edge, by number
@@ -225,6 +226,7 @@ class History:
             reached_us = record.received_us if frontier_us == NO_FRONTIER else min(frontier_us, record.received_us)
             known.frontier_us = max(known.frontier_us, reached_us)
         self._dirty.add(key)
+        self.touched.add(device)
         if kind == FrameType.FRONTIER:
             return
         known.high_water = header.hi

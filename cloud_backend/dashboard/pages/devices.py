@@ -10,7 +10,8 @@ from fastapi.responses import HTMLResponse
 from cloud_backend.coordinator.people import Person
 from cloud_backend.dashboard.acts import devices as acts
 from cloud_backend.dashboard.acts.act import Act
-from cloud_backend.dashboard.fleet.devices import Device
+from cloud_backend.dashboard.fleet.device import Device
+from cloud_backend.dashboard.fleet.listing import COORDINATING, LOCATED, SHOWN
 from cloud_backend.dashboard.pages.acting import ActPage, Visit
 from cloud_backend.dashboard.pages.answers import (
     Operator,
@@ -28,14 +29,6 @@ from cloud_backend.dashboard.views.devices import find_device, why_withheld
 from cloud_backend.gateway.http_problems import Problem
 from shared.identity import DeviceId
 
-SHOWN = {
-    "all": "All devices",
-    "offline": "Offline",
-    "connected": "Connected",
-    "waiting": "With buffered readings",
-    "ledgered": "With ledger entries",
-    "revoked": "Revoked",
-}
 TRAIL_US = 3600 * 1_000_000  # of a device's way, up to where it was last
 TRAILS_MAX = 60  # devices; beyond it a map shows positions, and a device's own page its trail
 QUERY_CHARACTERS_MAX = 80
@@ -105,36 +98,15 @@ def _listing(sources: Sources, request: Request) -> dict[str, Any]:
     parameters = request.query_params
     show = chosen(parameters.get("show"), SHOWN, "all")
     query = parameters.get("q", "")[:QUERY_CHARACTERS_MAX].strip()
-    devices = sources.devices()
-    enrolled = [each for each in devices if each.state != "revoked"]
-    matching = [each for each in devices if _is_shown(each, show) and _matches(each, query)]
-    rows, pages = paged(matching, whole_number(parameters.get("page"), lowest=1))
+    sources.devices()
+    listing = sources.fleet.listing
+    places, pages = paged(listing.matching(show, query), whole_number(parameters.get("page"), lowest=1))
+    counts = listing.counts()
     return {
-        "now_us": sources.clock_us(), "rows": rows, "pages": pages, "show": show, "shown": SHOWN, "query": query,
-        "count": len(enrolled), "counts": _counts(devices), "located": any(each.position for each in enrolled),
-        "fleets": any(each.status.fleet is not None for each in enrolled),
+        "now_us": sources.clock_us(), "rows": listing.devices(places), "pages": pages, "show": show, "shown": SHOWN,
+        "query": query, "count": counts["all"], "counts": counts, "located": listing.has(LOCATED),
+        "fleets": listing.has(COORDINATING),
     }  # fmt: skip
-
-
-def _counts(devices: list[Device]) -> dict[str, int]:
-    return {show: sum(_is_shown(each, show) for each in devices) for show in SHOWN}
-
-
-def _is_shown(device: Device, show: str) -> bool:
-    if show == "revoked" or device.state == "revoked":
-        return show == device.state
-    return {
-        "all": True,
-        "offline": device.state in ("offline", "new"),
-        "connected": device.state == "connected",
-        "waiting": device.phone.buffered > 0,
-        "ledgered": device.phone.ledgered > 0,
-    }[show]
-
-
-def _matches(device: Device, query: str) -> bool:
-    words = query.casefold()
-    return words in device.phone.name.casefold() or device.phone.id.startswith(words)
 
 
 def _places(sources: Sources, person: Person) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from cloud_backend.dashboard.fleet.attention import Issue, issues
+from cloud_backend.dashboard.fleet.crowd import Crowd
 from cloud_backend.dashboard.fleet.overview import FleetOverview
-from cloud_backend.dashboard.fleet.phones import Contact
 from cloud_backend.dashboard.pages.acting import acting_router
 from cloud_backend.dashboard.pages.audit import alert_manners, audit_router
 from cloud_backend.dashboard.pages.contracts import contracts_router
@@ -42,15 +42,12 @@ def pages_router(sources: Sources) -> APIRouter:
 
 
 def _overview(sources: Sources) -> FleetOverview:
-    def contacts() -> list[Contact]:
-        return [
-            Contact(entry.device.hex(), entry.name, entry.seen_us, entry.status)
-            for entry in sources.entries()
-            if entry.revoked_us is None
-        ]
+    def crowd() -> Crowd:
+        sources.devices()
+        return sources.fleet.crowd
 
     return FleetOverview(
-        log=sources.log, results=sources.results, contacts=contacts, clock_us=sources.clock_us,
+        log=sources.log, results=sources.results, crowd=crowd, clock_us=sources.clock_us,
         quarantined=sources.quarantined, history=sources.history, hidden=lambda sink: hidden_columns(sources, sink),
         names=sources.device_names,
         alerts=lambda: len([alert for alert in sources.alerts.alerts(only_open=True) if alert.kind != "gap"]),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from cloud_backend.coordinator.alerts import Condition, Rule
 from cloud_backend.coordinator.result_rules import OWN
+from cloud_backend.coordinator.roster import RosterEntry
 from cloud_backend.dashboard.history.arrivals import SECOND_US
 from cloud_backend.dashboard.history.history import HOUR_US
 from cloud_backend.dashboard.sources import Sources
@@ -19,6 +22,7 @@ from cloud_backend.dashboard.views.streams import lag_s
 from shared.contracts.auditor import Verdict
 
 MIB = 1024 * 1024
+GAPS_MAX = 1000  # alerts at once: of more silent devices only that there are more is said
 
 
 def alerts(sources: Sources, *, limit: int = 100) -> dict[str, Any]:
@@ -67,38 +71,43 @@ def conditions(sources: Sources) -> list[Condition]:
 
 
 def _gaps(sources: Sources, rule: Rule) -> Iterator[Condition]:
-    now_us, bounds_s = sources.clock_us(), _bounds_s(sources, rule)
+    now_us = sources.clock_us()
+    before_us = now_us - round(rule.threshold * SECOND_US)
+    found: list[tuple[int, RosterEntry, float]] = []
     for entry in sources.roster.entries():
-        if entry.revoked_us is None and entry.seen_us is not None:
-            bound_s = bounds_s.get(entry.device.hex(), rule.threshold)
+        if entry.revoked_us is None and entry.seen_us is not None and entry.seen_us < before_us:
+            bound_s = _bound_s(sources, rule, entry.device.hex())
             if (now_us - entry.seen_us) / SECOND_US > bound_s:
-                detail = f"{entry.name} was not heard for more than {bound_s:.0f} s"
-                yield Condition("gap", entry.device.hex(), detail)
+                found.append((entry.seen_us, entry, bound_s))
+    newest = heapq.nlargest(GAPS_MAX, found, key=itemgetter(0))
+    for _, entry, bound_s in newest:
+        yield Condition("gap", entry.device.hex(), f"{entry.name} was not heard for more than {bound_s:.0f} s")
+    if len(found) > GAPS_MAX:
+        yield Condition("gap", "others", f"more than {GAPS_MAX} devices were not heard; those last heard have alerts")
 
 
-def _bounds_s(sources: Sources, rule: Rule) -> dict[str, float]:
-    """By device: the rule's threshold, and never less than the silence that the device itself announced."""
-    devices = [each.phone.id for each in sources.devices()]
+def _bound_s(sources: Sources, rule: Rule, device: str) -> float:
+    """The rule's threshold, and never less than the silence that the device itself announced."""
     with sources.history.lock:
-        known = {device: sources.history.arrivals.device(device) for device in devices}
-        return {
-            device: max(rule.threshold, 0.0 if seen.poll_us is None else seen.gap_us_max() / SECOND_US)
-            for device, seen in known.items()
-        }
+        seen = sources.history.arrivals.device(device)
+    return max(rule.threshold, 0.0 if seen.poll_us is None else seen.gap_us_max() / SECOND_US)
 
 
 def _lags(sources: Sources, rule: Rule) -> Iterator[Condition]:
     """A stream lags when a device in contact does not come forward, as views/streams.py has it."""
-    now_us, bounds_s = sources.clock_us(), _bounds_s(sources, rule)
+    now_us = sources.clock_us()
     in_contact = {
         (each.phone.id, each.incarnation): each.phone.name for each in sources.devices() if each.is_in_contact
     }
     with sources.history.lock:
         edges = list(sources.history.edges.items())
     for (device, incarnation, edge), known in edges:
-        if (device, incarnation) in in_contact and lag_s(known, now_us) > bounds_s[device]:
+        if (device, incarnation) not in in_contact:
+            continue
+        bound_s = _bound_s(sources, rule, device)
+        if lag_s(known, now_us) > bound_s:
             name = sources.history.names.get(edge, f"{edge:016x}")
-            detail = f"{name} of {in_contact[device, incarnation]} lags more than {bounds_s[device]:.0f} s"
+            detail = f"{name} of {in_contact[device, incarnation]} lags more than {bound_s:.0f} s"
             yield Condition("lag", f"{device}/{edge:016x}", detail)
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cloud_backend.coordinator.roster import RosterEntry
-from cloud_backend.dashboard.fleet.devices import Device
+from cloud_backend.dashboard.fleet.device import Device
 from cloud_backend.dashboard.privacy.places import shown, trail_shown
 from cloud_backend.dashboard.sources import Sources
 from shared.errors import UsageError
@@ -77,10 +77,11 @@ def find(sources: Sources, device_hex: str) -> RosterEntry:
 
 def find_device(sources: Sources, device_hex: str) -> Device:
     """The same with what the log holds of it and what it reported."""
-    for each in sources.devices():
-        if each.phone.id == device_hex:
-            return each
-    raise _unknown()
+    sources.devices()
+    found = sources.fleet.listing.find(device_hex)
+    if found is None:
+        raise _unknown()
+    return found
 
 
 def _unknown() -> UsageError:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from cloud_backend.dashboard.fleet.devices import Device
+from cloud_backend.dashboard.fleet.device import Device
 from cloud_backend.dashboard.privacy.places import coarse
 from cloud_backend.dashboard.sources import Sources
 from shared.errors import UsageError

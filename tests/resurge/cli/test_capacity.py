@@ -13,7 +13,7 @@ from resurge.cli import capacity, doctor
 from resurge.cli.capacity import Machine, answer, parts
 
 LARGE = Machine(
-    connections=60_000, exchange_us=50.0, sync_ms=1.0, edge_bytes=250.0, rows_per_core_s=15_000.0,
+    connections=120_000, exchange_us=50.0, sync_ms=1.0, edge_bytes=250.0, rows_per_core_s=15_000.0,
     memory_bytes=64 << 30, free_bytes=4 << 40, cores=32,
 )  # fmt: skip
 
@@ -31,7 +31,7 @@ def test_the_part_that_breaks_first_is_named_first() -> None:
 def test_twice_the_price_is_half_the_devices() -> None:
     by_name = {part.name: part.devices_max for part in parts(LARGE)}
     dearer = replace(
-        LARGE, exchange_us=100.0, rows_per_core_s=7_500.0, memory_bytes=32 << 30, free_bytes=2 << 40, connections=30_000
+        LARGE, exchange_us=100.0, rows_per_core_s=7_500.0, memory_bytes=32 << 30, free_bytes=2 << 40, connections=60_000
     )
     for part in parts(dearer):
         assert part.devices_max == pytest.approx(by_name[part.name] / 2, abs=1)

@@ -7,7 +7,7 @@ import pytest
 from cloud_backend.coordinator.alerts import Alert
 from cloud_backend.dashboard.fleet import attention
 from cloud_backend.dashboard.fleet.attention import Issue
-from cloud_backend.dashboard.fleet.devices import Device
+from cloud_backend.dashboard.fleet.device import Device
 from cloud_backend.dashboard.fleet.phones import Phone
 from shared.wire.status import DeviceStatus
 

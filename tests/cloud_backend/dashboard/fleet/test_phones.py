@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cloud_backend.dashboard.fleet.phones import Account, Contact, Phone, account, headline, phones
+from cloud_backend.dashboard.fleet.crowd import Crowd
+from cloud_backend.dashboard.fleet.headline import headline
+from cloud_backend.dashboard.fleet.phones import Contact, Phone, phones
 from cloud_backend.dashboard.history.arrivals import SECOND_US, Arrivals
 from shared.identity import DeviceId, EdgeId
 from shared.wire.frame import encode
@@ -35,7 +37,7 @@ def test_a_paired_phone_that_was_never_seen_has_no_outage():
 
 def test_the_account_adds_what_the_log_holds_and_what_the_phones_said():
     phone = one_phone(last_seen_us=NOW, status=DeviceStatus(produced=60, incarnation=2))
-    assert account([phone, phone]).as_json() == {
+    assert Crowd([phone, replace(phone, id="bb")]).account.as_json() == {
         "produced": 200, "delivered": 180, "spooled": 12, "ledgered": 8, "duplicates": 0,
     }  # fmt: skip
 
@@ -68,34 +70,34 @@ def test_polls_that_leave_nothing_in_the_log_are_no_outage():
     assert arrivals.device("00" * 16).outage_count == 1
 
 
+def crowd(*found: Phone) -> Crowd:
+    """These, each another device."""
+    return Crowd(replace(phone, id=f"{number:02x}") for number, phone in enumerate(found))
+
+
 def test_the_headline_says_who_is_offline_and_what_is_known_of_them():
     offline = replace(PHONE, connected=False)
-    assert headline([], Account())[0] == "No phone is paired yet"
-    assert headline([PHONE], Account(delivered=1)) == (
-        "tram-07 is connected", "Nothing is lost: every reading is in the log.",
-    )  # fmt: skip
-    assert headline([PHONE, PHONE], Account())[0] == "Both phones are connected"
-    assert headline([PHONE, offline], Account(spooled=1200)) == (
+    assert headline(crowd())[0] == "No phone is paired yet"
+    assert headline(crowd(PHONE)) == ("tram-07 is connected", "Nothing is lost: every reading is in the log.")
+    assert headline(crowd(PHONE, PHONE))[0] == "Both phones are connected"
+    assert headline(crowd(PHONE, replace(offline, buffered=1200))) == (
         "tram-07 is offline",
         "When last heard, the phones held 1,200 readings; everything else is in the log.",
     )
-    away = replace(offline, unheard=30)
-    assert headline([away], Account(spooled=2))[1] == (
+    assert headline(crowd(replace(offline, unheard=30, buffered=2)))[1] == (
         "When last heard, the phones held 2 readings; everything else is in the log. "
         "If they go on, they hold about 30 more by now."
     )
-    assert headline([offline, offline], Account())[0].startswith("tram-07 and tram-07 are offline")
-    assert headline([offline] * 5, Account())[0].startswith("tram-07, tram-07 and 3 more are offline")
+    assert headline(crowd(offline, offline))[0].startswith("tram-07 and tram-07 are offline")
+    assert headline(crowd(*[offline] * 5))[0].startswith("tram-07, tram-07 and 3 more are offline")
 
 
 def test_the_headline_never_hides_an_open_alert():
     offline = replace(PHONE, connected=False)
-    assert headline([PHONE, PHONE], Account(), alerts=2)[0] == "Both phones are connected, but 2 alerts are open"
-    assert headline([offline], Account(), alerts=1)[0] == "tram-07 is offline and an alert is open"
+    assert headline(crowd(PHONE, PHONE), alerts=2)[0] == "Both phones are connected, but 2 alerts are open"
+    assert headline(crowd(offline), alerts=1)[0] == "tram-07 is offline and an alert is open"
 
 
 def test_the_headline_never_hides_a_ledgered_reading():
-    assert "2 readings had to be given up" in headline([PHONE], Account(delivered=5, spooled=3, ledgered=2))[1]
-    assert headline([PHONE], Account(delivered=5), 4)[1].startswith(
-        "Nothing is lost, but Spark could not use 4 readings"
-    )
+    assert "2 readings had to be given up" in headline(crowd(replace(PHONE, buffered=3, ledgered=2)))[1]
+    assert headline(crowd(PHONE), 4)[1].startswith("Nothing is lost, but Spark could not use 4 readings")

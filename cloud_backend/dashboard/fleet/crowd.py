@@ -1,0 +1,94 @@
+"""What is said of all devices together, kept as they change: a page of a hundred thousand costs what changed.
+
+Counts and sums follow each device that is replaced by a newer look at it. Of names and of those who need somebody most
+there are lists in order, into which a change is put by halving.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Sequence
+from threading import RLock
+from typing import TypeVar
+
+from cloud_backend.dashboard.fleet.phones import Account, Phone
+
+Concern = tuple[bool, int, int, str, str]
+Entry = TypeVar("Entry", Concern, tuple[str, str])
+
+
+class Crowd:
+    """Safe to share between threads."""
+
+    def __init__(self, devices: Iterable[Phone] = ()) -> None:
+        self._lock = RLock()
+        self._phones: dict[str, Phone] = {}
+        self._concerns: list[Concern] = []
+        self._offline: list[tuple[str, str]] = []  # name and id, by name
+        self._delivered = self._spooled = self._ledgered = self.unheard = 0
+        for phone in devices:
+            self.put(phone)
+
+    def __len__(self) -> int:
+        return len(self._phones)
+
+    @property
+    def connected(self) -> int:
+        return len(self._phones) - len(self._offline)
+
+    @property
+    def offline(self) -> int:
+        return len(self._offline)
+
+    @property
+    def account(self) -> Account:
+        return Account(delivered=self._delivered, spooled=self._spooled, ledgered=self._ledgered)
+
+    def first_offline(self, count: int) -> list[str]:
+        """The names of some of them, by name."""
+        with self._lock:
+            return [name for name, _ in self._offline[:count]]
+
+    def concerning(self, count: int) -> Sequence[Phone]:
+        """Those come first that somebody may have to do something about; by name if they are no more than asked for."""
+        with self._lock:
+            if len(self._phones) <= count:
+                return sorted(self._phones.values(), key=lambda phone: phone.name)
+            return [self._phones[concern[-1]] for concern in self._concerns[:count]]
+
+    def put(self, phone: Phone) -> None:
+        """Say this of a device, in place of what was said before."""
+        with self._lock:
+            if self._phones.get(phone.id) == phone:
+                return
+            self.remove(phone.id)
+            self._phones[phone.id] = phone
+            insort(self._concerns, _concern(phone))
+            if not phone.connected:
+                insort(self._offline, (phone.name, phone.id))
+            self._count(phone, 1)
+
+    def remove(self, device: str) -> None:
+        """Also one that is not there."""
+        with self._lock:
+            former = self._phones.pop(device, None)
+            if former is None:
+                return
+            _drop(self._concerns, _concern(former))
+            if not former.connected:
+                _drop(self._offline, (former.name, former.id))
+            self._count(former, -1)
+
+    def _count(self, phone: Phone, sign: int) -> None:
+        self._delivered += sign * phone.delivered
+        self._spooled += sign * phone.buffered
+        self._ledgered += sign * phone.ledgered
+        self.unheard += sign * phone.unheard
+
+
+def _concern(phone: Phone) -> Concern:
+    return phone.connected, -phone.ledgered, -phone.buffered, phone.name, phone.id
+
+
+def _drop(ordered: list[Entry], entry: Entry) -> None:
+    del ordered[bisect_left(ordered, entry)]
