@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cloud_backend.contracts.reports import Report, Reports, Sign
+from cloud_backend.database import Location
 from cloud_backend.log.format import RECORD_HEADER_BYTES, Record
 from cloud_backend.log.log import Log
 from shared.contracts.auditor import GAP_US, Auditor, Findings
@@ -89,7 +89,7 @@ class Audits:
     def __init__(
         self,
         log: Log,
-        path: Path | None,
+        path: Location | None,
         *,
         plan: Callable[[], Plan | None],
         devices: Callable[[], Collection[Device]],

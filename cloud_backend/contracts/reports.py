@@ -12,10 +12,9 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from cloud_backend.database import Database
+from cloud_backend.database import Database, Location
 from shared.errors import DamagedData
 
 FORMAT = 1
@@ -59,7 +58,7 @@ class Report:
 class Reports:
     """Open the reports at a path, creating the file when it is not there. Safe to share between threads."""
 
-    def __init__(self, path: Path | None, *, sign: Sign) -> None:
+    def __init__(self, path: Location | None, *, sign: Sign) -> None:
         self._sign = sign
         self._database = Database(path)
         self._database.require(_SCHEMA, format=FORMAT, code="contract-format")
@@ -83,7 +82,7 @@ class Reports:
                     ),
                 )  # fmt: skip
             database.executemany(
-                "INSERT OR REPLACE INTO states VALUES (?, ?)",
+                "INSERT INTO states VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
                 [(name, json.dumps(value, separators=(",", ":"))) for name, value in states.items()],
             )
 

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import json
 import secrets
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from cloud_backend.coordinator.result_rules import OWN, RULES_MAX, ResultRule
 from cloud_backend.coordinator.webhooks import check_url
-from cloud_backend.database import Database
+from cloud_backend.database import Database, Location, Statements
 from shared.errors import UsageError
 
 FORMAT = 1
@@ -156,7 +154,7 @@ class Message:
 class Alerts:
     """Open the alerts at a path, creating the file when it is not there. Safe to share between threads."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Location) -> None:
         self._database = Database(path)
         self._database.require(_SCHEMA, format=FORMAT, code="alerts-format", later=_LATER)
 
@@ -178,7 +176,11 @@ class Alerts:
         if not 0 <= threshold <= 1e12:
             raise UsageError("a threshold is a number from 0", code="alert-threshold")
         with self._database.transaction() as database:
-            database.execute("INSERT OR REPLACE INTO rules VALUES (?, ?, ?)", (kind, threshold, int(enabled)))
+            database.execute(
+                "INSERT INTO rules VALUES (?, ?, ?) ON CONFLICT (kind)"
+                " DO UPDATE SET threshold = excluded.threshold, enabled = excluded.enabled",
+                (kind, threshold, int(enabled)),
+            )
 
     # -- what holds ----------------------------------------------------------------------------------------------
 
@@ -271,10 +273,10 @@ class Alerts:
         with self._database.transaction() as database:
             _check_room(database.execute("SELECT count(*) FROM webhooks").fetchone()[0])
             secret = secrets.token_urlsafe(32)
-            number = database.execute(
-                "INSERT INTO webhooks (url, secret, private, created_us) VALUES (?, ?, ?, ?)",
+            (number,) = database.execute(
+                "INSERT INTO webhooks (url, secret, private, created_us) VALUES (?, ?, ?, ?) RETURNING number",
                 (url, secret, int(private), now_us),
-            ).lastrowid
+            ).fetchone()
         return next(each for each in self.webhooks() if each.number == number)
 
     def check_room_for_webhook(self) -> None:
@@ -309,7 +311,7 @@ class Alerts:
         rows = self._database.read(
             "SELECT number, webhook, body, attempts FROM"
             " (SELECT *, row_number() OVER (PARTITION BY webhook ORDER BY number) AS place FROM queue"
-            "  WHERE due_us <= ? AND attempts <= ?) WHERE place <= ? ORDER BY number",
+            "  WHERE due_us <= ? AND attempts <= ?) AS placed WHERE place <= ? ORDER BY number",
             (now_us, len(RETRIES_S), limit),
         )
         return [Message(row[0], webhooks[row[1]], row[2].encode(), row[3]) for row in rows if row[1] in webhooks]
@@ -354,9 +356,7 @@ class Alerts:
         return {"delivered": 0, "failed": 0, "dropped": 0} | dict(self._database.read("SELECT name, value FROM counts"))
 
 
-def _update(
-    database: sqlite3.Connection, conditions: Iterable[Condition], now_us: int, *, of_results: bool
-) -> list[Alert]:
+def _update(database: Statements, conditions: Iterable[Condition], now_us: int, *, of_results: bool) -> list[Alert]:
     """Inside a transaction: open and close alerts, of rules on results or all others, and tell webhooks."""
     holds = {(each.kind, each.subject): each for each in conditions}
     changed: list[Alert] = []
@@ -383,7 +383,7 @@ def _update(
     return changed
 
 
-def _held(database: sqlite3.Connection) -> dict[tuple[str, str], Judgement]:
+def _held(database: Statements) -> dict[tuple[str, str], Judgement]:
     rows = database.execute("SELECT rule, key, device, detail FROM holding ORDER BY rule, key")
     return {(row[0], row[1]): Judgement(*row) for row in rows}
 
@@ -393,7 +393,7 @@ def _subject(each: Judgement) -> str:
 
 
 def _update_of_results(
-    database: sqlite3.Connection, before: dict[tuple[str, str], Judgement], now_us: int
+    database: Statements, before: dict[tuple[str, str], Judgement], now_us: int
 ) -> list[Alert]:  # fmt: skip
     """`before` is what held until now: who is to hear that it is over."""
     rules = {
@@ -424,10 +424,12 @@ def _update_of_results(
     return changed
 
 
-def _keep_outcome(database: sqlite3.Connection, message: Message, now_us: int, problem: str) -> None:
+def _keep_outcome(database: Statements, message: Message, now_us: int, problem: str) -> None:
     event = str(json.loads(message.body).get("event", ""))
     database.execute(
-        "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?)", (message.webhook.number, now_us, event, problem)
+        "INSERT INTO outcomes VALUES (?, ?, ?, ?) ON CONFLICT (webhook)"
+        " DO UPDATE SET at_us = excluded.at_us, event = excluded.event, problem = excluded.problem",
+        (message.webhook.number, now_us, event, problem),
     )
 
 
@@ -440,7 +442,7 @@ def _no_webhook() -> UsageError:
     return UsageError("there is no such webhook", code="webhook-not-found")
 
 
-def _enqueue(database: sqlite3.Connection, alert: Alert, now_us: int) -> None:
+def _enqueue(database: Statements, alert: Alert, now_us: int) -> None:
     body = {
         "event": "alert-began" if alert.ended_us is None else "alert-ended", "number": alert.number,
         "kind": alert.kind, "subject": alert.subject, "detail": alert.detail, "began_us": alert.began_us,
@@ -450,7 +452,7 @@ def _enqueue(database: sqlite3.Connection, alert: Alert, now_us: int) -> None:
         _put(database, number, body, now_us)
 
 
-def _put(database: sqlite3.Connection, webhook: int, body: dict[str, Any], now_us: int) -> None:
+def _put(database: Statements, webhook: int, body: dict[str, Any], now_us: int) -> None:
     database.execute(
         "INSERT INTO queue (webhook, body, attempts, due_us, problem) VALUES (?, ?, 0, ?, '')",
         (webhook, json.dumps(body), now_us),
@@ -462,8 +464,8 @@ def _put(database: sqlite3.Connection, webhook: int, body: dict[str, Any], now_u
         _count(database, "dropped", gone)
 
 
-def _count(database: sqlite3.Connection, name: str, by: int = 1) -> None:
+def _count(database: Statements, name: str, by: int = 1) -> None:
     database.execute(
-        "INSERT INTO counts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
+        "INSERT INTO counts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = counts.value + excluded.value",
         (name, by),
     )

@@ -13,9 +13,8 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from cloud_backend.database import Database
+from cloud_backend.database import Database, Location
 from shared.errors import DamagedData
 
 FORMAT = 1
@@ -69,7 +68,7 @@ class AuditLog:
 
     `sign` signs with the gateway's key; whoever has none appends lines that nobody signed, and `verify` says so."""
 
-    def __init__(self, path: Path, *, sign: Sign | None = None) -> None:
+    def __init__(self, path: Location, *, sign: Sign | None = None) -> None:
         self._sign = sign
         self._database = Database(path)
         self._database.require(_SCHEMA, format=FORMAT, code="audit-format", later=_LATER)

@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from cloud_backend.database import URL_FILE
 from cloud_backend.log.format import segment_base
 from cloud_backend.log.segments import sound_prefix
 from cloud_backend.log.trimmed_index import trimmed_index_end
@@ -39,7 +40,7 @@ from shared.spool.disk import PosixDisk
 
 FORMAT = 1
 CONTENTS = "backup.json"
-PLAIN = ("gateway.key", "gateway.pem", "operator.token")
+PLAIN = ("gateway.key", "gateway.pem", "operator.token", URL_FILE)
 DATABASES = (
     "roster.sqlite", "accounts.sqlite", "audit.sqlite", "queries.sqlite", "alerts.sqlite", "contracts.sqlite",
     "fleet.sqlite",
@@ -71,7 +72,9 @@ def create(places: Places, output: Path, *, now_us: int) -> dict[str, object]:
     with tempfile.TemporaryDirectory(prefix=".backup-", dir=places.gateway.parent) as directory:
         staging = Path(directory)
         _stage(places, staging)
-        return _pack(staging, output, now_us)
+        made = _pack(staging, output, now_us)
+    # What is on a server is backed up there, after this: results may be newer than the jobs' manifests, never older.
+    return made | ({"elsewhere": "PostgreSQL"} if (places.gateway / URL_FILE).exists() else {})
 
 
 def restore(backup: Path, target: Path) -> dict[str, object]:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from cloud_backend.database import Database
+from cloud_backend.database import Database, Location
 from shared.errors import UsageError
 
 FILE = "fleet.sqlite"
@@ -26,7 +25,7 @@ CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) ST
 class FleetStore:
     """Open it at a path; None is in memory. The notes are where a `Lease` is kept."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Location | None) -> None:
         self._database = Database(path)
         self._database.require(_SCHEMA, format=FORMAT, code="fleet-format", name="fleet")
 
@@ -57,7 +56,10 @@ class FleetStore:
 
     def put_note(self, name: str, value: Mapping[str, Any]) -> None:
         with self._database.transaction() as database:
-            database.execute("INSERT OR REPLACE INTO notes VALUES (?, ?)", (name, json.dumps(dict(value))))
+            database.execute(
+                "INSERT INTO notes VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                (name, json.dumps(dict(value))),
+            )
 
     def remove_note(self, name: str) -> None:
         with self._database.transaction() as database:

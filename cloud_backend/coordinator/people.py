@@ -14,14 +14,12 @@ import hashlib
 import hmac
 import re
 import secrets
-import sqlite3
 from dataclasses import dataclass
-from pathlib import Path
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from cloud_backend.database import Database
+from cloud_backend.database import Database, Location, Statements
 from shared.errors import UsageError
 
 FORMAT = 1
@@ -78,7 +76,7 @@ class PersonEntry:
 class People:
     """Open the people of a gateway's home, creating the file when it is not there. Safe between threads."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Location) -> None:
         self._database = Database(path)
         self._database.require(_SCHEMA, format=FORMAT, code="accounts-format")
 
@@ -95,7 +93,7 @@ class People:
             _keep_an_admin(database, name, role)
             database.execute(
                 "INSERT INTO accounts VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET role = excluded.role,"
-                " password = coalesce(excluded.password, password)",
+                " password = coalesce(excluded.password, accounts.password)",
                 (name, role, hashed, now_us),
             )
             database.execute("DELETE FROM sessions WHERE name = ?", (name,))
@@ -170,7 +168,9 @@ class People:
             ).fetchone()
             if row is None:
                 return None
-            database.execute("INSERT OR IGNORE INTO accounts VALUES (?, ?, NULL, ?)", (*row, now_us))
+            database.execute(
+                "INSERT INTO accounts VALUES (?, ?, NULL, ?) ON CONFLICT (name) DO NOTHING", (*row, now_us)
+            )
             (role,) = database.execute("SELECT role FROM accounts WHERE name = ?", (row[0],)).fetchone()
         return Person(row[0], role)
 
@@ -224,7 +224,7 @@ def _check(name: str, role: str) -> None:
         raise UsageError(f"a role is one of {', '.join(ROLES)}", code="account-role")
 
 
-def _keep_an_admin(database: sqlite3.Connection, name: str, role: str) -> None:
+def _keep_an_admin(database: Statements, name: str, role: str) -> None:
     """Refuse to take away the last admin: nobody could make another from the dashboard."""
     others = database.execute("SELECT count(*) FROM accounts WHERE role = 'admin' AND name != ?", (name,)).fetchone()[0]
     was = database.execute("SELECT role FROM accounts WHERE name = ?", (name,)).fetchone()

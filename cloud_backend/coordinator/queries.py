@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from cloud_backend.coordinator.sql import sql
-from cloud_backend.database import Database
+from cloud_backend.database import Database, Location
 from shared.errors import UsageError
 from shared.language.schema import Schema
 from shared.plan.encoding import decode_plan
@@ -49,7 +48,7 @@ class Query:
 class Queries:
     """Open the queries at a path, creating the file when it is not there. Safe to share between threads."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Location) -> None:
         self._database = Database(path)
         self._database.require(_SCHEMA, format=FORMAT, code="queries-format")
 

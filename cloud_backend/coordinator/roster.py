@@ -1,4 +1,4 @@
-"""The roster: who may speak to this gateway, kept in SQLite so that the command line and the gateway share it.
+"""The roster: who may speak to this gateway, kept in a database so that the command line and the gateway share it.
 
 Two processes write: `resurge device` adds codes and revokes, the gateway enrols and notes who was seen. What
 decides about access is durable before it is answered (synchronous FULL); a last-seen time may be a second old.
@@ -10,13 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-import sqlite3
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from cloud_backend.database import Database
+from cloud_backend.database import Database, Location, Statements
 from shared.errors import PeerError, UsageError
 from shared.identity import DeviceId, device_id
 from shared.sync.session import Enrolment
@@ -76,7 +74,7 @@ class RosterEntry:
 class Roster:
     """Open the roster at a path, creating it when it is not there. Safe to share between threads."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Location) -> None:
         self._keeping = threading.Lock()
         self._entries: list[RosterEntry] = []  # as they were last read, by name
         self._places: dict[DeviceId, int] = {}  # in that list
@@ -118,8 +116,8 @@ class Roster:
             # A device that pairs again is welcome again, but as a new incarnation: its numbers start over.
             (incarnation,) = database.execute(
                 "INSERT INTO devices (device, public_key, name, incarnation, enrolled_us) VALUES (?, ?, ?, 1, ?)"
-                " ON CONFLICT (device) DO UPDATE SET incarnation = incarnation + 1, name = excluded.name,"
-                " enrolled_us = excluded.enrolled_us, revoked_us = NULL RETURNING incarnation",
+                " ON CONFLICT (device) DO UPDATE SET incarnation = devices.incarnation + 1, name = excluded.name,"
+                " enrolled_us = excluded.enrolled_us, revoked_us = NULL RETURNING devices.incarnation",
                 (device, public_key, name, now_us),
             ).fetchone()
             database.execute(
@@ -175,7 +173,10 @@ class Roster:
         with self._database.transaction() as database:
             if not database.execute("SELECT 1 FROM devices WHERE device = ?", (device,)).fetchone():
                 raise _not_enrolled(device)
-            database.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (device, json.dumps(dict(settings))))
+            database.execute(
+                "INSERT INTO settings VALUES (?, ?) ON CONFLICT (device) DO UPDATE SET value = excluded.value",
+                (device, json.dumps(dict(settings))),
+            )
             _audit(database, now_us, "configured", device, "")
         self._decided += 1
 
@@ -190,8 +191,9 @@ class Roster:
         self.revoke(device, now_us)
         with self._database.transaction() as database:
             database.execute(
-                "INSERT OR REPLACE INTO deletions SELECT device, incarnation, ?, NULL, '{}' FROM devices"
-                " WHERE device = ?",
+                "INSERT INTO deletions SELECT device, incarnation, CAST(? AS BIGINT), NULL, '{}' FROM devices"
+                " WHERE device = ? ON CONFLICT (device) DO UPDATE SET incarnation = excluded.incarnation,"
+                " asked_us = excluded.asked_us, done_us = NULL, report = excluded.report",
                 (now_us, device),
             )
             database.execute("UPDATE devices SET status = '{}' WHERE device = ?", (device,))
@@ -257,7 +259,7 @@ class Roster:
         hundred thousand of them are read in seconds, and pages ask once a second.
         """
         with self._keeping:
-            written = int(self._database.read("PRAGMA data_version")[0][0])
+            written = self._database.changes()
             if self._read_at != (written, self._changed):
                 self._read_at = (written, self._changed)
                 self._read_entries()
@@ -282,7 +284,7 @@ class Roster:
 
     def changes(self) -> int:
         """A number that grows when another process has written, or this one has changed who may do what."""
-        return int(self._database.read("PRAGMA data_version")[0][0]) + self._decided
+        return self._database.changes() + self._decided
 
 
 def _not_enrolled(device: DeviceId) -> UsageError:
@@ -295,7 +297,7 @@ def _hash(code: bytes) -> bytes:
     return hashlib.sha256(b"resurge-code" + code).digest()
 
 
-def _audit(database: sqlite3.Connection, at_us: int, act: str, device: DeviceId | None, detail: str) -> None:
+def _audit(database: Statements, at_us: int, act: str, device: DeviceId | None, detail: str) -> None:
     database.execute("INSERT INTO audit VALUES (?, ?, ?, ?)", (at_us, act, device, detail))
 
 

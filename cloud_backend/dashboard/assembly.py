@@ -20,6 +20,7 @@ from cloud_backend.dashboard.refusals import install_refusals
 from cloud_backend.dashboard.sign_in.access import Access, install
 from cloud_backend.dashboard.sources import PROGRAM, Sources
 from cloud_backend.dashboard.upkeep import Upkeep
+from cloud_backend.database import in_home
 from cloud_backend.gateway.gateway import Gateway, now_us
 from cloud_backend.gateway.operator_routes import operator_token
 from cloud_backend.results.store import Results
@@ -58,7 +59,8 @@ def sources_of(gateway: Gateway, results: Results, *, version: str) -> Sources:
         home=home, log=gateway.disk_log, roster=gateway.roster, results=results,
         access=Access(home, token=operator_token(home), hosts=settings.dashboard_hosts, sign=gateway.keys.sign),
         history=History(gateway.disk_log, home / "history.sqlite"), plan=settings.plan, stores=stores,
-        queries=queries.Queries(home / queries.FILE), alerts=alerts.Alerts(home / alerts.FILE), jobs=jobs,
+        queries=queries.Queries(in_home(home, queries.FILE)), alerts=alerts.Alerts(home / alerts.FILE),
+        jobs=jobs,
         contracts=audits_of(gateway, results, settings.plan, facts, stores), facts=facts,
         clock_us=now_us, version=version, key=gateway.keys.public_key, quarantined=lambda: gateway.quarantined,
         governed=gateway.fleet,

@@ -24,6 +24,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
+from cloud_backend.database import location
 from cloud_backend.dataframes import arrow, epoch_rows, stream_rows, tables
 from cloud_backend.dataframes.epoch_rows import EpochRows
 from cloud_backend.dataframes.stream_rows import StreamRows
@@ -277,26 +278,30 @@ def _records_table(options: Mapping[str, str], schema: StructType | None) -> Tab
 
 
 def _epochs_table(options: Mapping[str, str], schema: StructType | None) -> Table:  # noqa: ARG001
-    location = _needed(options, "store")
-    return Table(
-        lambda: epoch_rows.EPOCHS, lambda: [None], lambda _: epoch_rows.epoch_list(*epoch_rows.opened(location))
-    )
+    store = _needed(options, "store")
+    return Table(lambda: epoch_rows.EPOCHS, lambda: [None], lambda _: epoch_rows.epoch_list(*epoch_rows.opened(store)))
 
 
 def _results_table(options: Mapping[str, str], schema: StructType | None) -> Table:
-    path, sink = Path(_needed(options, "results")).absolute(), _needed(options, "sink")
+    where, sink = _absolute(_needed(options, "results")), _needed(options, "sink")
     keys = epoch_rows.key_names([options["store"]] if options.get("store") else [], sink)
-    columns = tables.sink_columns(tables.sink_rows(path, sink), keys) if schema is None else _chosen(schema, {})
+    columns = tables.sink_columns(tables.sink_rows(where, sink), keys) if schema is None else _chosen(schema, {})
     return Table(
         lambda: columns,
         lambda: [None],
-        lambda _: iter([tables.sink_batch(tables.sink_rows(path, sink), columns, keys)]),
+        lambda _: iter([tables.sink_batch(tables.sink_rows(where, sink), columns, keys)]),
     )
 
 
 def _devices_table(options: Mapping[str, str], schema: StructType | None) -> Table:  # noqa: ARG001
-    path = Path(_needed(options, "roster")).absolute()
-    return Table(lambda: tables.DEVICES, lambda: [None], lambda _: tables.device_list(path))
+    where = _absolute(_needed(options, "roster"))
+    return Table(lambda: tables.DEVICES, lambda: [None], lambda _: tables.device_list(where))
+
+
+def _absolute(text: str) -> Path | str:
+    """A file as a worker finds it, too; a URL means the same everywhere."""
+    where = location(text)
+    return where.absolute() if isinstance(where, Path) else where
 
 
 _TABLES: dict[str, Callable[[Mapping[str, str], StructType | None], Table]] = {

@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from cloud_backend.coordinator.roster import Roster
+from cloud_backend.database import is_there, located
 from cloud_backend.dataframes import arrow
 from cloud_backend.results.rows import ResultRow, Value
-from cloud_backend.results.store import Results
+from cloud_backend.results.store import FILE, Results
 from shared.errors import UsageError
 
 ABOUT = {
@@ -24,11 +25,11 @@ DEVICES = {
 }  # fmt: skip
 
 
-def sink_rows(path: Path, sink: str) -> list[ResultRow]:
+def sink_rows(where: Path | str, sink: str) -> list[ResultRow]:
     """What a sink says now. UsageError where there is no such store, or where it never heard of the sink."""
-    if not path.is_file():
-        raise UsageError(f"there is no results store at {str(path)!r}", code="dataframe-sink")
-    results = Results(path)
+    if not is_there(located(where, FILE)):
+        raise UsageError(f"there is no results store at {str(where)!r}", code="dataframe-sink")
+    results = Results(where)
     try:
         sinks = results.sinks()
         if sink not in sinks:
@@ -87,11 +88,12 @@ def _wider(before: str | None, value: Value, name: str) -> str:
     )
 
 
-def device_list(path: Path) -> Iterator[pa.RecordBatch]:
+def device_list(where: Path | str) -> Iterator[pa.RecordBatch]:
     """Everyone who was ever enrolled."""
-    if not path.is_file():
-        raise UsageError(f"there is no roster at {str(path)!r}", code="dataframe-roster")
-    roster = Roster(path)
+    kept = located(where, "roster.sqlite")
+    if not is_there(kept):
+        raise UsageError(f"there is no roster at {str(where)!r}", code="dataframe-roster")
+    roster = Roster(kept)
     try:
         entries = roster.entries()
     finally:

@@ -24,6 +24,7 @@ from pathlib import Path
 import uvicorn
 
 from cloud_backend.coordinator.people import FILE, People
+from cloud_backend.database import in_home, location
 from cloud_backend.gateway.address_file import write_address
 from cloud_backend.gateway.app import create_app
 from cloud_backend.gateway.certificate import load_certificate
@@ -76,7 +77,15 @@ def parse(arguments: list[str]) -> Settings:
         "--log", help="a log in Kafka, kafka://HOST:PORT,HOST:PORT/NAME (default: a directory in the home)"
     )
     parser.add_argument("--plan", type=Path, help="encoded plan for the devices; watched for newer versions")
-    parser.add_argument("--results", type=Path, help="results store that goes down to devices and to the dashboard")
+    parser.add_argument(
+        "--results",
+        type=location,
+        help="results store, for devices and the dashboard: a file, or a URL of PostgreSQL",
+    )
+    parser.add_argument(
+        "--database", metavar="URL",
+        help="PostgreSQL database for roster, people, audit log and queries; the home remembers it",
+    )  # fmt: skip
     parser.add_argument("--stable", type=Path, help="what Spark has made stable; older log segments are trimmed")
     parser.add_argument("--hints", type=Path, help="the sampling rate Spark asks for; devices are told")
     parser.add_argument("--jobs", type=Path, help="where queries are wanted as further Spark jobs, as it follows them")
@@ -100,6 +109,7 @@ def parse(arguments: list[str]) -> Settings:
     given = parser.parse_args(arguments)
     settings = Settings(
         home=given.home, host=given.host, port=given.port, plan=given.plan, results=given.results,
+        database=given.database,
         stable=given.stable, hints=given.hints, copies=tuple(given.copy), tls=given.tls,
         jobs=given.jobs, log=given.log,
         log_json=given.log_json, standby=given.standby,
@@ -181,7 +191,7 @@ def offer_first_link(settings: Settings, port: int) -> None:
     """While nobody could sign in as admin: print a link that does, once."""
     if not settings.has_dashboard or settings.results is None:
         return
-    people = People(settings.home / FILE)
+    people = People(in_home(settings.home, FILE))
     try:
         if people.needs_admin():
             link = f"{'https' if settings.tls else 'http'}://127.0.0.1:{port}/signin/once/{people.new_link(now_us())}"

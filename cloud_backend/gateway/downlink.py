@@ -15,6 +15,7 @@ from pathlib import Path
 
 from cloud_backend.coordinator.device_operators import lacking
 from cloud_backend.coordinator.fleet_requests import FleetRequests
+from cloud_backend.database import DatabaseLost
 from cloud_backend.gateway.fleet import GatewayFleet
 from cloud_backend.results.store import ResultRow, Results
 from shared.errors import ResurgeError
@@ -63,12 +64,14 @@ class GatewayDownlink:
     def results(self, device: DeviceId, after: int, limit: int) -> Sequence[tuple[int, Mapping[str, object]]]:
         if self._results is None:
             return ()
-        head = self._heads.get(device)
-        if head is None:
-            head = self._heads[device] = self._results.downlink_head(device.hex())
-        if head <= after:
+        try:
+            head = self._heads.get(device)
+            if head is None:
+                head = self._heads[device] = self._results.downlink_head(device.hex())
+            found = [] if head <= after else self._results.downlink(device.hex(), after, limit)
+        except DatabaseLost:  # results wait for a server that is away; readings go into the log, which is here
             return ()
-        return [(seq, result_body(row)) for seq, row in self._results.downlink(device.hex(), after, limit)]
+        return [(seq, result_body(row)) for seq, row in found]
 
     def has_results(self, device: DeviceId, after: int) -> bool:
         """Whether a row waits for it. Numbers may be given without one: what was deleted since comes no more."""

@@ -14,12 +14,14 @@ import logging
 import os
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 
 from cloud_backend.coordinator import fleets
 from cloud_backend.coordinator.device_operators import build_with
 from cloud_backend.coordinator.fleets import FleetStore
 from cloud_backend.coordinator.roster import Roster
+from cloud_backend.database import DatabaseLost, keep_url
 from cloud_backend.gateway.appender import Appender
 from cloud_backend.gateway.connections import Connections, raise_file_limit
 from cloud_backend.gateway.downlink import GatewayDownlink
@@ -29,7 +31,7 @@ from cloud_backend.gateway.ingest import Ingest
 from cloud_backend.gateway.keys import Keys, load_keys
 from cloud_backend.gateway.metrics import Metrics
 from cloud_backend.gateway.rate_limits import Buckets
-from cloud_backend.gateway.settings import Settings
+from cloud_backend.gateway.settings import SHARED, Settings
 from cloud_backend.gateway.tenure import Tenure, require_lock
 from cloud_backend.gateway.waits import Waits
 from cloud_backend.log.account import Conservation, DeviceReports
@@ -72,6 +74,8 @@ class Gateway:
         self.faults = Faults(self.metrics)
         self.connections = Connections(raise_file_limit())
         self.enrolment_failures = Buckets(settings.failure_rate)  # by address
+        if settings.database is not None:
+            keep_url(settings.home, settings.database, SHARED)
         self.roster = Roster(settings.roster_path)
         self.log = _open_log(settings)
         self._disk_log = self.log if isinstance(self.log, Log) else None
@@ -255,7 +259,8 @@ class Gateway:
         await self.appender.close()
         if self._disk_log is not None:
             self._heads.keep(*self._disk_log.head, now_us())
-        self._flush_seen()
+        with suppress(DatabaseLost):  # who was seen last is worth no failure
+            self._flush_seen()
         self.fleet.close()
         self._tenure.end()
         self.roster.close()

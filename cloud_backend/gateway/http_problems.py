@@ -41,6 +41,9 @@ STATUS = {
     "gateway-busy": 503,
     "gateway-fault": 503,
     "log-no-descriptors": 503,
+    "database-busy": 503,
+    "database-lost": 503,
+    "database-unreachable": 503,
     "log-disk-full": 507,
 }
 

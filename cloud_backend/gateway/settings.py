@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cloud_backend.database import Location, in_home
 from cloud_backend.gateway.rate_limits import Rate
 from cloud_backend.log.log import SEGMENT_BYTES
 from shared.wire.envelope import EXCHANGE_BYTES_MAX
+
+# What gateways share where there are several. What is about one gateway's own log stays in its home: history, alerts,
+# reports on contracts, and the fleet it coordinates.
+SHARED = ("roster.sqlite", "accounts.sqlite", "audit.sqlite", "queries.sqlite")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +22,8 @@ class Settings:
     port: int = 8750
     log: str | None = None  # a log in Kafka, kafka://...; None: on the disk of the home
     plan: Path | None = None  # an encoded plan for every device; watched, a new version goes out by itself
-    results: Path | None = None  # the results store; None: no results go down
+    results: Path | str | None = None  # the results store, a file or a server's URL; None: no results go down
+    database: str | None = None  # a server's URL; there is then what gateways share, which else are files of the home
     stable: Path | None = None  # what Spark has made stable, as it writes it; None: nothing is trimmed
     hints: Path | None = None  # the sampling rate Spark asks for, as it writes it
     jobs: Path | None = None  # where queries are wanted as further Spark jobs; None: none are taken
@@ -48,5 +54,5 @@ class Settings:
         return self.home / "log"
 
     @property
-    def roster_path(self) -> Path:
-        return self.home / "roster.sqlite"
+    def roster_path(self) -> Location:
+        return in_home(self.home, "roster.sqlite")

@@ -4,12 +4,11 @@ statements. A question for every row would cost the driver five times as much.""
 from __future__ import annotations
 
 import hashlib
-import json
-import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from cloud_backend.database import Statements
 from cloud_backend.results.rows import Identity, ResultRow, encode_values
 from shared.errors import BrokenInvariant
 
@@ -35,28 +34,28 @@ class Stored(NamedTuple):
 
 CORRECTED = "corrected "  # with a sink's name: a mark that counts its corrections
 LAST_CHANGE = (
-    "SELECT max(coalesce((SELECT max(change) FROM answers), 0),"
-    " coalesce((SELECT value FROM marks WHERE name = 'change'), 0))"
+    "SELECT max(number) FROM (SELECT 0 AS number UNION ALL SELECT max(change) FROM answers"
+    " UNION ALL SELECT value FROM marks WHERE name = 'change') AS numbers"
 )
 
 _INCOMING = (
-    "CREATE TEMP TABLE IF NOT EXISTS incoming (sink TEXT, key TEXT, window_start_us INTEGER, window_end_us INTEGER,"
-    " row INTEGER)"
+    "CREATE TEMP TABLE incoming (sink TEXT, key TEXT, window_start_us INTEGER, window_end_us INTEGER, row INTEGER)"
 )
 _COLUMNS = (
     "a.sink, a.key, a.window_start_us, a.window_end_us, a.row, a.device, a.revision, a.retract, a.complete, a.content"
 )
 # `CROSS JOIN`: SQLite then goes through what comes in and looks each up by the key, never the other way round.
 _ABOUT_THE_SAME = (
-    f"SELECT {_COLUMNS} FROM incoming i CROSS JOIN answers a ON a.sink = i.sink AND a.key = i.key"  # noqa: S608 - ours
+    f"SELECT {_COLUMNS} FROM incoming i CROSS JOIN answers a WHERE a.sink = i.sink AND a.key = i.key"  # noqa: S608 - ours
     " AND a.window_start_us = i.window_start_us AND a.window_end_us = i.window_end_us"
 )
 _KNOWN = f"{_ABOUT_THE_SAME} AND a.row = i.row"
-_UNNUMBERED = f"{_ABOUT_THE_SAME} AND a.row = 0 WHERE i.row > 0 AND NOT a.retract"
+_UNNUMBERED = f"{_ABOUT_THE_SAME} AND a.row = 0 AND i.row > 0 AND a.retract = 0"
 _INSIDE = (
-    f"SELECT DISTINCT {_COLUMNS} FROM incoming i CROSS JOIN answers a ON a.sink = i.sink AND a.key = i.key"  # noqa: S608
+    f"SELECT DISTINCT {_COLUMNS} FROM incoming i CROSS JOIN answers a WHERE a.sink = i.sink"  # noqa: S608 - ours
+    " AND a.key = i.key"
     " AND a.window_start_us >= i.window_start_us AND a.window_start_us <= i.window_end_us"
-    " AND a.window_end_us <= i.window_end_us WHERE NOT a.retract AND i.sink IN (SELECT value FROM json_each(?))"
+    " AND a.window_end_us <= i.window_end_us AND a.retract = 0 AND i.sink IN ({sinks})"
 )
 
 
@@ -71,7 +70,7 @@ def digest_of_publication(rows: Iterable[Stored]) -> str:
     return hashlib.sha256("\n".join(sorted(map(str, map(tuple, rows)))).encode()).hexdigest()
 
 
-def put_news(database: sqlite3.Connection, rows: Sequence[Stored], sessions: Collection[str]) -> int:
+def put_news(database: Statements, rows: Sequence[Stored], sessions: Collection[str]) -> int:
     """Inside a transaction: keep what is news among these rows, and return how many are."""
     publication = _Publication(database, rows, sessions)
     news = [row for row in rows if publication.is_news(row)]
@@ -82,21 +81,21 @@ def put_news(database: sqlite3.Connection, rows: Sequence[Stored], sessions: Col
 
 
 class _Publication:
-    def __init__(self, database: sqlite3.Connection, rows: Sequence[Stored], sessions: Collection[str]) -> None:
+    def __init__(self, database: Statements, rows: Sequence[Stored], sessions: Collection[str]) -> None:
         self._database, self._sessions = database, sessions
-        database.execute(_INCOMING)
-        database.execute("DELETE FROM incoming")
+        database.execute(_INCOMING)  # and dropped after: a table that is emptied each time grows on a server
         database.executemany("INSERT INTO incoming VALUES (?, ?, ?, ?, ?)", [row.identity for row in rows])
         found = self._asked(_KNOWN)
         self._before = {row.identity: row for row in found}
         found += self._asked(_UNNUMBERED)
         if sessions:
-            found += self._asked(_INSIDE, json.dumps(sorted(sessions)))
+            found += self._asked(_INSIDE.format(sinks=", ".join("?" * len(sessions))), *sorted(sessions))
         self._now = {row.identity: row for row in found}
         self._of_key: dict[tuple[str, str], dict[Identity, None]] = {}  # in sinks of sessions
         for identity in self._now:
             self._note(identity)
         self._heads = self._downlink_heads({row.device for row in (*rows, *found)} - {""})
+        database.execute("DROP TABLE incoming")
         (self._change,) = database.execute(LAST_CHANGE).fetchone()
         self._answers: dict[Identity, tuple[Any, ...]] = {}
         self._downlinks: list[tuple[Any, ...]] = []
@@ -172,14 +171,19 @@ class _Publication:
         self._database.executemany("INSERT INTO incoming (key) VALUES (?)", [(device,) for device in devices])
         return dict(
             self._database.execute(
-                "SELECT h.device, h.head FROM incoming i CROSS JOIN downlink_heads h ON h.device = i.key"
+                "SELECT h.device, h.head FROM incoming i CROSS JOIN downlink_heads h WHERE h.device = i.key"
             )
         )
 
     def write(self) -> None:
         database = self._database
         ten = "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
-        database.executemany(f"INSERT OR REPLACE INTO answers VALUES ({ten})", sorted(self._answers.values()))  # noqa: S608
+        database.executemany(
+            f"INSERT INTO answers VALUES ({ten}) ON CONFLICT (sink, key, window_start_us, window_end_us, row)"  # noqa: S608
+            " DO UPDATE SET device = excluded.device, revision = excluded.revision, retract = excluded.retract,"
+            " complete = excluded.complete, content = excluded.content, change = excluded.change",
+            sorted(self._answers.values()),
+        )
         database.executemany(f"INSERT INTO downlinks VALUES ({ten})", self._downlinks)  # noqa: S608 - ours
         said_to = {row[Stored._fields.index("device")] for row in self._downlinks}
         database.executemany(
@@ -187,6 +191,6 @@ class _Publication:
             [(device, self._heads[device]) for device in said_to],
         )
         database.executemany(
-            "INSERT INTO marks VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
+            "INSERT INTO marks VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = marks.value + excluded.value",
             [(f"{CORRECTED}{sink}", count) for sink, count in self._corrected.items()],
         )

@@ -13,12 +13,10 @@ at 1 and are never reused, not even once everything below them was trimmed.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Collection, Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
-from cloud_backend.database import Database
+from cloud_backend.database import Database, Location, Statements, located
 from cloud_backend.results.publication import CORRECTED, LAST_CHANGE, digest_of_publication, put_news, stored_of
 from cloud_backend.results.rows import ResultRow, decode_key, decode_values, digest_of
 
@@ -26,6 +24,7 @@ __all__ = ["ResultRow", "Results", "digest_of"]
 
 FORMAT = 2
 TOLD_MAX = 256
+FILE = "results.sqlite"
 
 # Both kinds of row open with the ten columns that `_stored` writes and `_row` reads.
 _SCHEMA = """
@@ -63,7 +62,7 @@ DROP TABLE former_answers;
 DROP TABLE former_downlinks
 """  # noqa: S608 - all of it is ours
 _FORGET_DOWNLINKS = (
-    "DELETE FROM downlinks WHERE sink = ? AND NOT retract AND NOT EXISTS (SELECT 1 FROM answers"
+    "DELETE FROM downlinks WHERE sink = ? AND retract = 0 AND NOT EXISTS (SELECT 1 FROM answers"
     " WHERE answers.sink = downlinks.sink AND answers.key = downlinks.key"
     " AND answers.window_start_us = downlinks.window_start_us AND answers.window_end_us = downlinks.window_end_us"
     " AND answers.row = downlinks.row AND answers.revision = downlinks.revision)"
@@ -71,10 +70,11 @@ _FORGET_DOWNLINKS = (
 
 
 class Results:
-    """Open the store at a path, creating it when it is not there. Safe to share between threads."""
+    """Open the store at a path or at the URL of a server's database, creating it when it is not there. Safe to share
+    between threads. `patience_s`: how long a server that is away is waited for."""
 
-    def __init__(self, path: Path | str) -> None:
-        self._database = Database(Path(path))
+    def __init__(self, where: Location | str, *, patience_s: float = 0) -> None:
+        self._database = Database(located(where, FILE), patience_s=patience_s)
         self._database.migrate(_FROM_FORMAT_1, before=1, after=FORMAT)
         self._database.require(
             _SCHEMA, format=FORMAT, code="results-format", later=_LATER, name="results store",
@@ -92,14 +92,22 @@ class Results:
         In the sinks named by `sessions` a row also retracts what was said before about windows within its own."""
         stored = [stored_of(row) for row in rows]
         digest = digest_of_publication(stored)
-        with self._database.transaction() as database:
-            known = database.execute("SELECT digest FROM epochs WHERE epoch = ?", (epoch,)).fetchone()
-            if known and known[0] == digest:
-                return 0
-            news = put_news(database, stored, frozenset(sessions))
-            # After a rollback an epoch comes again with corrections: its last publication is the one to recognise.
-            database.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)", (epoch, len(stored), digest))
-            return news
+
+        def put() -> int:
+            with self._database.transaction() as database:
+                known = database.execute("SELECT digest FROM epochs WHERE epoch = ?", (epoch,)).fetchone()
+                if known and known[0] == digest:
+                    return 0
+                news = put_news(database, stored, frozenset(sessions))
+                # After a rollback an epoch comes again with corrections: its last publication is the one to recognise.
+                database.execute(
+                    "INSERT INTO epochs VALUES (?, ?, ?) ON CONFLICT (epoch)"
+                    " DO UPDATE SET rows = excluded.rows, digest = excluded.digest",
+                    (epoch, len(stored), digest),
+                )
+                return news
+
+        return self._database.again(put)
 
     def tell(self, rows: Iterable[ResultRow]) -> None:
         """Put rows on their way to their devices that are no answers of a sink. One that waits already, by its identity
@@ -111,15 +119,15 @@ class Results:
                 if database.execute(question, same).fetchone():
                     continue
                 (seq,) = database.execute(
-                    "INSERT INTO downlink_heads VALUES (?, 1) ON CONFLICT (device) DO UPDATE SET head = head + 1"
-                    " RETURNING head",
+                    "INSERT INTO downlink_heads VALUES (?, 1) ON CONFLICT (device)"
+                    " DO UPDATE SET head = downlink_heads.head + 1 RETURNING head",
                     (row.device,),
                 ).fetchone()
                 database.execute(f"INSERT INTO downlinks VALUES ({', '.join('?' * 11)})", (*row, seq))  # noqa: S608 - ours
                 database.execute(
-                    "DELETE FROM downlinks WHERE device = ?1 AND sink = ?2 AND seq <= (SELECT seq FROM downlinks"
-                    " WHERE device = ?1 AND sink = ?2 ORDER BY seq DESC LIMIT 1 OFFSET ?3)",
-                    (row.device, row.sink, TOLD_MAX),
+                    "DELETE FROM downlinks WHERE device = ? AND sink = ? AND seq <= (SELECT seq FROM downlinks"
+                    " WHERE device = ? AND sink = ? ORDER BY seq DESC LIMIT 1 OFFSET ?)",
+                    (row.device, row.sink, row.device, row.sink, TOLD_MAX),
                 )
 
     def trim(self, device: str, through_seq: int) -> int:
@@ -139,7 +147,7 @@ class Results:
         """Remove every answer after a change number that is for or about a device, whose id is then its own, a part of
         its key or one of its values; returns how many went, and leaves nothing of them in the file. Costs what was
         answered since, and writes only if there is something."""
-        about = "change > ? AND (device = ? OR instr(key, ?) > 0 OR instr(content, ?) > 0)"
+        about = "change > ? AND (device = ? OR replace(key, ?, '') != key OR replace(content, ?, '') != content)"
         named = json.dumps("s" + device, ensure_ascii=False)
         parameters = (after, device, named, named)
         if not self._database.read(f"SELECT 1 FROM answers WHERE {about} LIMIT 1", parameters):  # noqa: S608 - ours
@@ -170,8 +178,8 @@ class Results:
             _keep_change(database)
             for sink in sinks:
                 database.execute(_FORGET_DOWNLINKS, (sink,))
-                database.execute("UPDATE downlinks SET content = '{}' WHERE sink = ? AND retract", (sink,))
-                database.execute("DELETE FROM answers WHERE sink = ? AND retract", (sink,))
+                database.execute("UPDATE downlinks SET content = '{}' WHERE sink = ? AND retract = 1", (sink,))
+                database.execute("DELETE FROM answers WHERE sink = ? AND retract = 1", (sink,))
         self._database.shrink()
 
     def change(self) -> int:
@@ -210,9 +218,9 @@ class Results:
     def latest(self, sink: str, limit: int | None = None) -> list[ResultRow]:
         """What a sink says now, by window and key; with a limit the newest windows only."""
         found = self._database.read(
-            "SELECT * FROM answers WHERE sink = ? AND NOT retract"
+            "SELECT * FROM answers WHERE sink = ? AND retract = 0"
             " ORDER BY window_end_us DESC, window_start_us DESC, key DESC, row DESC LIMIT ?",
-            (sink, -1 if limit is None else limit),
+            (sink, (1 << 63) - 1 if limit is None else limit),
         )
         return [_row(row) for row in reversed(found)]
 
@@ -220,13 +228,13 @@ class Results:
         """What a sink says now about windows that end before a time, newest first. A few more than the limit where
         several windows end together: the end of the last row is where the next page goes on, so none may be cut off."""
         found = self._database.read(
-            "SELECT * FROM answers WHERE sink = ? AND window_end_us < ? AND NOT retract"
+            "SELECT * FROM answers WHERE sink = ? AND window_end_us < ? AND retract = 0"
             " ORDER BY window_end_us DESC, window_start_us DESC, key DESC, row DESC LIMIT ?",
             (sink, (1 << 63) - 1 if before_us is None else before_us, limit),
         )
         if len(found) == limit:
             found += self._database.read(
-                "SELECT * FROM answers WHERE sink = ? AND window_end_us = ? AND NOT retract"
+                "SELECT * FROM answers WHERE sink = ? AND window_end_us = ? AND retract = 0"
                 " AND (window_start_us, key, row) < (?, ?, ?) ORDER BY window_start_us DESC, key DESC, row DESC",
                 (sink, found[-1][3], found[-1][2], found[-1][1], found[-1][4]),
             )
@@ -235,7 +243,7 @@ class Results:
     def said(self, sink: str, *, after_epoch: int, before_revision: int) -> list[ResultRow]:
         """What a sink says now, as far as it was last said after an epoch and with a lower revision than this."""
         found = self._database.read(
-            "SELECT * FROM answers WHERE sink = ? AND NOT retract AND revision < ? AND (revision & 4294967295) > ?",
+            "SELECT * FROM answers WHERE sink = ? AND retract = 0 AND revision < ? AND (revision & 4294967295) > ?",
             (sink, before_revision, after_epoch),
         )
         return [_row(row) for row in found]
@@ -258,7 +266,11 @@ class Results:
 
     def sinks(self) -> dict[str, int]:
         """Every sink that ever answered, with how many rows it holds now."""
-        return dict(self._database.read("SELECT sink, sum(NOT retract) FROM answers GROUP BY sink ORDER BY sink"))
+        return dict(
+            self._database.read(
+                "SELECT sink, count(CASE WHEN retract = 0 THEN 1 END) FROM answers GROUP BY sink ORDER BY sink"
+            )
+        )
 
     def corrections(self) -> dict[str, int]:
         """By sink, how many answers were said otherwise or taken back, ever."""
@@ -267,7 +279,7 @@ class Results:
 
     def current(self) -> list[ResultRow]:
         """Every row of every sink."""
-        return [_row(row) for row in self._database.read("SELECT * FROM answers WHERE NOT retract")]
+        return [_row(row) for row in self._database.read("SELECT * FROM answers WHERE retract = 0")]
 
     def epoch(self) -> int | None:
         """The last epoch published; None before the first."""
@@ -278,11 +290,13 @@ class Results:
         return digest_of(self.current())
 
 
-def _keep_change(database: sqlite3.Connection) -> None:
+def _keep_change(database: Statements) -> None:
     """Change numbers are never reused, also when the answer that had the highest is removed: whoever follows them
     would miss the next one."""
     (last,) = database.execute(LAST_CHANGE).fetchone()
-    database.execute("INSERT OR REPLACE INTO marks VALUES ('change', ?)", (last,))
+    database.execute(
+        "INSERT INTO marks VALUES ('change', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", (last,)
+    )
 
 
 def _row(stored: tuple[Any, ...]) -> ResultRow:

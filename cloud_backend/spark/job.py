@@ -17,11 +17,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
 from cloud_backend.coordinator.roster import Roster
+from cloud_backend.database import Location, in_home, is_there, located, location
 from cloud_backend.lease import Lease
 from cloud_backend.logging_setup import children_logged, set_up_logging
 from cloud_backend.results.store import Results
@@ -37,6 +38,8 @@ from shared.errors import ResurgeError, UsageError
 from shared.recovery.retention import Retention
 
 FENCED_EXIT = 3
+ROSTER = "roster.sqlite"
+SERVER_PATIENCE_S = 60.0  # a PostgreSQL server that is away is waited for so long
 LOG4J_JSON = Path(__file__).parent / "log4j2-json.properties"  # the same fields as `cloud_backend.logging_setup`
 
 
@@ -64,9 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         balance=options.balance,
         retention=Retention(hours=options.rollback_hours, bytes_max=round(options.rollback_gb * 1e9)),
     )
-    roster = RosterFile(options.roster or _beside(options.log) / "roster.sqlite")
-    results = Results(options.results)
+    results = Results(options.results, patience_s=SERVER_PATIENCE_S)
     program = PlanFile(options.plan)
+    home = None if options.roster else _beside(options.log)
+    roster = RosterOf(lambda: located(options.roster, ROSTER) if home is None else in_home(home, ROSTER))
     local = options.local or _local(options.store)
     log_use = LogUse(local)
     if options.log_json:
@@ -119,11 +123,11 @@ def cores(runner: Runner) -> int:
     return 1 if session is None else int(session.sparkContext.defaultParallelism)
 
 
-class RosterFile:
-    """What a job needs to know of the gateway's roster. Before there is one, nothing."""
+class RosterOf:
+    """What a job needs to know of the gateway's roster, a file or a URL. Before there is one, nothing."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, find: Callable[[], Location]) -> None:
+        self._find = find  # where the home says, which may be made later than this
         self._roster: Roster | None = None
 
     def gone(self) -> dict[str, int]:
@@ -141,8 +145,9 @@ class RosterFile:
         return {each.device.hex(): each.asked_us for each in done if each.device in gone}
 
     def _opened(self) -> Roster | None:
-        if self._roster is None and self._path.exists():
-            self._roster = Roster(self._path)
+        if self._roster is None:
+            where = self._find()
+            self._roster = Roster(where) if is_there(where) else None
         return self._roster
 
 
@@ -180,10 +185,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--roster",
-        type=Path,
+        type=location,
         help="the gateway's roster, to wait for nobody who was revoked (default: beside --log)",
     )
-    parser.add_argument("--results", type=Path, required=True, help="the results store")
+    parser.add_argument(
+        "--results", type=location, required=True, help="the results store: a file, or a URL of PostgreSQL"
+    )
     parser.add_argument("--jobs", type=Path, help="a directory of further jobs to start and stop as they are wanted")
     parser.add_argument("--master", default="local[*]", help="any Spark master")
     parser.add_argument("--conf", action="append", default=[], help="a Spark setting, as KEY=VALUE")

@@ -33,7 +33,8 @@ def create(
     given = {"results": results, "plan": plan, "store": store, "jobs": jobs}
     places = replace(places, **{name: path for name, path in given.items() if path is not None})
     made = make(places, output, now_us=time.time_ns() // 1000)
-    done(f"wrote {made['files']} files, {made['bytes']:,} bytes, to {output}", made, as_json=as_json)
+    more = "; its databases are on a PostgreSQL server: pg_dump them now" if "elsewhere" in made else ""
+    done(f"wrote {made['files']} files, {made['bytes']:,} bytes, to {output}{more}", made, as_json=as_json)
 
 
 @app.command()

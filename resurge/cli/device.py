@@ -209,14 +209,15 @@ def _address(home: Path) -> dict[str, object]:
 
 def _roster(home: Path) -> Roster:
     from cloud_backend.coordinator.roster import Roster
+    from cloud_backend.database import in_home, is_there
     from shared.errors import UsageError
 
-    path = home / "roster.sqlite"
-    if not path.exists():
+    where = in_home(home, "roster.sqlite")
+    if not is_there(where):
         raise UsageError(
             f"no gateway has run in {str(home)!r}; give its --home, or start one with resurge up", code="gateway-home"
         )
-    return Roster(path)
+    return Roster(where)
 
 
 def _show(link: EnrolmentLink, way: Reach) -> None:

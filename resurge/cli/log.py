@@ -25,12 +25,13 @@ def _log() -> None:
 def signatures_of(home: Path) -> IsSigned:
     """Checks a device's signature with the key it enrolled in this home; None for one that is not in its roster."""
     from cloud_backend.coordinator.roster import Roster
+    from cloud_backend.database import in_home, is_there
     from cloud_backend.gateway.keys import is_signed_by
     from shared.identity import DeviceId
 
     keys: dict[DeviceId, bytes | None] = {}
-    path = home / "roster.sqlite"
-    roster = Roster(path) if path.exists() else None
+    where = in_home(home, "roster.sqlite")
+    roster = Roster(where) if is_there(where) else None
 
     def is_signed(device: DeviceId, message: bytes, signature: bytes) -> bool | None:
         if device not in keys:

@@ -76,13 +76,14 @@ def remove(name: Name, home: Home = DEFAULT_HOME, as_json: AsJson = False) -> No
 @contextmanager
 def _people(home: Path) -> Iterator[People]:
     from cloud_backend.coordinator.people import FILE, People
+    from cloud_backend.database import in_home
     from shared.errors import UsageError
 
     if not (home / "operator.token").exists():
         raise UsageError(
             f"no gateway has run in {str(home)!r}; give its --home, or start one with resurge up", code="gateway-home"
         )
-    people = People(home / FILE)
+    people = People(in_home(home, FILE))
     try:
         yield people
     finally:
@@ -91,9 +92,10 @@ def _people(home: Path) -> Iterator[People]:
 
 def _audit(home: Path, action: str, subject: str, detail: str) -> None:
     from cloud_backend.coordinator.audit import FILE, AuditLog
+    from cloud_backend.database import in_home
     from cloud_backend.gateway.keys import load_keys
 
-    log = AuditLog(home / FILE, sign=load_keys(home).sign)
+    log = AuditLog(in_home(home, FILE), sign=load_keys(home).sign)
     try:
         log.append(_now_us(), person="command-line", role="admin", action=action, subject=subject, detail=detail)
     finally:

@@ -34,14 +34,16 @@ def delta(
     if importlib.util.find_spec("deltalake") is None:
         raise UsageError("Delta tables need a package: pip install 'resurge[lake]'", code="dataframe-library")
     from cloud_backend.coordinator.backup import Places
+    from cloud_backend.database import Served, in_home
     from cloud_backend.dataframes.delta import keep_up, place
     from cloud_backend.dataframes.epoch_rows import key_names
-    from cloud_backend.results.store import Results
+    from cloud_backend.results.store import FILE, Results
 
     places = Places.of_home(home)
-    if not places.results.is_file():
+    kept = in_home(home, FILE)
+    if not isinstance(kept, Served) and not places.results.is_file():
         raise UsageError(f"no results beside {str(home)!r}; give the gateway's --home", code="gateway-home")
-    results = Results(places.results)
+    results = Results(kept.url if isinstance(kept, Served) else places.results)
     if sink not in results.sinks():
         there = ", ".join(results.sinks()) or "none yet"
         raise UsageError(f"no results have come for a sink {sink!r} ({there})", code="dataframe-sink")

@@ -1,4 +1,5 @@
-"""One SQLite file: whole transactions, whoever dies or waits, and no file that is not understood."""
+"""One database, a SQLite file or a schema of PostgreSQL: whole transactions, whoever dies or waits, and none that is not
+understood."""
 
 from __future__ import annotations
 
@@ -13,16 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from cloud_backend import database as module
+from cloud_backend import postgres as postgres_module
+from cloud_backend import sqlite_file as sqlite_module
 from cloud_backend.coordinator.alerts import Alerts
 from cloud_backend.coordinator.audit import AuditLog
 from cloud_backend.coordinator.people import People
 from cloud_backend.coordinator.queries import Queries
 from cloud_backend.coordinator.roster import Roster
 from cloud_backend.dashboard.history.file import HistoryFile
-from cloud_backend.database import Database
+from cloud_backend.database import Database, DatabaseLost, Location, Served
 from cloud_backend.results.store import Results
-from shared.errors import DamagedData
+from shared.errors import DamagedData, UsageError
+from tests.cloud_backend.conftest import Where
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +48,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "home" / "pairs.sqlite"
 
 
-def opened(path: Path | None) -> Database:
+def opened(path: Location | None) -> Database:
     database = Database(path)
     database.require(SCHEMA, format=1, code="pairs-format")
     return database
@@ -56,6 +59,30 @@ def pairs(path: Path):
     database = opened(path)
     yield database
     database.close()
+
+
+@pytest.fixture
+def place(where: Where) -> Location:
+    return where("pairs.sqlite")
+
+
+@pytest.fixture
+def kept(place: Location):
+    """In a file, or on a server."""
+    database = opened(place)
+    yield database
+    database.close()
+
+
+def is_taken(error: Exception) -> bool:
+    """Whether a row was refused because another one has its key."""
+    return type(error).__name__ in ("IntegrityError", "UniqueViolation")
+
+
+def busy(monkeypatch) -> None:
+    """Wait for another process's transaction for a moment only."""
+    for module in (sqlite_module, postgres_module):
+        monkeypatch.setattr(module, "BUSY_S", 0.05)
 
 
 def write(database: Database, *statements: str) -> None:
@@ -81,11 +108,12 @@ def of_format(path: Path, number: int) -> None:
     database.close()
 
 
-def test_a_transaction_that_fails_leaves_nothing_and_the_next_one_works(pairs: Database):
-    with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
-        write(pairs, "INSERT INTO pairs VALUES (1, 1)", "INSERT INTO pairs VALUES (1, 2)")
-    add(pairs, 3)
-    assert held(pairs) == [6, 7]
+def test_a_transaction_that_fails_leaves_nothing_and_the_next_one_works(kept: Database):
+    with pytest.raises(Exception, match=r"(?i)unique") as refused:
+        write(kept, "INSERT INTO pairs VALUES (1, 1)", "INSERT INTO pairs VALUES (1, 2)")
+    assert is_taken(refused.value)
+    add(kept, 3)
+    assert held(kept) == [6, 7]
 
 
 def test_a_full_disk_is_told_as_that_and_the_next_transaction_works(pairs: Database):
@@ -107,10 +135,10 @@ def test_what_sqlite_has_undone_by_itself_is_not_undone_again(pairs: Database):
 
 DYING = """
 import os, sys
-from pathlib import Path
+from cloud_backend.database import located
 from tests.cloud_backend.test_database import add, opened
 
-pairs = opened(Path(sys.argv[1]))
+pairs = opened(located(sys.argv[1], "pairs.sqlite"))
 add(pairs, 1)
 with pairs.transaction() as connection:
     connection.execute("INSERT INTO pairs VALUES (4, 2)")
@@ -121,14 +149,14 @@ os._exit(9)
 """
 
 
-@pytest.mark.parametrize(("where", "left"), [("inside", [2, 3]), ("after", [2, 3, 4, 5])])
-def test_a_process_that_dies_leaves_what_it_ended_and_no_half(path: Path, where: str, left: list[int]):
+@pytest.mark.parametrize(("when", "left"), [("inside", [2, 3]), ("after", [2, 3, 4, 5])])
+def test_a_process_that_dies_leaves_what_it_ended_and_no_half(place: Location, when: str, left: list[int]):
     dead = subprocess.run(
-        [sys.executable, "-c", DYING, str(path), where],
+        [sys.executable, "-c", DYING, place.url if isinstance(place, Served) else str(place), when],
         cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False,
     )  # fmt: skip
     assert dead.returncode == 9
-    pairs = opened(path)
+    pairs = opened(place)
     assert held(pairs) == left
     pairs.close()
 
@@ -151,8 +179,8 @@ def test_a_write_cut_off_at_any_place_leaves_the_transactions_before_it(pairs: D
     assert ends[whole] == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_writer_waits_for_another_process_s_transaction(pairs: Database, path: Path):
-    other = opened(path)
+def test_a_writer_waits_for_another_process_s_transaction(kept: Database, place: Location):
+    other = opened(place)
     began, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -164,22 +192,22 @@ def test_a_writer_waits_for_another_process_s_transaction(pairs: Database, path:
     holder = threading.Thread(target=hold)
     holder.start()
     assert began.wait(PATIENCE_S)
-    assert held(pairs) == []  # a reader waits for nobody
-    waiting = threading.Thread(target=add, args=(pairs, 3))
+    assert held(kept) == []  # a reader waits for nobody
+    waiting = threading.Thread(target=add, args=(kept, 3))
     waiting.start()
     go_on.set()
     waiting.join(PATIENCE_S)
     holder.join(PATIENCE_S)
-    assert held(pairs) == [1, 6, 7]
+    assert held(kept) == [1, 6, 7]
     other.close()
 
 
-def test_one_that_waits_too_long_says_that_the_file_is_locked_and_loses_nothing(path: Path, monkeypatch):
-    monkeypatch.setattr(module, "BUSY_S", 0.05)
-    pairs, other = opened(path), opened(path)
+def test_one_that_waits_too_long_says_that_the_file_is_locked_and_loses_nothing(place: Location, monkeypatch):
+    busy(monkeypatch)
+    pairs, other = opened(place), opened(place)
     with other.transaction() as connection:
         connection.execute("INSERT INTO pairs VALUES (1, 1)")
-        with pytest.raises(sqlite3.OperationalError, match="locked"):
+        with pytest.raises((sqlite3.OperationalError, DatabaseLost), match=r"locked|database-busy"):
             add(pairs, 3)
     add(pairs, 3)
     assert held(other) == [1, 6, 7]
@@ -187,12 +215,12 @@ def test_one_that_waits_too_long_says_that_the_file_is_locked_and_loses_nothing(
     other.close()
 
 
-def test_nobody_writes_between_what_a_transaction_reads_and_what_it_writes(path: Path, monkeypatch):
-    monkeypatch.setattr(module, "BUSY_S", 0.05)
-    pairs, other = opened(path), opened(path)
+def test_nobody_writes_between_what_a_transaction_reads_and_what_it_writes(place: Location, monkeypatch):
+    busy(monkeypatch)
+    pairs, other = opened(place), opened(place)
     with other.transaction() as connection:
         (count,) = connection.execute("SELECT count(*) FROM pairs").fetchone()
-        with pytest.raises(sqlite3.OperationalError, match="locked"):
+        with pytest.raises((sqlite3.OperationalError, DatabaseLost), match=r"locked|database-busy"):
             add(pairs, 3)
         connection.execute("INSERT INTO pairs VALUES (?, 0)", (count,))
     assert held(pairs) == [0]
@@ -200,17 +228,17 @@ def test_nobody_writes_between_what_a_transaction_reads_and_what_it_writes(path:
     other.close()
 
 
-def test_threads_share_one_connection_a_transaction_at_a_time(pairs: Database):
-    threads = [threading.Thread(target=add, args=(pairs, one)) for one in range(20)]
+def test_threads_share_one_connection_a_transaction_at_a_time(kept: Database):
+    threads = [threading.Thread(target=add, args=(kept, one)) for one in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert held(pairs) == list(range(40))
+    assert held(kept) == list(range(40))
 
 
-def test_two_processes_may_both_be_first(path: Path):
-    first, second = Database(path), Database(path)
+def test_two_processes_may_both_be_first(place: Location):
+    first, second = Database(place), Database(place)
     assert first.format == second.format == 0
     first.create(SCHEMA, format=1)
     add(first, 1)
@@ -220,20 +248,20 @@ def test_two_processes_may_both_be_first(path: Path):
     second.close()
 
 
-def test_tables_added_since_are_made_in_an_older_file_too(pairs: Database, path: Path):
-    add(pairs, 1)
-    newer = Database(path)
+def test_tables_added_since_are_made_in_an_older_file_too(kept: Database, place: Location):
+    add(kept, 1)
+    newer = Database(place)
     newer.require(SCHEMA, format=1, code="pairs-format", later="CREATE TABLE IF NOT EXISTS more (one TEXT)")
     assert newer.read("SELECT count(*) FROM more") == [(0,)]
     assert held(newer) == [2, 3]
     newer.close()
 
 
-def test_a_closed_file_says_so(pairs: Database):
-    pairs.close()
-    pairs.close()
-    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-        held(pairs)
+def test_a_closed_file_says_so(kept: Database):
+    kept.close()
+    kept.close()
+    with pytest.raises((sqlite3.ProgrammingError, UsageError), match="closed"):
+        held(kept)
 
 
 def test_a_file_in_memory_is_as_good_until_it_is_closed():

@@ -97,7 +97,7 @@ def test_commands_stand_in_blocks_that_are_run_or_say_why_not(page):
                 given = {word for command in block.commands for word in words_of(command) if word.startswith("--")}
                 typed = any(f'"{noun}", "{verb}"' in text for command in block.commands
                             for _, noun, verb, *_ in [[*words_of(command), "", ""]])  # fmt: skip
-                begun = given & {"--master", "--standby", "--local"}
+                begun = given & {"--master", "--standby", "--local", "--database"}
                 assert typed or (begun and any(option in text or option[2:] in text for option in given)), place
         elif page not in FOLLOWED:
             assert not any(COMMAND.match(command) for command in block.commands), f"{place} is run by no test"

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from cloud_backend.coordinator.roster import Roster
+from cloud_backend.database import in_home
 from cloud_backend.gateway.ingest import MEDIA_TYPE
 from tests.cloud_backend.gateway.phone_client import PhoneClient
 from tests.patience import PATIENCE_S
@@ -97,7 +98,7 @@ class GatewayProcess:
         """A paired phone with an open session and one connection that is opened again when it broke."""
         self.posts.append(PersistentPost(self))
         phone = PhoneClient(self.key, self.posts[-1], private=private, name=name)
-        roster = Roster(self.home / "roster.sqlite")
+        roster = Roster(in_home(self.home, "roster.sqlite"))
         code = roster.new_code(time.time_ns() // 1000)
         roster.close()
         status, answer = self.post("/v1/enrol", phone.enrolment(code), "application/json")

@@ -37,6 +37,7 @@ from cloud_backend.coordinator.people import ROLES, People, Person
 from cloud_backend.dashboard.sign_in.live_streams import LiveStreams
 from cloud_backend.dashboard.sign_in.security_headers import SecurityHeaders
 from cloud_backend.dashboard.threads import in_thread
+from cloud_backend.database import in_home
 from cloud_backend.gateway.http_problems import Problem
 
 __all__ = ["Access", "Person", "anybody", "audit", "csrf_token", "form_fields", "install", "require"]
@@ -72,8 +73,8 @@ class Access:
         clock_us: Callable[[], int] = _now_us,
         sign: Sign | None = None,
     ) -> None:
-        self.people = People(home / people_module.FILE)
-        self.audit_log = AuditLog(home / audit_module.FILE, sign=sign)
+        self.people = People(in_home(home, people_module.FILE))
+        self.audit_log = AuditLog(in_home(home, audit_module.FILE), sign=sign)
         self.hosts = frozenset(host.lower() for host in hosts)
         self.clock_us = clock_us
         self.streams = LiveStreams()

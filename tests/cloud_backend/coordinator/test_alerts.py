@@ -15,8 +15,8 @@ URL = "https://example.org/hook"
 
 
 @pytest.fixture
-def alerts(tmp_path):
-    made = Alerts(tmp_path / "alerts.sqlite")
+def alerts(where):
+    made = Alerts(where("alerts.sqlite"))
     yield made
     made.close()
 
@@ -32,12 +32,12 @@ def test_an_alert_opens_once_and_closes_when_its_condition_ends(alerts):
     assert [alert.ended_us for alert in alerts.alerts()] == [None, 30]
 
 
-def test_a_restart_forgets_nothing_and_repeats_nothing(tmp_path):
-    first = Alerts(tmp_path / "alerts.sqlite")
+def test_a_restart_forgets_nothing_and_repeats_nothing(where):
+    first = Alerts(where("alerts.sqlite"))
     first.add_webhook(URL, 1)
     first.update([GAP], 10)
     first.close()
-    second = Alerts(tmp_path / "alerts.sqlite")
+    second = Alerts(where("alerts.sqlite"))
     assert second.update([GAP], 20) == []
     assert len(second.queue()) == 1
     second.close()

@@ -9,13 +9,14 @@ from shared.errors import UsageError
 
 
 @pytest.fixture
-def people(tmp_path):
-    made = People(tmp_path / "accounts.sqlite")
+def people(where):
+    made = People(where("accounts.sqlite"))
     yield made
     made.close()
 
 
-def test_no_secret_is_in_the_file(people, tmp_path):
+def test_no_secret_is_in_the_file(tmp_path):
+    people = People(tmp_path / "accounts.sqlite")
     people.put("ada", "viewer", 1, "a very long password")
     link = people.new_link(1)
     session = people.open_session(people.check_password("ada", "a very long password"), 1)
@@ -23,6 +24,7 @@ def test_no_secret_is_in_the_file(people, tmp_path):
     for secret in ("a very long password", link, session):
         assert secret.encode() not in stored
     assert (tmp_path / "accounts.sqlite").stat().st_mode & 0o077 == 0
+    people.close()
 
 
 @pytest.mark.parametrize("name", ["", "A", "a b", "-a", "a" * 41, "ä", "a\n", "<b>", "a/b", "../a"])

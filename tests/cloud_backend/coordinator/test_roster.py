@@ -8,20 +8,23 @@ from cloud_backend.coordinator.roster import CODE_LIFETIME_US, Roster
 from shared.errors import PeerError, UsageError
 from shared.identity import device_id
 from shared.wire.status import DeviceStatus
+from tests.cloud_backend.conftest import Where
 
 KEY, OTHER = bytes(range(32)), bytes(32)
 
 
 @pytest.fixture
-def roster(tmp_path: Path):
-    roster = Roster(tmp_path / "roster.sqlite")
+def roster(where: Where):
+    roster = Roster(where("roster.sqlite"))
     yield roster
     roster.close()
 
 
-def test_a_code_is_kept_as_a_hash_only(roster: Roster, tmp_path: Path):
+def test_a_code_is_kept_as_a_hash_only(tmp_path: Path):
+    roster = Roster(tmp_path / "roster.sqlite")
     code = roster.new_code(0)
     roster.enrol(code, KEY, "phone", 1)
+    roster.close()
     stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert code not in stored
 
@@ -58,19 +61,19 @@ def test_revoking_a_stranger_says_how_to_find_the_right_id(roster: Roster):
         roster.revoke(device_id(KEY), 1)
 
 
-def test_what_was_seen_and_said_is_kept_across_a_restart(roster: Roster, tmp_path: Path):
+def test_what_was_seen_and_said_is_kept_across_a_restart(roster: Roster, where: Where):
     roster.enrol(roster.new_code(0), KEY, "phone", 1)
     roster.seen([(device_id(KEY), 7, DeviceStatus(plan=4, battery=50))])
     roster.seen([(device_id(KEY), 9, None)])
-    again = Roster(tmp_path / "roster.sqlite")
+    again = Roster(where("roster.sqlite"))
     (entry,) = again.entries()
     assert (entry.seen_us, entry.plan_version, entry.status.battery) == (9, 4, 50)
     again.close()
 
 
-def test_another_process_s_change_is_noticed(roster: Roster, tmp_path: Path):
+def test_another_process_s_change_is_noticed(roster: Roster, where: Where):
     before = roster.changes()
-    other = Roster(tmp_path / "roster.sqlite")
+    other = Roster(where("roster.sqlite"))
     other.new_code(0)
     other.close()
     assert roster.changes() != before
@@ -82,8 +85,8 @@ def test_enrolments_and_revocations_leave_an_audit_line(roster: Roster):
     assert [(at_us, act) for at_us, act, _, _ in roster.audit_lines()] == [(2, "revoked"), (1, "enrolled")]
 
 
-def test_what_this_process_decides_is_noticed_like_what_another_one_does(tmp_path):
-    roster = Roster(tmp_path / "roster.sqlite")
+def test_what_this_process_decides_is_noticed_like_what_another_one_does(where):
+    roster = Roster(where("roster.sqlite"))
     roster.enrol(roster.new_code(1_000), b"k" * 32, "phone", 1_000)
     before = roster.changes()
     roster.seen([(device_id(b"k" * 32), 1_000, None)])
@@ -94,8 +97,8 @@ def test_what_this_process_decides_is_noticed_like_what_another_one_does(tmp_pat
     roster.close()
 
 
-def test_a_renamed_device_keeps_its_name_and_a_deletion_is_remembered(tmp_path):
-    roster = Roster(tmp_path / "roster.sqlite")
+def test_a_renamed_device_keeps_its_name_and_a_deletion_is_remembered(where):
+    roster = Roster(where("roster.sqlite"))
     roster.enrol(roster.new_code(1_000), b"k" * 32, "phone", 1_000)
     device = device_id(b"k" * 32)
     roster.rename(device, "ferry", 1_000)
@@ -103,7 +106,7 @@ def test_a_renamed_device_keeps_its_name_and_a_deletion_is_remembered(tmp_path):
     assert (asked.incarnation, asked.done_us) == (1, None)
     roster.deletion_done(asked, 1_000 + 5, {"batches": 3})
     roster.close()
-    roster = Roster(tmp_path / "roster.sqlite")
+    roster = Roster(where("roster.sqlite"))
     [entry] = roster.entries()
     assert (entry.name, entry.revoked_us, entry.status) == ("ferry", 1_000, DeviceStatus())
     [done] = roster.deletions()

@@ -29,8 +29,8 @@ def row(
 
 
 @pytest.fixture
-def results(tmp_path: Path):
-    store = Results(tmp_path / "results.db")
+def results(where):
+    store = Results(where("results.db"))
     yield store
     store.close()
 
@@ -109,13 +109,15 @@ def test_changes_go_on_from_where_a_reader_stopped(results):
     assert (seen, results.changes(after)) == ([row(0, revision=2, retract=True)], (after, []))
 
 
-def test_digest_says_what_the_rows_say_and_not_how_often_it_was_said(tmp_path):
-    straight, corrected = Results(tmp_path / "a.db"), Results(tmp_path / "b.db")
+def test_digest_says_what_the_rows_say_and_not_how_often_it_was_said(where):
+    straight, corrected = Results(where("a.db")), Results(where("b.db"))
     straight.publish(1, [row(0, km=2.0), row(1)])
     corrected.publish(1, [row(1), row(0), row(5)])
     corrected.publish(2, [row(0, revision=2, km=2.0), row(5, revision=2, retract=True)])
     assert straight.digest() == corrected.digest() == digest_of([row(1), row(0, km=2.0)])
     assert straight.digest() != digest_of([row(1), row(0, km=math.nextafter(2.0, 3))])
+    straight.close()
+    corrected.close()
 
 
 def test_values_come_back_bit_for_bit(results):
@@ -136,10 +138,12 @@ def test_a_value_that_is_not_a_scalar_is_refused_by_name(results):
         results.publish(1, [replace(row(0), values={"points": [1, 2]})])
 
 
-def test_two_processes_see_one_store(tmp_path):
-    job, gateway = Results(tmp_path / "results.db"), Results(tmp_path / "results.db")
+def test_two_processes_see_one_store(where):
+    job, gateway = Results(where("results.db")), Results(where("results.db"))
     job.publish(1, [row(0)])
     assert gateway.latest("my_trips") == [row(0)]
+    job.close()
+    gateway.close()
 
 
 DYING_JOB = """
@@ -156,7 +160,7 @@ def step(statement):
         os._exit(9)
 
 results = store.Results(sys.argv[1])
-results._database._connection.set_trace_callback(step)  # is called before each statement
+results._database._kept.statements.set_trace_callback(step)  # is called before each statement
 results.publish(2, [row(0, revision=2, km=2.0), row(1)])
 """
 
