@@ -176,22 +176,20 @@ class PostgresSchema:
                 time.sleep(RETRY_S)
 
     def _connect(self) -> None:
-        try:
+        for again in (True, False):  # it may have come up since it did not answer; only then is it us whom it refuses
             try:
                 self._connection = self._attempt()
-            except self._client.OperationalError:
+                break
+            except self._client.OperationalError as error:
                 if not self._accepts():
-                    raise
-                self._connection = self._attempt()  # it may have come up in between; now it is us whom it refuses
-        except self._client.OperationalError as error:
-            if self._accepts():
-                raise UsageError(
-                    f"the PostgreSQL server of {self._shown()} refuses: {_first_line(error)}; check user, password and "
-                    "database of the URL",
-                    code="database-refused",
-                ) from None
-            self._refused_until = time.monotonic() + 5 * RETRY_S
-            raise self._unreachable(_first_line(error)) from None
+                    self._refused_until = time.monotonic() + 5 * RETRY_S
+                    raise self._unreachable(_first_line(error)) from None
+                if not again:
+                    raise UsageError(
+                        f"the PostgreSQL server of {self._shown()} refuses: {_first_line(error)}; check user, password "
+                        "and database of the URL",
+                        code="database-refused",
+                    ) from None
         try:
             self._settle()
         except BaseException:
@@ -219,7 +217,8 @@ class PostgresSchema:
         self._told(
             lambda: self._connection.execute(
                 f'SET search_path = "{self._schema}"; SET lock_timeout = {round(BUSY_S * 1000)};'
-                f" SET idle_in_transaction_session_timeout = {PAUSED_S * 1000}; SET client_min_messages = warning"
+                f" SET idle_in_transaction_session_timeout = {round(PAUSED_S * 1000)};"
+                " SET client_min_messages = warning"
             )
         )
         # Durable before acknowledged: a server may be set up to forget the last transactions in a power cut.
@@ -256,7 +255,7 @@ class PostgresSchema:
             raise DatabaseLost(
                 f"another process has been writing to {self.name} for {BUSY_S} s; try again", code="database-busy"
             ) from error
-        if self._connection.broken or self._connection.closed:
+        if self._connection.broken or self._connection.closed or self._is_lost(error):
             self._drop()
             raise DatabaseLost(
                 f"the connection to {self.name} was lost: {_first_line(error)}; try again: what was under way is "
@@ -277,6 +276,12 @@ class PostgresSchema:
         if isinstance(error, self._client.DataError):
             raise UsageError(f"{self.name} cannot hold this: {_first_line(error)}", code="database-value") from error
         raise error
+
+    def _is_lost(self, error: Any) -> bool:
+        """A pipeline that is cut off does not always say so of its connection: what the server did not say, the client
+        says of a connection that is no good; 57P is a server that ends, 25P03 one that waited too long for us."""
+        state: str = error.sqlstate or ("08" if isinstance(error, self._client.OperationalError) else "")
+        return state.startswith(("08", "57P", "25P03"))
 
     def _unreachable(self, reason: str) -> DatabaseLost:
         return DatabaseLost(

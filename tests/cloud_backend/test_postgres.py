@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cloud_backend import postgres as module
 from cloud_backend.contracts.reports import Reports
 from cloud_backend.coordinator.alerts import Alerts
 from cloud_backend.coordinator.audit import AuditLog
@@ -213,6 +214,27 @@ def test_a_transaction_that_loses_its_server_is_there_not_at_all(own_server: Pos
         statements.execute("INSERT INTO pairs VALUES (?, ?)", (1, 1 << 40))
     assert pairs.read("SELECT one, other FROM pairs") == [(1, 1 << 40)]
     pairs.close()
+
+
+def test_one_that_stops_in_the_middle_loses_its_transaction_and_the_lock(postgres: PostgresServer, monkeypatch):
+    postgres.clear()
+    where = Served(postgres.url(), "pairs")
+    waiting = Database(where)
+    waiting.require(SCHEMA, format=1, code="pairs-format")
+    monkeypatch.setattr(module, "PAUSED_S", 0.2)
+    paused = Database(where)
+
+    def stop_in_the_middle() -> None:
+        with paused.transaction() as statements:
+            statements.execute("INSERT INTO pairs VALUES (1, 1)")
+            with waiting.transaction() as others:  # once the server has ended the other one
+                others.execute("INSERT INTO pairs VALUES (2, 2)")
+
+    with pytest.raises(DatabaseLost, match="database-lost"):
+        stop_in_the_middle()
+    assert paused.read("SELECT one FROM pairs") == [(2,)]
+    waiting.close()
+    paused.close()
 
 
 def test_a_home_remembers_where_its_databases_are(tmp_path: Path):
