@@ -207,7 +207,7 @@ class Alerts:
         self.check_result_rule(rule)
         with self._database.transaction() as database:
             if not database.execute("SELECT 1 FROM result_rules").fetchone():
-                database.execute("INSERT OR REPLACE INTO followed VALUES (1, ?)", (change,))
+                _follow(database, change)
             database.execute("INSERT INTO result_rules VALUES (?, ?)", (rule.name, rule.encode()))
 
     def check_result_rule_name(self, name: str) -> None:
@@ -241,7 +241,7 @@ class Alerts:
                     database.execute("DELETE FROM holding WHERE rule = ? AND key = ?", place)
                 elif place not in held:
                     database.execute("INSERT INTO holding VALUES (?, ?, ?, ?)", (*place, each.device, each.detail))
-            database.execute("INSERT OR REPLACE INTO followed VALUES (1, ?)", (change,))
+            _follow(database, change)
             return _update_of_results(database, held, now_us)
 
     def holding(self, rule: str) -> list[Judgement]:
@@ -354,6 +354,12 @@ class Alerts:
 
     def counts(self) -> dict[str, int]:
         return {"delivered": 0, "failed": 0, "dropped": 0} | dict(self._database.read("SELECT name, value FROM counts"))
+
+
+def _follow(database: Statements, change: int) -> None:
+    database.execute(
+        "INSERT INTO followed VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET change = excluded.change", (change,)
+    )
 
 
 def _update(database: Statements, conditions: Iterable[Condition], now_us: int, *, of_results: bool) -> list[Alert]:

@@ -119,8 +119,8 @@ class Results:
                 if database.execute(question, same).fetchone():
                     continue
                 (seq,) = database.execute(
-                    "INSERT INTO downlink_heads VALUES (?, 1) ON CONFLICT (device)"
-                    " DO UPDATE SET head = downlink_heads.head + 1 RETURNING head",
+                    "INSERT INTO downlink_heads VALUES (?, 1) ON CONFLICT (device) DO UPDATE"
+                    " SET head = downlink_heads.head + 1 RETURNING downlink_heads.head",
                     (row.device,),
                 ).fetchone()
                 database.execute(f"INSERT INTO downlinks VALUES ({', '.join('?' * 11)})", (*row, seq))  # noqa: S608 - ours
@@ -207,7 +207,7 @@ class Results:
         while rows_max > 0:
             found = self._database.read(
                 "SELECT * FROM answers WHERE sink = ? AND key = ? AND (window_start_us, window_end_us, row) < (?, ?, ?)"
-                " AND NOT retract ORDER BY window_start_us DESC, window_end_us DESC, row DESC LIMIT ?",
+                " AND retract = 0 ORDER BY window_start_us DESC, window_end_us DESC, row DESC LIMIT ?",
                 (sink, key, *before, page),
             )
             yield from map(_row, found)

@@ -17,12 +17,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
 from cloud_backend.coordinator.roster import Roster
-from cloud_backend.database import Location, in_home, is_there, located, location
+from cloud_backend.database import in_home, is_there, located, location
 from cloud_backend.lease import Lease
 from cloud_backend.logging_setup import children_logged, set_up_logging
 from cloud_backend.results.store import Results
@@ -67,10 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         balance=options.balance,
         retention=Retention(hours=options.rollback_hours, bytes_max=round(options.rollback_gb * 1e9)),
     )
+    roster = RosterFile(options.roster or _beside(options.log) / ROSTER)
     results = Results(options.results, patience_s=SERVER_PATIENCE_S)
     program = PlanFile(options.plan)
-    home = None if options.roster else _beside(options.log)
-    roster = RosterOf(lambda: located(options.roster, ROSTER) if home is None else in_home(home, ROSTER))
     local = options.local or _local(options.store)
     log_use = LogUse(local)
     if options.log_json:
@@ -123,11 +122,12 @@ def cores(runner: Runner) -> int:
     return 1 if session is None else int(session.sparkContext.defaultParallelism)
 
 
-class RosterOf:
-    """What a job needs to know of the gateway's roster, a file or a URL. Before there is one, nothing."""
+class RosterFile:
+    """What a job needs to know of the gateway's roster: in a file of its home, or where the home or a URL says. Before
+    there is one, nothing."""
 
-    def __init__(self, find: Callable[[], Location]) -> None:
-        self._find = find  # where the home says, which may be made later than this
+    def __init__(self, where: Path | str) -> None:
+        self._where = where
         self._roster: Roster | None = None
 
     def gone(self) -> dict[str, int]:
@@ -146,7 +146,8 @@ class RosterOf:
 
     def _opened(self) -> Roster | None:
         if self._roster is None:
-            where = self._find()
+            given = self._where
+            where = in_home(given.parent, given.name) if isinstance(given, Path) else located(given, ROSTER)
             self._roster = Roster(where) if is_there(where) else None
         return self._roster
 
