@@ -96,6 +96,7 @@ class PeerLinks:
             ) from error
         self.address = str(self._router.get_string(zmq.LAST_ENDPOINT))
         self._orders: deque[Ask | Reply | Renew | None] = deque()  # from the loop; None: end
+        self._is_nudged = False  # the thread will look at the orders
         self._nudged = self._context.socket(zmq.PAIR)
         self._nudged.bind("inproc://orders")
         self._nudge = self._context.socket(zmq.PAIR)
@@ -145,8 +146,10 @@ class PeerLinks:
     def _hand_over(self, order: Ask | Reply | Renew | None) -> None:
         """A body passes as it is; only the nudge behind it goes through a socket, as the thread waits for those."""
         self._orders.append(order)
-        with contextlib.suppress(zmq.Again):  # as many nudges as fit are unread: it will look
-            self._nudge.send(b"", flags=zmq.NOBLOCK)
+        if not self._is_nudged:  # else it looks after this, as it says so first
+            self._is_nudged = True
+            with contextlib.suppress(zmq.Again):  # as many nudges as fit are unread: it will look
+                self._nudge.send(b"", flags=zmq.NOBLOCK)
 
     def close(self) -> None:
         self._hand_over(None)
@@ -167,6 +170,7 @@ class PeerLinks:
             if self._nudged in ready:
                 for _ in self._waiting(self._nudged):
                     pass
+            self._is_nudged = False
             while self._orders:
                 order = self._orders.popleft()
                 if order is None:

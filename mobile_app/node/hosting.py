@@ -69,7 +69,7 @@ FOLDER = "fleet"
 SPOOL_MB = 16
 SOURCES = "sources"
 SUBMITTED = "submitted-"
-PACING = Pacing(poll_s=1.0, timeout_s=3.0, backoff_s_min=0.1, backoff_s_max=2.0, window=3, probe_s=0.4)
+PACING = Pacing(poll_s=1.0, timeout_s=3.0, backoff_s_min=0.1, backoff_s_max=2.0, window=3, growth=4, probe_s=0.4)
 EVENTS_MAX = 50
 STALE_TERM, STRANGER, UNREAD, FLOOD = "stale-term", "peers-stranger", "peers-unread", "broadcast-flood"
 REPORT_S = 2.5  # so often at least it speaks to its coordinator
@@ -240,6 +240,8 @@ class Hosting:
                     persist(item, self._disk, self._spool)
                 for message in step.send:
                     self._send(message, now)
+                if not step.persist:  # nothing waited to be durable: all that is due was sent
+                    break
             if not self._own and self._links.arrivals.empty() and not self._heard(now):
                 break
         for event in machine.events():

@@ -50,6 +50,7 @@ from shared.batch import Batch
 from shared.hosting.fleet_file import read_fleet
 from shared.language.codecs import NONE
 from shared.spool.entry import SpooledBatch
+from shared.spool.evict import Evict
 from shared.spool.ring import SpoolFull
 from shared.sync.outbox import Reading
 from shared.wire import codecs
@@ -59,6 +60,7 @@ BARE, JETSTREAM = 0.5, 1.0
 BACK_S, TOLD_S, MOVED_S = 1.0, 1.0, 2.0
 KILLS = 1
 PATIENCE_S = 60.0
+TURN_BYTES = 256 << 10  # that a turn of the maker offers before it looks what is due
 READER = "phone"
 PROGRAM = """
 import resurge as rs
@@ -238,21 +240,32 @@ class _Edge:
         return SpooledBatch(self._edge.key.edge, lo, hi, rows, schema.id, 0, batch.frontier_us, codec, payload)
 
     def send(self, batches: Sequence[SpooledBatch]) -> float:
-        """Seconds until the reader has taken them."""
+        """Seconds until the reader has taken them. As in a node's own turns: what came is offered, then whatever is due
+        is done. An edge that promises nothing is never given up for room, so a full spool waits."""
         host, key = self._hosting.host, self._edge.key
         left = deque(batches)
+        given_up = self._given_up()
         begun = time.perf_counter()
         while True:
-            while left:
+            full, offered = False, 0
+            while left and not full and offered < TURN_BYTES:
                 try:
-                    host.offer(key, left[0], time.monotonic())
+                    host.offer(key, left[0], time.monotonic(), Evict.BLOCK)
+                    offered += len(left.popleft().payload)
                 except SpoolFull:
-                    break
-                left.popleft()
+                    full = True
             self._hosting.step(time.monotonic())
             if self._reading().taken[key.edge] >= batches[-1].hi:
-                return time.perf_counter() - begun
-            self._wait()
+                break
+            if full or not left:
+                self._wait()
+        took_s = time.perf_counter() - begun
+        if self._given_up() != given_up:
+            raise RuntimeError("elements were given up on the way: they were not carried, and do not count")
+        return took_s
+
+    def _given_up(self) -> int:
+        return sum(self._hosting.host.here.sources_spool.statistics().ledgered.values())
 
     def _wait(self) -> None:
         due = self._hosting.next_wake()

@@ -31,7 +31,7 @@ class FleetNode:
 
     def receive(self, message: HostMessage, now: float) -> None:
         self.host.receive(message, now)
-        self._notice(now)
+        self._pass_on(now)
 
     def wake(self, now: float) -> None:
         self.host.wake(now)
@@ -72,6 +72,16 @@ class FleetNode:
         return events
 
     def _notice(self, now: float) -> None:
+        self._pass_on(now)
+        if self.coordinator is None:
+            return
+        status = self.host.status()
+        if status != self._said:  # nobody sends it to itself
+            self._said = status
+            self.coordinator.heard(self.host.device, now, status)
+
+    def _pass_on(self, now: float) -> None:
+        """What the host says is for the coordinator here, or for whoever drives this node."""
         for event in self.host.events():
             if isinstance(event, DeploymentShown):
                 if self.coordinator is not None:
@@ -82,10 +92,3 @@ class FleetNode:
                     self.coordinator.heard(event.device, now, said)
             else:
                 self._events.append(event)
-        if self.coordinator is None:
-            return
-        status = self.host.status()
-        if status != self._said:  # nobody sends it to itself
-            self._said = status
-            self.coordinator.heard(self.host.device, now, status)
-        self._events += self.coordinator.events()

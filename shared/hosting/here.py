@@ -94,7 +94,7 @@ class Here:
         return all(number in self.outbox.reading(node).taken for number, node in edges)
 
     def full(self) -> bool:
-        return self.made.statistics().used_bytes > CREDIT_BYTES
+        return self.made.used_bytes > CREDIT_BYTES
 
     def others(self, state: EdgeSpec) -> dict[str, int]:
         """Who reads a state edge: this node's own keeper needs no edge."""

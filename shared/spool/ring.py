@@ -344,6 +344,10 @@ class Spool:
         late = list(self._contents.late(now_us))
         return [self.give_up(entry.edge, entry.lo, entry.hi, Reason.EXPIRED) for entry in late]
 
+    @property
+    def used_bytes(self) -> int:
+        return self._contents.used_bytes
+
     def statistics(self) -> SpoolStatistics:
         return statistics_of(
             self._contents, capacity_bytes=self.capacity_bytes, damage=self._damage, pieces=self._free.pieces

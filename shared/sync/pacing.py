@@ -14,6 +14,7 @@ from random import Random
 
 from shared.errors import UsageError
 
+QUICK = 0.1  # of the time that an answer may take
 BATTERY_LOW = 0.15
 BATTERY_MODEST = 0.30
 
@@ -75,14 +76,22 @@ class Pacing:
     gather_bytes: int = 256 << 10  # this much waiting is worth an exchange, whatever its age
     exchange_bytes_max: int = 1 << 20
     window: int = 1  # exchanges under way at once while there is a backlog; more than one between nodes only
+    growth: int = 1  # that many times as much goes into an exchange while there is a backlog and answers are quick
     # Who does not answer is asked this often, without rows, while some wait: a link that is back is noticed at once,
     # and one that is slow is not filled with what it cannot carry in time. 0: never, and pauses grow as above.
     probe_s: float = 0.0
     probe_for_s: float = 300.0  # since it answered, or since this device's network changed; then radios may rest
 
-    def budget(self, conditions: Conditions) -> int:
-        """How many bytes of batches the next exchange may carry."""
-        return min(self.exchange_bytes_max, LANES[conditions.lane].exchange_bytes)
+    def budget(self, conditions: Conditions, grown: int = 1) -> int:
+        """How many bytes of batches the next exchange may carry, where exchanges have grown so far."""
+        return grown * min(self.exchange_bytes_max, LANES[conditions.lane].exchange_bytes)
+
+    def grown(self, grown: int, answer_s: float) -> int:
+        """How far exchanges have grown after one that took so long to be answered. Each costs both sides some
+        milliseconds whatever its size; but one that is not answered in time is sent again, and blocks others."""
+        if answer_s > self.timeout_s * QUICK:
+            return max(1, grown // 2)
+        return min(self.growth, 2 * grown)
 
     def backoff_s(self, failures: int, rng: Random) -> float:
         """The pause after this many failures in a row: exponential, bounded, at least half of it random."""

@@ -134,6 +134,7 @@ class Sender:
         self._under_way: list[Outstanding] = []  # not answered yet, oldest first
         self._draining = False  # the reader did not take all of one: wait for the others before the next
         self._window = 1  # how many may be under way now
+        self._grown = 1  # how many times as much as usual goes into each
         self._answered = 0  # exchanges in a row that all went well
         self._hurried = False  # since the last exchange was sent
         self._persist: list[Persist] = []
@@ -414,6 +415,8 @@ class Sender:
         """One more may be under way after some that went well; one alone after any that did not."""
         self._answered = self._answered + 1 if well else 0
         self._window = min(self._pacing.window, 1 + self._answered // WIDENED_AFTER)
+        widest = well and self._window == self._pacing.window
+        self._grown = self._pacing.grown(self._grown, self._answer_times[-1]) if widest else 1
 
     def wake(self, now: float) -> None:
         if self._under_way and now >= self._under_way[0].deadline:
@@ -518,7 +521,7 @@ class Sender:
         device = self._session.device
         outstanding.results_through = self._results_through
         probes = self._disconnected_at is not None and self._pacing.probe_s
-        budget = 0 if probes else self._pacing.budget(self._conditions)
+        budget = 0 if probes else self._pacing.budget(self._conditions, self._grown)
         frames = self._composer.compose(self._edges.values(), outstanding, budget)
         outstanding.poll_s = self._poll_s(outstanding, now)
         status = replace(self._status, plan=self._plan_version, poll_s=outstanding.poll_s)

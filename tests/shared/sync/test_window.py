@@ -150,6 +150,26 @@ def test_a_backlog_keeps_as_many_under_way_as_the_window_says_and_single_batches
     assert not pair.outbox.reading("reader").ahead, "nothing is under way any more"
 
 
+def test_exchanges_grow_while_answers_are_quick_and_are_small_again_when_one_is_lost() -> None:
+    pair = Pair()
+    pair.sender.pace(replace(PACING, growth=4))
+    pair.meet()
+    pair.append(2 * BATCHES, 0.1)
+    first = pair.sent(0.1)
+    assert len(first[0]) > 3 * PACING.exchange_bytes_max, "it has grown while it met its reader"
+    for body in first:
+        pair.sender.receive(pair.answers(body, 0.1)[0], 0.1)
+    slow = pair.sent(0.1)
+    pair.sender.receive(pair.answers(slow[0], 0.1)[0], 0.1 + PACING.timeout_s / 2)
+    assert pair.sender._grown == 2, "who answers late is sent half as much at once"
+    pair.append(BATCHES, 1.2)
+    assert pair.sent(1.2)
+    pair.sender.fail(1.2)
+    (again,) = pair.sent(5.0)
+    assert len(again) < 2 * PACING.exchange_bytes_max
+    assert Pacing().grown(1, 0.0) == 1, "to a gateway they never grow"
+
+
 def test_when_one_is_lost_the_others_are_waited_for_and_nothing_is_taken_out_of_place() -> None:
     pair = Pair()
     pair.meet()
