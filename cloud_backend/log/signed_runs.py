@@ -1,9 +1,9 @@
 """Signed runs: which batches of the log their devices have signed, computed anew from the records.
 
 A device chains the digests of batches it has receipts for and signs the end of each run (`shared/sync/signed_runs.py`);
-the CHAIN frame comes to the log after the batches it speaks of. The gateway checked its signature when it came. Here
-the digest under it is computed again from what the log holds now: if both hold, the device itself vouches for these
-batches, and the gateway could not have made them up.
+the CHAIN frame comes to the log after the batches it speaks of. Those of a query are signed by the node that made them.
+The gateway checked the signature when it came. Here the digest under it is computed again from what the log holds now:
+if both hold, the device itself vouches for these batches, and the gateway could not have made them up.
 
 Not every batch is under a signature: the newest of an edge are not yet, and a crash of the device forgets a run. So
 `unsigned` is no fault. A run whose digest or signature does not fit is.
@@ -43,6 +43,7 @@ class SignedRuns:
     unsigned: int = 0  # batches under no signature, or none yet
     unchecked: int = 0  # runs whose records were trimmed, or whose device is not known here
     wrong: list[str] = field(default_factory=list)
+    signers: dict[DeviceId, int] = field(default_factory=dict)  # batches that each has signed
     _waiting: dict[EdgeKey, deque[tuple[Frame, bytes]]] = field(default_factory=dict)
 
     def take(self, data: bytes, *, erased: bool = False) -> None:
@@ -66,7 +67,7 @@ class SignedRuns:
         while waiting and waiting[0][0].seq + waiting[0][0].count <= chain.hi:
             run.append(waiting.popleft())
         whole = run and run[0][0].seq == chain.lo and run[-1][0].seq + run[-1][0].count == chain.hi
-        signed = None if self.is_signed is None else self.is_signed(chain.device, chain.signed(), chain.signature)
+        signed = None if self.is_signed is None else self.is_signed(chain.by, chain.signed(), chain.signature)
         if not whole or signed is None or any(frame.payload and not digest for frame, digest in run):
             self.unchecked += 1
             return
@@ -76,10 +77,11 @@ class SignedRuns:
         if not signed or digest != chain.digest:
             fault = "is not by it" if not signed else "is over other batches than these"
             where = f"[{chain.lo}, {chain.hi}) of edge {chain.edge:016x}"
-            self.wrong.append(f"{where}: the signature of device {chain.device.hex()} {fault}")
+            self.wrong.append(f"{where}: the signature of device {chain.by.hex()} {fault}")
             return
         self.runs += 1
         self.batches += len(run)
+        self.signers[chain.by] = self.signers.get(chain.by, 0) + len(run)
         self.unsigned -= len(run)
 
 

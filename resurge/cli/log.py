@@ -123,6 +123,7 @@ def verify(
                 "gaps": found.gaps,
                 "signed_batches": found.signed.batches,
                 "unsigned_batches": found.signed.unsigned,
+                "signers": {signer.hex(): batches for signer, batches in sorted(found.signed.signers.items())},
                 "unchecked_runs": found.signed.unchecked,
                 "wrong_signatures": found.signed.wrong,
                 "signed_heads": found.heads,

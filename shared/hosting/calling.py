@@ -181,6 +181,7 @@ class Calling:
             sender.carry(
                 spec.name, self.schemas(spec), spec.key, term=term, read=spec.readers[GATEWAY],
                 within_s=spec.within_s or WITHIN_S, reading=self._here.outbox.reading(GATEWAY),
+                alone=len(spec.carriers) == 1,
             )  # fmt: skip
             sender.frontier(spec.key.edge, self.frontier_of(spec), now)
             if spec.key.edge not in self._here.outbox.reading(GATEWAY).taken:

@@ -306,6 +306,8 @@ class Exchange:
         high_water = self.high_water.setdefault(slot, edge.high_water)
         if chain.hi > high_water or chain.hi <= edge.chain_through:
             return  # it signs what is not here yet and comes again with it; or it is here already
+        if chain.by != self._session.device:
+            raise PeerError("a run of batches is signed in the name of another node", code="sync-chain-signer")
         if not self._signatures.verify(self._session.public_key, chain.signed(), chain.signature):
             raise PeerError("the signature over a run of batches is wrong", code="sync-chain-signature")
         self._announce().chains[slot] = chain.hi

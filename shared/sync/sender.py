@@ -192,15 +192,22 @@ class Sender:
         read: int,
         within_s: float,
         reading: Reading | None = None,
+        alone: bool = False,
     ) -> EdgeId:
         """Make known an edge of an outbox that this reader reads. A new term starts it anew: the reader says where. So
         does another value of `read`: something begins to read it there, or begins again. `reading` is given to a sender
-        that has a spool of its own: what the gateway reads of the outbox goes with what this device says itself."""
+        that has a spool of its own: what the gateway reads of the outbox goes with what this device says itself, and
+        under its signature if it is `alone` in making it: of what two make, the log may have the other's batches."""
         edge = self._edge(name, reading)
         edge.schemas.update(schemas)
         edge.policy = EdgePolicy(within_s=within_s)
-        edge.run = None
+        signs = reading is not None and alone
+        if not signs:
+            edge.run = None
         if (edge.origin, edge.incarnation, edge.term) != (key.device, key.incarnation, term):
+            if signs:
+                signer = self._session.device
+                edge.run = SignedRun(key.device, key.incarnation, edge.number, signer=signer, term=term)
             edge.origin, edge.incarnation, edge.term = key.device, key.incarnation, term
             edge.met, edge.frontier_us, edge.frontier_sent_us = False, NO_FRONTIER, NO_FRONTIER
             edge.marks.clear()
@@ -651,6 +658,9 @@ class Sender:
             return
         if refusal.code == "sync-undeclared":
             self._composer.declared.clear()
+        if refusal.code == "message-length":  # an older gateway takes no signatures of nodes over a query's batches
+            for edge in self._edges.values():
+                edge.run = None if edge.run is not None and edge.run.of_query else edge.run
         if refusal.code in POISON:
             if self._composer.one_at_a_time and len(outstanding.numbered) == 1:
                 self._quarantine(outstanding.numbered[0][0], now)
@@ -742,6 +752,8 @@ class Sender:
                 f"{reading.head(edge.number)} only; this node lost its memory, pair it again",
                 code="sync-sequence-behind",
             )
+        if edge.run is not None:
+            edge.run.advance([sent for sent in outstanding.numbered if sent[0].edge == edge.number], receipt.taken)
         restored = not edge.met or receipt.term != edge.reader_term  # or it is a reader that moved here
         edge.met, edge.reader_term, edge.credit = True, receipt.term, receipt.credit if told is receipt else None
         reading.go_on(edge.number, receipt.taken)

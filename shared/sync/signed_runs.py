@@ -5,6 +5,9 @@ per batch would convince anybody, and cost the gateway more than everything else
 the digests of the batches it has receipts for and signs the end of the chain every `BATCHES_PER_SIGNATURE`
 batches; the CHAIN frame goes to the log beside them and `resurge log verify` computes the digests again.
 
+Batches of a query are under no device's key. Whoever makes them and brings them to the gateway signs them, with its id;
+when another node goes on, that one begins a run of its own.
+
 A crash of the device forgets the run in progress: its batches are in the log with the session's MAC only, and
 the next run starts after them. Runs are therefore named by [lo, hi) and need not touch.
 """
@@ -25,9 +28,22 @@ EMPTY = bytes(32)
 class SignedRun:
     """The run in progress on one edge."""
 
-    __slots__ = ("_batches", "_device", "_digest", "_edge", "_hi", "_incarnation", "_lo", "_waiting")
+    __slots__ = (
+        "_batches",
+        "_device",
+        "_digest",
+        "_edge",
+        "_hi",
+        "_incarnation",
+        "_lo",
+        "_signer",
+        "_term",
+        "_waiting",
+    )
 
-    def __init__(self, device: DeviceId, incarnation: int, edge: EdgeId) -> None:
+    def __init__(self, device: DeviceId, incarnation: int, edge: EdgeId, *, signer: bytes = b"", term: int = 0) -> None:
+        """`signer` is the node that makes the edge of a query, under this term."""
+        self._signer, self._term = signer, term
         self._device = device
         self._incarnation = incarnation
         self._edge = edge
@@ -55,10 +71,17 @@ class SignedRun:
             self._hi = frame.seq + frame.count
             self._batches += 1
 
+    @property
+    def of_query(self) -> bool:
+        return bool(self._signer)
+
     def signed(self, sign: Callable[[bytes], bytes]) -> Chain | None:
         """The CHAIN to send along now, if the run is long enough; the same one until it is settled."""
         if self._waiting is None and self._batches >= BATCHES_PER_SIGNATURE:
-            run = Chain(self._device, self._incarnation, self._edge, self._lo, self._hi, self._digest)
+            run = Chain(
+                self._device, self._incarnation, self._edge, self._lo, self._hi, self._digest,
+                signer=self._signer, term=self._term,
+            )  # fmt: skip
             self._waiting = replace(run, signature=sign(run.signed()))
             self._restart(self._hi)
         return self._waiting

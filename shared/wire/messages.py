@@ -38,6 +38,7 @@ DATA_PREFIX = struct.Struct("<III")  # schema id, applied, rows
 _HELLO = struct.Struct("<32s32s16s64s")  # public key, ephemeral, gateway id, signature
 _WELCOME = struct.Struct("<16s32sI64s")  # session id, ephemeral, lifetime in seconds, signature
 _CHAIN = struct.Struct("<32s64s")  # digest, signature
+_CHAIN_BY_NODE = struct.Struct("<32s64s16s")  # and the node that signed
 _TAKEN = struct.Struct("<QII")  # taken, credit in bytes, load in bytes
 MARK_ALIGNED = 1  # in a MARK's flags: hold what comes behind it until every input had one
 _NUMBER_MAX = 1 << 31
@@ -230,7 +231,8 @@ class Frontier:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A signature over the digests of the batches that tile [lo, hi): who measured them, without the session key."""
+    """A signature over the digests of the batches that tile [lo, hi): who made them, without the session key. That is
+    the device whose batches they are; of batches of a query, which has no key, the node that made them, by its id."""
 
     device: DeviceId
     incarnation: int
@@ -239,21 +241,32 @@ class Chain:
     hi: int
     digest: bytes
     signature: bytes = bytes(SIGNATURE_BYTES)
+    signer: bytes = b""  # the id of the node; empty: the device
+    term: int = 0  # under which the node makes the edge
+
+    @property
+    def by(self) -> DeviceId:
+        return DeviceId(self.signer) if self.signer else self.device
 
     def signed(self) -> bytes:
         place = struct.pack("<IQQQ", self.incarnation, self.edge, self.lo, self.hi)
-        return b"resurge-chain-1" + self.device + place + self.digest
+        by = b"resurge-chain-2" + self.signer if self.signer else b"resurge-chain-1"
+        return by + self.device + place + self.digest
 
     def frame(self) -> Frame:
         return Frame(
-            FrameType.CHAIN, self.device, _CHAIN.pack(self.digest, self.signature), incarnation=self.incarnation,
-            edge=self.edge, seq=self.lo, count=self.hi - self.lo,
+            FrameType.CHAIN, self.device, _CHAIN.pack(self.digest, self.signature) + self.signer,
+            incarnation=self.incarnation, term=self.term, edge=self.edge, seq=self.lo, count=self.hi - self.lo,
         )  # fmt: skip
 
     @staticmethod
     def of(frame: Frame) -> Chain:
-        digest, signature = _unpacked(frame, _CHAIN)
-        return Chain(frame.source, frame.incarnation, frame.edge, frame.seq, frame.seq + frame.count, digest, signature)
+        by_node = len(frame.payload) == _CHAIN_BY_NODE.size
+        digest, signature, *signer = _unpacked(frame, _CHAIN_BY_NODE if by_node else _CHAIN)
+        return Chain(
+            frame.source, frame.incarnation, frame.edge, frame.seq, frame.seq + frame.count, digest, signature,
+            b"".join(signer), frame.term,
+        )  # fmt: skip
 
 
 def chain_digest(previous: bytes, frame: Frame, digest: bytes) -> bytes:

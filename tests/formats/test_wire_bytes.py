@@ -83,6 +83,9 @@ MESSAGES: dict[str, Any] = {
 }
 PEER_RECEIPT = messages.PeerReceipt(DEVICE, 2, EDGE, 5, 9, 3, 4096, 512)  # between nodes; the gateway's is shorter
 
+# Over the batches of a query, by the node that made them; a device's own has no id.
+CHAIN_BY_NODE = messages.Chain(DEVICE, 2, EDGE, 0, 9, b"d" * 32, b"s" * 64, signer=b"n" * 16, term=3)
+
 
 class FixedEphemeral:
     def __init__(self, private: bytes) -> None:
@@ -170,6 +173,7 @@ def written() -> dict[str, Any]:
         "status_of_a_host": encode(messages.Status(DEVICE, STATUS_OF_A_HOST).frame()).hex(),
         "deployment_asked": encode(messages.DeploymentMessage(DEVICE).frame()).hex(),
         "peer_receipt": encode(PEER_RECEIPT.frame()).hex(),
+        "chain_by_node": encode(CHAIN_BY_NODE.frame()).hex(),
         "bare_refusal": messages.bare_refusal("device-unknown", "not enrolled", retry_after_s=2.0).hex(),
         "datagram": broadcast.Block(b"i" * 8, 7, b"seven").datagram().hex(),
         "announced": MESSAGES["ANNOUNCE"].announcement.datagram().hex(),
@@ -206,6 +210,12 @@ def test_a_node_s_receipt_is_frozen(frozen: dict[str, Any]) -> None:
     frame, _ = decode_one(bytes.fromhex(frozen["peer_receipt"]))
     assert messages.Receipt.of(frame) == PEER_RECEIPT
     assert encode(PEER_RECEIPT.frame()).hex() == frozen["peer_receipt"]
+
+
+def test_a_signature_of_a_node_is_frozen(frozen: dict[str, Any]) -> None:
+    frame, _ = decode_one(bytes.fromhex(frozen["chain_by_node"]))
+    assert messages.Chain.of(frame) == CHAIN_BY_NODE
+    assert encode(CHAIN_BY_NODE.frame()).hex() == frozen["chain_by_node"]
 
 
 def test_a_datagram_is_frozen(frozen: dict[str, Any]) -> None:

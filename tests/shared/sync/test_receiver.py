@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -217,6 +218,17 @@ def test_a_signature_over_a_run_is_checked_and_logged_once(phone: FrameMaker) ->
     phone.say(good.frame())
     phone.say(good.frame())
     assert [record.kind for record in phone.gateway.log].count(FrameType.CHAIN) == 1
+
+
+def test_nobody_signs_in_the_name_of_another_node(phone: FrameMaker) -> None:
+    phone.say(phone.declare(), phone.data(0, 4))
+    claimed = Chain(phone.node.device, 1, EDGE, 0, 4, b"d" * 32, signer=b"n" * 16)
+    forged = replace(claimed, signature=phone.node.keys.sign(claimed.signed()))
+    before = len(phone.gateway.log)
+    assert refusals(phone.say(forged.frame(), phone.data(4, 6))) == ["sync-chain-signer"]
+    assert len(phone.gateway.log) == before, "nothing of that exchange was kept"
+    phone.say(phone.data(4, 6))
+    assert len(phone.gateway.log) == before + 1, "and nothing was lost: it came again"
 
 
 def test_one_device_cannot_make_the_gateway_remember_endless_edges(phone: FrameMaker) -> None:

@@ -82,6 +82,7 @@ class SimulatedLog:
         self._schemas: dict[tuple[EdgeKey, int], Schema] = {}
         self.rows: dict[EdgeKey, list[tuple[object, ...]]] = {}
         self.lost = 0
+        self.frames: list[bytes] = []  # all that was logged, in order
         self.carriers: dict[EdgeKey, set[int]] = {}  # the terms under which rows came
 
     def high_water(self, key: EdgeKey) -> int:
@@ -96,6 +97,7 @@ class SimulatedLog:
     def append(self, records: Sequence[LogRecord]) -> None:
         for record in records:
             frame, _ = decode_one(record.frame, digest=record.digest)
+            self.frames.append(bytes(record.frame))
             if frame.type is FrameType.DECLARE:
                 declare = Declare.of(frame)
                 self._schemas[record.key, declare.schema.id] = declare.schema

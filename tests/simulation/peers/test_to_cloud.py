@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
+from cloud_backend.log.signed_runs import SignedRuns
 from shared.hosting.sink import sink_rows
+from shared.identity import DeviceId
+from shared.wire.frame import FrameType, decode_one, encode
 from tests.claims import Claim
 from tests.simulation.peers import programs
 from tests.simulation.peers.checkers import every_checker
@@ -66,6 +71,35 @@ def check(kind: str, seeds: range, claim: Claim) -> None:
 @pytest.mark.parametrize("kind", ["gateway", "cut"])
 def test_rows_for_the_cloud_are_logged_once_whoever_carries_them(kind: str, claim: Claim) -> None:
     check(kind, range(1, 3), claim)
+
+
+def signed_runs(world: GovernedWorld, frames: Sequence[bytes]) -> SignedRuns:
+    keys = {DeviceId(bytes.fromhex(peer.node)): peer.public_key for peer in world.ruling.coordinator.fleet.peers}
+    signed = SignedRuns(lambda device, message, by: world.gateway_keys.verify(keys[device], message, by))
+    for frame in frames:
+        signed.take(frame)
+    return signed
+
+
+def test_rows_for_the_cloud_are_signed_by_the_node_that_made_them(
+    monkeypatch: pytest.MonkeyPatch, claim: Claim
+) -> None:
+    monkeypatch.setattr("shared.sync.signed_runs.BATCHES_PER_SIGNATURE", 2)
+    runs, signers = 0, set()
+    for seed in (2, 3):
+        outcome, world = run("gateway", seed)
+        assert not outcome.violation, f"{seed}: {outcome.violation}"
+        signed = signed_runs(world, world.log.frames)
+        assert not signed.wrong, f"{seed}: {signed.wrong}"
+        assert not signed.unchecked
+        runs, signers = runs + signed.runs, signers | {(seed, signer) for signer in signed.signers}
+    assert runs
+    at = next(place for place, data in enumerate(world.log.frames) if decode_one(data)[0].type is FrameType.DATA)
+    altered = replace(decode_one(world.log.frames[at])[0], frontier_us=1)
+    (text, *_) = signed_runs(world, [*world.log.frames[:at], encode(altered), *world.log.frames[at + 1 :]]).wrong
+    assert any(signer.hex() in text for _, signer in signers)
+    assert "is over other batches than these" in text
+    claim(f"{runs} runs in {len(signers)} worlds, all over what is in the log; an altered batch is found out")
 
 
 @pytest.mark.soak
