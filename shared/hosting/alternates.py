@@ -1,4 +1,4 @@
-"""A device finds another way for its rows by itself, while nobody coordinates.
+"""A device, or a node that passes its rows on, finds another way for them by itself, while nobody coordinates.
 
 Its deployment lists alternates: ways that share no node with the one its rows go. The nodes on them know that they may
 be asked to pass the rows on, and those who read the rows know on which edges they would come. So it takes nobody else's
@@ -6,8 +6,9 @@ word to use one. The device turns to the next alternate that it reaches when its
 coordinator does not answer either. What it took it says as soon as somebody listens; the next deployment is the
 coordinator's answer.
 
-Vertices have no alternates: an edge between two of them goes over one link, and waits for the coordinator when that
-fails.
+It lists detours, too: ways that leave the one that rows go behind one of its nodes. That node takes them, when the
+device has had its time to turn elsewhere. Vertices have neither: an edge between two of them goes over one link, and
+waits for the coordinator when that fails.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from shared.plan.deployment import Deployment, Route
 from shared.wire.status import TookStatus
 
 ALTERNATE_S = 2.0  # that rows wait, and that nobody who coordinates answers, before a device turns elsewhere
+DETOUR_S = 2 * ALTERNATE_S  # and before a node does that passes them on
 
 
 class Alternates:
-    """The ways that this node's own device has taken since its last deployment."""
+    """The ways that this node has taken since its last deployment."""
 
     def __init__(self) -> None:
-        self._taken: dict[tuple[str, str], Route] = {}  # by query and gather
-        self._waiting: dict[EdgeId, tuple[int, float]] = {}  # how far an edge had come, and since when
+        self._taken: dict[tuple[str, str, str], Route] = {}  # by query, gather and device
+        self._waiting: dict[EdgeId, tuple[int, float, float]] = {}  # how far an edge had come, since when, how long
         self._looked_at = 0.0
 
     def forget(self) -> None:
@@ -35,17 +37,17 @@ class Alternates:
         self._taken.clear()
         self._waiting.clear()
 
-    def look(self, edge: EdgeId, taken: int, head: int, now: float) -> bool:
+    def look(self, edge: EdgeId, taken: int, head: int, now: float, wait_s: float = ALTERNATE_S) -> bool:
         """Whether rows of an edge, that has come so far, have waited too long."""
         self._looked_at = now
         if taken >= head:
             self._waiting.pop(edge, None)
             return False
-        before, since = self._waiting.get(edge, (-1, now))
+        before, since, _ = self._waiting.get(edge, (-1, now, wait_s))
         if taken != before:
             since = now
-        self._waiting[edge] = (taken, since)
-        return now >= since + ALTERNATE_S
+        self._waiting[edge] = (taken, since, wait_s)
+        return now >= since + wait_s
 
     def calm(self) -> None:
         """Somebody coordinates: nothing is waited for here."""
@@ -53,7 +55,7 @@ class Alternates:
 
     def next_wake(self) -> float | None:
         """None also where nothing but an answer can change anything."""
-        times = [since + ALTERNATE_S for _, since in self._waiting.values()]
+        times = [since + wait_s for _, since, wait_s in self._waiting.values()]
         return min((at for at in times if at > self._looked_at), default=None)
 
     def turn(
@@ -62,8 +64,20 @@ class Alternates:
         """Take the next alternate of a route, as it is now, that can be reached; False where there is none."""
         for place, path in enumerate(route.alternates):
             if reached(tuple(hop.node for hop in path)):
-                self._taken[query, route.gather] = route.taking(place)
-                self._waiting[edge] = (-1, now)
+                self._taken[query, route.gather, route.source] = route.taking(place)
+                self._waiting[edge] = (-1, now, ALTERNATE_S)
+                return True
+        return False
+
+    def detour(
+        self, query: str, edge: EdgeId, route: Route, reached: Callable[[tuple[str, ...]], bool], now: float, *,
+        node: str,
+    ) -> bool:  # fmt: skip
+        """Take the next detour behind this node, which passes rows of that route on."""
+        for place, onward in onwards(route, node):
+            if reached(onward):
+                self._taken[query, route.gather, route.source] = route.detouring(place)
+                self._waiting[edge] = (-1, now, DETOUR_S)
                 return True
         return False
 
@@ -77,8 +91,7 @@ class Alternates:
                 replace(
                     query,
                     routes=tuple(
-                        self._taken.get((query.name, route.gather), route) if route.source == deployment.node else route
-                        for route in query.routes
+                        self._taken.get((query.name, route.gather, route.source), route) for route in query.routes
                     ),
                 )
                 for query in deployment.queries
@@ -88,5 +101,19 @@ class Alternates:
     def status(self) -> tuple[TookStatus, ...]:
         return tuple(
             TookStatus(query, gather, tuple(hop.node for hop in route.paths[0]))
-            for (query, gather), route in sorted(self._taken.items())
+            for (query, gather, _), route in sorted(self._taken.items(), key=lambda item: item[0])
         )
+
+
+def onwards(route: Route, node: str) -> list[tuple[int, tuple[str, ...]]]:
+    """The detours of a route behind this node: the place of each among all of them, and the nodes that follow."""
+    way = [hop.node for hop in route.paths[0]]
+    if node not in way:
+        return []
+    behind = way.index(node) + 1
+    found = []
+    for place, detour in enumerate(route.detours):
+        nodes = [hop.node for hop in detour]
+        if nodes[:behind] == way[:behind] and nodes[behind : behind + 1] != way[behind : behind + 1]:
+            found.append((place, tuple(nodes[behind:])))
+    return found

@@ -87,7 +87,7 @@ def known_routes(routes: Sequence[Route], query: HostedQuery, nodes: Collection[
             )
             if not paths:
                 paths, alternates = ((),), tuple(path for path in alternates if path)
-            found.append(replace(route, paths=paths, alternates=alternates))
+            found.append(replace(route, paths=paths, alternates=alternates, detours=()))  # listed anew
     return tuple(found)
 
 

@@ -38,10 +38,9 @@ class Rerouting:
                 found.append(query)
                 continue
             adopted = query
-            for node in query.sources:
-                status = said.get(node)
+            for node, status in said.items():
                 # What it took under an older deployment is over when it hears of this one.
-                if status is not None and status.deployment is not None and status.deployment[1] == fleet.version:
+                if status.took and status.deployment is not None and status.deployment[1] == fleet.version:
                     adopted, events = self._kept.routing.adopted(adopted, node, status.took, now)
                     self._kept.events += events
             routed, events = self._kept.routing.rerouted(adopted, reach, now)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from shared.hosting.alternates import Alternates
+from shared.hosting.alternates import DETOUR_S, Alternates, onwards
 from shared.hosting.calling import Calling
 from shared.hosting.here import Here
+from shared.hosting.shares import readers
 from shared.hosting.wiring import EdgeSpec
 from shared.identity import EdgeId
+from shared.plan.deployment import Deployment
 from shared.sync.pacing import Pacing
 from shared.wire.status import BackStatus
 
@@ -23,6 +25,7 @@ class Returning:
         self._stuck: set[EdgeId] = set()  # of those, what did not go on though whoever reads it answers
         self._again_at = float("-inf")  # when a node that was lost answered again
         self.looks_until: float | None = None  # who was lost is asked again, and has not all answered
+        self._onward: frozenset[str] = frozenset()  # nodes that it could pass rows on to which do not go on
         self._ungoverned = False  # its coordinator, which is none of the fleet, does not answer
 
     def lost(self, node: str, now: float, *, spent: bool) -> None:
@@ -63,7 +66,7 @@ class Returning:
             if peer.addresses and node != here.node and peer.public_key != here.coordinator
         )
         probed = others if lost else self._calling.probed if self.edges else frozenset()
-        self._calling.probe(probed, now)
+        self._calling.probe(probed | self._onward, now)
 
     def turn_elsewhere(self, now: float) -> bool:
         """While nobody coordinates, rows of its own device that wait too long go another way that is listed. True: what
@@ -71,8 +74,9 @@ class Returning:
         here = self._here
         if here.deployed is None or not self.is_alone():
             self._alternates.calm()
+            self._onward = frozenset()
             return False
-        turned = False
+        turned = self._turn_carriers(here.deployed, now)
         for query, spec in here.wiring.sources:
             edge, route = spec.key.edge, query.route(spec.name, here.node)
             taken = max(min(here.outbox.reading(node).taken.get(edge, 0) for node in way) for way in spec.ways)
@@ -83,9 +87,31 @@ class Returning:
                 turned |= self._alternates.turn(query.name, edge, route, reaches, now)
         return turned
 
-    def _reaches(self, readers: Sequence[str], path: Sequence[str]) -> bool:
+    def _turn_carriers(self, deployed: Deployment, now: float) -> bool:
+        """The same for rows that this node passes on, when whoever takes them next does not."""
+        here = self._here
+        turned, asked = False, set[str]()
+        for carrier in here.carriers.values():
+            spec, edge = carrier.spec, carrier.edge
+            taken = min(here.outbox.reading(node).taken.get(edge, 0) for node in spec.makes.readers)
+            if not self._alternates.look(edge, taken, carrier.taken, now, DETOUR_S):
+                continue
+            applied = self._alternates.applied(deployed)
+            query = next(each for each in applied.queries if each.name == spec.query)
+            route = query.route(spec.flow.runs.run.gather, spec.flow.device)
+            ends = tuple(readers(query, route.gather))
+            for _, onward in onwards(route, here.node):
+                asked.update(onward[:1] or ends)
+            reaches = functools.partial(self._reaches, ends)
+            turned |= self._alternates.detour(query.name, edge, route, reaches, now, node=here.node)
+        self._onward = frozenset(asked - {here.node})
+        if self._onward - self._calling.probed:
+            self._calling.probe(self._calling.probed | self._onward, now)
+        return turned
+
+    def _reaches(self, ends: Sequence[str], path: Sequence[str]) -> bool:
         """Whether it reaches the first node of a path, or of one without any those who read its rows."""
-        first = path[:1] or [node for node in readers if node != self._here.node]
+        first = path[:1] or [node for node in ends if node != self._here.node]
         return all((sender := self._calling.senders.get(node)) is not None and sender.reached for node in first)
 
     def is_alone(self) -> bool:

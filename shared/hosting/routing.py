@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from shared.plan.cuts import region_vertices
-from shared.plan.deployment import Deployment, Hop, HostedQuery, Route
+from shared.plan.deployment import PATHS_MAX, Deployment, Hop, HostedQuery, Route
 from shared.plan.graph import Plan
 from shared.recovery.strategies import STRATEGIES
 from shared.wire.status import TookStatus
@@ -124,15 +124,19 @@ class Routing:
     def adopted(
         query: HostedQuery, source: str, took: Sequence[TookStatus], now: float
     ) -> tuple[HostedQuery, list[Rerouted]]:
-        """The query with the ways that a device took by itself, as far as they were listed."""
+        """The query with the ways that a node took by itself, as far as they were listed: for its own device's rows, or
+        for those that it passes on."""
         events = []
         for each in took:
-            route = query.route(each.gather, source)
-            nodes = [tuple(hop.node for hop in path) for path in route.alternates]
-            if each.query == query.name and each.path in nodes:
-                taken = route.taking(nodes.index(each.path))
-                query = replace(query, routes=tuple(taken if one is route else one for one in query.routes))
-                events.append(Rerouted(now, query.name, source, (each.path,), TAKEN))
+            for route in query.routes if each.query == query.name else ():
+                own = route.source == source
+                nodes = [tuple(hop.node for hop in path) for path in (route.alternates if own else route.detours)]
+                passes = own or any(hop.node == source for path in route.paths for hop in path)
+                if route.gather == each.gather and passes and each.path in nodes:
+                    place = nodes.index(each.path)
+                    taken = route.taking(place) if own else route.detouring(place)
+                    query = replace(query, routes=tuple(taken if one is route else one for one in query.routes))
+                    events.append(Rerouted(now, query.name, route.source, (each.path,), TAKEN))
         return query, events
 
     def listed(self, fleet: Deployment) -> Deployment:
@@ -146,14 +150,15 @@ class Routing:
         return replace(fleet, queries=tuple(self._listed(query, reach) for query in fleet.queries))
 
     def _listed(self, query: HostedQuery, reach: Reach) -> HostedQuery:
-        routes = {(route.gather, route.source): replace(route, alternates=()) for route in query.routes}
+        routes = {(route.gather, route.source): replace(route, alternates=(), detours=()) for route in query.routes}
         of_region = STRATEGIES[query.row].row.of_region if query.row in STRATEGIES else True
         for gather, hosts in self._hosts(query).items():
             for source in () if of_region or query.feed(gather) is not None else query.sources:
-                route = replace(query.route(gather, source), alternates=())
+                route = replace(query.route(gather, source), alternates=(), detours=())
                 found = _alternates(route, hosts, reach)
                 if found or (gather, source) in routes:
-                    routes[gather, source] = replace(route, alternates=found)
+                    route = replace(route, alternates=found)
+                    routes[gather, source] = replace(route, detours=_detours(route, hosts, reach))
         return replace(query, routes=tuple(route for route in routes.values() if not _says_nothing(route)))
 
     def _hosts(self, query: HostedQuery) -> dict[str, frozenset[str]]:
@@ -226,6 +231,22 @@ def _alternates(route: Route, hosts: frozenset[str], reach: Reach) -> tuple[tupl
         found.append(path)
         used |= {*path}
     return tuple(tuple(map(Hop, path)) for path in found)
+
+
+def _detours(route: Route, hosts: frozenset[str], reach: Reach) -> tuple[tuple[Hop, ...], ...]:
+    """Ways that leave the path of a device's rows behind one of its nodes, at most one for each. They share no node
+    with each other, or with anything else that is listed."""
+    if len(route.paths) > 1:
+        return ()
+    (path,) = route.paths
+    used = {hop.node for each in (path, *route.alternates) for hop in each} | {route.source}
+    found: list[tuple[Hop, ...]] = []
+    for at, hop in enumerate(path):
+        onward = shortest(hop.node, hosts, reach, used | hosts)
+        if onward and at + 1 + len(onward) <= HOPS_MAX and not hosts & {each.node for each in path}:
+            found.append((*path[: at + 1], *map(Hop, onward)))
+            used |= {*onward}
+    return tuple(found[:PATHS_MAX])
 
 
 def _says_nothing(route: Route) -> bool:

@@ -345,7 +345,8 @@ class _Gathered:
         self._check(given)
         self.upto = given.upto
         self._paths, alternates = (
-            [_shortened(path, readers) for path in paths] for paths in (given.paths, given.alternates)
+            [_shortened(path, readers) for path in paths]
+            for paths in (given.paths, (*given.alternates, *given.detours))
         )
         # Who reads it directly does not pass it on as well: a receipt would speak for both.
         if () in self._paths:
@@ -355,14 +356,16 @@ class _Gathered:
             self._all = [path for path in self._all if path in self._paths or not path or path[0].node not in readers]
         # A device's own edges are named by its program, as those to the gateway are.
         self.edge = self._spec(name, source, 0, [self._next(path, 0) for path in dict.fromkeys(self._paths)])
-        self._passed = {
-            hop.node: self._spec(f"{name}@{source}>{hop.node}", hop.node, PASSED_ON, [self._next(path, at + 1)])
-            for path in self._all
-            for at, hop in enumerate(path)
-        }
+        self._passed: dict[str, EdgeSpec] = {}
+        for path in self._all:
+            for at, hop in enumerate(path):
+                if hop.node not in self._passed:  # a detour begins like the path that it leaves
+                    passed_on = f"{name}@{source}>{hop.node}"
+                    self._passed[hop.node] = self._spec(passed_on, hop.node, PASSED_ON, [self._next(path, at + 1)])
 
     def _check(self, given: Route) -> None:
-        for upto in (given.upto, *(hop.upto for path in (*given.paths, *given.alternates) for hop in path)):
+        every = (*given.paths, *given.alternates, *given.detours)
+        for upto in (given.upto, *(hop.upto for path in every for hop in path)):
             if upto > len(self.runs):
                 raise UsageError(
                     f"query {self._query.name!r} applies {upto} operators behind gather {given.gather!r} on the way; "
@@ -392,7 +395,7 @@ class _Gathered:
                     reads = self._passed[path[at - 1].node] if at else self.edge
                     flow, standby = Flow(self.runs, hop.upto, self.source), path not in self._paths
                     found.append(CarrierSpec(self._query.name, reads, self._passed[node], flow, standby))
-        return found
+        return found[:1]  # a detour has the nodes of the path that it leaves, too
 
 
 def _shortened(path: tuple[Hop, ...], readers: Mapping[str, int]) -> tuple[Hop, ...]:

@@ -122,6 +122,7 @@ class Route:
     upto: int = 0  # of the operators behind the gather, so many are the device's own
     paths: tuple[tuple[Hop, ...], ...] = ((),)
     alternates: tuple[tuple[Hop, ...], ...] = ()  # that the device may take by itself while nobody coordinates
+    detours: tuple[tuple[Hop, ...], ...] = ()  # that leave its path behind a node, which may take them by itself then
 
     @property
     def plain(self) -> bool:
@@ -132,8 +133,14 @@ class Route:
         """The same with one of its alternates for its way; what it was is an alternate then, the last to be tried."""
         later, earlier = self.alternates[alternate + 1 :], self.alternates[:alternate]
         return replace(
-            self, paths=(self.alternates[alternate],), alternates=(*later, *earlier, *self.paths)[:PATHS_MAX]
-        )
+            self, paths=(self.alternates[alternate],), alternates=(*later, *earlier, *self.paths)[:PATHS_MAX],
+            detours=(),
+        )  # fmt: skip
+
+    def detouring(self, detour: int) -> Route:
+        """The same with one of its detours for its way; what it was is a detour then, the last to be tried."""
+        later, earlier = self.detours[detour + 1 :], self.detours[:detour]
+        return replace(self, paths=(self.detours[detour],), detours=(*later, *earlier, *self.paths)[:PATHS_MAX])
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +335,7 @@ def _optional(query: HostedQuery) -> dict[str, object]:
             {
                 "gather": route.gather, "source": route.source, "upto": route.upto, "paths": _paths(route.paths),
                 **({"alternates": _paths(route.alternates)} if route.alternates else {}),
+                **({"detours": _paths(route.detours)} if route.detours else {}),
             }
             for route in query.routes
         ]  # fmt: skip
@@ -457,7 +465,8 @@ def _forward(value: object) -> str:
 def _route(value: object) -> Route:
     match value:
         case {"gather": gather, "source": source, "upto": upto, "paths": paths, **extra} if extra.keys() <= {
-            "alternates"
+            "alternates",
+            "detours",
         }:
             return Route(
                 _name(gather, "a gather"),
@@ -465,8 +474,9 @@ def _route(value: object) -> Route:
                 _number(upto, 0, RUN_MAX, "upto"),
                 _each(paths, PATHS_MAX, "paths", _path),
                 _each(extra.get("alternates", []), PATHS_MAX, "alternates", _path),
+                _each(extra.get("detours", []), PATHS_MAX, "detours", _path),
             )
-    raise _malformed("each route with gather, source, upto, paths and perhaps alternates")
+    raise _malformed("each route with gather, source, upto, paths and perhaps alternates and detours")
 
 
 def _path(value: object) -> tuple[Hop, ...]:
@@ -727,6 +737,15 @@ def _check_routes(query: HostedQuery, peers: dict[str, Peer]) -> None:
                 f"a route of query {query.name!r} has no path, or comes back to where it begins",
                 code="deployment-route",
             )
+        for detour in route.detours:
+            nodes, way = [hop.node for hop in detour], [hop.node for hop in route.paths[0]]
+            same = next((at for at, node in enumerate(nodes) if [node] != way[at : at + 1]), len(nodes))
+            if not same or len(route.paths) > 1 or route.source in nodes:
+                raise UsageError(
+                    f"a detour of query {query.name!r} begins otherwise than the one path that it leaves",
+                    code="deployment-route",
+                )
+            hops += nodes[same:]
         _check_known(hops, peers, f"gather {route.gather!r} of query {query.name!r} is passed on by")
 
 

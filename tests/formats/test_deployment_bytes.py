@@ -9,8 +9,11 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 import resurge as rs
 from resurge import col
+from shared.errors import UsageError
 from shared.identity import device_id
 from shared.moves import Move
 from shared.plan.cuts import region_vertices
@@ -121,6 +124,22 @@ def test_the_alternates_of_a_way() -> None:
     (found,) = decode_deployment(encoded).queries
     assert found.routes == (route,)
     assert encode_deployment(decode_deployment(encoded)) == encoded
+
+
+def test_the_detours_of_a_way() -> None:
+    (query,) = deployment().queries
+    phone, hub, laptop = deployment().peers
+    route = Route("near", phone.node, 0, ((Hop(hub.node, 1),),), (), ((Hop(hub.node, 1), Hop(laptop.node)),))
+    encoded = encode_deployment(replace(deployment(), queries=(replace(query, routes=(route,)),)))
+    (said,) = json.loads(encoded)["queries"][0]["routes"]
+    assert said["detours"] == [[[hub.node, 1], [laptop.node, 0]]]
+    assert decode_deployment(encoded).queries[0].routes == (route,)
+    for wrong in ((Hop(laptop.node),), (), (Hop(hub.node), Hop(phone.node))):  # each begins otherwise, or comes back
+        again = encode_deployment(
+            replace(deployment(), queries=(replace(query, routes=(replace(route, detours=(wrong,)),)),))
+        )
+        with pytest.raises(UsageError, match="detour"):
+            decode_deployment(again)
 
 
 def test_the_origin_of_a_query_never_changes() -> None:

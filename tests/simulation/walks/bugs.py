@@ -66,6 +66,12 @@ BUGS = (
         "alone",
     ),
     WalkBug(
+        "detour-not-taken",
+        ((RETURNING, "turned = self._turn_carriers(here.deployed, now)", "turned = False"),),
+        ("GoesAround",),
+        "detour",
+    ),
+    WalkBug(
         "taken-way-never-forgotten",
         ((FOLLOWING, "        self._alternates.forget()\n", ""),),
         ("Adopted",),

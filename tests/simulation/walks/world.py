@@ -19,9 +19,10 @@ import numpy as np
 
 import resurge as rs
 from resurge import col
+from shared.hosting.alternates import onwards
 from shared.hosting.routing import ARRIVED, GONE, Rerouted
 from shared.hosting.shares import first_routes
-from shared.hosting.wiring import EdgeSpec
+from shared.hosting.wiring import CarrierSpec, EdgeSpec
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import HostedQuery, Placement
 from shared.plan.graph import Plan
@@ -41,6 +42,7 @@ SUM, TIMES = 5, 6  # where these stand in a row of the first query
 ACROSS = ({3, 5}, {4, 6})
 SAID_S = 3.0  # after a step a phone has said where it is
 STANDING_S = 12.0  # after a step all have heard of it
+AROUND_S = 12.0  # that a node may take which passes rows on: to miss the next, its coordinator, and to try its detours
 ALONE_S = 12.0  # that a phone may take to find a way by itself: to miss both, and to try each alternate
 ROWS = 240
 CASCADE_S = 20.0  # that it is waited for a node which passes rows on
@@ -101,6 +103,16 @@ class WalkOutcome:
     turned: int = 0  # ways that phones took by themselves
 
 
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A node that passes rows of a phone on has lost whom it passes them on to."""
+
+    at: float
+    relay: int
+    spec: CarrierSpec
+    head: int  # of the phone's edge, at that moment
+
+
 class WalkWorld(PeerWorld):
     """Two queries of two phones, on four hubs."""
 
@@ -116,6 +128,7 @@ class WalkWorld(PeerWorld):
         self.walks = {phone: [(0.0, frozenset(HUBS))] for phone in PHONES}  # since when it reaches whom
         self.rooms = Random(f"rooms {walk.rooms}")
         self.edited = False
+        self.broken: list[Broken] = []
         super().__init__(walk.settings, keep=keep, observers=observers)
         for step in walk.steps:
             self.clock.at(step.at, self._step, step)
@@ -165,6 +178,9 @@ class WalkWorld(PeerWorld):
                 if not reader or not draining or self.by_id[reader].number in (0, number):
                     continue
                 self._fired(fault)
+                maker = self.by_id[carrier.spec.reads.maker].host
+                head = maker.head(carrier.spec.reads.key) if carrier.spec.reads.maker in self._phone_ids() else 0
+                self.broken.append(Broken(self.clock.now, number, carrier.spec, head))
                 if fault.node:  # it stops
                     self.by_id[reader].crash(fault.seconds)
                 else:  # only the link between the two fails
@@ -176,6 +192,12 @@ class WalkWorld(PeerWorld):
                 )
                 return True
         return False
+
+    def _phone_ids(self) -> set[str]:
+        return {self.nodes[phone].id for phone in PHONES}
+
+    def parted(self, one: int, other: int) -> bool:
+        return bool(self._parted.get(frozenset({one, other})))
 
     def _edit(self) -> None:
         coordinator = self.nodes[0].machine.coordinator if self.nodes[0].up else None
@@ -277,7 +299,8 @@ class WalkWorld(PeerWorld):
         queries = () if coordinator is None else coordinator.fleet.queries
         ends = all(len(route.paths) == 1 for query in queries for route in query.routes)
         phones = [self.nodes[phone].host for phone in PHONES]
-        back = any(phone.returning.edges or phone.status().took for phone in phones)
+        took = any(self.nodes[number].up and self.nodes[number].host.status().took for number in (*PHONES, *HUBS))
+        back = took or any(phone.returning.edges for phone in phones)
         return super()._drained() and ends and not back and (self.holds_retired() or not self.keeps_retired())
 
     def keeps_retired(self) -> bool:
@@ -295,11 +318,12 @@ class WalkWorld(PeerWorld):
 
 class Alone(Checker):
     """GoesOnAlone: while nobody coordinates, what a phone brings back arrives by a way that its deployment lists.
-    Adopted: in the end the ways that phones took by themselves are those that they were told, or were replaced."""
+    GoesAround: and what a node cannot pass on to the next by a detour that it lists. Adopted: in the end the ways that
+    nodes took by themselves are those that they were told, or were replaced."""
 
     def __init__(self) -> None:
         self._gone_since: float | None = None
-        self.turned: set[tuple[int, int, str, tuple[str, ...]]] = set()  # ways that phones took by themselves
+        self.turned: set[tuple[int, int, str, tuple[str, ...]]] = set()  # ways that nodes took by themselves
 
     def look(self, world: PeerWorld) -> str:
         gone = not world.nodes[0].up or bool(world._cut.get(0))
@@ -307,11 +331,14 @@ class Alone(Checker):
         self._gone_since = (now if self._gone_since is None else self._gone_since) if gone else None
         if not isinstance(world, WalkWorld):
             return ""
+        for number in (*PHONES, *HUBS):
+            node = world.nodes[number]
+            if node.up:
+                self.turned |= {(number, node.host.version, took.gather, took.path) for took in node.host.status().took}
+        if why := self._stays_behind(world, now):
+            return why
         for number in PHONES:
             node = world.nodes[number]
-            self.turned |= {
-                (number, node.host.version, took.gather, took.path) for took in node.host.status().took if node.up
-            }
             since = max(self._gone_since or now, world.walked_at[number])
             if self._gone_since is None or now < since + ALONE_S or not node.up:
                 continue
@@ -332,9 +359,25 @@ class Alone(Checker):
                     )
         return ""
 
+    def _stays_behind(self, world: WalkWorld, now: float) -> str:
+        """Rows that a node has had for too long, though a detour is open."""
+        for each in world.broken:
+            relay = world.nodes[each.relay]
+            if self._gone_since is None or world.settings.loss or not relay.up or relay.host.deployed is None:
+                continue
+            if now < max(each.at, self._gone_since) + AROUND_S or not each.head:
+                continue
+            query = next(one for one in relay.host.deployed.queries if one.name == each.spec.query)
+            route = query.route(each.spec.reads.name, each.spec.reads.maker)
+            firsts = [world.by_id[onward[0]] for _, onward in onwards(route, relay.id) if onward]
+            open_ways = [node for node in firsts if node.up and not world.parted(node.number, each.relay)]
+            if open_ways and (come := world.arrived(each.spec.reads.label)) < each.head:
+                return f"GoesAround: {relay.name} has passed on {come} of {each.head} since {each.at:.1f}"
+        return ""
+
     def end(self, world: PeerWorld) -> str:
-        for number in PHONES:
-            took = world.nodes[number].host.status().took
+        for number in (*PHONES, *HUBS):
+            took = world.nodes[number].host.status().took if world.nodes[number].up else ()
             if took:
                 return f"Adopted: node{number} still goes {took} by itself"
         return ""
@@ -402,7 +445,7 @@ class Ways(Checker):
 
 
 def walk_of(seed: int, kind: str) -> Walk:
-    """calm: only phones walk. alone: nobody coordinates meanwhile. rough: hubs crash and are cut off, too. edit: the query is edited meanwhile. move: its
+    """calm: only phones walk. alone: nobody coordinates meanwhile. detour: nor when a node that passes rows on loses the next. rough: hubs crash and are cut off, too. edit: the query is edited meanwhile. move: its
     vertices are moved meanwhile, as somebody asks. slow: messages of phones take long, and go over two paths.
     mixed: all of it at once, and the next hop of a node goes while that passes on what a phone brings back."""
     rng = Random(f"walk {kind} {seed}")
@@ -428,12 +471,14 @@ def walk_of(seed: int, kind: str) -> Walk:
         )
     elif kind == "alone":
         steps, faults = _alone(rng)
+    elif kind == "detour":
+        steps, faults = _detour(rng)
     elif kind == "move":
         asked = sorted(rng.uniform(0.5, 12.0) for _ in range(rng.randint(2, 4)))
         faults = tuple(Fault(at, 0, "move", 0.0, to=rng.choice(HUBS)) for at in asked)
     settings = Settings(
         walked(), ROWS, rows_of, seed=seed, nodes=7, sources=PHONES, row=rng.choice(("extended-ecoc", "ecoc", "dist-2")),
-        every=32, batch=8, every_s=rng.choice((0.05, 0.2)), loss=rng.choice((0.0, 0.05)) if kind != "calm" else 0.0,
+        every=32, batch=8, every_s=0.7 if kind == "detour" else rng.choice((0.05, 0.2)), loss=rng.choice((0.0, 0.05)) if kind != "calm" else 0.0,
         duplication=rng.choice((0.0, 0.05)), faults=faults, within_s=180.0,
         settle_s=80.0 if kind == "mixed" else 40.0,  # a move that cannot be made is given up after 60 s
     )  # fmt: skip
@@ -455,6 +500,14 @@ def _alone(rng: Random) -> tuple[list[Step], tuple[Fault, ...]]:
             at += rng.uniform(0.5, 2.0)
         steps.append(Step(at, phone, frozenset(rng.sample(HUBS, rng.randint(1, 2)))))
     return steps, (gone,)
+
+
+def _detour(rng: Random) -> tuple[list[Step], tuple[Fault, ...]]:
+    """Each phone reaches one hub only. Then whoever coordinates is gone, and hubs lose whom they pass rows on to."""
+    steps = [Step(rng.uniform(0.3, 1.0), phone, frozenset({rng.choice(HUBS)})) for phone in PHONES]
+    gone = Fault(rng.uniform(6.0, 7.0), 0, rng.choice(("cut", "crash")), rng.uniform(22.0, 25.0))
+    lost = [Fault(gone.at + rng.uniform(0.5, 3.0), 0, "cascade", rng.uniform(17.0, 19.0)) for _ in range(2)]
+    return steps, (gone, *lost)
 
 
 @cache
