@@ -1,4 +1,5 @@
-"""Keeping the processor awake while the screen is off, and asking not to be stopped for saving battery."""
+"""Keeping the processor awake while the screen is off, hearing what is broadcast, and asking not to be stopped for
+saving battery."""
 
 from __future__ import annotations
 
@@ -19,6 +20,22 @@ class WakeLock:
         self._lock: Any = manager.newWakeLock(PARTIAL_WAKE_LOCK, "resurge:recording")
         self._lock.setReferenceCounted(False)
         self.acquire()
+
+    def acquire(self) -> None:
+        self._lock.acquire()
+
+    def release(self) -> None:
+        if self._lock.isHeld():
+            self._lock.release()
+
+
+class MulticastLock:
+    """While it is held the phone's Wi-Fi hears broadcasts and multicasts, which it drops otherwise to save power."""
+
+    def __init__(self) -> None:
+        manager = system_service("wifi", "android.net.wifi.WifiManager")
+        self._lock: Any = manager.createMulticastLock("resurge:region")
+        self._lock.setReferenceCounted(False)
 
     def acquire(self) -> None:
         self._lock.acquire()

@@ -1,4 +1,5 @@
-"""The phone's part of a loop that sleeps: the wake lock, the alarm that ends the sleep, and whether the radio is up."""
+"""The phone's part of a loop that sleeps: the wake lock, the alarm that ends the sleep, whether the radio is up, and
+whether it hears what is broadcast."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from jnius import autoclass
 
 from mobile_app.android.act import Act
 from mobile_app.android.context import context, system_service
-from mobile_app.android.power import WakeLock
+from mobile_app.android.power import MulticastLock, WakeLock
 from mobile_app.node.rest import Waiting
 
 
@@ -17,6 +18,7 @@ class PhoneSleep:
 
     def __init__(self) -> None:
         self._lock = WakeLock()
+        self._ears: MulticastLock | None = None  # made when a region first needs it
         self._waiting: Waiting | None = None
         self._wakes: Any = autoclass("org.resurge.phone.Wakes")
         self._act = Act(self._woken)  # kept: Java holds no reference that Python's collector would see
@@ -41,5 +43,15 @@ class PhoneSleep:
         manager = system_service("connectivity", "android.net.ConnectivityManager")
         return bool(manager.isDefaultNetworkActive())
 
+    def listen(self, *, on: bool) -> None:
+        if self._ears is None:
+            self._ears = MulticastLock()
+        if on:
+            self._ears.acquire()
+        else:
+            self._ears.release()
+
     def close(self) -> None:
         self._lock.release()
+        if self._ears is not None:
+            self._ears.release()

@@ -340,6 +340,11 @@ class Hosting:
             if name not in self._runners:
                 self._runners[name] = self._runner(query, gathered)
 
+    @property
+    def listens(self) -> bool:
+        """Whether it takes what is broadcast in a region."""
+        return self._broadcast is not None
+
     def _meet_region(self) -> None:
         """Broadcast where a query keeps its snapshots in the whole region, and listen nowhere else."""
         if self.host.broadcasts and self._broadcast is None:

@@ -154,6 +154,7 @@ class Node:
         self._exchange(now)
         if self.hosting is not None:
             self.hosting.step(now)
+            self.rest.listen(on=self.hosting.listens)
         self.runner.slow_down(self.rates.now(now))
         if self.schedule.upkeep_due(now):
             self._keep_up(now)

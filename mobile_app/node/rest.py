@@ -48,6 +48,10 @@ class Sleeping(Protocol):
         """Whether the network is in use anyway, so that an exchange costs little more."""
         ...
 
+    def listen(self, *, on: bool) -> None:
+        """Hear what is broadcast on the local network, or no more: a phone's Wi-Fi drops it unless it is asked."""
+        ...
+
 
 class OnMains:
     """No battery to spare."""
@@ -69,6 +73,9 @@ class OnMains:
     def asks(self, *, since_s: float, watched: bool) -> bool:  # noqa: ARG002
         return False
 
+    def listen(self, *, on: bool) -> None:
+        """It hears what is broadcast in any case."""
+
     def wait(self, seconds: float, waiting: Waiting, *, asleep: bool) -> None:  # noqa: ARG002
         waiting.wait(seconds)
 
@@ -82,6 +89,7 @@ class OnBattery:
 
     def __init__(self, platform: Sleeping, *, now: Callable[[], float] | None = None) -> None:
         self._platform = platform
+        self._listens = False
         self.now = now if now is not None else _since_boot
 
     def turn_s(self, usual_s: float, periods_us: Mapping[str, int], loss_window_s: float) -> float:
@@ -100,6 +108,12 @@ class OnBattery:
     def asks(self, *, since_s: float, watched: bool) -> bool:
         """Whether to speak with the gateway before it is due: somebody looks, or the radio is awake anyway."""
         return since_s >= WATCHED_POLL_S if watched else since_s >= LOOK_S and self._platform.radio_up()
+
+    def listen(self, *, on: bool) -> None:
+        """Whether what is broadcast in a region shall be heard: it costs power, so only while there is one."""
+        if on is not self._listens:
+            self._platform.listen(on=on)
+            self._listens = on
 
     def wait(self, seconds: float, waiting: Waiting, *, asleep: bool) -> None:
         if asleep:

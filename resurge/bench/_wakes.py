@@ -153,6 +153,9 @@ class Hour:
     def radio_up(self) -> bool:
         return False
 
+    def listen(self, *, on: bool) -> None:
+        """Nothing is broadcast here."""
+
     def stay_awake(self, seconds: float, waiting: Waiting) -> None:
         before = self.seconds
         if self.node is not None and self.node.uplink.outstanding:

@@ -19,10 +19,16 @@ SECOND = 1_000_000
 
 
 class NeverUp:
+    def __init__(self) -> None:
+        self.listened: list[bool] = []
+
     def sleep(self, seconds: float, waiting: object) -> None: ...
 
     def radio_up(self) -> bool:
         return False
+
+    def listen(self, *, on: bool) -> None:
+        self.listened.append(on)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +58,14 @@ def test_it_speaks_before_it_is_due_when_somebody_looks_or_the_radio_is_up():
     assert not OnBattery(NeverUp()).asks(since_s=3000.0, watched=False)
     assert OnBattery(Up()).asks(since_s=LOOK_S, watched=False)
     assert not OnBattery(Up()).asks(since_s=60.0, watched=False), "others use the network all the time"
+
+
+def test_a_phone_is_told_to_hear_broadcasts_when_that_changes():
+    phone = NeverUp()
+    rest = OnBattery(phone)
+    for on in (False, True, True, False, False):
+        rest.listen(on=on)
+    assert phone.listened == [True, False]
 
 
 def plan(tmp_path: Path, sensor: str, every: str) -> Plan:

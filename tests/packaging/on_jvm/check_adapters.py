@@ -17,6 +17,7 @@ from jnius import JavaException, autoclass, cast
 from mobile_app.android import context, power, recording_service, screen
 from mobile_app.android.rest import PhoneSleep
 from mobile_app.home.files import RESUME_FILE
+from mobile_app.node.rest import OnBattery
 from mobile_app.platforms import AndroidPlatform
 from mobile_app.sensors.android import network as android_network
 from mobile_app.sensors.android import position
@@ -463,6 +464,22 @@ def test_the_wake_lock_is_partial_and_given_back():
     lock.release()
     lock.release()
     assert not newest.isHeld()
+
+
+def test_a_phone_hears_broadcasts_only_while_it_is_in_a_region():
+    Context.grant("android.permission.CHANGE_WIFI_MULTICAST_STATE")
+    phone = PhoneSleep()
+    rest = OnBattery(phone)
+    rest.listen(on=False)
+    assert autoclass("android.net.wifi.WifiManager").newest is None, "nobody asked for it"
+    rest.listen(on=True)
+    lock = autoclass("android.net.wifi.WifiManager").newest
+    assert lock.isHeld()
+    rest.listen(on=False)
+    assert not lock.isHeld()
+    rest.listen(on=True)
+    phone.close()
+    assert not lock.isHeld()
 
 
 class Waits:
