@@ -14,7 +14,7 @@ THIN: dict[str, str] = {
     "MS-6": "in virtual time only; no links of two kinds, Wi-Fi and cellular, between processes",
     "MS-9": "a trace of one region's machine; no processes",
     "MS-10": "over all bytes of a run, not of the mark in one element",
-    "MS-12": "a trace: how late elements get while a snapshot is written is not measured",
+    "MS-12": "rows go on while a part of a cut is sent; how late they get meanwhile is not measured",
     "MS-13": ONE_RESULT,
     "MS-14": ONE_RESULT + "; no property over random graphs",
     "MS-15": ONE_RESULT,
