@@ -193,8 +193,9 @@ class Sending:
     def _in_the_air_s(self, node: str, bits: int, now: float) -> float:
         """How long to wait before a node is asked once more, because the end of the phase may still be on its way to
         it; 0 where that is not so."""
-        new = bits & ~self.phases.before(node) & self._sent
-        came, behind = new.bit_count(), (self._sent >> new.bit_length()).bit_count()
+        lacked = self._sent & ~self.phases.before(node)
+        new = bits & lacked
+        came, behind = new.bit_count(), (lacked >> new.bit_length()).bit_count()
         if behind < IN_THE_AIR:
             self.aired = self.aired or self._begun
             return 0.0
