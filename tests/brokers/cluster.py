@@ -14,6 +14,8 @@ import subprocess
 from pathlib import Path
 
 import pyspark
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from tests.patience import wait_until
 from tests.skips import skip_download
@@ -162,6 +164,13 @@ class Cluster:
             if not broker.is_running:
                 broker.start()
         wait_until(lambda: all(broker.is_listening() for broker in self.brokers), "the brokers listen")
+        wait_until(self.is_whole, "every copy has caught up", again_after=KafkaException)
+
+    def is_whole(self) -> bool:
+        """Whether all brokers are there and every copy of every partition is in step."""
+        found = AdminClient({"bootstrap.servers": self.address}).list_topics(timeout=10)
+        parts = [part for topic in found.topics.values() for part in topic.partitions.values()]
+        return len(found.brokers) == len(self.brokers) and all(len(each.isrs) == len(each.replicas) for each in parts)
 
     def broker(self, node: int) -> Broker:
         return self.brokers[node - 1]

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from cloud_backend.gateway.__main__ import main
+from cloud_backend.log.kafka import topics
 from cloud_backend.log.kafka.location import parse
 from cloud_backend.log.kafka.log import KafkaLog
 from cloud_backend.log.kafka.reader import KafkaReader
@@ -19,6 +20,8 @@ from tests.cloud_backend.log.builders import PHONE, data
 from tests.patience import wait_until
 
 pytestmark = pytest.mark.brokers
+
+SOON_S = 2.0  # how long these look for brokers that will not answer
 
 
 def refused(location: str) -> ResurgeError:
@@ -59,7 +62,10 @@ def test_topics_that_could_lose_data_are_refused(cluster: Cluster, settings: dic
     assert said in error.message
 
 
-def test_brokers_that_do_not_answer_are_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_brokers_that_do_not_answer_are_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics, "REACH_S", SOON_S)
     (port,) = free_ports(1)
     where = f"kafka://127.0.0.1:{port}/gone"
     assert main(["--home", str(tmp_path / "home"), "--port", "0", "--log", where]) == 1
@@ -75,13 +81,13 @@ def test_a_changed_number_of_partitions_is_refused(cluster: Cluster, location: C
     log.commit(log.take())
     log.close()
     assert refused(where.replace("partitions=2", "partitions=4")).code == "kafka-partitions"
-    bare, topics = where.partition("?")[0], parse(where)
+    bare, named = where.partition("?")[0], parse(where)
     admin = AdminClient({"bootstrap.servers": cluster.address})
-    admin.create_partitions([NewPartitions(topics.log_topic, 4)])[topics.log_topic].result()
-    wait_until(lambda: len(admin.list_topics(timeout=10).topics[topics.log_topic].partitions) == 4)
+    admin.create_partitions([NewPartitions(named.log_topic, 4)])[named.log_topic].result()
+    wait_until(lambda: len(admin.list_topics(timeout=10).topics[named.log_topic].partitions) == 4)
     assert refused(bare).code == "kafka-partitions"
-    admin.create_partitions([NewPartitions(topics.index_topic, 4)])[topics.index_topic].result()
-    wait_until(lambda: len(admin.list_topics(timeout=10).topics[topics.index_topic].partitions) == 4)
+    admin.create_partitions([NewPartitions(named.index_topic, 4)])[named.index_topic].result()
+    wait_until(lambda: len(admin.list_topics(timeout=10).topics[named.index_topic].partitions) == 4)
     error = refused(bare)  # the two agree, and what was written says otherwise
     assert error.code == "kafka-partitions"
     assert "was written as one of 2, there are 4 now" in error.message
@@ -120,7 +126,9 @@ def test_user_and_password_come_from_the_environment(
     assert refused(where).code == "kafka-credentials"
     monkeypatch.setenv("RESURGE_KAFKA_USER", USER)
     monkeypatch.setenv("RESURGE_KAFKA_PASSWORD", "wrong")
-    error = refused(where)
+    with monkeypatch.context() as patched:
+        patched.setattr(topics, "REACH_S", SOON_S)
+        error = refused(where)
     assert error.code == "kafka-credentials"
     assert "wrong" not in error.message
     monkeypatch.setenv("RESURGE_KAFKA_PASSWORD", PASSWORD)

@@ -75,6 +75,8 @@ class GatewayProcess:
             post.close()
         if self.process is not None and self.process.poll() is None:
             self.kill()
+        elif self.process is not None:
+            self.process.stdout.close()
 
     def post(self, path: str, body: bytes, content_type: str = MEDIA_TYPE.decode()) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)

@@ -177,12 +177,16 @@ def messages(location: Location, topic: str, partition: int, start: int, end: in
 
     if start >= end:
         return
+    final = {
+        KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    }  # fmt: skip
     consumer = _take(location)
-    whole = False
+    whole, deadline = False, time.monotonic() + READ_S
     try:
         consumer.assign([TopicPartition(topic, partition, start)])
         while not whole:
-            first = consumer.poll(READ_S)
+            first = consumer.poll(max(0.0, deadline - time.monotonic()))
             if first is None:
                 raise Unreachable(
                     f"partition {partition} of {topic!r} was not delivered for {READ_S:.0f} s; too few brokers run",
@@ -192,6 +196,7 @@ def messages(location: Location, topic: str, partition: int, start: int, end: in
                 error = message.error()
                 at = message.offset() or 0
                 if error is None and at < end:
+                    deadline = time.monotonic() + READ_S
                     yield message
                 elif error is None or (error.code() == KafkaError._PARTITION_EOF and at >= end):
                     whole = True
@@ -202,7 +207,7 @@ def messages(location: Location, topic: str, partition: int, start: int, end: in
                         "there; whoever needs it cannot go on from there",
                         code="log-trimmed",
                     )
-                elif error.code() != KafkaError._PARTITION_EOF and not error.retriable():
+                elif error.code() in final:  # of any other the client recovers by itself
                     raise unreachable(location, [error], error.str())
     finally:
         consumer.unassign()

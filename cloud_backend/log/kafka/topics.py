@@ -7,6 +7,7 @@ they do not cover is the loss of power of all brokers at once, because brokers a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 REACH_S = 10.0
+LOOK_S = 0.1
 COPIES, COPIES_MIN = 3, 2
 RECORD_BYTES_MAX = FRAME_BYTES_MAX + RECORD_HEADER_BYTES
 MESSAGE_BYTES_MAX = RECORD_BYTES_MAX + 64 * 1024  # with what Kafka adds to a batch of records
@@ -112,20 +114,9 @@ def _make(admin: AdminClient, location: Location, topics: Mapping[str, list[int]
                 "both topics as docs/operations.md says",
                 code="kafka-topic",
             ) from error
-    for name in wanted:  # a topic is known to be made before every broker has heard of it
-        _wait_for(admin, name)
-
-
-def _wait_for(admin: AdminClient, name: str) -> None:
-    from confluent_kafka import TopicCollection
-
-    for _ in range(40):
-        try:
-            described = admin.describe_topics(TopicCollection([name]), request_timeout=REACH_S)[name].result()
-            if all(part.leader is not None for part in described.partitions):
-                return
-        except Exception:  # noqa: S112 - not known yet
-            continue
+    deadline = time.monotonic() + REACH_S
+    while len(_described(admin, location)) < 2 and time.monotonic() < deadline:
+        time.sleep(LOOK_S)  # a topic is made before every broker has heard of it
 
 
 def _is_empty(admin: AdminClient, location: Location, name: str) -> bool:
