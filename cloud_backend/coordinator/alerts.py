@@ -198,7 +198,7 @@ class Alerts:
     def check_result_rule(self, rule: ResultRule) -> None:
         known = [each.name for each in self.result_rules()]
         if rule.name in known:
-            raise UsageError(f"there is a rule {rule.name!r} already; remove it first", code="alert-name")
+            raise UsageError("there is a rule of this name already; remove it first", code="alert-name")
         if len(known) >= RULES_MAX:
             raise UsageError(f"there are {RULES_MAX} rules already; remove one first", code="alert-too-many")
 
@@ -212,7 +212,7 @@ class Alerts:
 
     def check_result_rule_name(self, name: str) -> None:
         if name not in [each.name for each in self.result_rules()]:
-            raise UsageError(f"there is no rule {name!r}", code="alert-not-found")
+            raise UsageError("there is no rule of this name", code="alert-not-found")
 
     def remove_result_rule(self, name: str, now_us: int) -> list[Alert]:
         """Judge nothing by it any more; what it opened ends. Returns what that is."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from cloud_backend.results.rows import ResultRow, Value
 from shared.errors import UsageError
-from shared.language.durations import duration_text, microseconds
+from shared.language.durations import UNITS_US, duration_text, microseconds
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 OWN = "own"  # the phone that a row is about
@@ -60,25 +60,33 @@ def rule_of(name: str, sink: str, condition: str, *, during: str = "", phones: I
     """A rule as a person writes it: `level > 80`, for `5m`."""
     if not NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} cannot name a rule; use up to 40 of a-z, 0-9, - and _, a letter or digit first",
+            "this cannot name a rule; use up to 40 of a-z, 0-9, - and _, a letter or digit first",
             code="alert-name",
         )
     written = _CONDITION.fullmatch(condition)
     if written is None:
         raise UsageError(
-            f"{condition!r} is not a condition; write COLUMN, one of > >= < <= == !=, and a value, like 'level > 80'",
+            "this is not a condition; write a column, a comparison sign and a value, like 'level = 80'",
             code="alert-condition",
         )
     column, comparison, text = written[1], "==" if written[2] == "=" else written[2], written[3]
     value = _value(text)
     if isinstance(value, str) and comparison not in ("==", "!="):
-        raise UsageError(f"{text!r} is not a number; text can only be == or !=", code="alert-condition")
+        raise UsageError("its value is not a number; text can only be == or !=", code="alert-condition")
     chosen = tuple(dict.fromkeys(phones))
     if len(chosen) > PHONES_MAX:
         raise UsageError(
             f"a rule tells at most {PHONES_MAX} phones; a webhook can tell any number", code="alert-phones"
         )
-    return ResultRule(name, sink, column, comparison, value, microseconds(during) if during else 0, chosen)
+    return ResultRule(name, sink, column, comparison, value, _length_us(during), chosen)
+
+
+def _length_us(during: str) -> int:
+    try:
+        return microseconds(during) if during else 0
+    except UsageError:  # its words repeat the text, which an answer over HTTP never does
+        text = f"for how long is a number and one of {', '.join(UNITS_US)}, like '5m', and at most ten years"
+        raise UsageError(text, code="duration") from None
 
 
 def _value(text: str) -> float | str:
@@ -87,7 +95,7 @@ def _value(text: str) -> float | str:
     except ValueError:
         return text.strip("'\"")
     if not math.isfinite(number):
-        raise UsageError(f"{text!r} is no number to compare with", code="alert-condition")
+        raise UsageError("its value is no number to compare with", code="alert-condition")
     return number
 
 

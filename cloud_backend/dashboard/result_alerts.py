@@ -31,13 +31,11 @@ def check_against(sources: Sources, rule: ResultRule) -> None:
     """Refuse a rule on what nobody says: another sink, or a column that its rows do not have."""
     known = sinks(sources)
     if rule.sink not in known:
-        raise UsageError(
-            f"there is no query or sink {rule.sink!r}; there are: {', '.join(known) or 'none'}", code="alert-query"
-        )
+        raise UsageError(f"there is no such query or sink; there are: {', '.join(known) or 'none'}", code="alert-query")
     rows = sources.results.latest(rule.sink, 1)
     if rows and rule.column not in rows[0].values:
         raise UsageError(
-            f"the rows of {rule.sink!r} have no column {rule.column!r}; they have: {', '.join(rows[0].values)}",
+            f"the rows of this query have no such column; they have: {', '.join(rows[0].values)}",
             code="alert-column",
         )
 

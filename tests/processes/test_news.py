@@ -58,7 +58,7 @@ def said(phone: NodeHome) -> list[str]:
 
 def command(gateway: GatewayProcess, *arguments: str) -> dict[str, object]:
     done = subprocess.run(
-        [sys.executable, "-m", "resurge", "alert", *arguments, "--home", str(gateway.home), "--json"],
+        [sys.executable, "-m", "resurge", *arguments, "--home", str(gateway.home), "--json"],
         cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=False,
     )  # fmt: skip
@@ -83,7 +83,7 @@ def test_an_alert_from_a_rule_on_results_rings_once_on_a_node(tmp_path: Path):
                 job.publish(minute, [row])
 
             say(0, 85.0)
-            added = command(gateway, "add", "noisy", "noise", "level > 80", "--for", "2m", "--phone", "own")
+            added = command(gateway, "alert", "add", "noisy", "noise", "level > 80", "--for", "2m", "--phone", "own")
             assert added["words"] == "level > 80 for 2m"
             say(1, 85.0)
             wait_until(lambda: kept(phone) == 1, "the alert on the node")
@@ -99,7 +99,7 @@ def test_an_alert_from_a_rule_on_results_rings_once_on_a_node(tmp_path: Path):
             say(5, 90.0)
             wait_until(lambda: kept(phone) == 3, "the next alert on the node")
             second = said(phone)
-            listed = command(gateway, "list")
+            listed = command(gateway, "alert", "list")
         finally:
             phone.running.end()
             job.close()

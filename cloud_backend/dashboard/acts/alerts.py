@@ -25,7 +25,7 @@ class SetRule(Fields):
 class AddResultRule(Fields):
     name: str = Field(max_length=40, description="what to call it")
     sink: str = Field(max_length=200, description="the query, or a sink of the program, whose rows are judged")
-    condition: str = Field(max_length=200, description="COLUMN, a comparison and a value, like: level > 80")
+    condition: str = Field(max_length=200, description="a column, a comparison sign and a value, like: level = 80")
     during: str = Field("", max_length=20, description="for how long, like 5m; empty: the newest row is enough")
     phones: list[str] = Field(
         default_factory=list,
@@ -64,7 +64,7 @@ def _phone(sources: Sources, text: str) -> str:
     found = [entry.device.hex() for entry in sources.entries() if entry.name == text]
     if len(found) != 1:
         raise UsageError(
-            f"{len(found) or 'no'} devices are called {text!r}; give its id, or {OWN!r} for whose row it is",
+            f"{len(found) or 'no'} devices have such a name; give its id, or {OWN!r} for whose row it is",
             code="alert-phones",
         )
     return found[0]
