@@ -11,12 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloud_backend.results.rows import Identity, ResultRow, decode_key, decode_values, encode_key, encode_values
 from cloud_backend.results.store import Results
 from shared.errors import BrokenInvariant
 from tests.examples_drawn import examples_drawn
+from tests.postgres import PostgresServer
 
 values = st.one_of(st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(), st.text())
 
@@ -95,10 +97,27 @@ def drawn_rows(epoch: int) -> st.SearchStrategy[list[ResultRow]]:
     return st.lists(one, max_size=8, unique_by=lambda row: (row.identity, row.revision))
 
 
-@examples_drawn(60, 2_000, st.tuples(*(drawn_rows(epoch) for epoch in range(1, 5))))
+EPOCHS = st.tuples(*(drawn_rows(epoch) for epoch in range(1, 5)))
+
+
+@examples_drawn(60, 2_000, EPOCHS)
 def test_rows_at_once_say_what_rows_one_by_one_say(epochs):
     with tempfile.TemporaryDirectory() as directory:
-        results, model = Results(Path(directory) / "results.sqlite"), OneByOne()
+        compare(Results(Path(directory) / "results.sqlite"), epochs)
+
+
+@pytest.mark.parametrize("examples", [15, pytest.param(500, marks=pytest.mark.soak)])
+def test_so_they_do_on_a_server(postgres: PostgresServer, examples: int):
+    def on_a_server(epochs) -> None:
+        postgres.clear()
+        compare(Results(postgres.url()), epochs)
+
+    settings(max_examples=examples, deadline=None)(given(EPOCHS)(on_a_server))()
+
+
+def compare(results: Results, epochs) -> None:
+    model = OneByOne()
+    try:
         for epoch, rows in enumerate(epochs, start=1):
             try:
                 found = results.publish(epoch, rows, sessions={"sessions"})
@@ -114,6 +133,7 @@ def test_rows_at_once_say_what_rows_one_by_one_say(epochs):
         ]
         assert downlinks == sorted(model.downlinks, key=lambda each: each[:2])
         assert results.corrections() == {sink: count for sink, count in sorted(model.corrections.items()) if count}
+    finally:
         results.close()
 
 
