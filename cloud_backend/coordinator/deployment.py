@@ -17,6 +17,7 @@ from cloud_backend.coordinator.roster import RosterEntry
 from shared.contracts.promises import check_kept
 from shared.errors import UsageError
 from shared.plan.changes import ANEW, GONE, KEPT, NEW, PlanChanges, changes
+from shared.plan.cuts import device_streams
 from shared.plan.encoding import encode_plan
 from shared.plan.graph import Plan
 from shared.plan.placement import check_unhosted
@@ -55,10 +56,11 @@ def prepare(
     parked: Mapping[str, int] | None = None,
     *,
     devices: Collection[RosterEntry] = (),
+    synced: Mapping[str, str] | None = None,
 ) -> Deployment:
     """What putting `plan` in the place of `current` means. `running`: what the job runs, where it is known: a rollback
     may have corrected it. `taken`: sinks of queries. `parked`: vertices that wait, and how many epochs behind.
-    `devices`: those that should get it."""
+    `devices`: those that should get it. `synced`: streams that a fleet sends to the cloud, and by which query."""
     check_unhosted(plan)
     check_kept(plan)
     both = [each for each in sinks_of(plan) if each in taken]
@@ -67,6 +69,13 @@ def prepare(
             f"sink {both[0]!r} belongs to a query; call the program's sink otherwise, or drop the query",
             code="program-sink",
         )
+    for stream in sorted(device_streams(plan)):
+        if synced and stream in synced:
+            raise UsageError(
+                f"stream {stream!r} is what query {synced[stream]!r} of the fleet syncs to the cloud; call the "
+                "program's otherwise, or drop the query",
+                code="program-stream",
+            )
     newest = max(current.version, 0 if running is None else running.version)
     found = changes(current, plan)
     if found.same and (running is None or changes(running, plan).same):

@@ -25,6 +25,7 @@ from shared.hosting.leaving import Left
 from shared.hosting.requests import answer
 from shared.identity import DeviceId, EdgeId, EdgeKey
 from shared.moves import MoveRequest
+from shared.plan.cuts import synced_outputs
 from shared.plan.deployment import Peer
 from shared.plan.topology import LANES
 from shared.sync.exchange import DeploymentShown, HighWater, StatusReceived
@@ -226,6 +227,12 @@ class GatewayFleet:
     def runs(self, name: str) -> bool:
         """Whether a query of this name is on its nodes."""
         return any(query.name == name for query in self._coordinator.fleet.queries)
+
+    def synced(self) -> dict[str, str]:
+        """The streams that its nodes send to the cloud, each with its query."""
+        fleet = self._coordinator.fleet
+        tasks = [*fleet.queries, *(region.task for region in fleet.regions)]
+        return {output.name: query.name for query in tasks for output in synced_outputs(query.plan)}
 
     def move(self, request: MoveRequest) -> MoveRequest:
         """Have a vertex moved, or say what that would do; the answer is in `status`, under the id that it gets."""

@@ -177,14 +177,16 @@ class Calling:
         for name in sender.carried():
             if name not in wanted:
                 sender.drop(name)
+        reading = self._here.outbox.reading(GATEWAY)
         for spec, term in carried:
+            reading.merge(spec.key.edge, spec.batch)
             sender.carry(
                 spec.name, self.schemas(spec), spec.key, term=term, read=spec.readers[GATEWAY],
-                within_s=spec.within_s or WITHIN_S, reading=self._here.outbox.reading(GATEWAY),
+                within_s=spec.within_s or WITHIN_S, rows=0 if spec.batch is None else spec.batch.rows, reading=reading,
                 alone=len(spec.carriers) == 1,
             )  # fmt: skip
             sender.frontier(spec.key.edge, self.frontier_of(spec), now)
-            if spec.key.edge not in self._here.outbox.reading(GATEWAY).taken:
+            if spec.key.edge not in reading.taken:
                 sender.hurry(now)  # where it goes on must be known before its vertex counts as running
 
     def to(self, node: str) -> Sender:

@@ -28,6 +28,7 @@ from shared.plan.placement import device_fragment
 from shared.plan.stream_type import without_device
 from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Include
+from shared.sync.outbox import Merging
 
 GATEWAY = "gateway"  # who reads what is synced to the cloud; no node has such an id
 PASSED_ON = 1  # the term of edges that only pass rows on: whoever carries them, they are the same
@@ -47,6 +48,7 @@ class EdgeSpec:
     readers: Mapping[str, int]  # node -> sum of the terms of what reads it there; changes when one begins again
     ways: tuple[tuple[str, ...], ...] = ()  # readers that need it all, by path; one path is enough. Not said: all do
     within_s: float | None = None  # that its rows may wait for company; not said: as between nodes
+    batch: Merging | None = None  # how large a batch may be that goes to the cloud; not said: as it was made
 
     @property
     def label(self) -> str:
@@ -234,18 +236,20 @@ def _edges_made(query: HostedQuery, fed: Mapping[tuple[str, str], Mapping[str, i
                 readers.setdefault(output.name, {}).setdefault(query.sink, 0)
                 for node, terms in fed.get((query.name, output.name), {}).items():
                     readers[output.name][node] = readers[output.name].get(node, 0) + terms
-    synced = {edge.name: edge.within_us / 1e6 for edge in query.plan.edges}
+    synced = {edge.name: edge for edge in query.plan.edges}
     made: dict[str, EdgeSpec] = {}
     for vertex in vertices:
         where = placed[vertex.name]
         for output in vertex.fragment.outputs:
-            within_s = synced[output.name] if output.kind == "sync" else None
-            name = f"{query.name}/{output.name}" if within_s is None else output.name
+            sync = synced[output.name] if output.kind == "sync" else None
+            name = f"{query.name}/{output.name}" if sync is None else output.name
             key = EdgeKey(origin, query.incarnation, edge_id(name))
             carriers = dict.fromkeys(where.hosts, where.term)
             made[output.name] = EdgeSpec(
-                name, key, output.schema, vertex.name, carriers, readers.get(output.name, {}), within_s=within_s
-            )
+                name, key, output.schema, vertex.name, carriers, readers.get(output.name, {}),
+                within_s=None if sync is None else sync.within_us / 1e6,
+                batch=None if sync is None else Merging(sync.batch_rows, sync.batch_bytes),
+            )  # fmt: skip
     return made
 
 

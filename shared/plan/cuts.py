@@ -31,6 +31,11 @@ def synced_outputs(plan: Plan) -> tuple[Output, ...]:
     return tuple(output for output in found if output.kind == "sync")
 
 
+def device_streams(plan: Plan) -> frozenset[str]:
+    """What devices themselves send to the cloud, by name."""
+    return frozenset(edge.name for edge in plan.edges) - {output.name for output in synced_outputs(plan)}
+
+
 def is_stateless(vertex: Vertex) -> bool:
     """Whether a vertex forgets every row it has passed on: it keeps the numbers of its one input and needs no
     snapshot."""

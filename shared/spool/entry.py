@@ -73,6 +73,10 @@ class DataEntry:
         return self.item[ITEM.size : ITEM.size + CONTROL.size]
 
     @property
+    def rows(self) -> int:
+        return int(CONTROL.unpack_from(self.item, ITEM.size)[3])
+
+    @property
     def schema_id(self) -> int:
         return int(CONTROL.unpack_from(self.item, ITEM.size)[4])
 

@@ -180,7 +180,8 @@ class Composer:
         said_us = max(
             [edge.frontier_sent_us, *(other.frontiers.get(edge.number, NO_FRONTIER) for other in self._under_way)]
         )
-        if complete and edge.frontier_us > said_us:
+        held = isinstance(edge.store, Reading) and edge.store.held_rows(edge.number) > 0
+        if complete and edge.frontier_us > said_us and not held:  # of rows that stay here it would promise too much
             head = edge.store.head(edge.number)
             message = Frontier(origin, incarnation, edge.number, head, edge.frontier_us, edge.term)
             frames.append(encode(message.frame()))

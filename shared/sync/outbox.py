@@ -13,15 +13,17 @@ is not at home here either: what its reader asks for and is gone here comes from
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from shared.batch import NO_FRONTIER
+from shared.batch import NO_FRONTIER, Batch
 from shared.errors import BrokenInvariant
 from shared.identity import EdgeId
-from shared.language.codecs import NONE
+from shared.language.codecs import COLUMNS, NONE
 from shared.language.schema import Schema
 from shared.spool.entry import DataEntry, Entry, Reason, SpooledBatch, Tombstone
 from shared.spool.ring import Spool
@@ -166,6 +168,40 @@ class Outbox:
             spool.trim(edge, last)
 
 
+class Merging(NamedTuple):
+    """How large a batch may become that is joined from several: those of vertices are as large as what they read."""
+
+    rows: int
+    bytes: int
+
+
+@dataclass(slots=True)
+class _Run:
+    """Batches of an edge, one behind the other, that are to be joined."""
+
+    first: DataEntry
+    last: DataEntry
+    rows: int
+    bytes: int
+
+    def take(self, entry: DataEntry, merging: Merging) -> bool:
+        """Whether the next one fits, in kind and size."""
+        rows, size = self.rows + entry.rows, self.bytes + entry.payload_bytes
+        alike = (entry.lo, entry.schema_id, entry.applied) == (self.last.hi, self.first.schema_id, self.first.applied)
+        if not alike or rows > merging.rows or size > merging.bytes:
+            return False
+        self.last, self.rows, self.bytes = entry, rows, size
+        return True
+
+    def is_full(self, merging: Merging) -> bool:
+        return self.rows >= merging.rows or self.bytes >= merging.bytes
+
+    def entry(self) -> DataEntry:
+        if self.last is self.first:
+            return self.first
+        return replace(self.first, hi=self.last.hi, payload_bytes=self.bytes)
+
+
 class Reading:
     """One reader's place in an outbox. What a `Sender` asks of a spool, it answers."""
 
@@ -176,6 +212,28 @@ class Reading:
         self.ahead: dict[EdgeId, int] = {}  # what is under way to it ends here: `pending` begins behind that
         self.broadcast: set[EdgeId] = set()  # edges that come to it another way: nothing of them is pending
         self._buried: dict[tuple[EdgeId, int], Tombstone] = {}
+        self._merging: dict[EdgeId, Merging] = {}
+        self._held: set[EdgeId] = set()  # of those, edges whose last batch waits for more rows
+
+    def merge(self, edge: EdgeId, merging: Merging | None) -> None:
+        """Batches of this edge are joined on their way, or go as they are."""
+        self._merging.pop(edge, None)
+        if merging is not None:
+            self._merging[edge] = merging
+
+    def merges(self, edge: EdgeId) -> bool:
+        return edge in self._merging
+
+    def hold(self, edge: EdgeId, holds: bool) -> None:
+        """Whether the last batch of an edge stays here while it is not full."""
+        (self._held.add if holds else self._held.discard)(edge)
+
+    def held_rows(self, edge: EdgeId) -> int:
+        """Rows that stay here for now."""
+        if edge not in self._held or edge not in self._merging:
+            return 0
+        last = [run for run in deque(self._runs(edge), maxlen=1) if isinstance(run, _Run)]
+        return sum(run.rows for run in last if not run.is_full(self._merging[edge]))
 
     def head(self, edge: EdgeId) -> int:
         return self._outbox.spool(edge).head(edge)
@@ -185,6 +243,38 @@ class Reading:
 
     def pending(self, edge: EdgeId) -> Iterator[Entry]:
         """What the reader has not taken and is not on its way. The first may be the later part of a batch."""
+        if edge not in self._merging:
+            yield from self._each(edge)
+            return
+        before: _Run | None = None  # the last one may stay here
+        for run in self._runs(edge):
+            if before is not None:
+                yield before.entry()
+            before = run if isinstance(run, _Run) else None
+            if not isinstance(run, _Run):
+                yield run
+        if before is not None and (edge not in self._held or before.is_full(self._merging[edge])):
+            yield before.entry()
+
+    def _runs(self, edge: EdgeId) -> Iterator[_Run | Entry]:
+        """Batches that become one, and what stands between them."""
+        merging, run = self._merging[edge], None
+        for entry in self._each(edge):
+            if isinstance(entry, DataEntry):
+                if run is not None and run.take(entry, merging):
+                    continue
+                if run is not None:
+                    yield run
+                run = _Run(entry, entry, entry.rows, entry.payload_bytes)
+                continue
+            if run is not None:
+                yield run
+            run = None
+            yield entry
+        if run is not None:
+            yield run
+
+    def _each(self, edge: EdgeId) -> Iterator[Entry]:
         if self._outbox.is_held(edge) or self.waits(edge):
             return
         taken = max(self.taken.get(edge, 0), self.ahead.get(edge, 0))
@@ -209,8 +299,27 @@ class Reading:
         whole = next(iter(spool.pending(entry.edge, after=entry.lo)))
         if not isinstance(whole, DataEntry):
             raise BrokenInvariant("a batch of an outbox is a tombstone now; ask pending() again", code="spool-gone")
+        if entry.hi > whole.hi:
+            return self._outbox.leave(self._merged(entry))
         batch = spool.read(whole)
         return self._outbox.leave(cut(batch, entry.lo, batch.hi, self._outbox.schema(batch.edge, batch.schema_id)))
+
+    def _merged(self, entry: DataEntry) -> SpooledBatch:
+        schema = self._outbox.schema(entry.edge, entry.schema_id)
+        parts = self._outbox.copies(entry.edge, entry.lo, entry.hi)
+        batch = Batch.joined([
+            codecs.decode(
+                part.codec, part.payload, schema, lo=part.lo, hi=part.hi, frontier_us=part.frontier_us,
+                applied=part.applied,
+            )
+            for part in parts
+        ])  # fmt: skip
+        if (batch.lo, batch.hi) != (entry.lo, entry.hi):
+            raise BrokenInvariant("some of an outbox's batches are gone; ask pending() again", code="spool-gone")
+        codec, payload = codecs.encode(batch, COLUMNS)
+        return replace(
+            parts[0], hi=batch.hi, rows=len(batch), codec=codec, payload=payload, frontier_us=batch.frontier_us
+        )
 
     def gone(self, edge: EdgeId, taken: int) -> int:
         return self._outbox.gone(edge, taken)

@@ -191,6 +191,7 @@ class Sender:
         term: int,
         read: int,
         within_s: float,
+        rows: int = 0,
         reading: Reading | None = None,
         alone: bool = False,
     ) -> EdgeId:
@@ -200,7 +201,7 @@ class Sender:
         under its signature if it is `alone` in making it: of what two make, the log may have the other's batches."""
         edge = self._edge(name, reading)
         edge.schemas.update(schemas)
-        edge.policy = EdgePolicy(within_s=within_s)
+        edge.policy = EdgePolicy(within_s=within_s, rows=rows)
         signs = reading is not None and alone
         if not signs:
             edge.run = None
@@ -522,6 +523,18 @@ class Sender:
         self._under_way.append(outstanding)
         return body
 
+    def _hold_young(self, now: float) -> list[tuple[OutgoingEdge, float]]:
+        """Edges whose last batch may still grow, as its oldest row has not waited long enough."""
+        young = []
+        for edge in self._edges.values():
+            if isinstance(edge.store, Reading) and edge.store.merges(edge.number):
+                since = edge.waiting_since
+                grows = since is not None and now < since + self._patience_s(edge)
+                edge.store.hold(edge.number, grows)
+                if since is not None and grows:
+                    young.append((edge, since))
+        return young
+
     def _exchange(self, outstanding: Outstanding, now: float) -> list[bytes | Parts]:
         """The frames of the next exchange, oldest entries first within an edge, dearer edges first."""
         reports: list[bytes] = []
@@ -529,7 +542,11 @@ class Sender:
         outstanding.results_through = self._results_through
         probes = self._disconnected_at is not None and self._pacing.probe_s
         budget = 0 if probes else self._pacing.budget(self._conditions, self._grown)
+        young = self._hold_young(now)
         frames = self._composer.compose(self._edges.values(), outstanding, budget)
+        for edge, since in young:
+            if rows := edge.store.held_rows(edge.number) if isinstance(edge.store, Reading) else 0:
+                edge.waiting_since, edge.waiting_rows = since, rows
         outstanding.poll_s = self._poll_s(outstanding, now)
         status = replace(self._status, plan=self._plan_version, poll_s=outstanding.poll_s)
         if status != next((other.status for other in reversed(self._under_way) if other.status), self._status_sent):
@@ -665,6 +682,9 @@ class Sender:
             if self._composer.one_at_a_time and len(outstanding.numbered) == 1:
                 self._quarantine(outstanding.numbered[0][0], now)
             self._composer.one_at_a_time = True
+            for edge in self._edges.values():
+                if isinstance(edge.store, Reading):
+                    edge.store.merge(edge.number, None)  # joined with others, those would be given up as well
         self._refused(refusal, now)
 
     def _quarantine(self, frame: Frame, now: float) -> None:

@@ -6,11 +6,13 @@ from typing import Any
 
 from pydantic import Field
 
+from cloud_backend.coordinator.queries import compile_plan
 from cloud_backend.dashboard.acts.act import Act, Attempt, Fields, NameInPath, NoFields
 from cloud_backend.dashboard.acts.queries import NAME_PATTERN, NAME_WORDS
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.gateway.fleet import GatewayFleet
 from shared.errors import UsageError
+from shared.plan.cuts import device_streams, synced_outputs
 
 PLAN_CHARACTERS_MAX = 60_000
 NAME_CHARACTERS = 200
@@ -69,6 +71,7 @@ def add_region(attempt: Attempt[AddRegion]) -> dict[str, Any]:
     sources, asked = attempt.sources, attempt.fields
     if asked.name in sources.stores() or sources.queries.find(asked.name) is not None:
         raise UsageError("Spark has a job of this name already; choose another name", code="query-name-taken")
+    _check_streams(sources, asked.name, asked.plan)
     return _fleet(sources).ask(
         "add_region", asked.model_dump(), checked=lambda: attempt.note(subject=asked.name)
     )  # fmt: skip
@@ -85,13 +88,29 @@ def submit_to_fleet(attempt: Attempt[SubmitToFleet]) -> dict[str, Any]:
     fleet = _fleet(sources)
     if not asked.dry_run and (asked.name in sources.stores() or sources.queries.find(asked.name) is not None):
         raise UsageError("Spark has a job of this name already; choose another name", code="query-name-taken")
+    _check_streams(sources, asked.name, asked.plan)
     return fleet.ask("submit", asked.model_dump(), checked=lambda: attempt.note(subject=asked.name))
 
 
 def edit_on_fleet(attempt: Attempt[EditOnFleet]) -> dict[str, Any]:
     """Other filters and projections behind its gathers; what has met the old ones finishes with them."""
+    _check_streams(attempt.sources, attempt.subject, attempt.fields.plan)
     asked = {"name": attempt.subject, "plan": attempt.fields.plan}
     return _fleet(attempt.sources).ask("edit", asked, checked=attempt.note)
+
+
+def _check_streams(sources: Sources, name: str, plan: str) -> None:
+    """What a fleet syncs is one more stream of the log. Under the name of one that devices have, Spark would take the
+    two for one."""
+    program = sources.program()
+    streams = frozenset() if program is None else device_streams(program)
+    for output in synced_outputs(compile_plan(plan.encode())):
+        if output.name in streams:
+            raise UsageError(
+                f"query {name!r} syncs {output.name!r} to the cloud, and so do devices by the program that runs; give "
+                "one of them another name",
+                code="deployment-stream",
+            )
 
 
 def drop_from_fleet(attempt: Attempt[NoFields]) -> None:

@@ -30,6 +30,7 @@ def deploy(attempt: Attempt[Deploy]) -> dict[str, Any]:
         taken,
         parked_vertices(sources),
         devices=sources.entries(),
+        synced={} if sources.governed is None else sources.governed.synced(),
     )
     if not fields.dry_run and sources.plan is not None:
         attempt.note(f"version {made.plan.version}", subject=plan.name)

@@ -9,11 +9,11 @@ from shared.batch import NO_FRONTIER, Batch
 from shared.identity import DeviceId, EdgeId
 from shared.language.codecs import NONE
 from shared.language.schema import Schema
-from shared.spool.entry import DataEntry, SpooledBatch
+from shared.spool.entry import DataEntry, Reason, SpooledBatch
 from shared.spool.evict import Evict
 from shared.spool.memory import MemoryDisk
 from shared.spool.ring import Spool
-from shared.sync.outbox import Outbox, Reading
+from shared.sync.outbox import Merging, Outbox, Reading
 from shared.wire import codecs
 
 EDGE = EdgeId(7)
@@ -50,6 +50,28 @@ def values(reading: Reading) -> list[list[int]]:
         assert (batch.lo, batch.rows) == (entry.lo, len(rows))
         found.append(rows.columns["x"].tolist())
     return found
+
+
+def test_small_batches_are_joined_up_to_their_bounds_and_the_last_may_wait_for_more() -> None:
+    found, spool = outbox((0, 2), (2, 3), (3, 5), (5, 9), (9, 10))
+    reading = found.reading("one")
+    reading.merge(EDGE, Merging(5, 1 << 16))
+    assert [len(each) for each in values(reading)] == [5, 5]
+    assert [value for batch in values(reading) for value in batch] == [2 * number for number in range(10)]
+    spool.append(spooled(10, 12))
+    spool.sync()
+    reading.hold(EDGE, True)
+    assert ([len(each) for each in values(reading)], reading.held_rows(EDGE)) == ([5, 5], 2)
+    reading.hold(EDGE, False)
+    assert ([len(each) for each in values(reading)], reading.held_rows(EDGE)) == ([5, 5, 2], 0)
+    reading.go_on(EDGE, 4)  # whoever went on before has sent other batches
+    assert [len(each) for each in values(reading)] == [1, 5, 2]
+    reading.give_up(EDGE, 4, 5, Reason.QUARANTINED)
+    assert [(entry.lo, entry.hi) for entry in reading.pending(EDGE)] == [(4, 5), (5, 10), (10, 12)]
+    reading.merge(EDGE, Merging(100, 1))
+    assert [len(each) for each in values(found.reading("two"))] == [2, 1, 2, 4, 1, 2], "others get them as they are"
+    reading.merge(EDGE, None)
+    assert [(entry.lo, entry.hi) for entry in reading.pending(EDGE)] == [(4, 5), (5, 9), (9, 10), (10, 12)]
 
 
 @pytest.mark.covers("EC-7")

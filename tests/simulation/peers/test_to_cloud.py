@@ -57,6 +57,8 @@ def check(kind: str, seeds: range, claim: Claim) -> None:
         assert not world.log.lost, f"{kind} {seed}"
         assert logged == sunk(world), f"{kind} {seed}: the log has something else than the sink"
         assert len(logged) == ideal.elements
+        batches = sum(decode_one(frame)[0].type is FrameType.DATA for frame in world.log.frames)
+        assert 5 * batches <= len(logged), f"{kind} {seed}: rows that one batch has room for came in {batches}"
         fired, recovered, compared = fired + outcome.fired, recovered + outcome.recoveries, compared + len(logged)
         terms += len(world.log.carriers[key])
     claim(
