@@ -63,7 +63,7 @@ THIN: dict[str, str] = {
     "NB-13": "merging at the first operator not applied; no pipeline of its own that joins at the next node",
     "NB-14": "in the routing's decision; no processes",
     "NB-15": "in the routing's decision; duplicates and the flushing of keys are those of T5",
-    "NB-17": "processes at a hundredth of the rates, at the paper's in soak; one run each",
+    "NB-17": "processes at a hundredth of the rates, a tenth in soak; one run each",
     "NB-23": "the time does not grow with the path here, by design: one deployment goes to all nodes",
     "T9": "model-checked on all small graphs, which contain SP2 to SP4's shapes, not on the processes themselves",
 }
