@@ -69,21 +69,31 @@ def unreachable(location: Location, errors: Sequence[Any] = (), reason: object =
 def partition_count(location: Location, *, make: bool = False) -> int:
     """How many partitions the log has, after its topics were checked; `make`: they are made where there are none.
     UsageError in one line for anything that would lose data or mix devices up."""
-    from confluent_kafka import KafkaException
+    from confluent_kafka import KafkaError, KafkaException
 
     admin, errors = admin_of(location)
-    try:
+    deadline = time.monotonic() + REACH_S
+    while True:
+        try:
+            return _checked_count(admin, location, make=make)
+        except KafkaException as error:
+            admin.poll(0)  # hands out the errors that the client met
+            reason = error.args[0]  # a topic is made before every broker has heard of it
+            passes = reason.retriable() or reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+            if not passes or time.monotonic() > deadline:
+                raise unreachable(location, errors, reason.str()) from error
+            time.sleep(LOOK_S)
+
+
+def _checked_count(admin: AdminClient, location: Location, *, make: bool) -> int:
+    topics = _described(admin, location)
+    if make and len(topics) < 2:
+        _make(admin, location, topics)
         topics = _described(admin, location)
-        if make and len(topics) < 2:
-            _make(admin, location, topics)
-            topics = _described(admin, location)
-        if len(topics) < 2:
-            raise _missing(location, topics)
-        count = _agreed_count(location, topics)
-        _check_settings(admin, location, topics)
-    except KafkaException as error:
-        admin.poll(0)  # hands out the errors that the client met
-        raise unreachable(location, errors, error.args[0].str()) from error
+    if len(topics) < 2:
+        raise _missing(location, topics)
+    count = _agreed_count(location, topics)
+    _check_settings(admin, location, topics)
     return count
 
 
@@ -98,6 +108,7 @@ def _described(admin: AdminClient, location: Location) -> dict[str, list[int]]:
 
 
 def _make(admin: AdminClient, location: Location, topics: Mapping[str, list[int]]) -> None:
+    from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import NewTopic
 
     if topics and not _is_empty(admin, location, *topics):
@@ -108,10 +119,12 @@ def _make(admin: AdminClient, location: Location, topics: Mapping[str, list[int]
     for name, future in admin.create_topics(made, operation_timeout=REACH_S).items():
         try:
             future.result()
-        except Exception as error:
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                continue  # the broker that was asked before had not heard of it
             raise UsageError(
-                f"topic {name!r} cannot be made with {COPIES} copies: {_words(error)}; start {COPIES} brokers, or make "
-                "both topics as docs/operations.md says",
+                f"topic {name!r} cannot be made with {COPIES} copies: {_words(error)}; start {COPIES} brokers, and let "
+                "this user make topics",
                 code="kafka-topic",
             ) from error
     deadline = time.monotonic() + REACH_S
