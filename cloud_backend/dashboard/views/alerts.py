@@ -71,6 +71,7 @@ def conditions(sources: Sources) -> list[Condition]:
 
 
 def _gaps(sources: Sources, rule: Rule) -> Iterator[Condition]:
+    sources.devices()  # takes in what devices announced
     now_us = sources.clock_us()
     before_us = now_us - round(rule.threshold * SECOND_US)
     found: list[tuple[int, RosterEntry, float]] = []
