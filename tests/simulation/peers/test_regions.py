@@ -17,7 +17,9 @@ from tests.simulation.peers.programs import PROGRAMS, undisturbed
 from tests.simulation.peers.worlds import outcome_of
 
 pytestmark = pytest.mark.sim
-CASES = [(name, world) for world in ("halved", "disturbed", "moving") for name in PROGRAMS if name != "sp1"]
+CASES = [
+    (name, world) for world in ("halved", "disturbed", "moving") for name in PROGRAMS if name not in ("sp1", "to_cloud")
+]
 CASES += [("wide", "large")]
 FORMED = [(1, 8), (2, 6), (4, 8)]  # regions in a line, phones in each
 WORLDS = range(4000, 4000 + int(os.environ.get("SIM_SEEDS", "120")) // len(FORMED))
