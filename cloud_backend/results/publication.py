@@ -134,16 +134,17 @@ class _Publication:
         return [former] if not row.retract or same else []
 
     def _inside(self, row: Stored) -> list[Stored]:
-        """The sessions that a session has grown over."""
+        """The sessions that a session has grown over, the earliest first, whatever order a database gives them in."""
         others = (self._now[each] for each in self._of_key.get((row.sink, row.key), {}) if each != row.identity)
-        return [
+        grown_over = (
             each
             for each in others
             if row.window_start_us <= each.window_start_us
             and each.window_end_us <= row.window_end_us
             and each.revision < row.revision
             and not each.retract
-        ]
+        )
+        return sorted(grown_over, key=lambda each: (each.window_start_us, each.window_end_us, each.row))
 
     def _put(self, row: Stored) -> None:
         """As the answer of its sink, and, where it is for a device, on its way down. A correction is counted."""

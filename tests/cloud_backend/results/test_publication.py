@@ -59,7 +59,8 @@ class OneByOne:
             if row.row and former and not former[0].retract and former[0].revision < row.revision >> 32 << 32:
                 replaced += [former[0]] if not row.retract or former[0].content() == row.content() else []
             if row.sink in sessions and not row.retract:
-                replaced += [each for each, _ in self.answers.values() if self._within(each, row)]
+                grown_over = [each for each, _ in self.answers.values() if self._within(each, row)]
+                replaced += sorted(grown_over, key=lambda each: (each.window_start_us, each.window_end_us, each.row))
             for each in (*(replace(one, revision=row.revision, retract=True) for one in replaced), row):
                 self._put(each)
         return len(news)
