@@ -211,11 +211,10 @@ class _Running:
         clear_old_exports(options.home, time.time())
         settings, gateway = load_settings(options.home), load_gateway(options.home)
         relay = options.relay or settings.relay
-        link: Link = NoLink()
-        if gateway is not None:
-            link = RelayLink(relay) if relay else GatewayLink(gateway.url, pin=gateway.pin)
+        reached = None if gateway is None or relay else GatewayLink(gateway.url, pin=gateway.pin)
+        link: Link = reached or (NoLink() if gateway is None else RelayLink(relay))
         interrupted = InterruptedLink(link, self.outages, started=self.started)
-        wait = interrupted.waiting(link.wait) if isinstance(link, GatewayLink) else None
+        wait = None if reached is None else interrupted.waiting(reached.wait)
         surroundings = Surroundings(
             settings=settings,
             gateway=gateway,

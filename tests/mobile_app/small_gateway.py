@@ -33,6 +33,9 @@ class SmallGateway:
     def enrol_key(self, public_key: bytes, incarnation: int = 1) -> None:
         self._enrolled[device_id(public_key)] = Enrolment(public_key, incarnation)
 
+    def wait(self, body: bytes) -> bool:
+        raise LinkDown(f"nobody can wait here ({len(body)} bytes)")
+
     # --- what the machines ask -------------------------------------------------------------------------------
 
     def find(self, device: DeviceId) -> Enrolment | None:

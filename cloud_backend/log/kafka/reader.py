@@ -26,6 +26,7 @@ from cloud_backend.log.kafka.topics import (
     Unreachable,
     admin_of,
     partition_count,
+    passes,
     unreachable,
 )
 from cloud_backend.log.partitions import Place
@@ -147,12 +148,16 @@ def _offsets(location: Location, topic: str, partitions: Iterable[int], *, earli
     while True:
         try:
             answers = admin.list_offsets(asked, isolation_level=committed, request_timeout=ELECTION_S)
-            return {each.partition: future.result().offset for each, future in answers.items()}
+            found = {each.partition: future.result().offset for each, future in answers.items()}
+            if all(at >= 0 for at in found.values()):  # the client says -1001 while it looks for a leader
+                return found
+            if time.monotonic() > deadline:
+                raise unreachable(location, errors, "a partition has no leader")
         except KafkaException as error:
             admin.poll(0)  # hands out the errors that the client met
-            if not error.args[0].retriable() or time.monotonic() > deadline:
+            if not passes(error) or time.monotonic() > deadline:
                 raise unreachable(location, errors, error.args[0].str()) from error
-            time.sleep(ELECTION_LOOK_S)
+        time.sleep(ELECTION_LOOK_S)
 
 
 def read_index(location: Location, partition: int) -> tuple[Head | None, dict[bytes, EdgeState]]:

@@ -16,6 +16,7 @@ from cloud_backend.log.kafka.location import PARTITIONS, Location, is_fit
 from shared.errors import ResurgeError, UsageError
 
 if TYPE_CHECKING:
+    from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
 REACH_S = 10.0
@@ -69,7 +70,7 @@ def unreachable(location: Location, errors: Sequence[Any] = (), reason: object =
 def partition_count(location: Location, *, make: bool = False) -> int:
     """How many partitions the log has, after its topics were checked; `make`: they are made where there are none.
     UsageError in one line for anything that would lose data or mix devices up."""
-    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka import KafkaException
 
     admin, errors = admin_of(location)
     deadline = time.monotonic() + REACH_S
@@ -78,11 +79,21 @@ def partition_count(location: Location, *, make: bool = False) -> int:
             return _checked_count(admin, location, make=make)
         except KafkaException as error:
             admin.poll(0)  # hands out the errors that the client met
-            reason = error.args[0]  # a topic is made before every broker has heard of it
-            passes = reason.retriable() or reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
-            if not passes or time.monotonic() > deadline:
-                raise unreachable(location, errors, reason.str()) from error
+            if not passes(error) or time.monotonic() > deadline:
+                raise unreachable(location, errors, error.args[0].str()) from error
             time.sleep(LOOK_S)
+
+
+def passes(error: KafkaException) -> bool:
+    """Whether brokers say so only until all of them have heard who leads a partition, or that a topic was made."""
+    from confluent_kafka import KafkaError
+
+    return error.args[0].code() in {
+        KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.BROKER_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.NETWORK_EXCEPTION,
+        KafkaError.REQUEST_TIMED_OUT, KafkaError._TRANSPORT,
+    }  # fmt: skip
 
 
 def _checked_count(admin: AdminClient, location: Location, *, make: bool) -> int:

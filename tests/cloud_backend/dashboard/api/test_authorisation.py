@@ -13,6 +13,7 @@ from tests.cloud_backend.dashboard.house import EDGE_HEX, House, every_route
 NOT_FOR_PEOPLE = {
     "/v1/enrol": "the code in the body",
     "/healthz": "one word, for anybody",
+    "/readyz": "one word, for anybody",
     "/metrics": "the operator's token",
     "/v1/account": "the operator's token",
     "/openapi.json": "the description of it all, for anybody",
