@@ -79,6 +79,7 @@ class FleetNode:
         if status != self._said:  # nobody sends it to itself
             self._said = status
             self.coordinator.heard(self.host.device, now, status)
+        self._events += self.coordinator.events()
 
     def _pass_on(self, now: float) -> None:
         """What the host says is for the coordinator here, or for whoever drives this node."""
