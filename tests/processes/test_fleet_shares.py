@@ -93,7 +93,9 @@ def test_a_query_is_edited_while_its_phone_filters(tmp_path: Path, claim: Claim)
         had = len(kept())
         wait_until(lambda: len(kept()) >= had + 60, "rows after the edit", patience_s=SPARK_PATIENCE_S)
         wait_until(lambda: kept()[-1] - kept()[-2] == 6, "rows of the edited query", patience_s=SPARK_PATIENCE_S)
-        terms = {each["term"] for each in fleet.shown()["placements"] if each["query"] == "kept"}
+        terms = wait_until(
+            lambda: {each["term"] for each in fleet.shown()["placements"] if each["query"] == "kept"}, "its placements"
+        )
         rows = kept()
     except AssertionError:
         print(fleet.logs())

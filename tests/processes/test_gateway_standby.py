@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from cloud_backend.gateway.__main__ import DEPOSED
+from cloud_backend.gateway.tenure import LEASE_S
 from tests.claims import Claim
 from tests.patience import SPARK_PATIENCE_S, let_pass
 from tests.processes.gateway_process import ROOT, GatewayProcess
 
 pytestmark = pytest.mark.processes
 WORKS_S = 2.0  # that the first one works while the second must only wait
+PAUSED_S = LEASE_S + 4.0  # until its lease has run out, and the standby has taken that
 
 
 @pytest.mark.parametrize("way", ["killed", "paused"])
@@ -38,12 +40,12 @@ def test_a_standby_takes_over_from_a_gateway_that_was(tmp_path: Path, claim: Cla
                 first.kill()
             else:
                 first.process.send_signal(signal.SIGSTOP)
-            listening = json.loads(second.stdout.readline())
-            took_s = time.monotonic() - began
-            if way == "paused":
+                let_pass(PAUSED_S)
                 first.process.send_signal(signal.SIGCONT)
                 assert first.process.wait(SPARK_PATIENCE_S) == DEPOSED
                 first.process.stdout.close()
+            listening = json.loads(second.stdout.readline())
+            took_s = time.monotonic() - began
             answered = json.loads((home / "gateway.json").read_text())
         finally:
             second.kill()
