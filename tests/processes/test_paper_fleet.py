@@ -73,6 +73,7 @@ def _leave(fleet: PaperFleet, snapshot: tuple[str, ...]) -> None:
     let_pass(AWAY_S)
 
 
+@pytest.mark.soak  # longer than the suite has room for
 @pytest.mark.covers("NB-17")
 def test_fig_4_with_real_processes(tmp_path: Path, claim: Claim) -> None:
     links = network(nodes_of(LINKS), LINKS, tmp_path)
