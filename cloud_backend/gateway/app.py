@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cloud_backend.dashboard.upkeep import Upkeep
 
 VERSION = "1"
+REFUSALS = (400, 401, 405, 408, 413, 415, 429, 503)  # of any path that takes frames
 REQUEST_BYTES_MAX = 64 * 1024  # of everything but an exchange
 
 
@@ -45,8 +46,10 @@ class GatewayApp(FastAPI):
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
             schema = super().openapi()
-            schema["paths"][ingest.PATH] = {"post": _exchange_operation()}
-            schema["paths"][waits.PATH] = {"post": waits.operation()}
+            schema["paths"][ingest.PATH] = {
+                "post": _operation(_EXCHANGE, "A WELCOME frame or a sealed reply", *REFUSALS, 403, 409, 507)
+            }
+            schema["paths"][waits.PATH] = {"post": _operation(_WAIT, "One byte", *REFUSALS)}
         return self.openapi_schema or {}
 
 
@@ -87,18 +90,29 @@ def create_app(settings: Settings, *, gateway: Gateway | None = None) -> Gateway
     return app
 
 
-def _exchange_operation() -> dict[str, Any]:
-    media = ingest.MEDIA_TYPE.decode()
-    frames = {media: {"schema": {"type": "string", "format": "binary"}}}
+_EXCHANGE = {
+    "summary": "One exchange: batches, tombstones and status up; receipts, results, plans and hints down",
+    "description": "The body is a HELLO frame or a sealed exchange; docs/formats.md has the bytes. "
+    "Repeating any exchange changes nothing.",
+    "operationId": "exchange",
+}
+_WAIT = {
+    "summary": "Wait until there is something for a device, fifty seconds at most",
+    "description": "The body is a session's id, the last result that its device has, and a MAC; docs/formats.md "
+    "has the bytes. Answered with one byte: 1, make an exchange; 0, ask again.",
+    "operationId": "wait",
+}
+
+
+def _operation(words: dict[str, str], answer: str, *statuses: int) -> dict[str, Any]:
+    """What /openapi.json says of a path that takes and answers frames, with these refusals."""
+    frames = {ingest.MEDIA_TYPE.decode(): {"schema": {"type": "string", "format": "binary"}}}
     refusals: dict[str, Any] = {}
-    for status, answer in http_problems.declare(400, 401, 403, 405, 408, 409, 413, 415, 429, 503, 507).items():
-        refusals[str(status)] = {**answer, "content": {**frames, **answer["content"]}}  # type: ignore[dict-item]
+    for status, refused in http_problems.declare(*statuses).items():
+        refusals[str(status)] = {**refused, "content": {**frames, **refused["content"]}}  # type: ignore[dict-item]
     return {
         "tags": ["devices"],
-        "summary": "One exchange: batches, tombstones and status up; receipts, results, plans and hints down",
-        "description": "The body is a HELLO frame or a sealed exchange; docs/formats.md has the bytes. "
-        "Repeating any exchange changes nothing.",
-        "operationId": "exchange",
+        **words,
         "requestBody": {"required": True, "content": frames},
-        "responses": {"200": {"description": "A WELCOME frame or a sealed reply", "content": frames}, **refusals},
+        "responses": {"200": {"description": answer, "content": frames}, **refusals},
     }

@@ -28,6 +28,7 @@ STATUS = {
     "device-incarnation": 403,
     "sync-identity": 403,
     "sync-chain-signature": 403,
+    "sync-chain-signer": 403,
     "enrolment-code": 403,
     "enrolment-signature": 403,
     "sync-overlap": 409,

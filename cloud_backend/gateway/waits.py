@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from starlette.types import Receive, Scope, Send
 
 from cloud_backend.gateway.http_problems import Problem, status_of
-from cloud_backend.gateway.ingest import MEDIA_TYPE, Answer, Ingest
+from cloud_backend.gateway.ingest import Answer, Ingest
 from shared.errors import PeerError
 from shared.identity import DeviceId
 from shared.sync.session import GatewaySessions
@@ -144,22 +144,3 @@ class Waits:
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def operation() -> dict[str, object]:
-    """What /openapi.json says of it."""
-    from cloud_backend.gateway import http_problems
-
-    frames = {MEDIA_TYPE.decode(): {"schema": {"type": "string", "format": "binary"}}}
-    refusals: dict[str, object] = {}
-    for status, answer in http_problems.declare(400, 401, 405, 408, 413, 415, 429, 503).items():
-        refusals[str(status)] = {**answer, "content": {**frames, **answer["content"]}}  # type: ignore[dict-item]
-    return {
-        "tags": ["devices"],
-        "summary": "Wait until there is something for a device, fifty seconds at most",
-        "description": "The body is a session's id, the last result that its device has, and a MAC; docs/formats.md "
-        "has the bytes. Answered with one byte: 1, make an exchange; 0, ask again.",
-        "operationId": "wait",
-        "requestBody": {"required": True, "content": frames},
-        "responses": {"200": {"description": "One byte", "content": frames}, **refusals},
-    }

@@ -9,7 +9,7 @@ be a bug, or a spool that lost its memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from cloud_backend.log.index import NUMBERED, EdgeState
@@ -30,6 +30,29 @@ class EdgeAccount:
     ledgered: int = 0
     duplicates: int = 0
     gaps: int = 0
+
+
+@dataclass(slots=True)
+class Account:
+    """What a log covers of all its edges."""
+
+    edges: dict[EdgeKey, EdgeAccount] = field(default_factory=dict)
+
+    @property
+    def delivered(self) -> int:
+        return sum(edge.delivered for edge in self.edges.values())
+
+    @property
+    def ledgered(self) -> int:
+        return sum(edge.ledgered for edge in self.edges.values())
+
+    @property
+    def duplicates(self) -> int:
+        return sum(edge.duplicates for edge in self.edges.values())
+
+    @property
+    def gaps(self) -> int:
+        return sum(edge.gaps for edge in self.edges.values())
 
 
 def count(edges: dict[EdgeKey, EdgeAccount], data: bytes | memoryview) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from cloud_backend.log.account import EdgeAccount, count
+from cloud_backend.log.account import Account, EdgeAccount, count
 from cloud_backend.log.format import (
     ERASED,
     SEAL,
@@ -33,30 +33,13 @@ from shared.wire.messages import LostRange
 
 
 @dataclass(slots=True)
-class Verification:
+class Verification(Account):
     segments: int = 0
     records: int = 0
     bytes: int = 0
     torn_bytes: int = 0  # a write that a crash cut short; opening the log cuts it off, nothing acknowledged is in it
-    edges: dict[EdgeKey, EdgeAccount] = field(default_factory=dict)
     signed: SignedRuns = field(default_factory=SignedRuns)
     heads: int = 0  # signed heads whose place is still kept, and that fit it
-
-    @property
-    def delivered(self) -> int:
-        return sum(edge.delivered for edge in self.edges.values())
-
-    @property
-    def ledgered(self) -> int:
-        return sum(edge.ledgered for edge in self.edges.values())
-
-    @property
-    def duplicates(self) -> int:
-        return sum(edge.duplicates for edge in self.edges.values())
-
-    @property
-    def gaps(self) -> int:
-        return sum(edge.gaps for edge in self.edges.values())
 
 
 def verify(disk: Disk, *, is_signed: IsSigned | None = None, heads: Sequence[SignedHead] = ()) -> Verification:

@@ -7,20 +7,16 @@ does nothing, is asked for beside them: what the machine itself takes.
 
 from __future__ import annotations
 
-import json
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import requests
 
 from resurge.bench._day import write_day
+from resurge.bench._gateway_process import gateway_process
 from resurge.bench._rounds import at_most, versions
 from resurge.bench.gateway import _scratch
 from shared.identity import device_id
@@ -36,8 +32,8 @@ def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
         started = time.perf_counter()
         write_day(root, devices=devices, hours=hours)
         written_s = time.perf_counter() - started
-        with _gateway(root) as (address, token):
-            took = _measure(address, token, rounds)
+        with gateway_process(root, "--stable", str(root / "spark" / "stable.json")) as gateway:
+            took = _measure(gateway.address, gateway.token, rounds)
     checks = [at_most(f"{page}: p95, ms", _p95(took[page]), GOAL_MS) for page in took if page != "/healthz"]
     return {
         "bench": "dashboard", "devices": devices, "hours": hours, "written_s": round(written_s, 1),
@@ -77,24 +73,3 @@ def _measure(address: str, token: str, rounds: int) -> dict[str, list[float]]:
 
 def _p95(times: list[float]) -> float:
     return statistics.quantiles(times, n=20)[-1]
-
-
-@contextmanager
-def _gateway(root: Path) -> Iterator[tuple[str, str]]:
-    command = [
-        sys.executable, "-m", "cloud_backend.gateway", "--home", str(root / "gateway"), "--port", "0",
-        "--results", str(root / "results.sqlite"), "--stable", str(root / "spark" / "stable.json"),
-    ]  # fmt: skip
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if '"listening"' in line:
-                listening = json.loads(line)["listening"]
-                break
-        else:
-            raise RuntimeError("the gateway ended before it listened")
-        yield f"http://{listening}", (root / "gateway" / "operator.token").read_text().strip()
-    finally:
-        process.terminate()
-        process.wait(30)

@@ -11,7 +11,7 @@ import builtins
 import time
 from dataclasses import dataclass, field
 
-from cloud_backend.log.account import EdgeAccount, count
+from cloud_backend.log.account import Account, EdgeAccount, count
 from cloud_backend.log.format import GENESIS, record_is_whole
 from cloud_backend.log.index import KEY, NUMBERED, EdgeState
 from cloud_backend.log.kafka.entries import Head, decode_record
@@ -25,34 +25,17 @@ SETTLE_S = 10.0
 
 
 @dataclass(slots=True)
-class KafkaVerification:
+class KafkaVerification(Account):
     partitions: int = 0
     records: int = 0
     bytes: int = 0
-    edges: dict[EdgeKey, EdgeAccount] = field(default_factory=dict)
-
-    @property
-    def delivered(self) -> int:
-        return sum(edge.delivered for edge in self.edges.values())
-
-    @property
-    def ledgered(self) -> int:
-        return sum(edge.ledgered for edge in self.edges.values())
-
-    @property
-    def duplicates(self) -> int:
-        return sum(edge.duplicates for edge in self.edges.values())
-
-    @property
-    def gaps(self) -> int:
-        return sum(edge.gaps for edge in self.edges.values())
 
 
 def verify(location: str) -> KafkaVerification:
     """Walk the whole log. Raises DamagedData that names the first place where it is not sound. While gateways write it,
     what they had committed when it began is checked."""
     reader = KafkaReader(parse(location))
-    result = KafkaVerification(reader.count)
+    result = KafkaVerification(partitions=reader.count)
     for partition in range(reader.count):
         head, states = read_index(reader.location, partition)  # before the records, which may be growing
         _verify_partition(reader, partition, head or Head(reader.count), states, result)
