@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mobile_app.home.clock import CLOCK_FILE
 from mobile_app.home.erasure import finish_erasure
 from mobile_app.home.files import HomeLock
 from mobile_app.home.keys import load_keys
@@ -235,6 +236,8 @@ class _Running:
             fleet=self._fleet(settings, gateway),
             say=options.say,
         )
+        clock_file = options.home / CLOCK_FILE
+        first = not clock_file.exists()
         try:
             node = Node(options.home, surroundings)
         except OSError as error:
@@ -257,6 +260,8 @@ class _Running:
             return node.close() | {"outages": interrupted.outages_begun(), "outages_felt": interrupted.outages_felt()}
         except NothingToRead:
             node.close()
+            if first and node.access.first_start:  # nothing was read yet: recordings begin with a start that can
+                clock_file.unlink(missing_ok=True)
             raise
         except OSError as error:
             node.fail("storage-full" if error.errno in FULL else "disk-failed", str(error))

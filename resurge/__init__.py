@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from shared.language.codecs import register_codec as register_codec
     from shared.stream.declarations import aggregate as aggregate
     from shared.stream.declarations import explain as explain
+    from shared.stream.declarations import frame_operator as frame_operator
     from shared.stream.declarations import limited_loss as limited_loss
     from shared.stream.declarations import lossless as lossless
     from shared.stream.declarations import operator as operator
@@ -80,7 +81,9 @@ _HOMES = {
     "resurge.live": ("Live",),
     "shared.errors": ("PeerError", "ResurgeError", "UsageError"),
     "shared.language.codecs": ("register_codec",),
-    "shared.stream.declarations": ("aggregate", "explain", "limited_loss", "lossless", "operator", "plan_of"),
+    "shared.stream.declarations": (
+        "aggregate", "explain", "frame_operator", "limited_loss", "lossless", "operator", "plan_of",
+    ),
     "shared.stream.functions": (
         "concat", "count", "dft", "distinct", "first", "floor", "haversine", "hypot", "if_else", "is_missing",
         "last", "like", "max", "mean", "median", "min", "parse", "path_km", "quantile", "split", "sqrt", "std",

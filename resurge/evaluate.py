@@ -16,6 +16,7 @@ from shared.engine.pipeline import Pipeline
 from shared.engine.rows import constant
 from shared.errors import UsageError
 from shared.language.expressions import FLOATS, TIME
+from shared.language.registry import FRAME
 from shared.language.schema import Schema, dtype
 from shared.language.values import column_of
 from shared.plan import operators as op
@@ -171,6 +172,8 @@ def as_columns(plan: Plan, name: str, columns: Columns) -> dict[str, np.ndarray]
 
 class _Evaluation:
     def __init__(self, plan: Plan, given: Given) -> None:
+        if any(isinstance(node.operator, op.Apply) and node.operator.type.form == FRAME for node in plan.nodes):
+            import cloud_backend.spark.task.frames  # noqa: F401  which knows how they are called
         self.fragment = whole_fragment(plan)
         self.pipeline = Pipeline(self.fragment)
         self.given = given

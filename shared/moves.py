@@ -20,6 +20,18 @@ class Move:
     why: str
 
 
+MOVED_AWAY, RESTARTED, ROLLED_BACK = "moved", "restarted", "rolled back"
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """A vertex that began again: what became of it, and for how long it did not work."""
+
+    move: Move
+    kind: str  # moved to other nodes, restarted where it was, or rolled back there together with its region
+    took_s: float | None  # from the decision until it was at work; None while it is not, or where nobody measured it
+
+
 THIS_GATEWAY = "0" * 32  # in the place of a coordinator's id, where the gateway that is asked coordinates
 # How far a move that a person asked for has come.
 PREVIEW, UNDER_WAY, MOVED, GIVEN_UP, REFUSED = "preview", "under way", "moved", "given up", "refused"

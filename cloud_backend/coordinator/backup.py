@@ -32,6 +32,7 @@ from typing import Any
 
 from cloud_backend.database import URL_FILE
 from cloud_backend.log.format import segment_base
+from cloud_backend.log.kafka.copy import location_of_copy
 from cloud_backend.log.segments import sound_prefix
 from cloud_backend.log.trimmed_index import trimmed_index_end
 from cloud_backend.log.verify import Verification, verify
@@ -43,7 +44,7 @@ CONTENTS = "backup.json"
 PLAIN = ("gateway.key", "gateway.pem", "operator.token", URL_FILE)
 DATABASES = (
     "roster.sqlite", "accounts.sqlite", "audit.sqlite", "queries.sqlite", "alerts.sqlite", "contracts.sqlite",
-    "fleet.sqlite",
+    "fleet.sqlite", "followers.sqlite",
 )  # fmt: skip
 SKIPPED = frozenset({"lease.json", "hints.json"})  # of a store: who drives it now, what it asks for now
 
@@ -67,6 +68,12 @@ class Places:
 
 def create(places: Places, output: Path, *, now_us: int) -> dict[str, object]:
     """Write a backup to a file, which appears only when it is whole; returns what it holds."""
+    if (kafka := location_of_copy(places.gateway)) is not None:
+        raise UsageError(
+            f"the log of {str(places.gateway)!r} is {kafka}: a backup of that is up to the brokers. Take one of them, "
+            "one of the databases with pg_dump after it, and a copy of gateway.key; a new home needs nothing else",
+            code="backup-kafka",
+        )
     if not (places.gateway / "log").is_dir():
         raise UsageError(f"no gateway has run in {str(places.gateway)!r}; give its --home", code="gateway-home")
     with tempfile.TemporaryDirectory(prefix=".backup-", dir=places.gateway.parent) as directory:

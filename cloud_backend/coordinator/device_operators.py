@@ -37,6 +37,7 @@ class PlanNeeds:
     version: int
     operators: frozenset[str]
     build: str  # an app that has them all; empty where no device has reported one
+    groups_apart: frozenset[str] = frozenset()  # groups of devices that have programs of their own instead
 
     def why_withheld(self, status: DeviceStatus) -> str:
         """Why a device does not get this version; empty where nothing keeps it from it."""

@@ -16,6 +16,7 @@ from typing import Any
 from cloud_backend.coordinator.sql import sql
 from cloud_backend.database import Database, Location
 from shared.errors import UsageError
+from shared.language.expressions import Value
 from shared.language.schema import Schema
 from shared.plan.encoding import decode_plan
 from shared.plan.graph import Plan
@@ -25,6 +26,7 @@ from shared.stream.sources import stream
 
 FORMAT = 1
 FILE = "queries.sqlite"
+NOTHING_MISSING: Mapping[str, Mapping[str, Value]] = {}
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS queries (
@@ -79,14 +81,19 @@ class Queries:
         return next((query for query in self.all() if query.name == name), None)
 
 
-def compile_sql(text: str, name: str, edges: Mapping[str, Schema]) -> Plan:
-    """The plan of a query over the edges that devices have declared; its rows go to the sink of its name."""
+def compile_sql(
+    text: str, name: str, edges: Mapping[str, Schema], missing: Mapping[str, Mapping[str, Value]] = NOTHING_MISSING
+) -> Plan:
+    """The plan of a query over the edges that devices have declared; its rows go to the sink of its name. `missing`:
+    what the program states for columns that some phones do not have yet, by edge."""
     program = Program(name=name)
     token = collecting(program)
     try:
         for edge, schema in edges.items():
             with suppress(UsageError):  # a device may declare what no program could; then only that cannot be asked
-                stream(f"logged {edge}", {field.name: field.kind for field in schema.fields}).sync(edge)
+                stream(f"logged {edge}", {field.name: field.kind for field in schema.fields}).sync(
+                    edge, missing=missing.get(edge)
+                )
         sql(text).subscribe(name)
     finally:
         stop_collecting(token)

@@ -11,9 +11,13 @@ import hashlib
 import json
 import secrets
 import threading
+from bisect import bisect_left, insort
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
+from cloud_backend.coordinator import groups
 from cloud_backend.database import Database, Location, Statements
 from shared.errors import PeerError, UsageError
 from shared.identity import DeviceId, device_id
@@ -35,13 +39,24 @@ CREATE TABLE IF NOT EXISTS codes (
 CREATE TABLE IF NOT EXISTS audit (at_us INTEGER NOT NULL, act TEXT NOT NULL, device BLOB, detail TEXT NOT NULL) STRICT;
 """
 # Added since format 1 was first written; a version that does not know them ignores them.
-_LATER = """
+_LATER = (
+    """
 CREATE TABLE IF NOT EXISTS settings (device BLOB PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS deletions (
   device BLOB PRIMARY KEY, incarnation INTEGER NOT NULL, asked_us INTEGER NOT NULL, done_us INTEGER,
   report TEXT NOT NULL DEFAULT '{}'
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS identity (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 """
+    + groups.SCHEMA
+)
+_COLUMNS = (
+    "device, public_key, devices.name, incarnation, enrolled_us, revoked_us, seen_us, status,"
+    " coalesce(members.name, ''), coalesce(members.version, 0)"
+)
+_ROWS = f"SELECT {_COLUMNS} FROM devices LEFT JOIN members USING (device)"  # noqa: S608 - our own columns
+_DEVICES = f"{_ROWS} ORDER BY devices.name, device"
+_DEVICE = f"{_ROWS} WHERE device = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +80,8 @@ class RosterEntry:
     revoked_us: int | None
     seen_us: int | None
     status: DeviceStatus
+    group: str = ""
+    version: int = 0  # of the plan that it should run, at least: since it came to its group
 
     @property
     def plan_version(self) -> int | None:
@@ -76,16 +93,35 @@ class Roster:
 
     def __init__(self, path: Location) -> None:
         self._keeping = threading.Lock()
-        self._entries: list[RosterEntry] = []  # as they were last read, by name
-        self._places: dict[DeviceId, int] = {}  # in that list
-        self._read_at: tuple[int, int] | None = None
-        self._changed = 0  # what this process changed about who devices are
+        self._entries: dict[DeviceId, RosterEntry] = {}  # as they were last read
+        self._names: list[tuple[str, DeviceId]] = []  # in order
+        self._numbers: dict[DeviceId, int] = {}  # of the last change of each, the newest change last
+        self._number = 0
+        self._read_at: int | None = None
+        self._stale: deque[DeviceId] = deque()  # this process changed who they are
         self._decided = 0  # what this process changed about access; SQLite tells only of other connections
         self._database = Database(path)
         self._database.require(_SCHEMA, format=FORMAT, code="roster-format", later=_LATER, name="roster")
+        self.groups = groups.Groups(self._database, self._note)
 
     def close(self) -> None:
         self._database.close()
+
+    def _note(self, device: DeviceId | None) -> None:
+        self._decided += 1
+        if device is None:
+            self._read_at = None
+        else:
+            self._stale.append(device)
+
+    def identity(self) -> str:
+        """Which roster this is, so that gateways can tell whether they have the same."""
+        with self._database.transaction() as database:
+            row = database.execute("SELECT id FROM identity").fetchone()
+            if row is None:
+                row = (secrets.token_hex(8),)
+                database.execute("INSERT INTO identity VALUES (?)", row)
+        return str(row[0])
 
     def new_code(self, now_us: int, lifetime_us: int = CODE_LIFETIME_US) -> bytes:
         """A fresh enrolment code, good once and until it expires. Only its hash is kept."""
@@ -124,8 +160,8 @@ class Roster:
                 "UPDATE codes SET device = ?, incarnation = ? WHERE hash = ?", (device, incarnation, _hash(code))
             )
             _audit(database, now_us, "enrolled", device, f"incarnation {incarnation}")
-            self._changed += 1
-            return int(incarnation)
+        self._stale.append(device)
+        return int(incarnation)
 
     def used_by(self, code: bytes) -> bytes | None:
         """The public key that was enrolled with this code; None while nobody used it."""
@@ -158,7 +194,7 @@ class Roster:
                 raise _not_enrolled(device)
             _audit(database, now_us, "revoked", device, "")
         self._decided += 1
-        self._changed += 1
+        self._stale.append(device)
 
     def rename(self, device: DeviceId, name: str, now_us: int) -> None:
         """Change what people see; the device keeps its own idea until it pairs again."""
@@ -166,7 +202,7 @@ class Roster:
             if not database.execute("UPDATE devices SET name = ? WHERE device = ?", (name, device)).rowcount:
                 raise _not_enrolled(device)
             _audit(database, now_us, "renamed", device, "")
-        self._changed += 1
+        self._stale.append(device)
 
     def configure(self, device: DeviceId, settings: Mapping[str, object], now_us: int) -> None:
         """Keep what the operator wants of this device, whole; the gateway tells it within seconds."""
@@ -199,7 +235,7 @@ class Roster:
             database.execute("UPDATE devices SET status = '{}' WHERE device = ?", (device,))
             database.execute("DELETE FROM settings WHERE device = ?", (device,))
             _audit(database, now_us, "data-deletion-asked", device, "")
-        self._changed += 1
+        self._stale.append(device)
         return next(each for each in self.deletions() if each.device == device)
 
     def deletion_done(self, deletion: Deletion, now_us: int, report: Mapping[str, object]) -> None:
@@ -209,6 +245,14 @@ class Roster:
                 (now_us, json.dumps(dict(report)), deletion.device, deletion.asked_us),
             )
             _audit(database, now_us, "data-deleted", deletion.device, "")
+
+    def deletion_waits(self, deletion: Deletion, report: Mapping[str, object]) -> None:
+        """Not done yet: what went, and who holds the rest."""
+        with self._database.transaction() as database:
+            database.execute(
+                "UPDATE deletions SET report = ? WHERE device = ? AND asked_us = ? AND done_us IS NULL",
+                (json.dumps(dict(report)), deletion.device, deletion.asked_us),
+            )
 
     def deletions(self) -> list[Deletion]:
         """Every deletion that was asked for, done or not; kept, because derived data may still arrive later."""
@@ -230,10 +274,9 @@ class Roster:
         reports = list(reports)
         with self._keeping, self._database.transaction() as database:
             for device, at_us, status in reports:
-                if (place := self._places.get(device)) is not None:
-                    entry = self._entries[place]
+                if (entry := self._entries.get(device)) is not None:
                     told = entry.status if status is None else status
-                    self._entries[place] = replace(entry, seen_us=at_us, status=told)
+                    self._keep(replace(entry, seen_us=at_us, status=told))
             database.executemany(
                 "UPDATE devices SET seen_us = ?, status = coalesce(?, status) WHERE device = ?",
                 [
@@ -255,32 +298,63 @@ class Roster:
     def entries(self) -> list[RosterEntry]:
         """Every device ever enrolled, by name. One about which nothing changed is the same object as the time before.
 
-        They are kept in memory and read again only when somebody else wrote, or this process changed who they are: a
-        hundred thousand of them are read in seconds, and pages ask once a second.
+        They are kept in memory and read again only when somebody else wrote: a hundred thousand of them are read in
+        seconds, and pages ask once a second. Whom this process changed is read alone.
         """
         with self._keeping:
-            written = self._database.changes()
-            if self._read_at != (written, self._changed):
-                self._read_at = (written, self._changed)
-                self._read_entries()
-            return list(self._entries)
+            self._catch_up()
+            return [self._entries[device] for _, device in self._names]
 
-    def _read_entries(self) -> None:
-        rows = self._database.read(
-            "SELECT device, public_key, name, incarnation, enrolled_us, revoked_us, seen_us, status FROM devices"
-            " ORDER BY name, device"
-        )
-        before = {entry.device: entry for entry in self._entries}
+    def __len__(self) -> int:
+        with self._keeping:
+            self._catch_up()
+            return len(self._entries)
+
+    def entry(self, device: DeviceId) -> RosterEntry | None:
+        with self._keeping:
+            self._catch_up()
+            return self._entries.get(device)
+
+    def changed(self, after: int) -> tuple[int, list[RosterEntry]]:
+        """The devices about which something changed since the change of this number, and the newest number. From 0 on
+        that is all of them. Costs those devices, however many there are."""
+        with self._keeping:
+            self._catch_up()
+            newest = takewhile(lambda each: each[1] > after, reversed(self._numbers.items()))
+            return self._number, [self._entries[device] for device, _ in newest]
+
+    def _catch_up(self) -> None:
+        written = self._database.changes()
+        if self._read_at != written:
+            self._read_at = written
+            self._stale.clear()
+            self._read(_DEVICES)
+        while self._stale:
+            self._read(_DEVICE, (self._stale.popleft(),))
+
+    def _read(self, query: str, parameters: tuple[object, ...] = ()) -> None:
         statuses: dict[str, DeviceStatus] = {}
-        found = []
-        for device, key, name, incarnation, enrolled, revoked, seen, text in rows:
+        for device, key, name, incarnation, enrolled, revoked, seen, text, *member in self._database.read(
+            query, parameters
+        ):
             if text not in statuses:
                 statuses[text] = _stored_status(text)
-            entry = RosterEntry(DeviceId(device), key, name, incarnation, enrolled, revoked, seen, statuses[text])
-            former = before.get(entry.device)
-            found.append(former if former == entry else entry)
-        self._entries = [each for each in found if each is not None]
-        self._places = {entry.device: place for place, entry in enumerate(self._entries)}
+            self._keep(
+                RosterEntry(DeviceId(device), key, name, incarnation, enrolled, revoked, seen, statuses[text], *member)
+            )
+
+    def _keep(self, entry: RosterEntry) -> None:
+        former = self._entries.get(entry.device)
+        if former == entry:
+            return
+        if former is not None and former.name != entry.name:
+            del self._names[bisect_left(self._names, (former.name, entry.device))]
+        if former is None or former.name != entry.name:
+            insort(self._names, (entry.name, entry.device))
+        self._entries[entry.device] = entry
+        self._number += 1
+        self._numbers.pop(entry.device, None)
+        self._numbers[entry.device] = self._number
 
     def changes(self) -> int:
         """A number that grows when another process has written, or this one has changed who may do what."""

@@ -16,6 +16,7 @@ import re
 import socket
 import ssl
 import time
+from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import SplitResult, urlsplit
 
@@ -23,6 +24,7 @@ from shared.errors import PeerError, UsageError
 
 DEADLINE_S = 10.0  # of a delivery, from the first packet to the status
 STATUS_BYTES_MAX = 4096
+NO_HEADERS: Mapping[str, str] = {}
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-5][0-9][0-9])[ \r\n]")
 URL_CHARACTERS_MAX = 500
 _GLOBAL_UNICAST = ip_network("2000::/3")  # all that is assigned; Python calls the reserved rest public
@@ -58,9 +60,16 @@ def check_url(url: str) -> SplitResult:
 
 
 def deliver(
-    url: str, body: bytes, *, secret: str, now_s: int, private: bool = False, deadline_s: float = DEADLINE_S
+    url: str,
+    body: bytes,
+    *,
+    secret: str,
+    now_s: int,
+    private: bool = False,
+    deadline_s: float = DEADLINE_S,
+    headers: Mapping[str, str] = NO_HEADERS,
 ) -> None:
-    """POST a signed body; PeerError says in our words why it did not arrive."""
+    """POST a signed body; PeerError says in our words why it did not arrive. `headers` are ours, nobody's input."""
     parts = check_url(url)
     host = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -68,7 +77,8 @@ def deliver(
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     head = (
         f"POST {target} HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\nUser-Agent: Resurge\r\n"
-        f"X-Resurge-Signature: {signature(body, secret=secret, now_s=now_s)}\r\nContent-Length: {len(body)}\r\n"
+        + "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        + f"X-Resurge-Signature: {signature(body, secret=secret, now_s=now_s)}\r\nContent-Length: {len(body)}\r\n"
         "Connection: close\r\n\r\n"
     )
     until = time.monotonic() + deadline_s

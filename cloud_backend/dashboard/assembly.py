@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fastapi import FastAPI
 
-from cloud_backend.coordinator import alerts, queries
+from cloud_backend.coordinator import alerts, followers, queries
 from cloud_backend.dashboard.api.acting import acting_router
 from cloud_backend.dashboard.api.reading import reading_routers
 from cloud_backend.dashboard.history.contracts import audits_of
@@ -40,7 +40,7 @@ def include_dashboard(app: FastAPI, gateway: Gateway, results: Results, *, versi
     exposition = Exposition(sources, gateway.metrics.registry)
     gateway.metrics.before.append(exposition.look)
     return Upkeep(
-        sources, gateway.appender.run_when_idle,
+        sources, gateway.appender.run_when_idle if gateway.copy is None else gateway.copy.run_when_idle,
         lambda devices: gateway.waits.news(gateway.downlink.forget_heads(devices)),
     )  # fmt: skip
 
@@ -60,9 +60,10 @@ def sources_of(gateway: Gateway, results: Results, *, version: str) -> Sources:
         access=Access(home, token=operator_token(home), hosts=settings.dashboard_hosts, sign=gateway.keys.sign),
         history=History(gateway.disk_log, home / "history.sqlite"), plan=settings.plan, stores=stores,
         queries=queries.Queries(in_home(home, queries.FILE)), alerts=alerts.Alerts(home / alerts.FILE),
+        followers=followers.Followers(home / followers.FILE),
         jobs=jobs,
         contracts=audits_of(gateway, results, settings.plan, facts, stores), facts=facts,
         clock_us=now_us, version=version, key=gateway.keys.public_key, quarantined=lambda: gateway.quarantined,
-        governed=gateway.fleet,
-        requests=gateway.downlink.requests,
+        governed=gateway.fleet, live=gateway.live,
+        requests=gateway.downlink.requests, told_us=gateway.told_us, unread=gateway.unread, kafka=gateway.copy,
     )  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge
@@ -15,7 +16,8 @@ from prometheus_client import CollectorRegistry, Gauge
 from cloud_backend.coordinator.alerts import RESULT
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.views.streams import streams
-from cloud_backend.log.partitions import ONLY, place_in
+from cloud_backend.log.kafka.topics import Unreachable
+from cloud_backend.log.partitions import place_in
 
 
 class Exposition:
@@ -41,10 +43,9 @@ class Exposition:
     def look(self) -> None:
         """Read everything anew; touches disks, so use a thread."""
         sources = self._sources
-        enrolled = [each for each in sources.devices() if each.state != "revoked"]
-        heard = sum(each.is_in_contact for each in enrolled)
-        self._devices.labels("heard").set(heard)
-        self._devices.labels("silent").set(len(enrolled) - heard)
+        crowd = sources.look().crowd
+        self._devices.labels("heard").set(crowd.connected)
+        self._devices.labels("silent").set(crowd.offline)
         for stream in streams(sources):
             name = stream.name or f"{stream.number:016x}"
             self._elements.labels(name).set(stream.delivered + stream.ledgered)
@@ -61,8 +62,9 @@ class Exposition:
     def _look_at_jobs(self) -> None:
         for name, store in self._sources.stores().items():
             stable, status = _status_of(store / "stable.json"), _status_of(store / "status.json")
-            if (read := place_in(stable.get("read")).get(ONLY)) is not None:
-                self._backlog.labels(name).set(max(self._sources.log.durable_end - read, 0))
+            if read := place_in(stable.get("read")):
+                with suppress(Unreachable):  # brokers are away: the last known count stays
+                    self._backlog.labels(name).set(max(self._sources.unread(read), 0))
             lag_s = status.get("lag_s")
             self._job_lag.labels(name).set(lag_s if isinstance(lag_s, int | float) else 0)
             if isinstance(epoch := status.get("epoch"), int):

@@ -28,6 +28,7 @@ STATUS = {
     "program-sink": 409,
     "query-name-taken": 409,
     "query-no-runner": 409,
+    "query-room": 409,
     "query-not-found": 404,
     "results-no-places": 409,
     "results-no-sink": 404,

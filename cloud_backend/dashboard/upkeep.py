@@ -13,18 +13,23 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 
 from cloud_backend.coordinator.alerts import Alert, Message
+from cloud_backend.coordinator.followers import FOLLOWERS_MAX, Follower
 from cloud_backend.coordinator.roster import Deletion
 from cloud_backend.coordinator.webhooks import deliver
-from cloud_backend.dashboard.deletion import forget_derived
+from cloud_backend.dashboard.deletion import forget_derived, held_by
+from cloud_backend.dashboard.following import due, keep_up
 from cloud_backend.dashboard.result_alerts import hand_over, judge
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.threads import in_thread
 from cloud_backend.dashboard.views.alerts import conditions
 from cloud_backend.log.erasure import ErasureCounts, erase, prepare
+from cloud_backend.log.kafka.copy import LogCopy
+from cloud_backend.log.kafka.topics import Unreachable
 from shared.errors import PeerError
 from shared.identity import DeviceId
 
@@ -32,6 +37,7 @@ BEAT_S = 5.0
 RESULTS_BEAT_S = 1.0  # how late a rule on results notices what was published
 REVIEW_EVERY = 60  # looks at results until all that holds is judged again
 SENDERS = 4
+LATE_US = 20_000_000  # after a device was refused, a batch of it may still be committed
 WhenIdle = Callable[[Callable[[], object]], Awaitable[None]]
 
 
@@ -46,15 +52,18 @@ class Upkeep:
         self._on_told = on_told
         self._looks = 0  # at the results
         self._when_idle = when_idle
+        self._following: set[str] = set()  # who is being sent something now
         self._forgotten: dict[DeviceId, int] = {}  # up to which change the results of a deleted device are gone
         self._senders = ThreadPoolExecutor(SENDERS, thread_name_prefix="webhook")
+        self._followers = ThreadPoolExecutor(FOLLOWERS_MAX, thread_name_prefix="follower")
         self._logger = logging.getLogger("resurge.upkeep")
 
     async def run(self) -> None:
         """The background tasks; end when cancelled."""
         await asyncio.gather(
-            self._repeat(self.beat), self._repeat(self.send_messages), self._repeat(self.judge_results, RESULTS_BEAT_S)
-        )
+            self._repeat(self.beat), self._repeat(self.send_messages), self._repeat(self.judge_results, RESULTS_BEAT_S),
+            self._repeat(self.send_results, RESULTS_BEAT_S),
+        )  # fmt: skip
 
     async def _repeat(self, beat: Callable[[], Awaitable[None]], every_s: float = BEAT_S) -> None:
         while True:
@@ -66,6 +75,7 @@ class Upkeep:
 
     def close(self) -> None:
         self._senders.shutdown(wait=False, cancel_futures=True)
+        self._followers.shutdown(wait=True, cancel_futures=True)  # each ends within its time limit
         self._sources.close()
 
     async def beat(self) -> None:
@@ -75,12 +85,16 @@ class Upkeep:
 
     def measure(self) -> None:
         """Hold what has arrived against what was promised, and report the hours that are over."""
-        self._sources.contracts.follow(self._sources.clock_us())
+        if (told_us := self._sources.told_us()) is not None:
+            self._sources.contracts.follow(told_us)
 
     def watch(self) -> None:
         """Open and close alerts."""
         sources = self._sources
+        if sources.told_us() is None:
+            return  # the log in Kafka is being read for the first time: what it says is not about now
         sources.history.follow(seconds_max=1.0)
+        sources.fleet.forget()  # an alert is told: it is about now, not about what a page saw a moment ago
         self._say(sources.alerts.update(conditions(sources), sources.clock_us()))
 
     def _say(self, changed: Iterable[Alert]) -> None:
@@ -106,6 +120,21 @@ class Upkeep:
             *(loop.run_in_executor(self._senders, self._send, messages) for messages in by_receiver.values())
         )
 
+    async def send_results(self) -> None:
+        """Bring followers level with the results, several at once; none waits for another."""
+        for follower in await in_thread(due, self._sources):
+            if follower.name not in self._following:
+                self._following.add(follower.name)
+                self._followers.submit(self._keep_up, follower)
+
+    def _keep_up(self, follower: Follower) -> None:
+        try:
+            keep_up(self._sources, follower)
+        except Exception:  # the edge of a thread: the next look tries again
+            self._logger.exception("sending results to %s failed", follower.name)
+        finally:
+            self._following.discard(follower.name)
+
     async def delete(self) -> None:
         """Carry out deletions that were asked for, and keep derived data of deleted devices from coming back."""
         change = self._sources.results.change()
@@ -113,10 +142,13 @@ class Upkeep:
             after = self._forgotten.get(deletion.device, 0)
             await in_thread(forget_derived, self._sources, deletion, after=after)
             self._forgotten[deletion.device] = change
-            if deletion.done_us is None:
-                await self._erase(deletion)
+            if self._sources.kafka is not None:
+                await self._erase_in_kafka(deletion, self._sources.kafka)
+            elif deletion.done_us is None:
+                report = await self._erase(deletion)
+                self._sources.roster.deletion_done(deletion, self._sources.clock_us(), report)
 
-    async def _erase(self, deletion: Deletion) -> None:
+    async def _erase(self, deletion: Deletion) -> dict[str, object]:
         """One segment at a time, so that exchanges wait for one at most. A crash in between starts over and finds the
         rest."""
         log = self._sources.log
@@ -127,7 +159,26 @@ class Upkeep:
             await self._when_idle(
                 partial(erase, log, base, deletion.device, through_incarnation=deletion.incarnation, done=done)
             )
-        self._sources.roster.deletion_done(deletion, self._sources.clock_us(), asdict(done))
+        return asdict(done)
+
+    async def _erase_in_kafka(self, deletion: Deletion, copy: LogCopy) -> None:
+        """From this gateway's copy, whichever gateway was asked. Kafka changes no record: it is done when what was
+        there then has been trimmed."""
+        sources = self._sources
+        if (told_us := sources.told_us()) is None or told_us < deletion.asked_us + LATE_US:
+            return  # some of it may be under way to the copy
+        if not copy.has_erased(deletion.device, deletion.asked_us):
+            report = await self._erase(deletion)
+            await in_thread(copy.note_erased, deletion.device, deletion.asked_us)  # waits for brokers, at worst
+            if deletion.done_us is None:
+                sources.roster.deletion_waits(deletion, report)
+        elif deletion.done_us is None:
+            with suppress(Unreachable):  # brokers are away: at the next beat
+                if held := await in_thread(held_by, sources, copy, deletion):
+                    sources.roster.deletion_waits(deletion, {**deletion.report, "held": held})
+                else:
+                    counts = {name: count for name, count in deletion.report.items() if name != "held"}
+                    sources.roster.deletion_done(deletion, sources.clock_us(), counts)
 
     def _send(self, messages: Sequence[Message]) -> None:
         for message in messages:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from shared.language.schema import Schema, dtype
+from shared.language.schema import KINDS, Schema, dtype
+from shared.language.widening import widens
 
 Columns = Mapping[str, str]  # name -> kind of Arrow type, as `TYPES` has them
 
@@ -46,12 +47,14 @@ def array(kind: str, values: np.ndarray | Sequence[object]) -> pa.Array:
 
 
 def column(wanted: str, schema: Schema, name: str, parts: Sequence[Mapping[str, np.ndarray]], rows: int) -> pa.Array:
-    """A column of some parts of one schema under the kind that is wanted; nulls where they have none, or another one.
-    Spark hands its own types back, so an unsigned column is wanted as the wider signed one."""
+    """A column of some parts of one schema under the kind that is wanted; nulls where they have none, or one of
+    other values. Spark hands its own types back, so an unsigned column is wanted as the wider signed one."""
     kind = schema.kind(name) if name in schema else ""
-    if kind not in TYPES or TYPES[kind][0] != TYPES[wanted][0]:
-        return pa.nulls(rows, TYPES[wanted][0])
-    return array(kind, np.concatenate([part[name] for part in parts]))
+    if kind in TYPES and TYPES[kind][0] == TYPES[wanted][0]:
+        return array(kind, np.concatenate([part[name] for part in parts]))
+    if kind in KINDS and wanted in KINDS and widens(kind, wanted):
+        return array(wanted, np.concatenate([part[name] for part in parts]))
+    return pa.nulls(rows, TYPES[wanted][0])
 
 
 def batch(columns: Columns, values: Mapping[str, pa.Array]) -> pa.RecordBatch:

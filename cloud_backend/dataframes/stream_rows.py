@@ -1,7 +1,7 @@
 """A stream's rows as they stand in the log: every device's, in the order in which they arrived.
 
 A slice [start, end) of the log holds the same rows whenever it is read. Rows of an earlier form of the stream have null
-in the columns that came later.
+in the columns that came later, and their numbers grow as wide as those that are sent now.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from shared.batch import Batch
 from shared.errors import PeerError, UsageError
 from shared.identity import edge_id
 from shared.language.schema import Schema
+from shared.language.widening import widens
 from shared.wire import codecs, frame
 from shared.wire.frame import HEADER_BYTES, FrameType
 from shared.wire.messages import Data, Declare, LostRange
@@ -124,7 +125,8 @@ def pieces(log: Path | str, starts: Place, ends: Place) -> list[Piece]:
 
 
 def stream_columns(log: Path | str, stream: str) -> dict[str, str]:
-    """The columns of all forms that a stream has now. UsageError where nobody declared it, or where they contradict."""
+    """The columns of all forms that a stream has now, each as the widest kind that devices send. UsageError where
+    nobody declared it, or where they contradict."""
     reader = open_log(log)
     frames = [each for partition, end in reader.ends().items() for each in reader.declared_now(partition, end)]
     messages = list(declared_as(frames, stream))
@@ -133,7 +135,10 @@ def stream_columns(log: Path | str, stream: str) -> dict[str, str]:
         raise UsageError(f"no device has declared a stream {stream!r} in this log ({there})", code="dataframe-stream")
     found: dict[str, str] = {}
     for column in (column for message in messages for column in message.schema):
-        if found.setdefault(column.name, column.kind) != column.kind:
+        former = found.setdefault(column.name, column.kind)
+        if widens(former, column.kind):
+            found[column.name] = column.kind
+        elif not widens(column.kind, former):
             raise UsageError(
                 f"devices send column {column.name!r} of stream {stream!r} as {found[column.name]} and as "
                 f"{column.kind}; say with .schema(...) which you want, the other will be null",

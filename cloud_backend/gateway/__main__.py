@@ -20,6 +20,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 
@@ -32,6 +33,7 @@ from cloud_backend.gateway.gateway import Gateway, now_us
 from cloud_backend.gateway.http_protocol import ExchangeProtocol
 from cloud_backend.gateway.rate_limits import Rate
 from cloud_backend.gateway.settings import Settings
+from cloud_backend.gateway.shares import Shares
 from cloud_backend.gateway.tenure import Tenure
 from cloud_backend.logging_setup import set_up_logging
 from shared.errors import ResurgeError
@@ -48,7 +50,19 @@ _log = logging.getLogger("resurge.gateway")
 
 
 class GatewayServer(uvicorn.Server):
-    """uvicorn's, with a limit on the TLS handshake: a socket that never finishes one is not a connection yet."""
+    """uvicorn's, with a limit on the TLS handshake: a socket that never finishes one is not a connection yet. Told to
+    stop, one of several gateways leaves the others first, while it still answers."""
+
+    shares: Shares | None = None
+    _leaves: asyncio.Task[None] | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.shares is None or self._leaves is not None or not self.started:
+            super().handle_exit(sig, frame)
+            return
+        loop = asyncio.get_running_loop()
+        self._leaves = loop.create_task(self.shares.leave())
+        self._leaves.add_done_callback(lambda _: super(GatewayServer, self).handle_exit(sig, frame))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await self.lifespan.startup()
@@ -86,6 +100,10 @@ def parse(arguments: list[str]) -> Settings:
         "--database", metavar="URL",
         help="PostgreSQL database for roster, people, audit log and queries; the home remembers it",
     )  # fmt: skip
+    parser.add_argument(
+        "--gateways", metavar="ADDRESS:PORT",
+        help="where other gateways of a log in Kafka reach this one (default: a free port of --host)",
+    )  # fmt: skip
     parser.add_argument("--stable", type=Path, help="what Spark has made stable; older log segments are trimmed")
     parser.add_argument("--hints", type=Path, help="the sampling rate Spark asks for; devices are told")
     parser.add_argument("--jobs", type=Path, help="where queries are wanted as further Spark jobs, as it follows them")
@@ -111,7 +129,7 @@ def parse(arguments: list[str]) -> Settings:
         home=given.home, host=given.host, port=given.port, plan=given.plan, results=given.results,
         database=given.database,
         stable=given.stable, hints=given.hints, copies=tuple(given.copy), tls=given.tls,
-        jobs=given.jobs, log=given.log,
+        jobs=given.jobs, log=given.log, gateways=given.gateways,
         log_json=given.log_json, standby=given.standby,
         dashboard_hosts=tuple(given.dashboard_host),
         proxies=frozenset(given.proxy),
@@ -127,6 +145,8 @@ def main(arguments: list[str]) -> int:
     settings = parse(arguments)
     set_up_logging(as_json=settings.log_json)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.collect()
+    gc.disable()  # until all is read: looking through a large index again and again would take longer than reading it
     servers: list[uvicorn.Server] = []
 
     def stop(error: Exception) -> None:
@@ -159,6 +179,7 @@ def main(arguments: list[str]) -> int:
         if config.ssl_certfile:
             _tls_1_3_only(config)
         server = GatewayServer(config)
+        server.shares = gateway.shares
         servers.append(server)
         calm_collector()
         print(json.dumps({"listening": f"{settings.host}:{port}", "home": str(settings.home)}), flush=True)
@@ -189,7 +210,7 @@ def stand_by(settings: Settings) -> None:
 
 def offer_first_link(settings: Settings, port: int) -> None:
     """While nobody could sign in as admin: print a link that does, once."""
-    if not settings.has_dashboard or settings.results is None:
+    if not settings.has_dashboard:
         return
     people = People(in_home(settings.home, FILE))
     try:
@@ -202,10 +223,10 @@ def offer_first_link(settings: Settings, port: int) -> None:
 
 
 def calm_collector() -> None:
-    """What was imported lives for ever, and an exchange leaves no cycles: look for garbage far less often."""
-    gc.collect()
+    """What was imported and read lives for ever, and an exchange leaves no cycles: look for garbage far less often."""
     gc.freeze()
     gc.set_threshold(70_000, 50, 50)
+    gc.enable()
 
 
 def _tls_1_3_only(config: uvicorn.Config) -> None:

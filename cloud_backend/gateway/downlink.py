@@ -15,13 +15,15 @@ from pathlib import Path
 
 from cloud_backend.coordinator.device_operators import lacking
 from cloud_backend.coordinator.fleet_requests import FleetRequests
+from cloud_backend.coordinator.groups import GroupPlan, Groups, Membership, plan_for
 from cloud_backend.database import DatabaseLost
 from cloud_backend.gateway.fleet import GatewayFleet
 from cloud_backend.results.store import ResultRow, Results
 from shared.errors import ResurgeError
 from shared.identity import DeviceId
 from shared.sync.session import GatewayKeys
-from shared.wire.messages import DeploymentMessage, Hint, PlanMessage, PlanWithheld
+from shared.wire.messages import Hint, PlanMessage, PlanWithheld
+from shared.wire.packed_deployment import NextDeployment
 
 FULL_RATE = 1.0
 RATE_MIN = 0.1
@@ -43,7 +45,11 @@ class GatewayDownlink:
         self._results = results
         self._plan_path = plan
         self._plan_seen: tuple[int, int] | None = None  # modification time and size of the file last read
-        self._plan: tuple[int, bytes, bytes] | None = None  # version, plan, signature
+        self._plan: GroupPlan | None = None  # of all devices that are in no group with one of its own
+        self._groups: Mapping[str, GroupPlan] = {}
+        self._members: Mapping[DeviceId, Membership] = {}
+        self._group_needs: dict[str, frozenset[str]] = {}
+        self._signatures: dict[tuple[str, int], bytes] = {}  # of plans that were sent, by group and version
         self._heads: dict[DeviceId, int] = {}
         self._acknowledged: dict[DeviceId, int] = {}
         self._followed = 0 if results is None else results.change()  # up to which change devices heard of their results
@@ -57,7 +63,7 @@ class GatewayDownlink:
 
     @property
     def plan_version(self) -> int | None:
-        return None if self._plan is None else self._plan[0]
+        return None if self._plan is None else self._plan.version
 
     # -- asked by the receiver -----------------------------------------------------------------------------------
 
@@ -80,12 +86,17 @@ class GatewayDownlink:
     def plan(
         self, device: DeviceId, newer_than: int, operators: frozenset[str] | None
     ) -> PlanMessage | PlanWithheld | None:
-        """The newest plan, if it is newer. A device that lacks an operator type of it goes on with the plan it has."""
-        if self._plan is None or self._plan[0] <= newer_than:
+        """Its group's newest plan, if it is newer. A device that lacks an operator type of it keeps what it has."""
+        found = plan_for(self._members.get(device), self._groups, self._plan)
+        if found is None or found[1].version <= newer_than:
             return None
-        if lacks := lacking(self.needs, operators):
-            return PlanWithheld(device, self._plan[0], lacks, self.able_build)
-        return PlanMessage(device, *self._plan)
+        group, plan = found
+        if lacks := lacking(self._group_needs[group] if group else self.needs, operators):
+            return PlanWithheld(device, plan.version, lacks, "" if group else self.able_build)
+        signed = (group, plan.version)
+        if signed not in self._signatures:
+            self._signatures[signed] = self._keys.sign(PlanMessage.signed(plan.version, plan.encoded))
+        return PlanMessage(device, plan.version, plan.encoded, self._signatures[signed])
 
     def hint(self, device: DeviceId) -> Hint | None:
         """Only while the log cannot be emptied as fast as it fills, or the operator wants less of this device; `*`
@@ -98,7 +109,7 @@ class GatewayDownlink:
             return Hint(device, rates, moves, self._keys.sign(Hint.signed(device, moves)), cuts)
         return Hint(device, rates, cuts=cuts) if rates or cuts else None
 
-    def next_deployment(self, device: DeviceId, follows: tuple[int, int]) -> DeploymentMessage | None:
+    def next_deployment(self, device: DeviceId, follows: tuple[int, int]) -> NextDeployment | None:
         """What a node of the gateway's fleet should run; its version has nothing to do with the plan's."""
         return None if self._fleet is None else self._fleet.next_deployment(device, follows)
 
@@ -137,6 +148,17 @@ class GatewayDownlink:
             self._heads = {}
         self._read_plan()
 
+    def follow_groups(self, groups: Groups) -> None:
+        """Who is in which group, and what those run. Blocks on a file: use a thread."""
+        plans = groups.plans()
+        if plans != self._groups:
+            from shared.plan.encoding import decode_plan
+            from shared.plan.wellformed import operators_on_device
+
+            self._group_needs = {name: operators_on_device(decode_plan(each.encoded)) for name, each in plans.items()}
+            self._signatures = {}
+        self._groups, self._members = plans, groups.members()
+
     def press(self, unread_bytes: int, unread_bytes_max: int, asked: object = None) -> None:
         """Ask devices for a share of their rate (SO-35): what the job asks for, or less if the log, which nobody may be
         reading at all, needs less to come back under its bound."""
@@ -163,9 +185,10 @@ class GatewayDownlink:
         self._plan_seen = (status.st_mtime_ns, status.st_size)
         if plan.gathers:  # it has a region: the coordinator tells its nodes what to run, and Spark has the rest
             return
-        if self._plan is None or version > self._plan[0]:
+        if self._plan is None or version > self._plan.version:
             self.needs = needs
-            self._plan = (version, data, self._keys.sign(PlanMessage.signed(version, data)))
+            self._plan = GroupPlan(version, data)
+            self._signatures = {}
 
 
 def result_body(row: ResultRow) -> dict[str, object]:

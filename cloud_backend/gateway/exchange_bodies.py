@@ -8,10 +8,11 @@ connections that broke without telling. So neither strangers nor one device can 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cloud_backend.gateway.http_problems import Problem
-from shared.identity import DeviceId
 from shared.sync.session import GatewaySessions
-from shared.wire.envelope import is_envelope
+from shared.wire.envelope import SESSION_ID_BYTES, is_envelope
 
 STRANGER_BYTES_MAX = 4096  # a HELLO has a few hundred
 BODIES_PER_DEVICE_MAX = 3
@@ -25,7 +26,8 @@ class Bodies:
         self.body_bytes_max = body_bytes_max
         self.bytes_max = bytes_max
         self.bytes = 0
-        self.of_devices: dict[DeviceId, int] = {}  # large ones under way
+        self.of_devices: dict[bytes, int] = {}  # large ones under way; by session where another gateway has that
+        self.is_issued: Callable[[bytes], bool] = lambda _: False  # whether another gateway of ours has a session
 
     def too_large(self) -> Problem:
         return Problem("exchange-too-large", f"an exchange has at most {self.body_bytes_max} bytes; send smaller ones")
@@ -37,7 +39,7 @@ class Body:
     _size = 0
     _held = 0
     _is_known = False  # whether it was looked at who sends it; small ones need no look
-    _device: DeviceId | None = None
+    _device: bytes | None = None
 
     def __init__(self, bodies: Bodies) -> None:
         self._bodies = bodies
@@ -83,14 +85,17 @@ class Body:
         start = self.whole()
         session = bodies.sessions.claimed(start) if is_envelope(start) else None
         self._is_known = True
-        if session is None:
+        whose: bytes | None = None if session is None else session.device
+        if whose is None and is_envelope(start) and bodies.is_issued(start):
+            whose = start[:SESSION_ID_BYTES]
+        if whose is None:
             start = start[:STRANGER_BYTES_MAX]
             bodies.bytes -= self._held - len(start)
             self._held = len(start)
         else:
-            under_way = bodies.of_devices.get(session.device, 0)
+            under_way = bodies.of_devices.get(whose, 0)
             if under_way >= BODIES_PER_DEVICE_MAX:
                 raise Problem("gateway-busy", "exchanges of this device are on their way already", retry_after_s=1)
-            bodies.of_devices[session.device] = under_way + 1
-            self._device = session.device
+            bodies.of_devices[whose] = under_way + 1
+            self._device = whose
         self._parts = [start]

@@ -24,14 +24,15 @@ from shared.hosting.fleet_watch import FleetWatch
 from shared.hosting.leaving import Left
 from shared.hosting.requests import answer
 from shared.identity import DeviceId, EdgeId, EdgeKey
-from shared.moves import MoveRequest
+from shared.moves import MoveRequest, Recovery
 from shared.plan.cuts import synced_outputs
-from shared.plan.deployment import Peer
+from shared.plan.deployment import HostedQuery, Peer
 from shared.plan.topology import LANES
 from shared.sync.exchange import DeploymentShown, HighWater, StatusReceived
 from shared.sync.receiver import ExchangeApplied
 from shared.wire.fleet_status import FleetStatus
-from shared.wire.messages import CutOrder, DeploymentMessage
+from shared.wire.messages import CutOrder
+from shared.wire.packed_deployment import NextDeployment
 from shared.wire.status import DeviceStatus, HostOffer
 
 SILENCE_S, SILENCE_S_MIN = 15.0, 10.0  # nodes speak every three seconds at least (mobile_app/node/governed.py)
@@ -88,7 +89,7 @@ class GatewayFleet:
 
     # -- asked and told by the receiver ----------------------------------------------------------------------------
 
-    def next_deployment(self, device: DeviceId, follows: tuple[int, int]) -> DeploymentMessage | None:
+    def next_deployment(self, device: DeviceId, follows: tuple[int, int]) -> NextDeployment | None:
         with self._lock:
             return self._coordinator.next_deployment(device, follows)
 
@@ -233,6 +234,15 @@ class GatewayFleet:
         fleet = self._coordinator.fleet
         tasks = [*fleet.queries, *(region.task for region in fleet.regions)]
         return {output.name: query.name for query in tasks for output in synced_outputs(query.plan)}
+
+    def syncing(self) -> tuple[HostedQuery, ...]:
+        """The queries that run now and send streams to the cloud."""
+        return tuple(query for query in self._coordinator.fleet.queries if synced_outputs(query.plan))
+
+    def recoveries(self) -> tuple[Recovery, ...]:
+        """The last times that a vertex began again, the oldest first."""
+        with self._lock:
+            return self._coordinator.recoveries()
 
     def move(self, request: MoveRequest) -> MoveRequest:
         """Have a vertex moved, or say what that would do; the answer is in `status`, under the id that it gets."""

@@ -15,13 +15,15 @@ import os
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from cloud_backend.coordinator import fleets
 from cloud_backend.coordinator.device_operators import build_with
 from cloud_backend.coordinator.fleets import FleetStore
 from cloud_backend.coordinator.roster import Roster
-from cloud_backend.database import DatabaseLost, keep_url
+from cloud_backend.database import DatabaseLost, Served, keep_url
 from cloud_backend.gateway.appender import Appender
 from cloud_backend.gateway.connections import Connections, raise_file_limit
 from cloud_backend.gateway.downlink import GatewayDownlink
@@ -29,13 +31,17 @@ from cloud_backend.gateway.faults import Faults
 from cloud_backend.gateway.fleet import GatewayFleet, LogAndFleet
 from cloud_backend.gateway.ingest import Ingest
 from cloud_backend.gateway.keys import Keys, load_keys
+from cloud_backend.gateway.live_readings import LiveReadings
 from cloud_backend.gateway.metrics import Metrics
 from cloud_backend.gateway.rate_limits import Buckets
+from cloud_backend.gateway.session_ids import SessionIds
 from cloud_backend.gateway.settings import SHARED, Settings
+from cloud_backend.gateway.shares import Shares, Solitude
 from cloud_backend.gateway.tenure import Tenure, require_lock
 from cloud_backend.gateway.waits import Waits
 from cloud_backend.log.account import Conservation, DeviceReports
 from cloud_backend.log.heads import Heads, read_heads
+from cloud_backend.log.kafka.copy import LogCopy
 from cloud_backend.log.kafka.log import KafkaLog
 from cloud_backend.log.kafka.shard import Fenced
 from cloud_backend.log.kafka.topics import Unreachable
@@ -43,7 +49,7 @@ from cloud_backend.log.log import Log
 from cloud_backend.log.partitions import ONLY, Place, place_in
 from cloud_backend.log.segment_copies import open_disk
 from cloud_backend.results.store import Results
-from shared.errors import UsageError
+from shared.errors import BrokenInvariant, UsageError
 from shared.identity import DeviceId
 from shared.sync.exchange import ResultsAcknowledged, StatusReceived
 from shared.sync.receiver import ExchangeApplied, Receiver
@@ -54,6 +60,7 @@ TICK_S = 0.5  # revocation must reach open sessions within 5 s
 NEWS_S = 0.2  # a result should be on a phone that waits for it within two seconds
 TRIM_EVERY_S = 30.0
 HEAD_EVERY_S = 60.0
+COPY_S = 1.0  # between two looks at a log in Kafka, for the copy
 HINTS_EVERY_S = 5.0  # where the log is in Kafka: each look asks brokers
 RENEW_EVERY_S = 2.0  # of a lease of ten
 BUILDS_EVERY_S = 10.0
@@ -77,8 +84,13 @@ class Gateway:
         if settings.database is not None:
             keep_url(settings.home, settings.database, SHARED)
         self.roster = Roster(settings.roster_path)
-        self.log = _open_log(settings)
+        session_ids = SessionIds(self.keys)
+        self.log, self._place = self._open_log(session_ids)
+        self.shares = self._place if isinstance(self._place, Shares) else None  # where this is one of several gateways
         self._disk_log = self.log if isinstance(self.log, Log) else None
+        self.copy: LogCopy | None = None  # of a log in Kafka, where somebody looks at it here
+        if settings.log is not None and settings.has_dashboard:
+            self.copy = LogCopy(settings.home, settings.log, segment_bytes=settings.segment_bytes)
         self.results = None if settings.results is None else Results(settings.results)
         self.quarantined = 0  # elements Spark could not use after delivery, as it last said
         self.fleet = GatewayFleet(
@@ -86,7 +98,9 @@ class Gateway:
         )  # fmt: skip
         self.downlink = GatewayDownlink(self.keys, results=self.results, plan=settings.plan, fleet=self.fleet)
         self.downlink.refresh()
-        self.sessions = GatewaySessions(self.keys, self.roster)
+        self.downlink.follow_groups(self.roster.groups)
+        make_id = session_ids.make if self.shares is not None else None
+        self.sessions = GatewaySessions(self.keys, self.roster, make_id=make_id)
         receiver = Receiver(LogAndFleet(self.log, self.fleet), self.sessions, self.downlink, self.keys)
         self.broken: Exception | None = None
         self.deposed = False  # another process has the lease of this home
@@ -103,6 +117,12 @@ class Gateway:
             self.sessions, self.downlink, self.ingest, waits_max=self.connections.connections_max // 2
         )  # fmt: skip
         self._receiver = receiver
+        if self.shares is not None:
+            self.shares.serve(
+                self.appender, receiver, self.sessions, self.ingest, self.waits, on_released=self._released,
+                on_broken=self._break,
+            )  # fmt: skip
+        self.live = LiveReadings()  # of devices that catch up, for pages only
         self._seen: dict[DeviceId, tuple[int, DeviceStatus | None]] = {}
         self._roster_changes = -1  # so that the first tick reads what was configured before
         self._trimmed_at = time.monotonic()
@@ -119,9 +139,13 @@ class Gateway:
 
     async def run(self) -> None:
         """The background tasks; end when cancelled, after the tick that is under way."""
+        if self._place is not None:
+            self._place.start()
         async with asyncio.TaskGroup() as both:  # waits for both when cancelled
             both.create_task(self._repeat(self.tick, TICK_S))
             both.create_task(self._repeat(self.tell_news, NEWS_S))
+            if self.copy is not None:
+                both.create_task(self._repeat(partial(self._follow_log, self.copy), COPY_S))
 
     async def _repeat(self, tick: Callable[[], Coroutine[None, None, None]], every_s: float) -> None:
         while True:
@@ -132,6 +156,12 @@ class Gateway:
                 logging.getLogger("resurge.gateway").exception("a tick failed; the next one tries again")
                 self.metrics.ticks_failed.inc()
 
+    async def _follow_log(self, copy: LogCopy) -> None:
+        with contextlib.suppress(Unreachable):  # at the next look, if brokers answer by then
+            end = time.monotonic() + COPY_S  # whoever stops this waits for it
+            while not await asyncio.to_thread(copy.follow) and time.monotonic() < end:
+                pass  # one slice after the other: more may come than one in each look
+
     async def tell_news(self) -> None:
         """Who waits hears that a result came, soon after it was published."""
         self.waits.news(await asyncio.to_thread(self.downlink.follow_results))
@@ -141,10 +171,12 @@ class Gateway:
         await asyncio.to_thread(self._renew)
         changes = self.roster.changes()
         if changes != self._roster_changes:
-            self._roster_changes = changes
             for device in self.roster.revoked():
                 self.sessions.revoke(device)
+            self.live.forget(self.roster.revoked())
             self.downlink.device_rates = self.device_rates()
+            await asyncio.to_thread(self.downlink.follow_groups, self.roster.groups)
+            self._roster_changes = changes  # everything was taken from it: a tick that fails is tried again
         self._receiver.wake(time.monotonic())
         await asyncio.to_thread(self._flush_seen)
         await asyncio.to_thread(self.downlink.refresh)
@@ -214,6 +246,8 @@ class Gateway:
         if stable and time.monotonic() - self._trimmed_at > TRIM_EVERY_S:
             self._trimmed_at = time.monotonic()
             log.trim(stable)
+            if self.copy is not None:
+                self.copy.trim(stable)
 
     def follow_hints(self) -> dict[str, int]:
         """Ask devices for the rate the job can take; returns the place below which it needs nothing, if it says so."""
@@ -221,11 +255,12 @@ class Gateway:
         stable = place_in(offsets)
         read = place_in(offsets["read"]) if "read" in offsets else stable
         self.quarantined = _integer(offsets.get("quarantined")) or 0
-        unread = self._unread(read) if read else 0
+        unread = self.unread(read) if read else 0
         self.downlink.press(unread, self.settings.backlog_bytes_max, _read(self.settings.hints).get("sampling_rate"))
         return stable
 
-    def _unread(self, read: Place) -> int:
+    def unread(self, read: Place) -> int:
+        """About how many bytes a job has not read that has come to this place."""
         return self.log.unread(read) if isinstance(self.log, KafkaLog) else self.log.durable_end - read[ONLY]
 
     async def _check_conservation(self) -> None:
@@ -249,13 +284,20 @@ class Gateway:
 
     @property
     def disk_log(self) -> Log:
-        """The log on this machine's disk; the dashboard reads no other."""
-        if self._disk_log is None:
-            raise UsageError("the log is in Kafka; nothing here reads it as a file", code="dashboard-log")
-        return self._disk_log
+        """The log on this machine's disk, or the copy of one in Kafka; the dashboard reads no other."""
+        found = self._disk_log if self.copy is None else self.copy.log
+        if found is None:
+            raise BrokenInvariant("nothing here keeps a copy of the log in Kafka", code="dashboard-log")
+        return found
+
+    def told_us(self) -> int | None:
+        """The time up to which all that was acknowledged is in that log; None before it is known."""
+        return now_us() if self.copy is None else self.copy.as_of_us
 
     async def close(self) -> None:
         """Finish what was received, seal the log, let the home go."""
+        if self._place is not None:
+            await self._place.close()
         await self.appender.close()
         if self._disk_log is not None:
             self._heads.keep(*self._disk_log.head, now_us())
@@ -263,6 +305,8 @@ class Gateway:
             self._flush_seen()
         self.fleet.close()
         self._tenure.end()
+        if self.copy is not None:
+            await asyncio.to_thread(self.copy.close)
         self.roster.close()
         if self.results is not None:
             self.results.close()
@@ -278,6 +322,9 @@ class Gateway:
                 self.faults.note(error, getattr(event, "device", None), "an exchange's report")
 
     def _take_event(self, event: object, at_us: int) -> None:
+        if isinstance(event, StatusReceived):
+            self.live.heard(event.device, event.status.live, at_us)
+            event = replace(event, status=replace(event.status, live=()))  # nobody else keeps them
         self.fleet.notice(event)
         if isinstance(event, ExchangeApplied):
             self.metrics.applied(event)
@@ -297,17 +344,33 @@ class Gateway:
         if seen:
             self.roster.seen((device, at_us, status) for device, (at_us, status) in seen.items())
 
+    def _open_log(self, session_ids: SessionIds) -> tuple[Log | KafkaLog, Shares | Solitude | None]:
+        """The log, and with one in Kafka this gateway's place among those that write it."""
+        settings = self.settings
+        if settings.log is None:
+            disk = open_disk(settings.log_directory, settings.copies)
+            return Log.open(disk, segment_bytes=settings.segment_bytes), None
+        if not isinstance(settings.roster_path, Served):
+            alone = Solitude(settings.log, self.keys)
+            return KafkaLog.open(settings.log), alone
+        log, bind = KafkaLog(settings.log), settings.reached_by_gateways
+        database = self.roster.identity()
+        return log, Shares(log, self.keys, session_ids, self.metrics, database=database, bind=bind)
+
+    @property
+    def unavailable(self) -> str | None:
+        """The code of why no exchange should be sent here now."""
+        return self.appender.unavailable or (None if self.shares is None else self.shares.unavailable)
+
+    def _released(self) -> None:
+        """What devices said they have made is compared with the log by whoever owns their partition."""
+        self._reports = DeviceReports()
+
     def _break(self, error: Exception) -> None:
         self.broken = error
         self.deposed = self.deposed or isinstance(error, Fenced)
         if self._on_broken is not None:
             self._on_broken(error)
-
-
-def _open_log(settings: Settings) -> Log | KafkaLog:
-    if settings.log is not None:
-        return KafkaLog.open(settings.log)
-    return Log.open(open_disk(settings.log_directory, settings.copies), segment_bytes=settings.segment_bytes)
 
 
 async def _to_its_end(work: Coroutine[None, None, None]) -> None:

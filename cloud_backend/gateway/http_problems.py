@@ -41,6 +41,8 @@ STATUS = {
     "kafka-fenced": 503,
     "gateway-busy": 503,
     "gateway-fault": 503,
+    "gateway-leaving": 503,
+    "gateway-moving": 503,
     "log-no-descriptors": 503,
     "database-busy": 503,
     "database-lost": 503,

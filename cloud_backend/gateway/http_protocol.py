@@ -24,9 +24,8 @@ from cloud_backend.gateway.appender import Unavailable
 from cloud_backend.gateway.connections import Connections, address_group
 from cloud_backend.gateway.exchange_bodies import Body
 from cloud_backend.gateway.http_problems import Problem
-from cloud_backend.gateway.ingest import BODY_SECONDS_MAX, MEDIA_TYPE, PATH, Answer, Ingest
+from cloud_backend.gateway.ingest import BODY_SECONDS_MAX, MEDIA_TYPE, PATH, Answer, Ingest, Outcome
 from shared.identity import DeviceId
-from shared.sync.receiver import Reply
 from shared.wire.waiting import NO_NEWS
 
 _PATH = PATH.encode()
@@ -275,10 +274,14 @@ class ExchangeProtocol(HttpToolsProtocol):
         if cycle.device is not None:
             self._open.used(self, self._address_group)  # whoever waits has a session
 
-    def _decided(self, cycle: ExchangeCycle, outcome: Reply | Unavailable) -> None:
+    def _decided(self, cycle: ExchangeCycle, outcome: Outcome) -> None:
         cycle.release()
         if isinstance(outcome, Unavailable):
             self._write(cycle, self._ingest.refusal(outcome))
+        elif isinstance(outcome, Answer):
+            if outcome.status == http.HTTPStatus.OK:
+                self._open.used(self, self._address_group)
+            self._write(cycle, outcome)
         elif outcome.refused is not None or not cycle.keep_alive or outcome.introduced:
             self._write(cycle, self._ingest.answer(outcome, self._address))
         else:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 from starlette.types import Receive, Scope, Send
 
-from cloud_backend.gateway.appender import Appender, OnOutcome, Unavailable
+from cloud_backend.gateway.appender import Appender, Unavailable
 from cloud_backend.gateway.exchange_bodies import Bodies, Body
 from cloud_backend.gateway.faults import Faults
 from cloud_backend.gateway.http_problems import MEDIA_TYPE as PROBLEM_TYPE
@@ -36,6 +37,8 @@ PATH = "/v1/exchange"
 MEDIA_TYPE = b"application/vnd.resurge.exchange"
 BODY_SECONDS_MAX = 30.0  # a phone on a bad link sends 5 MB in less; a slower one should send smaller exchanges
 RETRY_AFTER_S = 5
+MOVING = "gateway-moving"  # a partition has no owner yet, or its owner just went
+MOVING_RETRY_S = 1
 NOT_OURS = frozenset({"exchange-media-type", "method-not-allowed"})  # whoever this is does not read frames
 
 GUESS = "device-unknown"  # the refusal of an introduction that failed
@@ -47,6 +50,17 @@ class Answer(NamedTuple):
     retry_after_s: int | None = None
     close: bool = False  # what is left of a refused body is not read, so nothing can follow it
     media_type: bytes = MEDIA_TYPE
+
+
+Outcome = Reply | Unavailable | Answer  # an Answer: another gateway decided
+OnOutcome = Callable[[Outcome], None]
+
+
+class Elsewhere(Protocol):
+    """Where there are several gateways: those that decide what is not this one's to decide."""
+
+    def exchange_elsewhere(self, body: bytes, address: str, decided: OnOutcome) -> bool: ...
+    def is_issued(self, body: bytes) -> bool: ...
 
 
 class Ingest:
@@ -62,6 +76,7 @@ class Ingest:
         self.bodies = Bodies(
             sessions, body_bytes_max=settings.exchange_bytes_max, bytes_max=settings.in_flight_bytes_max
         )
+        self._elsewhere: Elsewhere | None = None
         self._exchange_rate = settings.exchange_rate
         self._byte_rate = settings.byte_rate
         self._allowances: dict[DeviceId, Allowance] = {}  # of enrolled devices only, so it is bounded by the roster
@@ -79,9 +94,29 @@ class Ingest:
         if not is_ours:
             raise Problem("exchange-media-type", f"expected Content-Type {MEDIA_TYPE.decode()}")
 
+    def share(self, elsewhere: Elsewhere) -> None:
+        """This gateway is one of several."""
+        self._elsewhere = elsewhere
+        self.bodies.is_issued = elsewhere.is_issued
+
     def submit(self, body: bytes, address: str, decided: OnOutcome) -> None:
         """Hand in a whole body; `decided` hears its outcome once all it rests on is durable. Problem if its sender is
         too fast."""
+        if self._elsewhere is None or not self._elsewhere.exchange_elsewhere(body, address, decided):
+            self._take(body, address, decided)
+
+    def decide(self, body: bytes, address: str, tell: Callable[[Answer], None]) -> None:
+        """As `submit`, for a body that another gateway got and this one must decide."""
+
+        def decided(outcome: Reply | Unavailable) -> None:
+            tell(self.refusal(outcome) if isinstance(outcome, Unavailable) else self.answer(outcome, address))
+
+        try:
+            self._take(body, address, decided)
+        except Problem as problem:
+            tell(self.refusal(problem))
+
+    def _take(self, body: bytes, address: str, decided: Callable[[Reply | Unavailable], None]) -> None:
         device: DeviceId | None = None
         try:
             if is_envelope(body):
@@ -115,6 +150,9 @@ class Ingest:
         self._metrics.refused(error.code)
         if isinstance(error, Unavailable):
             text = "the log cannot take anything now; nothing of this exchange was kept, keep it and come back"
+            if error.code == MOVING:
+                text = "another gateway is about to look after this device; nothing was kept, keep it and come back"
+                return Answer(status_of(error.code), bare_refusal(error.code, text), MOVING_RETRY_S)
             return Answer(status_of(error.code), bare_refusal(error.code, text), RETRY_AFTER_S)
         if error.code in NOT_OURS:
             return Answer(error.status, error.body(), error.retry_after_s, close=True, media_type=PROBLEM_TYPE.encode())
@@ -179,13 +217,13 @@ class Ingest:
         body = Body(self.bodies)
         try:
             await self._read(body, receive)
-            waiter: asyncio.Future[Reply | Unavailable] = asyncio.get_running_loop().create_future()
+            waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
             # Its connection may have gone by then, and the task with it.
             self.submit(body.whole(), address, lambda outcome: None if waiter.done() else waiter.set_result(outcome))
             outcome = await waiter
             if isinstance(outcome, Unavailable):
                 raise outcome
-            return self.answer(outcome, address)
+            return outcome if isinstance(outcome, Answer) else self.answer(outcome, address)
         finally:
             body.release()
 

@@ -6,6 +6,7 @@ public half when they pair; a gateway that loses it must pair every device again
 
 from __future__ import annotations
 
+import hmac
 import os
 from pathlib import Path
 
@@ -52,6 +53,7 @@ def is_signed_by(public_key: bytes, message: bytes, signature: bytes) -> bool:
 class Keys:
     def __init__(self, private: bytes) -> None:
         self._private = Ed25519PrivateKey.from_private_bytes(private)
+        self._root = hmac.digest(private, b"resurge gateways of one key", "sha256")
         self.public_key = self._private.public_key().public_bytes_raw()
 
     def sign(self, message: bytes) -> bytes:
@@ -65,6 +67,10 @@ class Keys:
 
     def random(self, count: int) -> bytes:
         return os.urandom(count)
+
+    def secret_for(self, purpose: bytes) -> bytes:
+        """32 bytes that every gateway with this key has, and nobody else."""
+        return hmac.digest(self._root, purpose, "sha256")
 
 
 def load_keys(home: Path) -> Keys:

@@ -43,6 +43,10 @@ class Metrics:
         self.connections = Gauge("resurge_connections", "Open connections", registry=self.registry)
         self.waits = Gauge("resurge_waits", "Devices that wait to hear of news", registry=self.registry)
         self.sessions = Gauge("resurge_sessions", "Open sessions", registry=self.registry)
+        self.forwarded = Counter(
+            "resurge_forwarded", "Requests sent on to the gateway that owns their partition", registry=self.registry
+        )
+        self.owned = Gauge("resurge_partitions_owned", "Partitions of the log this one owns", registry=self.registry)
 
         self._control = Gauge(
             "resurge_fleet_control_bytes", "Bytes that coordinating the fleet took, since the gateway started",

@@ -66,8 +66,9 @@ def operations_router(gateway: Gateway) -> APIRouter:
 
     @router.get("/readyz", responses=declare(503), summary="Whether exchanges sent to this gateway are taken now")
     async def ready() -> Ready:
-        """For a load balancer. Unlike `/healthz` it says no while brokers are away: restarting would not help."""
-        code = gateway.appender.unavailable
+        """For a load balancer. Unlike `/healthz` it says no while brokers are away: restarting would not help. One of
+        several gateways says no, too, until it knows all owners of partitions, and when it is about to end."""
+        code = gateway.unavailable
         if code is not None:
             raise Problem(code, "the log takes nothing now; send devices elsewhere or let them come back", status=503)
         return Ready(status="ready")

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from cloud_backend.database import Location, in_home
 from cloud_backend.gateway.rate_limits import Rate
+from cloud_backend.gateway.reach import is_everywhere
 from cloud_backend.log.log import SEGMENT_BYTES
+from shared.errors import UsageError
 from shared.wire.envelope import EXCHANGE_BYTES_MAX
 
 # What gateways share where there are several. What is about one gateway's own log stays in its home: history, alerts,
@@ -21,6 +23,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8750
     log: str | None = None  # a log in Kafka, kafka://...; None: on the disk of the home
+    gateways: str | None = None  # where other gateways of the log reach this one, HOST:PORT; None: a port of the host
     plan: Path | None = None  # an encoded plan for every device; watched, a new version goes out by itself
     results: Path | str | None = None  # the results store, a file or a server's URL; None: no results go down
     database: str | None = None  # a server's URL; there is then what gateways share, which else are files of the home
@@ -46,8 +49,20 @@ class Settings:
 
     @property
     def has_dashboard(self) -> bool:
-        """Its pages read the log as a file, so there is none where that is in Kafka."""
-        return self.dashboard and self.log is None
+        return self.dashboard and self.results is not None
+
+    @property
+    def reached_by_gateways(self) -> str:
+        """Where to listen for other gateways, which is what they are told. UsageError where that says nothing."""
+        given = self.gateways or f"{self.host}:0"
+        host, _, port = given.rpartition(":")
+        if not host or is_everywhere(host) or not port.isdigit() or int(port) > 65535:
+            raise UsageError(
+                f"other gateways cannot reach this one at {given!r}; give --gateways ADDRESS:PORT with an address of "
+                "this machine",
+                code="gateways-bind",
+            )
+        return given
 
     @property
     def log_directory(self) -> Path:

@@ -37,6 +37,12 @@ class Downlink(Protocol):
     def has_results(self, device: DeviceId, after: int) -> bool: ...
 
 
+class Elsewhere(Protocol):
+    """Where there are several gateways: those that know what is not this one's to know."""
+
+    def wait_elsewhere(self, body: bytes, decided: OnAnswer) -> bool: ...
+
+
 class Waits:
     """Used in the event loop only."""
 
@@ -51,12 +57,23 @@ class Waits:
         self.waits_max = waits_max
         self._held: dict[DeviceId, tuple[float, OnAnswer]] = {}
         self.answered = 0  # with news
+        self._elsewhere: Elsewhere | None = None
 
     def __len__(self) -> int:
         return len(self._held)
 
+    def share(self, elsewhere: Elsewhere) -> None:
+        """This gateway is one of several."""
+        self._elsewhere = elsewhere
+
     def hold(self, body: bytes, decided: OnAnswer) -> DeviceId | None:
-        """Answer this request now, or keep it until there is something to say; the device while it is kept."""
+        """Answer this request now, or keep it until there is something to say; the device while it is kept here."""
+        if self._elsewhere is not None and self._elsewhere.wait_elsewhere(body, decided):
+            return None
+        return self.hold_here(body, decided)
+
+    def hold_here(self, body: bytes, decided: OnAnswer) -> DeviceId | None:
+        """As `hold`, where it is known that no other gateway must answer."""
         now = self._clock()
         try:
             self._ingest.charge_claimed(claimed_session(body), len(body))

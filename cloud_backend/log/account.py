@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from cloud_backend.log.index import NUMBERED, EdgeState
+from cloud_backend.log.index import NUMBERED, EdgeState, pack_key, unpack_key
 from cloud_backend.log.log import Log
 from shared.identity import DeviceId, EdgeKey
 from shared.wire.frame import FrameType, stored_header
@@ -84,8 +84,8 @@ class Conservation:
 
     def _begin(self) -> None:
         self._position = self._log.durable_end
-        self._edges = {key: EdgeAccount(state.high_water, state.high_water) for key, state in self._log.edges()}
-        self._ledgered = {key: state.ledgered for key, state in self._log.edges()}
+        self._before = self._log.marks()
+        self._edges: dict[EdgeKey, EdgeAccount] = {}  # of which records came since
 
     @property
     def is_done(self) -> bool:
@@ -103,21 +103,33 @@ class Conservation:
             if offset - self._position > CHECK_BYTES_MAX:
                 self._position = offset
                 return []  # the rest at the next look
-            count(self._edges, record.frame)
+            self._count(record.frame)
         self._position = end
         return self._contradictions()
 
+    def _count(self, data: bytes | memoryview) -> None:
+        header = stored_header(data)
+        key = EdgeKey(header.source, header.incarnation, header.edge)
+        if key not in self._edges:
+            through, ledgered = self._before.get(pack_key(key), (0, 0))
+            self._edges[key] = EdgeAccount(through, through, ledgered=ledgered)
+        count(self._edges, data)
+
     def _contradictions(self) -> list[str]:
+        now = self._log.marks()
+        counted = {pack_key(key): (edge.through, edge.ledgered) for key, edge in self._edges.items()}
+        wrong = {key for key, edge in self._edges.items() if edge.duplicates or edge.gaps}
+        wrong |= {
+            unpack_key(key) for key, mark in now.items() if counted.get(key, self._before.get(key, (0, 0))) != mark
+        }
         found: list[str] = []
-        for key, state in self._log.edges():
-            edge = self._edges.get(key, EdgeAccount(0, 0))
-            ledgered = edge.ledgered + self._ledgered.get(key, 0)
-            if (edge.through, ledgered) != (state.high_water, state.ledgered) or edge.duplicates or edge.gaps:
-                found.append(
-                    f"edge {key.edge:016x} of device {key.device.hex()}: records reach {edge.through} with {ledgered} "
-                    f"ledgered, the index says {state.high_water} with {state.ledgered}; {edge.duplicates} twice, "
-                    f"{edge.gaps} skipped"
-                )
+        for key in sorted(wrong, key=pack_key):
+            through, ledgered = now.get(pack_key(key), (0, 0))
+            edge = self._edges.get(key) or EdgeAccount(0, *self._before.get(pack_key(key), (0, 0)))
+            found.append(
+                f"edge {key.edge:016x} of device {key.device.hex()}: records reach {edge.through} with {edge.ledgered} "
+                f"ledgered, the index says {through} with {ledgered}; {edge.duplicates} twice, {edge.gaps} skipped"
+            )
         return found
 
 

@@ -21,6 +21,7 @@ import hashlib
 import struct
 import zlib
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from shared.errors import DamagedData
 from shared.wire.frame import HEADER_BYTES as FRAME_HEADER_BYTES
@@ -37,7 +38,8 @@ GENESIS = bytes(CHAIN_BYTES)  # the chain before the first segment
 SEGMENT_HEADER = struct.Struct(f"<4sHHQ{CHAIN_BYTES}sI")  # magic, version, 0, base, previous chain, bytes of entries
 CHECKSUM = struct.Struct("<I")
 RECORD_FIELDS = struct.Struct("<4sB3sIqQ")  # magic, flags, 0, frame bytes, received_us, offset
-RECORD_HEADER_BYTES = RECORD_FIELDS.size + CHAIN_BYTES + CHECKSUM.size
+_BODY_BYTES = RECORD_FIELDS.size + CHAIN_BYTES
+RECORD_HEADER_BYTES = _BODY_BYTES + CHECKSUM.size
 
 FRAME_BYTES_MAX = FRAME_HEADER_BYTES + PAYLOAD_BYTES_MAX
 INDEX_BYTES_MAX = 1 << 30
@@ -72,8 +74,7 @@ class SegmentHeader:
     chain: bytes  # where this segment's chain starts
 
 
-@dataclass(frozen=True, slots=True)
-class RecordHeader:
+class RecordHeader(NamedTuple):
     flags: int
     frame_bytes: int
     received_us: int
@@ -156,14 +157,13 @@ def decode_record_header(data: bytes | memoryview, position: int, offset: int) -
     """The header at this position, or None when no whole record header for this offset is there."""
     if len(data) - position < RECORD_HEADER_BYTES:
         return None
-    magic, flags, reserved, frame_bytes, received_us, stored = RECORD_FIELDS.unpack_from(data, position)
+    header = bytes(data[position : position + RECORD_HEADER_BYTES])
+    magic, flags, reserved, frame_bytes, received_us, stored = RECORD_FIELDS.unpack_from(header)
     if magic != RECORD_MAGIC or stored != offset or frame_bytes > FRAME_BYTES_MAX or flags & ~_FLAGS or any(reserved):
         return None
-    body_end = position + RECORD_FIELDS.size + CHAIN_BYTES
-    if CHECKSUM.unpack_from(data, body_end)[0] != zlib.crc32(data[position:body_end]):
+    if CHECKSUM.unpack_from(header, _BODY_BYTES)[0] != zlib.crc32(header[:_BODY_BYTES]):
         return None
-    chain = bytes(data[position + RECORD_FIELDS.size : body_end])
-    return RecordHeader(flags, frame_bytes, received_us, chain)
+    return RecordHeader(flags, frame_bytes, received_us, header[RECORD_FIELDS.size : _BODY_BYTES])
 
 
 def record_is_whole(data: bytes | memoryview, position: int, header: RecordHeader, chain: bytes) -> bool:

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 
 from shared.errors import BrokenInvariant, DamagedData
 from shared.identity import DeviceId, EdgeId, EdgeKey
-from shared.wire.frame import HEADER, FrameType
+from shared.wire.frame import HEADER, HEADER_BYTES, FrameType
 
 KEY = struct.Struct("<I16sQ")  # incarnation, device, edge: contiguous in a frame's header, in this order
 _OWNER = struct.Struct("<I16s")  # the first two of them
+_EDGE = struct.Struct("<Q")  # the last
 _KEY_START = 12  # magic 2, version, type, codec, flags, reserved 2, term 4
 _KEY_END = _KEY_START + KEY.size
 _RANGE = struct.Struct("<QI")  # seq, count
@@ -43,6 +44,15 @@ class EdgeState:
     declaration: bytes = b""  # the DECLARE frame that counts from here on
 
 
+def pack_key(key: EdgeKey) -> bytes:
+    return KEY.pack(key.incarnation, key.device, key.edge)
+
+
+def unpack_key(packed: bytes) -> EdgeKey:
+    incarnation, device, edge = KEY.unpack(packed)
+    return EdgeKey(DeviceId(device), incarnation, EdgeId(edge))
+
+
 def frame_type(frame: bytes | memoryview) -> int:
     """The type of an encoded frame, without decoding it."""
     return frame[_TYPE]
@@ -52,11 +62,12 @@ class Index:
     def __init__(self) -> None:
         self._edges: dict[bytes, EdgeState] = {}
         self._of_device: dict[bytes, list[bytes]] = {}  # the keys of one installation
+        self._sums: dict[bytes, list[int]] = {}  # by packed edge, over all devices: decided, and ledgered of them
         self._changed: dict[bytes, bytes] = {}  # since `start_changes`: key -> the new declaration, if there is one
 
     def high_water(self, key: EdgeKey) -> int:
         """The number that must come next on this edge; everything below it is decided."""
-        state = self._edges.get(KEY.pack(key.incarnation, key.device, key.edge))
+        state = self._edges.get(pack_key(key))
         return 0 if state is None else state.high_water
 
     def apply(self, frame: bytes | memoryview) -> None:
@@ -80,10 +91,22 @@ class Index:
                     code="log-not-contiguous",
                 )
             state.high_water = seq + count
+            sums = self._sums[key[_OWNER.size :]]
+            sums[0] += count
             if kind == _TOMBSTONE:
                 state.ledgered += count
+                sums[1] += count
         elif kind == _DECLARE:
             state.declaration = self._changed[key] = bytes(frame)
+
+    def former_form(self, frame: bytes | memoryview) -> bytes:
+        """The declaration that a DECLARE frame takes the place of, where that said another form; else nothing."""
+        if frame[_TYPE] != _DECLARE:
+            return b""
+        state = self._edges.get(bytes(frame[_KEY_START:_KEY_END]))
+        if state is None or state.declaration[HEADER_BYTES:] == bytes(frame[HEADER_BYTES:]):
+            return b""
+        return state.declaration
 
     def edges_of(self, device: DeviceId, incarnation: int) -> dict[EdgeId, int]:
         """The edges of one installation, each with the bytes of its declaration."""
@@ -95,16 +118,30 @@ class Index:
         states = [self._edges[key] for key in self._of_device.get(_OWNER.pack(incarnation, device), ())]
         return sum(state.high_water for state in states), sum(state.ledgered for state in states)
 
+    def sums(self) -> dict[EdgeId, tuple[int, int]]:
+        """The same by edge, over all devices there ever were; kept, so it costs the edges and not the devices."""
+        return {EdgeId(_EDGE.unpack(edge)[0]): (decided, ledgered) for edge, (decided, ledgered) in self._sums.items()}
+
     def _add(self, key: bytes, state: EdgeState) -> EdgeState:
         self._edges[key] = state
+        sums = self._sums.setdefault(key[_OWNER.size :], [0, 0])
+        sums[0] += state.high_water
+        sums[1] += state.ledgered
         self._of_device.setdefault(key[: _OWNER.size], []).append(key)
         return state
 
     def edges(self) -> Iterator[tuple[EdgeKey, EdgeState]]:
         """Every edge ever seen, in the order of its key."""
         for packed in sorted(self._edges):
-            incarnation, device, edge = KEY.unpack(packed)
-            yield EdgeKey(DeviceId(device), incarnation, EdgeId(edge)), self._edges[packed]
+            yield unpack_key(packed), self._edges[packed]
+
+    def marks(self) -> dict[bytes, tuple[int, int]]:
+        """High-water mark and ledgered elements of every edge, by its packed key: a copy that costs little."""
+        return {packed: (state.high_water, state.ledgered) for packed, state in self._edges.items()}
+
+    def declarations(self) -> dict[bytes, bytes]:
+        """The declaration that counts now of every edge that has one, by its packed key."""
+        return {packed: state.declaration for packed, state in self._edges.items() if state.declaration}
 
     def encode(self) -> bytes:
         """Every entry, in the order of the keys."""
@@ -156,6 +193,9 @@ class Index:
                 or ledgered < state.ledgered
             ):
                 raise DamagedData("an index entry is out of bounds", code="log-index")
+            sums = self._sums[key[_OWNER.size :]]
+            sums[0] += high_water - state.high_water
+            sums[1] += ledgered - state.ledgered
             state.high_water, state.ledgered, before = high_water, ledgered, key
             if length:
                 state.declaration = data[position - length : position]

@@ -168,8 +168,17 @@ class Log:
     def edges(self) -> Iterator[tuple[EdgeKey, EdgeState]]:
         return self._index.edges()
 
+    def marks(self) -> dict[bytes, tuple[int, int]]:
+        return self._index.marks()
+
+    def declarations(self) -> dict[bytes, bytes]:
+        return self._index.declarations()
+
     def totals_of(self, device: DeviceId, incarnation: int) -> tuple[int, int]:
         return self._index.totals_of(device, incarnation)
+
+    def sums(self) -> dict[EdgeId, tuple[int, int]]:
+        return self._index.sums()
 
     def append(self, records: Sequence[Record]) -> list[int]:
         """Decide where these records go. None is durable before the next `sync` returns."""

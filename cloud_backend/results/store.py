@@ -25,6 +25,7 @@ __all__ = ["ResultRow", "Results", "digest_of"]
 FORMAT = 2
 TOLD_MAX = 256
 FILE = "results.sqlite"
+LAST_US = (1 << 63) - 1
 
 # Both kinds of row open with the ten columns that `_stored` writes and `_row` reads.
 _SCHEMA = """
@@ -224,13 +225,28 @@ class Results:
         )
         return [_row(row) for row in reversed(found)]
 
-    def page(self, sink: str, *, before_us: int | None = None, limit: int = 100) -> list[ResultRow]:
-        """What a sink says now about windows that end before a time, newest first. A few more than the limit where
-        several windows end together: the end of the last row is where the next page goes on, so none may be cut off."""
+    def page(
+        self,
+        sink: str,
+        *,
+        before_us: int | None = None,
+        from_us: int | None = None,
+        to_us: int | None = None,
+        limit: int = 100,
+    ) -> list[ResultRow]:
+        """What a sink says now about windows that end before a time, and in a range whose ends belong to it, newest
+        first. A few more than the limit where several windows end together: the end of the last row is where the next
+        page goes on, so none may be cut off."""
+        below = LAST_US if to_us is None else to_us + 1
         found = self._database.read(
-            "SELECT * FROM answers WHERE sink = ? AND window_end_us < ? AND retract = 0"
+            "SELECT * FROM answers WHERE sink = ? AND window_end_us >= ? AND window_end_us < ? AND retract = 0"
             " ORDER BY window_end_us DESC, window_start_us DESC, key DESC, row DESC LIMIT ?",
-            (sink, (1 << 63) - 1 if before_us is None else before_us, limit),
+            (
+                sink,
+                -LAST_US if from_us is None else from_us,
+                below if before_us is None else min(below, before_us),
+                limit,
+            ),
         )
         if len(found) == limit:
             found += self._database.read(
@@ -239,6 +255,19 @@ class Results:
                 (sink, found[-1][3], found[-1][2], found[-1][1], found[-1][4]),
             )
         return [_row(row) for row in found]
+
+    def count(self, sink: str, *, from_us: int | None, to_us: int | None, most: int) -> int:
+        """How many rows a sink has about windows that end in a range, both ends included; `most` stands for more."""
+        [(found,)] = self._database.read(
+            "SELECT count(*) FROM (SELECT 1 FROM answers WHERE sink = ? AND window_end_us >= ? AND window_end_us <= ?"
+            " AND retract = 0 LIMIT ?) AS counted",
+            (sink, -LAST_US if from_us is None else from_us, LAST_US if to_us is None else to_us, most),
+        )
+        return int(found)
+
+    def has(self, sink: str) -> bool:
+        """Whether a sink of this name ever answered."""
+        return bool(self._database.read("SELECT 1 FROM answers WHERE sink = ? LIMIT 1", (sink,)))
 
     def said(self, sink: str, *, after_epoch: int, before_revision: int) -> list[ResultRow]:
         """What a sink says now, as far as it was last said after an epoch and with a lower revision than this."""

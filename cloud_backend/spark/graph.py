@@ -8,9 +8,11 @@ rows of several devices have met before: the log has them under the query that t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import cloud_backend.spark.task.frames  # noqa: F401  frame operators run wherever a job's graph is known
 from shared.language.aggregates import AGGREGATES
+from shared.language.expressions import Value
 from shared.language.schema import Schema
 from shared.language.windows import CalendarWindow, SessionWindow, TimeWindow
 from shared.plan.fragments import Vertex
@@ -94,6 +96,7 @@ class JobGraph:
     wire: Mapping[str, Schema]  # sync edge -> what its batches hold
     schemas: Mapping[str, Schema]  # every edge -> the columns of its rows in the cloud
     met: frozenset[str] = frozenset()  # sync edges with rows of several devices, which a query's region made
+    missing: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)  # sync edge -> what older forms lack
 
     def upstream(self, vertex: str) -> list[str]:
         """The vertex and everything above it."""
@@ -149,7 +152,8 @@ def job_graph(plan: Plan, *, given: bool = False) -> JobGraph:
             part.name, part.key, inputs[part.name], outputs, _sinks(part, plan), part.deterministic, part.merge
         )
     order = topological({name: vertex.sources for name, vertex in found.items()})
-    return JobGraph(plan, found, tuple(order), wire, schemas, met)
+    missing = {edge.name: dict(edge.missing) for edge in plan.edges if edge.missing}
+    return JobGraph(plan, found, tuple(order), wire, schemas, met, missing)
 
 
 def _met(plan: Plan) -> Iterator[str]:

@@ -25,7 +25,7 @@ SLOT_BYTES = 32 * 1024
 HEADER = struct.Struct("<IQI")  # checksum of the rest, generation, length
 INCIDENTS_KEPT = 20
 INCIDENT_LASTS_US = 24 * 3600 * 1_000_000
-WHAT_CHARACTERS_MAX = 185  # all codes at once still fit a slot
+WHAT_CHARACTERS_MAX = 175  # all codes at once still fit a slot
 
 # code: what to do. The order is how bad it is: what stops the recording comes first.
 REMEDIES = {
@@ -41,6 +41,7 @@ REMEDIES = {
     "sensor-permission": "give the permission back in the system's settings for this app",
     "sensor-missing": "this device has no such sensor, or it is switched off; the rest runs",
     "rows-unreadable": "repair the file or export it again; every row that can be read is used",
+    "recording-over": "give another --home to play it from its beginning: each home plays on from its own first start",
     "all-filtered": "look at the program's filters: a comparison with a value that is not there is never true",
     "rows-late": "nothing, if they are few. Give the program's window lateness=, or take the rows with .late()",
     "consent-needed": "look at Setup: allow the sensor, or refuse it",

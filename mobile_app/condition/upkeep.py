@@ -264,6 +264,10 @@ class Upkeep:
         states = self._readings.states()
         if notes := [f"{name}: {state['note']}" for name, state in states.items() if state["unreadable"]]:
             found["rows-unreadable"] = "; ".join(notes)
+        if ended := [name for name, state in states.items() if state["over"]]:
+            found["recording-over"] = (
+                f"{', '.join(ended)}: this home has played its recording to the end; nothing more comes from it"
+            )
         if facts.all_filtered:
             found["all-filtered"] = "; ".join(facts.all_filtered)
         if facts.late:

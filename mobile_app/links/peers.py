@@ -3,6 +3,8 @@
     node DEALER -- [number, body] --> ROUTER node       an exchange, by CURVE to that node's key
     node DEALER <-- [number, body] -- ROUTER node       its answer
 
+With a third part it is passed on between two nodes whose own lane is broken: `passing.py`.
+
 CURVE hides what passes and lets in only the keys of the roster; who speaks, and what it may say, is decided by the
 session inside the body. `number` tells an answer to a question that still counts from a late one. Queues are bounded:
 what does not fit is dropped, and is sent again like everything that was not answered. Bodies pass without a copy.
@@ -18,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from mobile_app.links.passing import Passing
 from shared.errors import UsageError
 from shared.hosting.messages import Answer, Ask, Unreachable
 from shared.plan.deployment import Peer
@@ -64,6 +67,13 @@ def _zmq_or_refuse() -> None:
         )
 
 
+class Way(NamedTuple):
+    """Of a question that a node passed on: its answer goes back by way of that."""
+
+    by: str
+    number: bytes
+
+
 class Renew(NamedTuple):
     """Connect anew to this node: its connection stands and carries nothing."""
 
@@ -73,8 +83,14 @@ class Renew(NamedTuple):
 class PeerLinks:
     """Carries exchanges to and from the nodes of a fleet. `arrivals` holds what came."""
 
-    def __init__(self, bind: str, keys: CurveKeys, peers: Iterable[Peer], on_arrival: Callable[[], None]) -> None:
+    def __init__(
+        self, bind: str, keys: CurveKeys, peers: Iterable[Peer], on_arrival: Callable[[], None],
+        *, passes: bool = False,
+    ) -> None:  # fmt: skip
+        """`passes`: it passes exchanges on between others."""
         _zmq_or_refuse()
+        self.passing = Passing() if passes else None
+        self._urgent: dict[bytes, str] = {}  # by number, who was asked by way of another
         self._keys = keys
         self._on_arrival = on_arrival
         self._context = zmq.Context()
@@ -179,14 +195,31 @@ class PeerLinks:
                 self._carry_out(order, poller)
             if self._router in ready:
                 for parts in self._waiting(self._router):
-                    if len(parts) == 3 and len(parts[1]) <= NUMBER_BYTES_MAX:
-                        self._arrived(Arrival((parts[0].bytes, parts[1].bytes), parts[2].buffer))
+                    self._asked_here(parts)
             for node, dealer in list(self._dealers.items()):
                 if dealer in ready:
                     for parts in self._waiting(dealer):
                         self._answered(node, parts)
         for socket in (*self._dealers.values(), self._router, self._nudged):
             socket.close()
+
+    def _asked_here(self, parts: list[zmq.Frame]) -> None:
+        if len(parts) not in (3, 4) or len(parts[1]) > NUMBER_BYTES_MAX:
+            return
+        connection, number = parts[0].bytes, parts[1].bytes
+        if self.passing is not None:
+            key = str(parts[1].get("User-Id"))  # as CURVE found it
+            self.passing.called(key, connection)
+            if len(parts) == 4:
+                passed = self.passing.take(key, connection, number, parts[3].bytes, self._peers)
+                if passed is not None:
+                    self._answer([passed.connection, passed.number, parts[2], passed.other])
+        if len(parts) == 3:
+            self._arrived(Arrival((connection, number), parts[2].buffer))
+
+    def _answer(self, parts: list[bytes | zmq.Frame]) -> None:
+        with contextlib.suppress(zmq.ZMQError):  # who asked is gone
+            self._router.send_multipart(parts, flags=zmq.NOBLOCK, copy=False)
 
     @staticmethod
     def _waiting(socket: zmq.Socket[bytes]) -> Iterator[list[zmq.Frame]]:
@@ -200,11 +233,14 @@ class PeerLinks:
             self._drop(order.node, poller)
             return
         if isinstance(order, Reply):
-            if isinstance(order.handle, tuple):
-                with contextlib.suppress(zmq.ZMQError):  # who asked is gone
-                    self._router.send_multipart([*order.handle, order.body], flags=zmq.NOBLOCK, copy=False)
+            if isinstance(order.handle, Way):
+                if (dealer := self._dealers.get(order.handle.by)) is not None:
+                    with contextlib.suppress(zmq.Again):
+                        dealer.send_multipart([order.handle.number, order.body, b""], flags=zmq.NOBLOCK, copy=False)
+            elif isinstance(order.handle, tuple):
+                self._answer([*order.handle, order.body])
             return
-        node = order.node
+        node = order.by or order.node
         peer = self._peers.get(node)
         if self._unanswered.get(node, 0) >= UNANSWERED_MAX and node in self._dealers:
             # It may have refused us before it knew us, and ZeroMQ does not ask again: connect anew.
@@ -217,19 +253,29 @@ class PeerLinks:
                 dealer.connect(address)
             poller.register(dealer, zmq.POLLIN)
         if dealer is None:
-            self._arrived(Unreachable(node))
+            self._fail(order)
             return
         self._numbers += 1
         number = b"%d" % self._numbers
-        if order.follows:
+        parts = [number, order.body]
+        if order.by:
+            if not order.follows:
+                self._urgent = {asked: of for asked, of in self._urgent.items() if of != order.node}
+            self._urgent[number] = order.node
+            parts.append(order.node.encode())
+        elif order.follows:
             self._asked[node].append(number)
         else:
             self._asked[node] = [number]
             self._unanswered[node] = self._unanswered.get(node, 0) + 1
         try:
-            dealer.send_multipart([number, order.body], flags=zmq.NOBLOCK, copy=False)
+            dealer.send_multipart(parts, flags=zmq.NOBLOCK, copy=False)
         except zmq.Again:
-            self._arrived(Unreachable(node))
+            self._fail(order)
+
+    def _fail(self, order: Ask) -> None:
+        if order.body:  # a knock that nobody hears says nothing of the lane that is in use
+            self._arrived(Unreachable(order.node))
 
     def _drop(self, node: str, poller: zmq.Poller) -> None:
         dealer = self._dealers.pop(node, None)
@@ -239,6 +285,12 @@ class PeerLinks:
         self._unanswered[node] = 0
 
     def _answered(self, node: str, parts: list[zmq.Frame]) -> None:
+        if len(parts) == 3 and len(parts[0]) <= NUMBER_BYTES_MAX:
+            if len(parts[2]):
+                self._arrived(Arrival(Way(node, parts[0].bytes), parts[1].buffer))
+            elif (asked_node := self._urgent.pop(parts[0].bytes, None)) is not None:
+                self._arrived(Answer(asked_node, parts[1].buffer, urgent=True))
+            return
         asked = self._asked.get(node, [])
         if len(parts) == 2 and (number := parts[0].bytes) in asked:
             asked.remove(number)

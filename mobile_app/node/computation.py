@@ -207,6 +207,11 @@ class Computation:
         self._reached_us = max(self._reached_us, until_us)
         return outputs
 
+    @property
+    def reached_us(self) -> int:
+        """Up to where the sensors were read."""
+        return self._reached_us
+
     def late(self) -> list[dict[str, Any]]:
         """The account of rows that came too late for this device's windows."""
         return late_account(self.fragment.nodes, self._pipeline.late())

@@ -22,11 +22,14 @@ from mobile_app.links.own_address import WayWatch
 from mobile_app.links.peers import PeerLinks
 from mobile_app.node.computation import Computation, OperatorFailed
 from mobile_app.node.plan_runner import PlanRunner
+from mobile_app.node.rest import LOOK_S as LOOK_S_ASLEEP
+from mobile_app.node.rest import OnBattery, Rest
 from mobile_app.node.stores import Stores
 from mobile_app.node.watchdog import Watchdog
 from mobile_app.sensors.access import SensorAccess
 from mobile_app.spool.snapshots import Snapshots
 from mobile_app.spool.spooler import Spooler
+from shared.energy_model import HourOfHosting
 from shared.errors import UsageError
 from shared.hosting.coordinate import Coordinator
 from shared.hosting.fleet_events import Deposed, Learned, Recovered, Unplaced
@@ -44,7 +47,7 @@ from shared.hosting.store import persist, stored_fleet
 from shared.identity import EdgeId, EdgeKey, edge_id
 from shared.language.schema import Schema
 from shared.moves import MoveRequest
-from shared.plan.deployment import HostedQuery, NamedArea
+from shared.plan.deployment import HostedQuery, NamedArea, Spooling
 from shared.recovery.delays import SILENCE_S, SILENCE_S_MIN
 from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Include, Keep
@@ -72,6 +75,7 @@ SUBMITTED = "submitted-"
 PACING = Pacing(poll_s=1.0, timeout_s=3.0, backoff_s_min=0.1, backoff_s_max=2.0, window=3, growth=4, probe_s=0.4)
 EVENTS_MAX = 50
 STALE_TERM, STRANGER, UNREAD, FLOOD = "stale-term", "peers-stranger", "peers-unread", "broadcast-flood"
+UNPASSED, REPLAYED = "peers-unpassed", "session-replayed"
 REPORT_S = 2.5  # so often at least it speaks to its coordinator
 SPARE_S = 1.0  # that a node may take to speak again, after an operator was interrupted
 LOOK_S = 1.0  # between two looks at who is silent and which snapshots are new
@@ -83,16 +87,22 @@ ROUND_BYTES = 256 << 10
 ROUND_DATAGRAMS = 256
 
 
-def _state_folder(query: HostedQuery) -> str:
-    """Where the device's part of a query keeps its state. One of the fleet's file goes on with it when it changes."""
-    number = edge_id(query.name)
-    return f"{SUBMITTED}{number:016x}-{query.incarnation}" if query.submitted else f"state-{number:016x}"
+def _state_folder(spooling: Spooling) -> str:
+    """Where the device's part of queries keeps its state. One of the fleet's file goes on with it when it changes."""
+    number = edge_id(spooling.query)
+    return f"{SUBMITTED}{number:016x}-{spooling.incarnation}" if spooling.submitted else f"state-{number:016x}"
 
 
-def promises_to_lose(query: HostedQuery) -> dict[str, float]:
-    """The gathers of a query that may lose readings when the spool is full, each with the share that it keeps at least.
-    All others make the device wait. So do those of limited loss whose vertices keep snapshots: what a vertex has read
-    it may read again, and must find as it was."""
+def promises_to_lose(queries: Sequence[HostedQuery]) -> dict[str, float]:
+    """The gathers of queries that share them which may lose readings when the spool is full, each with the share that
+    is kept at least: the most that any of them promises. All others make the device wait."""
+    each = [_may_lose(query) for query in queries]
+    return {gather: max(one[gather] for one in each) for gather in each[0] if all(gather in one for one in each)}
+
+
+def _may_lose(query: HostedQuery) -> dict[str, float]:
+    """What a query would lose by itself. Gathers of limited loss whose vertices keep snapshots make the device wait,
+    too: what a vertex has read it may read again, and must find as it was."""
     row = STRATEGIES[query.row].row
     if row.keep is Keep.RING:  # as many as fit
         return dict.fromkeys((edge.name for edge in query.plan.gathers), 0.0)
@@ -102,17 +112,17 @@ def promises_to_lose(query: HostedQuery) -> dict[str, float]:
 
 
 class Gathered:
-    """Takes what the device's part of a query puts out to the host. Stands where the sender to the gateway stands."""
+    """Takes what the device's part of queries puts out to the host. Stands where the sender to the gateway stands."""
 
-    def __init__(self, host: Host, spool: Spool, query: HostedQuery) -> None:
+    def __init__(self, host: Host, spool: Spool, queries: Sequence[HostedQuery]) -> None:
         self._host, self._spool = host, spool
         self._promises: dict[EdgeId, float] = {}
-        self.follow(query)
+        self.follow(queries)
 
-    def follow(self, query: HostedQuery) -> None:
-        """What may be given up of this query's readings from now on, also of those that wait."""
-        self._promises = {edge_id(name): kept_min for name, kept_min in promises_to_lose(query).items()}
-        for edge in (edge_id(gather.name) for gather in query.plan.gathers):
+    def follow(self, queries: Sequence[HostedQuery]) -> None:
+        """What may be given up of these queries' readings from now on, also of those that wait."""
+        self._promises = {edge_id(name): kept_min for name, kept_min in promises_to_lose(queries).items()}
+        for edge in (edge_id(gather.name) for gather in queries[0].plan.gathers):
             self._spool.protect(edge, edge not in self._promises)
             self._spool.promise(edge, self._promises.get(edge, 0.0))
 
@@ -167,7 +177,7 @@ class Hosting:
             least_s = max(SILENCE_S_MIN, fleet.hanging_s + SPARE_S)  # what hangs and is interrupted is no silent node
             coordinator = Coordinator(
                 node, keys.answering().sign, stored=stored_fleet(self._disk), silence_s=max(SILENCE_S, least_s),
-                silence_s_min=least_s, now=now, clock_us=stores.clock.now_us,
+                silence_s_min=least_s, now=now, cut_s=fleet.cut_s, clock_us=stores.clock.now_us,
             )  # fmt: skip
             coordinator.set_fleet(fleet.peers, fleet.hosted(coordinator.fleet.queries), fleet.links, fleet.regions())
         self._watchdog = Watchdog(fleet.hanging_s, say)
@@ -187,7 +197,7 @@ class Hosting:
         self._wake = wake
         self._woken = False  # the loop has been told that something is here, and has not looked yet
         curve = load_curve_keys(home)
-        self._links = PeerLinks(bind, curve, self.host.peers(), self._arrived)
+        self._links = PeerLinks(bind, curve, self.host.peers(), self._arrived, passes=coordinator is not None)
         self._broadcast: BroadcastLink | None = None  # where snapshots are kept in a whole region
         self.governed: Governed | None = None  # where the gateway coordinates
         if isinstance(fleet, OfferedHost):
@@ -196,8 +206,8 @@ class Hosting:
             )
             self.governed = Governed(self.host, offer)
         self._version, self._deployed_us = -1, 0
-        self._runners: dict[tuple[str, int], PlanRunner] = {}  # by query and incarnation
-        self._gathered: dict[tuple[str, int], Gathered] = {}
+        self._runners: dict[Spooling, PlanRunner] = {}
+        self._gathered: dict[Spooling, Gathered] = {}
         self._log: list[dict[str, Any]] = []
         self._names = {peer.node: peer.name for peer in self.host.peers()}
 
@@ -221,11 +231,16 @@ class Hosting:
 
     # --- the loop's calls --------------------------------------------------------------------------------------
 
-    def read(self, until_us: int, now: float) -> None:
-        """Read the sensors of the queries that this node feeds."""
+    def read(self, until_us: int, now: float, within_s: float | None = None) -> None:
+        """Read the sensors of the queries that this node feeds, each for about so long."""
         for runner in self._runners.values():
             runner.take_over(now)
-            runner.read(until_us, now)
+            runner.read(until_us, now, within_s)
+
+    @property
+    def behind(self) -> bool:
+        """Whether there was more to read than there was time for."""
+        return any(runner.behind for runner in self._runners.values())
 
     def step(self, now: float) -> None:
         """Do whatever is due."""
@@ -326,19 +341,21 @@ class Hosting:
         self._links.meet(self.host.peers())
         self._meet_region()
         self._names = {peer.node: peer.name for peer in self.host.peers()}
-        wanted = {(query.name, query.incarnation): query for query in self.host.queries()}
+        wanted: dict[Spooling, list[HostedQuery]] = {}
+        for query in self.host.queries():
+            wanted.setdefault(query.spooling, []).append(query)
         for name in [name for name in self._runners if name not in wanted]:
             self._runners.pop(name).close()
-        kept = {_state_folder(query) for query in wanted.values()}
+        kept = {_state_folder(spooling) for spooling in wanted}
         for folder in self._folder.glob(f"{SUBMITTED}*"):  # of queries that were dropped, also while this node was off
             if folder.name not in kept:
                 shutil.rmtree(folder, ignore_errors=True)
         self._gathered = {name: each for name, each in self._gathered.items() if name in wanted}
-        for name, query in wanted.items():
-            gathered = self._gathered.setdefault(name, Gathered(self.host, self._spool, query))
-            gathered.follow(query)
+        for name, queries in wanted.items():
+            gathered = self._gathered.setdefault(name, Gathered(self.host, self._spool, queries))
+            gathered.follow(queries)
             if name not in self._runners:
-                self._runners[name] = self._runner(query, gathered)
+                self._runners[name] = self._runner(queries[0], gathered)
 
     @property
     def listens(self) -> bool:
@@ -359,7 +376,7 @@ class Hosting:
             self._broadcast.meet(self.host.peers())
 
     def _runner(self, query: HostedQuery, gathered: Gathered) -> PlanRunner:
-        snapshots = Snapshots(PosixDisk(self._folder / _state_folder(query)))
+        snapshots = Snapshots(PosixDisk(self._folder / _state_folder(query.spooling)))
 
         def spooler(computation: Computation) -> Spooler:
             return Spooler(
@@ -480,6 +497,21 @@ class Hosting:
         queries = () if self.host.deployed is None else self.host.deployed.queries
         return any(self.host.node in query.members for query in queries if query.name in names)
 
+    def may_sleep(self, places: Mapping[str, str]) -> bool:
+        """Whether nobody needs this device awake: its fleet has regions and nothing else, it is in none of them, and
+        runs, keeps and feeds nothing. Who is there answers within seconds, or is taken for gone. `places`: what this
+        device is to each region."""
+        deployed = self.host.deployed
+        if self.coordinates or deployed is None or not deployed.areas:
+            return False
+        names = {each.name for each in deployed.areas}
+        if any(query.name not in names for query in deployed.queries):
+            return False
+        if any(peer.position is not None for peer in self.host.peers() if peer.node == self.host.node):
+            return False  # it need not say where it is to be counted on
+        used = self.is_member or self.host.gathers() or self.host.sinks() or any(self.host.instances())
+        return not used and all(places.get(name, Place.OUTSIDE.value) == Place.OUTSIDE.value for name in names)
+
     @property
     def coordinates(self) -> bool:
         return self._machine.coordinator is not None
@@ -499,12 +531,17 @@ class Hosting:
     def _refused(self) -> dict[str, int]:
         """By code, what others sent and was not taken."""
         counted = {STALE_TERM: self.host.receiver.stale, STRANGER: self._links.strangers, UNREAD: self._links.dropped}
+        counted[REPLAYED] = self.host.receiver.replayed
+        counted[UNPASSED] = 0 if self._links.passing is None else self._links.passing.refused
         counted[FLOOD] = 0 if self._broadcast is None else self._broadcast.dropped
-        found = self.host.refused + self.host.lane.receiving.refused
+        found = self.host.refused + self.host.lane.receiving.refused + self.host.rows.receiving.refused
         return {code: count for code, count in sorted((found | counted).items()) if count}
 
-    def regions(self, places: Mapping[str, str]) -> list[dict[str, Any]]:
+    def regions(self, places: Mapping[str, str], rest: Rest) -> list[dict[str, Any]]:
         """The regions of its fleet as its person should see them. `places`: what this device is to each of them."""
+        cost = None  # that nobody need be told of on the mains
+        if isinstance(rest, OnBattery):
+            cost = asdict(HourOfHosting.of(REPORT_S, LOOK_S_ASLEEP, rest.poll_s))
         host, deployed = self.host, self.host.deployed
         found = []
         for area in self.areas:
@@ -517,7 +554,7 @@ class Hosting:
                     "threshold": area.threshold, "member": host.node in members,
                     "members": [self._name(node) for node in members if node != host.node],
                     "runs": [one.vertex for one in runs], "kept_bytes": host.kept_bytes(area.name),
-                    "handed_bytes": sum(permanent(one)[1] or 0 for one in runs),
+                    "handed_bytes": sum(permanent(one)[1] or 0 for one in runs), "hour": cost,
                 }
             )  # fmt: skip
         return found
@@ -549,6 +586,7 @@ class Hosting:
             "sinks": [{"query": sink.query, "sink": sink.sink, "taken": sink.taken} for sink in host.sinks()],
             "feeds": [spec.name for spec in host.gathers()],
             "refused": self._refused(),
+            "passed": 0 if self._links.passing is None else self._links.passing.passed,
             "waits": [waits._asdict() for waits in ([] if coordinator is None else coordinator.waits())],
             "events": list(self._log),
         }

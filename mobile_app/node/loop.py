@@ -45,6 +45,7 @@ from shared.sync.session import DeviceSession
 from shared.wire.status import DeviceStatus
 
 UNUSED_S = 60.0
+READING_S = 0.25  # between two exchanges
 SPEAK_S = 3.0  # that a node which hosts vertices for its gateway is silent at most
 POSITION_US = 30_000_000  # so often a phone whose fleet has regions looks where it is
 NO_POSITION = "sensor-consent"  # why a phone leaves its regions whose person does not allow positions any more
@@ -97,6 +98,7 @@ class Node:
         self._lacking = self.runner.lacking()
         self._asked_at = self.rest.now()
         self._left = False
+        self.needed = self.hosting is not None  # whether other nodes count on this one being awake
         self._may_ring = True  # there may be alerts that were not shown yet
 
     @property
@@ -112,24 +114,28 @@ class Node:
 
     def _new_sender(self, plan: Plan | None) -> Sender:
         stores = self.stores
-        poll_s = max(1.0, self.rest.poll_s / self.around.speed)
-        if isinstance(self.around.fleet, OfferedHost):
-            poll_s = min(poll_s, SPEAK_S)
         return Sender(
             stores.spool,
             DeviceSession(stores.keys, stores.device, stores.spool.incarnation),
-            pacing=Pacing(
-                poll_s=poll_s,
-                timeout_s=EXCHANGE_TIMEOUT_S,
-                backoff_s_max=self.rest.backoff_s_max,
-                sync_within_s=self.rest.sync_within_s,
-            ),
+            pacing=self._pacing(needed=True),
             rng=random.Random(),
             edges=stores.edges.all(),
             results_through=stores.results.through,
             plan_version=NO_PLAN if plan is None else plan.version,
             reaches=stores.contact.reaches,
             now=self.rest.now(),
+        )
+
+    def _pacing(self, *, needed: bool) -> Pacing:
+        """How often it speaks with its gateway; often while that coordinates nodes which count on this one."""
+        poll_s = max(1.0, self.rest.poll_s / self.around.speed)
+        if needed and isinstance(self.around.fleet, OfferedHost):
+            poll_s = min(poll_s, SPEAK_S)
+        return Pacing(
+            poll_s=poll_s,
+            timeout_s=EXCHANGE_TIMEOUT_S,
+            backoff_s_max=self.rest.backoff_s_max,
+            sync_within_s=self.rest.sync_within_s,
         )
 
     def _new_spooler(self, computation: Computation) -> Spooler:
@@ -141,13 +147,13 @@ class Node:
 
     # --- the loop --------------------------------------------------------------------------------------------
 
-    def turn(self, now: float) -> None:
-        """Do everything that is due now."""
+    def turn(self, now: float, within_s: float | None = None) -> None:
+        """Do everything that is due now; read sensors for about so long only."""
         if self.around.attend is not None:
             self.around.attend(self)
         if not self.decision.pause:
             self.runner.take_over(now)
-            self._read(now)
+            self._read(now, within_s)
         self._keep_recording(now)
         if self._governed is not None:
             self._governed.report(self._status, self.sender, now)
@@ -173,22 +179,33 @@ class Node:
                 self.sender.hurry(now)
             if self.listener is not None and self.listener.heard():
                 self.sender.hurry(now)
-            self.turn(now)
+            self.turn(now, READING_S)
+            self._keep_pace(now)
             periods_us = self.periods_us()
             turn_s, asleep = self.schedule.turn_s(), False
             if not self.schedule.watched and not self.uplink.outstanding:
                 turn_s = self.rest.turn_s(turn_s, periods_us, self.settings.loss_window_s)
                 turn_s = turn_s if self.around.gateway is not None else min(turn_s, UNUSED_S)
-                asleep = self.hosting is None and self.rest.may_sleep(periods_us)
+                asleep = not self.needed and not self.behind and self.rest.may_sleep(periods_us)
             if asleep:
                 self.runner.settle(now)
             if self.listener is not None:
                 self._listen(self.listener, asleep=asleep)
             wakes = [self.uplink.next_wake()]
-            if self.hosting is not None and (due := self.hosting.next_wake()) is not None:
+            # While it sleeps, what it says to its fleet waits for the next look: nobody counts on it.
+            if not asleep and self.hosting is not None and (due := self.hosting.next_wake()) is not None:
                 wakes.append(due)
-            pause = min(turn_s, min(wakes) - self.rest.now())
+            pause = 0.0 if self.behind else min(turn_s, min(wakes) - self.rest.now())
             self.rest.wait(max(0.0, pause), self.uplink, asleep=asleep)
+
+    def _keep_pace(self, now: float) -> None:
+        """Be heard often while others count on this node, and no more often than its own policy when they do not."""
+        needed = self.hosting is not None and not self.hosting.may_sleep(self.decision.places)
+        if needed is not self.needed and self.hosting is not None:
+            self.sender.pace(self._pacing(needed=needed))
+            if needed:
+                self.sender.hurry(now)
+        self.needed = needed
 
     def _listen(self, listener: Listener, *, asleep: bool) -> None:
         """Hear of results at once while this device is awake and may use its network; else with the next exchange."""
@@ -228,14 +245,21 @@ class Node:
         if not self.decision.pause:
             self._read(self.rest.now())
 
-    def _read(self, now: float) -> None:
+    @property
+    def behind(self) -> bool:
+        """Whether sensors had more to say than there was time to read. While it pauses nothing is read."""
+        if self.decision.pause:
+            return False
+        return self.runner.behind or (self.hosting is not None and self.hosting.behind)
+
+    def _read(self, now: float, within_s: float | None = None) -> None:
         until_us = self.stores.clock.now_us()
-        self.runner.read(until_us, now)
+        self.runner.read(until_us, now, within_s)
         if (lacking := self.runner.lacking()) != self._lacking:
             self._lacking = lacking
             self.schedule.soon()
         if self.hosting is not None:
-            self.hosting.read(until_us, now)
+            self.hosting.read(until_us, now, within_s)
         capture, running, computation = self.access.capture, self.stores.recordings.running, self.runner.computation
         wanted = capture.looked_at(now)
         if running is not None:

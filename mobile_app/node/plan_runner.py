@@ -28,6 +28,7 @@ from shared.plan.wellformed import check_activation
 from shared.spool.ring import SpoolFull
 
 TRY_MISSING_S = 10.0
+STEP_US, STEP_US_MIN = 1_000_000, 10_000  # of readings at once, where there is more to read than there is time for
 
 OnOutput = Callable[[str, Batch], None]
 Refuse = Callable[[str], None]
@@ -68,6 +69,8 @@ class PlanRunner:
         self._retry = Retry()
         self._shares: Mapping[str, float] = {}
         self._try_missing_at = 0.0
+        self._step_us = STEP_US
+        self.behind = False  # there was more to read than there was time for
         self.computation: Computation | None = None
         self.spooler: Spooler | None = None
 
@@ -158,22 +161,43 @@ class PlanRunner:
         self._retry.failed(plan, error.message, time.monotonic())
         self._on_failure(error)
 
-    def read(self, until_us: int, now: float) -> None:
-        """Read the plan's sensors up to this moment, compute, and spool what is due."""
-        computation, spooler = self.computation, self.spooler
-        if computation is None or spooler is None:
-            return
-        try:
-            if not spooler.blocked:
-                outputs = computation.read(until_us)
-                spooler.take(outputs, read_until_us=until_us, now=now)
-                for name, batch in outputs:
-                    if self._on_output is not None and computation.kinds.get(name) == "subscribe" and len(batch):
-                        self._on_output(name, batch)
-            spooler.commit(now, until_us)
+    def read(self, until_us: int, now: float, within_s: float | None = None) -> None:
+        """Read the plan's sensors up to this moment, compute, and spool what is due. With `within_s` not for much
+        longer than that: on a device that is slower than its sensors each turn would else take longer than the one
+        before, and nothing would be sent meanwhile."""
+        end = time.monotonic() + (within_s or 0.0)
+        self.behind = False
+        while (computation := self.computation) is not None and (spooler := self.spooler) is not None:
+            began = time.monotonic()
+            at_us = until_us if within_s is None else min(until_us, computation.reached_us + self._step_us)
+            try:
+                self._read_to(computation, spooler, at_us, now, until_us)
+            except OperatorFailed as error:
+                self._fail(computation.plan, error)
+                return
+            self.behind = within_s is not None and not spooler.blocked and computation.reached_us < until_us
+            if self.behind and within_s is not None:
+                self._pace(time.monotonic() - began, within_s)
+            if not self.behind or time.monotonic() >= end:
+                return
+
+    def _pace(self, took_s: float, within_s: float) -> None:
+        """How much is read at once follows what the last time took."""
+        if took_s > within_s / 2:
+            self._step_us = max(STEP_US_MIN, self._step_us // 2)
+        elif took_s < within_s / 8:
+            self._step_us *= 2
+
+    def _read_to(self, computation: Computation, spooler: Spooler, at_us: int, now: float, now_us: int) -> None:
+        if not spooler.blocked:
+            outputs = computation.read(at_us)
+            spooler.take(outputs, read_until_us=at_us, now=now)
+            for name, batch in outputs:
+                if self._on_output is not None and computation.kinds.get(name) == "subscribe" and len(batch):
+                    self._on_output(name, batch)
+        if not self._nothing_yet():
+            spooler.commit(now, now_us)
             self._access.first_start = False  # the first commit saves, whatever there is
-        except OperatorFailed as error:
-            self._fail(computation.plan, error)
 
     def upkeep(self, now: float, now_us: int) -> None:
         """Every few seconds: give up what is past its deadline, and look again for sensors that were missing."""
@@ -194,6 +218,11 @@ class PlanRunner:
         if computation is None or not computation.plan.sensors or computation.readings():
             return ""
         return "; ".join(f"{sensor}: {why}" for sensor, why in computation.missing.items())
+
+    def _nothing_yet(self) -> bool:
+        """None of its sensors was ever read, so there is nothing to go on from: a source that is put right begins with
+        its first reading, as at a first start."""
+        return self._access.first_start and bool(self.why_nothing_is_read())
 
     def slow_down(self, shares: Mapping[str, float]) -> None:
         """Read each sensor at this share of the plan's rate."""
@@ -217,7 +246,7 @@ class PlanRunner:
             self._fail(self.computation.plan, error)
 
     def spool_everything(self) -> None:
-        if self.computation is None or self.spooler is None:
+        if self.computation is None or self.spooler is None or self._nothing_yet():
             return
         try:
             self.spooler.commit(time.monotonic(), self._stores.clock.now_us(), everything=True)

@@ -223,7 +223,7 @@ def node_view(node: Node) -> dict[str, Any]:
         "key_protection": KEY_PROTECTION,
         "build": around.build,
         "fleet": None if node.hosting is None else node.hosting.view(),
-        "regions": [] if node.hosting is None else node.hosting.regions(node.decision.places),
+        "regions": [] if node.hosting is None else node.hosting.regions(node.decision.places, node.rest),
         "operators": sorted(references()),
     }
 

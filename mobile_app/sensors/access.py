@@ -14,9 +14,11 @@ from mobile_app.home.consents import Consents
 from mobile_app.sensors.capture import Capture
 from mobile_app.sensors.choose import Choice, open_source
 from mobile_app.sensors.device_sensors import available
+from mobile_app.sensors.mqtt import KINDS
 from mobile_app.sensors.readings import Readings
 from mobile_app.sensors.source import SensorMissing, Source
 from mobile_app.sensors.still import Pausable, PausesWhenStill
+from shared.language.schema import Schema
 from shared.plan.graph import Plan
 
 
@@ -68,11 +70,13 @@ class SensorAccess:
             return self._clock.anchor.origin_us
         return self._clock.now_us()
 
-    def open(self, sensor: str, every_us: int, from_us: int | None = None) -> Source:
-        """The sensor, read from now on: a recording or a screen that asks again must not get the same readings."""
+    def open(self, sensor: str, every_us: int, from_us: int | None = None, schema: Schema | None = None) -> Source:
+        """The sensor, read from now on: a recording or a screen that asks again must not get the same readings.
+        `schema`: the columns that a program wants of it."""
+        wanted = {} if sensor not in self._chosen or self._chosen[sensor].kind not in KINDS else {"schema": schema}
         source = self._open_source(
             sensor, self._chosen, every_us=every_us, origin_us=self._clock.anchor.origin_us,
-            from_us=self._clock.now_us() if from_us is None else from_us, event_time=self._clock.at,
+            from_us=self._clock.now_us() if from_us is None else from_us, event_time=self._clock.at, **wanted,
         )  # fmt: skip
         if not isinstance(source, Pausable):
             return source
@@ -89,9 +93,9 @@ class SensorAccess:
         """The sensor for a plan that may read it. `from_us`: what `from_us(plan)` said when the plan began."""
         if not self.may_read(plan, sensor):
             raise SensorMissing(f"{sensor!r} waits for its person's consent", code="sensor-consent")
-        return self.readings.watch(
-            sensor, self.open(sensor, every_us, self.from_us(plan) if from_us is None else from_us), every_us
-        )
+        schema = next((each.schema for each in plan.sensors if each.name == sensor), None)
+        source = self.open(sensor, every_us, self.from_us(plan) if from_us is None else from_us, schema)
+        return self.readings.watch(sensor, source, every_us)
 
     def may_read(self, plan: Plan, sensor: str) -> bool:
         """A program that a person started by hand speaks for them; a gateway's plan does not."""

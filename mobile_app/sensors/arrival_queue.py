@@ -34,12 +34,13 @@ class Arrivals:
         self,
         columns: tuple[str, ...],
         *,
-        every_us: int,
+        every_us: int | None,
         from_us: int,
         event_time: EventTime,
         held_back_us: int = 0,
     ) -> None:
-        """`held_back_us`: how long the sensor may sit on a reading before it hands it over."""
+        """`held_back_us`: how long the sensor may sit on a reading before it hands it over. `every_us` None: each
+        reading is wanted, however close they come."""
         self._columns = columns
         self._every_us = every_us
         self._event_time = event_time
@@ -126,6 +127,8 @@ class Arrivals:
 
     def _wanted(self, time_us: int) -> bool:
         """Half a period of tolerance: a reading that jitters is kept, the surplus of a faster sensor is not."""
+        if self._every_us is None:
+            return True
         if not self._every_us:
             return False  # on request only
         if self._due_us is None:

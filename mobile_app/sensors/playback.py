@@ -36,6 +36,7 @@ class Recording(SoftwareSource):
         self._recorded_every_us = float(np.median(steps)) if len(steps) else 0.0
         self._every_us = every_us
         self._next = 0 if from_us is None else int(np.searchsorted(self._times, from_us, side="left"))
+        self._was_over = self._next == len(self._times)
 
     def read(self, until_us: int) -> Samples:
         start = self._next
@@ -47,7 +48,9 @@ class Recording(SoftwareSource):
             changed = np.diff(period) > 0 if start > 0 else np.concatenate(([True], np.diff(period) > 0))
             keep = keep[changed[: len(keep)]] if len(keep) else keep
         columns = {name: column[keep] for name, column in self._columns.items()}
-        return Samples(self._times[keep], columns, until_us, unreadable=self._unreadable, note=self._note)
+        return Samples(
+            self._times[keep], columns, until_us, unreadable=self._unreadable, note=self._note, over=self._was_over
+        )
 
     def at(self, time_us: np.ndarray) -> Samples:
         last = np.searchsorted(self._times, time_us, side="right") - 1

@@ -35,6 +35,7 @@ class SensorHistory:
         self.overruns = 0
         self.unreadable = 0
         self.remark = ""
+        self.over = False
         self._last_us: int | None = None
         self._recent_gaps: deque[tuple[int, int]] = deque(maxlen=GAPS_KEPT)
         self._chunks: deque[Samples] = deque()
@@ -43,7 +44,7 @@ class SensorHistory:
 
     def note(self, samples: Samples) -> None:
         self.overruns += samples.overruns
-        self.unreadable, self.remark = samples.unreadable, samples.note
+        self.unreadable, self.remark, self.over = samples.unreadable, samples.note, samples.over
         times = samples.time_us
         if not len(times):
             return
@@ -94,6 +95,7 @@ class SensorHistory:
             "overruns": self.overruns,
             "unreadable": self.unreadable,
             "note": self.remark,
+            "over": self.over,
             "last_us": self._last_us,
         }
 

@@ -33,6 +33,7 @@ class Samples:
     overruns: int = 0  # readings before these that the sensor's queue had no room for
     unreadable: int = 0  # rows of the file that make no sense, in all
     note: str = ""  # what a person should know of the source, although it delivers
+    over: bool = False  # a file that had ended before this run began: nothing comes from it
 
     def __len__(self) -> int:
         return len(self.time_us)

@@ -10,8 +10,8 @@ from shared.plan.graph import Plan
 
 # Health codes that a person at the terminal can do something about. The network comes and goes by itself.
 CODES = frozenset(
-    {"sensor-missing", "sensor-permission", "consent-needed", "rows-unreadable", "rows-late", "all-filtered",
-     "sensor-overrun", "results-malformed", "spool-full", "storage-low", "storage-full"}
+    {"sensor-missing", "sensor-permission", "consent-needed", "rows-unreadable", "recording-over", "rows-late",
+     "all-filtered", "sensor-overrun", "results-malformed", "spool-full", "storage-low", "storage-full"}
 )  # fmt: skip
 
 

@@ -94,8 +94,8 @@ class EdgeBatcher:
     def take(self) -> Batch:
         """The next batch to spool: everything held, or its first `batch_rows` rows while there are more.
 
-        The part of the range that a cut leaves behind stays held. Only a batch that leaves nothing behind may carry
-        the newest frontier.
+        The part of the range that a cut leaves behind stays held, and the frontier goes no further than its earliest
+        row: who reads a long backlog must not have to hold all of it until the last batch.
         """
         merged = self.peek()
         if merged is None:
@@ -105,7 +105,9 @@ class EdgeBatcher:
             self._parts, self._rows, self.bytes = [], 0, 0
             self._closed_frontier_us = self.frontier_us
             return merged
-        self._parts = [merged.slice(limit)]
+        rest = merged.slice(limit)
+        self._parts = [rest]
+        self._closed_frontier_us = max(self._closed_frontier_us, min(self.frontier_us, int(rest.time_us.min())))
         self.bytes -= limit * (self.bytes // self._rows)  # every row has as many
         self._rows -= limit
         return replace(merged.slice(0, limit), frontier_us=self._closed_frontier_us)

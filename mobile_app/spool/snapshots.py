@@ -8,11 +8,16 @@ to is durable.** Two files are written in turn, and the next is written only whe
     snapshot k (heads after append k) -> append k -> sync -> snapshot k+1 -> append k+1 -> ...
 
 A crash before append k is durable finds heads that match snapshot k-1; after it, heads that match snapshot k.
-After such a crash snapshot k-1 is the one still needed, so the next goes into the file of k. Either way exactly one
-state fits the spool: no window is put out twice, no row is numbered twice, and what is lost
-is the readings since that snapshot, which were never numbered durably. Writing the state first and trusting it
-would skip output; writing it last would repeat output; keeping payload and state in one file would write every byte
-twice.
+After such a crash snapshot k-1 is the one still needed, so the next goes into the file of k. Either way the newest
+state that fits the spool is the right one: no window is put out twice, no row is numbered twice, and what is lost
+is the readings since that snapshot, which were never numbered durably.
+
+The rows of open batches that a snapshot holds may be appended without another one: it fits every head within them, and
+what is below the head is left out of it. So a node that is behind by many batches writes them into one snapshot, and
+not all that are left before each of them.
+
+Writing the state first and trusting it would skip output; writing it last would repeat output; keeping payload and
+state in one file would write every byte twice.
 
 Frontiers follow the same rule: the node announces one only after a snapshot that includes it is durable, because a
 state restored from before it might still put out earlier rows.
@@ -49,6 +54,13 @@ class OpenEdge:
     frontier_us: int
     rows: Batch | None  # in the edge's numbers
 
+    def after(self, head: int) -> OpenEdge:
+        """Without what is below this number."""
+        rows = self.rows
+        if rows is None or head <= rows.lo:
+            return self
+        return replace(self, rows=rows.after(head) if head < rows.hi else None)
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -59,6 +71,17 @@ class Snapshot:
     edges: Mapping[str, OpenEdge]
     state: bytes  # of the pipeline
     generation: int = 0
+
+    def reaches(self, edge: str) -> int:
+        """Up to where this edge's numbers are in the spool or here."""
+        kept = self.edges.get(edge)
+        return self.heads[edge] if kept is None or kept.rows is None else kept.rows.hi
+
+    def after(self, head: Callable[[str], int]) -> Snapshot:
+        """The same behind appends of rows that it holds."""
+        heads = {name: head(name) for name in self.heads}
+        edges = {name: kept.after(heads.get(name, 0)) for name, kept in self.edges.items()}
+        return replace(self, heads=heads, edges=edges)
 
 
 class Snapshots:
@@ -89,16 +112,17 @@ class Snapshots:
         self._needed = name
 
     def fitting(self, head: Callable[[str], int]) -> Snapshot | None:
-        """The newest snapshot that belongs to these heads; None at the first start, or when both files are damaged."""
+        """The newest snapshot that belongs to these heads, without rows that are spooled by now; None at the first
+        start, or when both files are damaged."""
         fitting = {
             name: kept
             for name, kept in self._read_files().items()
-            if all(head(edge) == number for edge, number in kept.heads.items())
+            if all(number <= head(edge) <= kept.reaches(edge) for edge, number in kept.heads.items())
         }
         if not fitting:
             return None
         self._needed = max(fitting, key=lambda name: fitting[name].generation)
-        return fitting[self._needed]
+        return fitting[self._needed].after(head)
 
     def newest(self) -> Snapshot | None:
         """The newest snapshot, whatever the spool says; for looking only."""

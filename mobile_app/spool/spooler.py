@@ -67,6 +67,7 @@ class Spooler:
         # The first commit saves, so that a kill goes back to this start. Without readings only time passes, and
         # frontiers are told less often.
         self._saved_at_us: float = -math.inf
+        self._kept: dict[str, tuple[int, int]] = {}  # of open rows in the last snapshot: where they end, their frontier
         self._refused: SpooledBatch | None = None  # numbered in a snapshot, but the spool is full and blocks
         self._spooled_bytes: dict[EdgeId, int] = {}
         self._first_append: float | None = None
@@ -134,9 +135,9 @@ class Spooler:
         for name in large:
             if not self._close(name, now, spooled_us):
                 return
-        if large:
+        if self._changed_at_us is None and large:
             self._spool.sync()
-        else:
+        else:  # what was closed was in the last snapshot, and what came since is not
             self._save({}, now)
 
     def _close(self, name: str, now: float, spooled_us: int) -> bool:
@@ -149,8 +150,14 @@ class Spooler:
             edge.name, batch, spooled_us, codec=edge.codec, priority=edge.priority, deadline_us=edge.deadline_us,
             cache=self._caches.setdefault(edge.name, columns.Cache()),
         )  # fmt: skip
-        self._save({name: batch.hi}, now)
+        if not self._is_kept(name, batch):
+            self._save({name: batch.hi}, now)
         return self._append(spooled, since)
+
+    def _is_kept(self, name: str, batch: Batch) -> bool:
+        """Whether a kill after this batch is appended goes back to the snapshot that is there: it has these rows."""
+        hi, frontier_us = self._kept.get(name, (0, 0))
+        return batch.hi <= hi and batch.frontier_us <= frontier_us
 
     def _append(self, batch: SpooledBatch, since: float) -> bool:
         """Spool a batch whose oldest row is held since then."""
@@ -180,19 +187,21 @@ class Spooler:
     def _save(self, coming: dict[str, int], now: float) -> None:
         """Write the snapshot for the heads after the coming append; what was appended before must be durable first."""
         self._spool.sync()
+        edges = {
+            name: OpenEdge(batcher.edge.schema, batcher.shift, batcher.frontier_us, batcher.peek())
+            for name, batcher in self.batchers.items()
+        }
         self._snapshots.save(
             Snapshot(
                 plan=self._digest,
                 read_until_us=self._read_until_us,
                 origins=self._computation.origins(),
                 heads={name: self._spool.head(edge_id(name)) for name in self.batchers} | coming,
-                edges={
-                    name: OpenEdge(batcher.edge.schema, batcher.shift, batcher.frontier_us, batcher.peek())
-                    for name, batcher in self.batchers.items()
-                },
+                edges=edges,
                 state=self._computation.snapshot(),
             )
         )
+        self._kept = {name: (kept.rows.hi, kept.frontier_us) for name, kept in edges.items() if kept.rows is not None}
         self._changed_at_us = None
         self._saved_at_us = round(now * MICROSECONDS)
         for name, batcher in self.batchers.items():

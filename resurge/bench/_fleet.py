@@ -238,10 +238,10 @@ class Device:
 
 
 class OurFleet:
-    """Enrolled once; `payload` may be changed between two rounds."""
+    """Enrolled once; `payload` may be changed between two rounds. Of several gateways each gets every n-th device."""
 
-    def __init__(self, port: int, home: Path) -> None:
-        self._port, self._home = port, home
+    def __init__(self, port: int, home: Path, *others: int) -> None:
+        self._ports, self._home = (port, *others), home
         self._devices: list[Device] = []
         self.payload = b""
 
@@ -254,14 +254,15 @@ class OurFleet:
 
     def enrol(self, devices: int) -> list[Device]:
         from cloud_backend.coordinator.roster import Roster
+        from cloud_backend.database import in_home
 
         key = bytes.fromhex(json.loads((self._home / "gateway.json").read_text())["key"])
-        roster = Roster(self._home / "roster.sqlite")
+        roster = Roster(in_home(self._home, "roster.sqlite"))
         try:
             codes = [roster.new_code(time.time_ns() // 1000) for _ in range(devices)]
         finally:
             roster.close()
-        return [Device(self._port, key, code) for code in codes]
+        return [Device(self._ports[number % len(self._ports)], key, code) for number, code in enumerate(codes)]
 
 
 def _post(port: int, path: str, body: bytes, content_type: str) -> bytes:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+STOP_S = 120.0  # of a busy machine
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -58,4 +59,4 @@ def gateway_process(root: Path, *options: str) -> Iterator[GatewayProcess]:
         yield GatewayProcess(process.pid, f"http://{listening}", token, time.monotonic() - begun)
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(STOP_S)

@@ -1,4 +1,5 @@
-"""The peer of `bench spark`: the same program as two chained Structured Streaming queries."""
+"""The peer of `bench spark` and, from Kafka, of `bench scale`: the same program as two chained Structured Streaming
+queries."""
 
 from __future__ import annotations
 
@@ -28,12 +29,16 @@ class StructuredStreaming:
         self.schema = "time timestamp, user bigint, cell bigint, x double"
         self.queries = [self._users(), self._cells()]
 
+    def rows(self) -> Any:
+        """What the first query reads."""
+        return self.session.readStream.schema(self.schema).parquet(str(self.root / "input"))
+
     def _users(self) -> Any:
         from pyspark.sql import functions as f
 
-        rows = self.session.readStream.schema(self.schema).parquet(str(self.root / "input"))
         users = (
-            rows.where("x > 0.1")
+            self.rows()
+            .where("x > 0.1")
             .withWatermark("time", "0 seconds")
             .groupBy(f.window("time", "60 seconds"), "user")
             .agg(f.count("*").alias("n"), f.sum("x").alias("total"), f.max_by("cell", "time").alias("cell"))

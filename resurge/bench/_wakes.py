@@ -21,7 +21,7 @@ from mobile_app.node.surroundings import Surroundings
 from mobile_app.sensors.source import Samples, SensorMissing, SoftwareSource, Source
 from mobile_app.sensors.still import Motion
 from mobile_app.settings import Gateway, Settings
-from resurge.energy_model import PhonePower
+from shared.energy_model import PhonePower
 from shared.plan.graph import Plan
 from shared.stream.sources import SENSORS
 
@@ -57,7 +57,7 @@ class LyingStill(Steady):
 
     def __init__(self, sensor: str, every_us: int, from_us: int, now: Callable[[], float]) -> None:
         super().__init__(sensor, every_us, from_us)
-        self._now = now
+        self._now, self._opened, self._from_us = now, now(), from_us
         self._on_since: float | None = now()
         self._on_s = 0.0
 
@@ -77,6 +77,8 @@ class LyingStill(Steady):
 
     def go_on(self) -> None:
         self._on_since = self._now()
+        now_us = self._from_us + round((self._on_since - self._opened) * 1e6)
+        self.next_us = max(self.next_us, now_us)  # a receiver has no positions of the time in which it was off
 
     def motion(self) -> Motion:
         return Unmoved()

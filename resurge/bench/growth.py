@@ -8,12 +8,14 @@ in `not_built`; where it can be measured all the same its check says what it is,
 
 from __future__ import annotations
 
+import math
 import statistics
 import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +30,11 @@ from cloud_backend.spark.cluster.session import LocalRunner
 from cloud_backend.spark.control.driver import JobManager, JobSettings
 from cloud_backend.spark.control.turns import Turns
 from cloud_backend.spark.manifest.manifest import ManifestLog
+from cloud_backend.spark.storage.file_names import piece_in
 from cloud_backend.spark.storage.store import Store
 from cloud_backend.spark.task.specification import Outcome, Specification
 from resurge.bench._crowd import checks_of_crowd
+from resurge.bench._executors import checks_of_executors
 from resurge.bench._news import checks_of_news
 from resurge.bench._rounds import at_least, at_most, versions
 from shared.batch import Batch
@@ -45,10 +49,7 @@ SECOND = 1_000_000
 QUERIES = 30
 KEYS_AT_ONCE = 50_000
 NOT_BUILT = [
-    "1M against 100k keys: bases in pieces",
-    "100,000 enrolled devices: lists searched in the database, streams and issues from kept sums",
     "shared reading of the log by several queries, and refusing a query for lack of room",
-    "recovery within 15 s after an executor's death",
 ]
 
 
@@ -62,11 +63,13 @@ def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:  # noqa: ARG001
             checks += _epochs(root / str(vertices), vertices, early, late, figures)
         checks.append(_torn(root / "torn", figures))
         checks.append(_cluster(root / "cluster", figures))
-        checks.append(_keys(root / "keys", quick, figures))
+        checks += _keys(root / "keys", quick, figures)
         checks += checks_of_crowd(root / "crowd", quick=quick, figures=figures)
         checks += checks_of_news(root / "news", quick=quick, figures=figures)
+        checks += checks_of_executors(
+            root / "executors", lambda at, runner: _World(at, _plan(3), runner), quick=quick, figures=figures
+        )
     checks.append(_turns(figures))
-    checks.append(_not_measured("an executor's death: seconds until its work goes on", "<= 15"))
     return {
         "bench": "growth", "checks": checks, "figures": figures, "rounds": 1, "not_built": NOT_BUILT,
         "versions": versions("numpy"),
@@ -161,32 +164,75 @@ def _epochs(root: Path, vertices: int, early: int, late: int, figures: dict[str,
     ]
 
 
-def _keys(root: Path, quick: bool, figures: dict[str, Any]) -> dict[str, Any]:
-    """Epochs of a few rows over a state of very many keys: the dearest one, which writes a base, against the median."""
-    keys, epochs = (2_000, 40) if quick else (1_000_000, 60)
-    world = _World(root, _kept_plan())
+def _keys(root: Path, quick: bool, figures: dict[str, Any]) -> list[dict[str, Any]]:
+    """Epochs of some rows over a state of very many keys. A new base of it is written on the way, in pieces: the
+    dearest epoch, and those with a piece, against the others."""
+    few, many, changed, epochs = (500, 5_000, 20, 60) if quick else (100_000, 1_000_000, 1_000, 200)
+    costs = {keys: _kept(root / str(keys), keys, changed, epochs) for keys in (few, many)}
+    medians = {keys: statistics.median(each.cpu_s) for keys, each in costs.items()}
+    for keys, each in costs.items():
+        figures[f"{keys} keys, {changed} changed"] = {
+            "epochs": epochs, "with_a_piece": sum(each.piece), "median_ms": round(1000 * medians[keys], 1),
+            "worst_ms": round(1000 * max(each.cpu_s), 1),
+            "p99_delay_ms": [round(1000 * p99, 1) for p99 in each.p99(each.wall_s)],
+            "p99_cpu_ms": [round(1000 * p99, 1) for p99 in each.p99(each.cpu_s)],
+        }  # fmt: skip
+    last = costs[many]
+    with_piece, without = last.p99(last.wall_s)
+    return [
+        at_most(
+            f"{many} keys, {changed} changed: processor time of the median epoch, times that of {few}",
+            medians[many] / medians[few], 1.3,
+        ),
+        at_most(
+            f"{many} keys, {changed} changed: processor time of the dearest epoch, times the median",
+            max(last.cpu_s) / medians[many], 2.0,
+        ),
+        at_most(
+            f"{many} keys, {changed} changed: p99 delay of epochs with a piece of a base, times that of those without",
+            with_piece / without, 1.2,
+        ),
+    ]  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What each epoch cost, and whether a piece of a base was written in it."""
+
+    cpu_s: list[float]
+    wall_s: list[float]
+    piece: list[bool]
+
+    def p99(self, seconds: Sequence[float]) -> tuple[float, float]:
+        """Of epochs with a piece, and of those without."""
+        found = []
+        for kind in (True, False):
+            chosen = sorted(each for each, piece in zip(seconds, self.piece, strict=True) if piece == kind)
+            found.append(chosen[int(0.99 * len(chosen))] if chosen else math.inf)
+        return found[0], found[1]
+
+
+def _kept(root: Path, keys: int, changed: int, epochs: int) -> _Kept:
+    world, found = _World(root, _kept_plan()), _Kept([], [], [])
     for first in range(0, keys, KEYS_AT_ONCE):
         world.append(range(first, min(keys, first + KEYS_AT_ONCE)))
         world.driver.drain()
-    costs = []
-    for _ in range(epochs):
-        world.append(range(4))
-        begun = time.process_time()
+    for epoch in range(epochs):
+        world.append([(7919 * epoch + each * (keys // changed)) % keys for each in range(changed)])
+        cpu, wall = time.process_time(), time.perf_counter()
         world.driver.drain()
-        costs.append(time.process_time() - begun)
-    median = statistics.median(costs)
-    figures[f"{keys} keys"] = {"median_ms": round(median * 1000, 1), "worst_ms": round(max(costs) * 1000, 1)}
-    return at_most(f"{keys} keys: processor time of the dearest epoch, times the median", max(costs) / median, 2.0)
+        found.cpu_s.append(time.process_time() - cpu)
+        found.wall_s.append(time.perf_counter() - wall)
+        ranges = world.driver.manifest.vertices["users"].values()
+        last = [part.chain[-1] for each in ranges for part in each.commits[each.position].state]
+        found.piece.append(any(piece_in(name) is not None for name in last))
+    return found
 
 
 def _kept_plan() -> Plan:
     """A state for each user that is never over."""
     up = rs.sensor("points", every="1s", columns={"user": "int64", "x": "int64"}).sync("points", batch=50)
     return rs.plan_of(up.key_by("user").tumbling("1000d").aggregate(n=rs.count()).subscribe("users"), name="growth")
-
-
-def _not_measured(name: str, goal: str) -> dict[str, Any]:
-    return {"name": name, "value": "not measured", "goal": goal, "ok": False}
 
 
 def _torn(root: Path, figures: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ both servers are processes of their own.
 
 Beside it, what an hour costs a phone's battery, counted from the node's own loop under a clock of our own (_wakes.py):
 wakes, seconds awake, radio, positioning; before (the processor held awake, a turn a second, a question every 30 s) and
-as it is. The milliwatts are modelled (resurge/energy_model.py).
+as it is. The milliwatts are modelled (shared/energy_model.py).
 """
 
 from __future__ import annotations

@@ -18,28 +18,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from cloud_backend.spark.cluster.session import SparkRunner, open_session
 from cloud_backend.spark.control.driver import JobManager
 from resurge.bench._rounds import at_least, interleave, versions
 from resurge.examples.trips import operators
 from resurge.examples.trips.cloud import Cloud
-from resurge.examples.trips.journeys import made_up
 from resurge.examples.trips.move_modes import plan_with_modes_in_the_cloud
 from resurge.examples.trips.people import SECOND, UNDATED_WEEK, Person
 from resurge.examples.trips.report import trips_plan
+from resurge.examples.trips.riders import riders
 
 SONORA_POINTS_PER_MACHINE = 70_000 / 40
 SONORA_CORES = 8  # two Xeon X5550 of four cores each
 EVERY_S = 5
 PEOPLE, HOURS = 40, 2
-MODES = ("walk", "bike", "bus", "car", "train")
 
 
 def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
     rounds = 1 if quick else rounds
-    people = _people(6 if quick else PEOPLE, 1.0 if quick else HOURS, rounds)
+    hours = (rounds + 1) * (1.0 if quick else HOURS)
+    people = riders(6 if quick else PEOPLE, round(hours * 3600 / EVERY_S), every_s=EVERY_S)
     session = open_session("local[1]")
     with tempfile.TemporaryDirectory(prefix="resurge-bench-") as directory:
         root = Path(directory)
@@ -67,15 +65,13 @@ def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
             variant.cloud.close()
     session.stop()
     slowest = min(per_core.values())
-    checks = [
-        at_least(
-            "points per second of one core, Sonora's per machine of 8 as the measure",
-            slowest / SONORA_POINTS_PER_MACHINE,
-            1.0,
-        )
-    ]
+    name, found = (
+        "points per second of one core, Sonora's per machine of 8 as the measure",
+        slowest / SONORA_POINTS_PER_MACHINE,
+    )
+    checks = [] if quick else [at_least(name, found, 1.0)]
     if quick:
-        checks[0] |= {"goal": "none in a quick run", "ok": True}
+        figures["reported"] = {name: round(found, 3)}
     return {
         "bench": "trips", "checks": checks, "figures": figures, "rounds": rounds,
         "sonora": {"points_per_s_per_machine": SONORA_POINTS_PER_MACHINE, "cores_per_machine": SONORA_CORES,
@@ -119,30 +115,3 @@ def _cpu_seconds() -> float:
     while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
         ours |= more
     return sum(ticks.get(pid, 0) for pid in ours) / os.sysconf("SC_CLK_TCK")
-
-
-def _people(count: int, hours: float, rounds: int) -> list[Person]:
-    """Rides of all modes one after the other, a fix every five seconds, a rest between them."""
-    people = []
-    for number in range(count):
-        times, lats, lons = [], [], []
-        at_us = UNDATED_WEEK
-        end_us = UNDATED_WEEK + round((rounds + 1) * hours * 3_600 * SECOND)
-        draw = np.random.default_rng(number)
-        seed = 10_000 * number
-        while at_us < end_us:
-            ride = made_up(MODES[int(draw.integers(len(MODES)))], seed, every_s=EVERY_S)
-            times.append(ride.time_us + at_us)
-            lats.append(ride.lat)
-            lons.append(ride.lon + 0.02 * (number % 20))
-            at_us = int(times[-1][-1]) + 600 * SECOND
-            seed += 1
-        columns = {"time": np.concatenate(times), "lat": np.concatenate(lats), "lon": np.concatenate(lons)}
-        unknown = np.full(len(columns["time"]), np.nan)
-        people.append(
-            Person(
-                f"rider-{number}",
-                {"gps": columns | dict.fromkeys(("altitude", "accuracy", "speed", "bearing"), unknown)},
-            )
-        )
-    return people

@@ -20,7 +20,7 @@ NOUNS = {
     "device": "Pair, list, configure and revoke devices, and delete what they delivered.",
     "stream": "See what arrives: rates, lag, complete hours, batches.",
     "query": "Ask the streams something: submit, explain, stop, export.",
-    "results": "Keep a Delta table level with what a sink says.",
+    "results": "Send what sinks say to receivers, or keep a Delta table level.",
     "alert": "See what needs attention; watch results, and let phones ring.",
     "job": "See and roll back Spark vertices.",
     "log": "Verify the ingest log.",

@@ -53,6 +53,8 @@ def bench(
         value = check["value"]
         shown = f"{value:.4g}" if isinstance(value, float) else str(value)
         table.add_row(check["name"], shown, str(check["goal"]), "yes" if check["ok"] else "NO")
+    for measured, value in report.get("figures", {}).get("reported", {}).items():
+        table.add_row(measured, f"{value:.4g}", "none", "")
     Console(stderr=as_json).print(table)
     text = json.dumps(report)
     if save is not None:

@@ -48,11 +48,19 @@ def _overview(value: dict[str, Any]) -> RenderableType:
 
 
 def _one(value: dict[str, Any]) -> RenderableType:
-    now = [] if value["now"] is None else [{"from_us": None, "number": "now", **value["now"]["now"]}]
+    now = value["now"]
+    now = [] if now is None else [{"from_us": None, "number": "now", "query": now["query"], **now["now"]}]
     return table(
-        ("hour (UTC)", "verdict", "kept", "99 % within", "longest", "given up", "report"),
+        ("hour (UTC)", "verdict", "kept", "99 % within", "longest", "given up", "recovered", "report"),
         (
-            (_hour(each["from_us"]), _verdict(each), *_measures(each), f"{each['ledgered']:,}", str(each["number"]))
+            (
+                _hour(each["from_us"]),
+                _verdict(each),
+                *_measures(each),
+                f"{each['ledgered']:,}",
+                _recovered(each["query"]),
+                str(each["number"]),
+            )
             for each in (*now, *value["reports"])
         ),
     )
@@ -66,6 +74,18 @@ def _hour(from_us: int | None) -> str:
 
 def _verdict(findings: dict[str, Any]) -> str:
     return str(findings["verdict"]) + (f": {', '.join(findings['why'])}" if findings["why"] else "")
+
+
+def _recovered(query: dict[str, Any] | None) -> str:
+    """How often and how long parts of a query were recovered; empty where devices send the stream themselves."""
+    if query is None:
+        return ""
+    found = query["recovered"]
+    if not found["count"]:
+        return "0"
+    kinds = ", ".join(f"{count} {kind}" for kind, count in found["kinds"].items())
+    doubt = f", {found['not_measured']} not measured" if found["not_measured"] else ""
+    return f"{kinds}: {found['seconds']:.1f} s{doubt}"
 
 
 def _measures(findings: dict[str, Any]) -> tuple[str, str, str]:

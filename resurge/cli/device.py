@@ -75,6 +75,7 @@ def list_devices(home: Home = DEFAULT_HOME, as_json: AsJson = False) -> None:
             {
                 "device": entry.device.hex(),
                 "name": entry.name,
+                "group": entry.group,
                 "incarnation": entry.incarnation,
                 "revoked": entry.revoked_us is not None,
                 "enrolled_us": entry.enrolled_us,
@@ -86,12 +87,12 @@ def list_devices(home: Home = DEFAULT_HOME, as_json: AsJson = False) -> None:
         ]
         print(json.dumps({"devices": devices}))
         return
-    table = Table("device", "name", "incarnation", "last seen", "plan", "state")
+    table = Table("device", "name", "group", "incarnation", "last seen", "plan", "state")
     for entry in entries:
         seen = "never" if entry.seen_us is None else f"{(_now_us() - entry.seen_us) / 1e6:.0f} s ago"
         state = "enrolled" if entry.revoked_us is None else "revoked"
         plan = "none" if entry.plan_version is None else str(entry.plan_version)
-        table.add_row(entry.device.hex(), entry.name, str(entry.incarnation), seen, plan, state)
+        table.add_row(entry.device.hex(), entry.name, entry.group, str(entry.incarnation), seen, plan, state)
     Console().print(table)
 
 
@@ -177,6 +178,20 @@ def configure(
     found = api.device(device)
     settings = api.post(f"/devices/{found['device']}/configure", {"sampling_rate": rate, "note": note})
     done(f"{found['name']} is asked for {rate:.0%} of its rate with its next exchange", settings, as_json=as_json)
+
+
+@app.command()
+def group(
+    device: Device,
+    name: Annotated[str, typer.Argument(help="the group; left out: it is in none")] = "",
+    home: Home = DEFAULT_HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Put it into a group, whose program it then runs (`resurge program deploy FILE --group NAME`)."""
+    api = Api(home)
+    found = api.device(device)
+    said = api.post(f"/devices/{found['device']}/group", {"group": name})
+    done(f"{found['name']} is in {f'group {name}' if name else 'no group'} now", said, as_json=as_json)
 
 
 @app.command("delete-data")

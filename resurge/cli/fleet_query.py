@@ -89,6 +89,8 @@ def explain_offline(plan: Plan, name: str, fleet: Path, asked: dict[str, Any]) -
 def where_lines(value: dict[str, Any]) -> Iterator[str]:
     """A placement as a terminal draws it: each source's way with what runs on it, then why."""
     yield f"{value['name']}, placed by {value['place']}; {value['strategy']}, c = {value['every']}"
+    if value.get("shares"):  # an older coordinator does not say it
+        yield f"  shares the rows of {value['shares']}"
     for way in value["ways"]:
         parts: list[str] = []
         for hop in way["hops"]:

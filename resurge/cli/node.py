@@ -22,7 +22,8 @@ def run(
     link: Annotated[str, typer.Option(help="Enrolment link from `resurge device pair`; used once.")] = "",
     program: Annotated[Path | None, typer.Option(help="A stream program, when no gateway sends a plan.")] = None,
     sensor: Annotated[
-        list[str] | None, typer.Option(help="NAME=live, NAME=synthetic:SEED or NAME=recording:FILE.")
+        list[str] | None,
+        typer.Option(help="NAME=live, NAME=synthetic:SEED, NAME=recording:FILE or NAME=mqtt://HOST/TOPIC."),
     ] = None,
     outages: Annotated[str, typer.Option(help="10+8,30+12 (seconds), random:SEED, or a file of such spans.")] = "",
     relay: Annotated[str, typer.Option(help="tcp://HOST:PORT of a relay, if there is no way to the gateway.")] = "",

@@ -27,7 +27,10 @@ def show(home: Home = DEFAULT_HOME, watch: Watch = False, as_json: AsJson = Fals
         rows.append(("Spark", "not yet" if value["spark"] is None else f"version {value['spark']}"))
         for each in value["devices"]:
             version = "version unknown" if each["version"] is None else f"version {each['version']}"
-            rows.append((f"{each['devices']} device{'s' if each['devices'] != 1 else ''}", version))
+            rows.append((_devices(each["devices"]), version))
+        for each in value["groups"]:
+            own = "the program of all" if each["version"] is None else f"its own, version {each['version']}"
+            rows.append((f"group {each['name']}, {_devices(each['devices'])}", own))
         return table((f"program {value['name']}", ""), rows)
 
     present(lambda: api.get("/program"), picture, as_json=as_json, watch=watch)
@@ -37,6 +40,7 @@ def show(home: Home = DEFAULT_HOME, watch: Watch = False, as_json: AsJson = Fals
 def deploy(
     file: Annotated[Path, typer.Argument(help="the changed program: a Python file that uses resurge")],
     *,
+    group: Annotated[str, typer.Option(help="for the phones of this group alone; default: for all, and Spark")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what it would mean")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
     module: Modules = (),
@@ -49,7 +53,8 @@ def deploy(
 
     api = Api(home)
     plan = json.loads(encode_plan(read_program(file, module).plan()))
-    found = api.post("/program", {"plan": plan, "dry_run": True})
+    wanted = {"plan": plan, "group": group}
+    found = api.post("/program", {**wanted, "dry_run": True})
     if not as_json:
         print(f"version {found['version']} in the place of {found['before']}:")
         for line in found["words"]:
@@ -59,5 +64,20 @@ def deploy(
         return
     if not yes:
         typer.confirm("Deploy it?", abort=True, err=True)
-    found = api.post("/program", {"plan": plan, "dry_run": False})
+    found = api.post("/program", {**wanted, "dry_run": False})
     done(f"version {found['version']} is deployed; `resurge program show` tells who runs it", found, as_json=as_json)
+
+
+@app.command()
+def withdraw(
+    group: Annotated[str, typer.Argument(help="a group with a program of its own")],
+    home: Home = DEFAULT_HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Have a group's phones run the program of all again."""
+    Api(home).post(f"/groups/{group}/withdraw", {})
+    done(f"the phones of group {group} take the program of all with their next exchange", {}, as_json=as_json)
+
+
+def _devices(count: int) -> str:
+    return f"{count} device{'s' if count != 1 else ''}"

@@ -1,4 +1,4 @@
-"""`resurge results`: what sinks say, kept in tables elsewhere."""
+"""`resurge results`: what sinks say, sent to receivers and kept in tables elsewhere."""
 
 from __future__ import annotations
 
@@ -6,18 +6,74 @@ import contextlib
 import importlib.util
 import json
 import time
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from resurge.cli.gateway_api import DEFAULT_HOME, AsJson, Home
+from resurge.cli.gateway_api import DEFAULT_HOME, Api, AsJson, Home, Watch, ago, done, present, table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
 
 
 @app.callback()
 def _results() -> None:
-    """Keep tables elsewhere level with what sinks say."""
+    """Keep receivers and tables elsewhere level with what sinks say."""
+
+
+@app.command()
+def follow(
+    name: Annotated[str, typer.Argument(help="what to call the receiver")],
+    sink: Annotated[str, typer.Argument(help="a sink of the program, or a query's name")],
+    url: Annotated[str, typer.Argument(help="http(s)://HOST/PATH, or mqtt(s)://[USER@]HOST[:PORT]/TOPIC")],
+    *,
+    private: Annotated[bool, typer.Option("--private", help="it is on a private network, and that is meant")] = False,
+    retained: Annotated[bool, typer.Option("--retained", help="the broker keeps the last row of each topic")] = False,
+    new_only: Annotated[bool, typer.Option("--new-only", help="only what is answered from now on")] = False,
+    password_file: Annotated[Path | None, typer.Option(help="with the password of the broker's user")] = None,
+    home: Home = DEFAULT_HOME,
+    as_json: AsJson = False,
+) -> None:
+    """Send each answer of a sink to a receiver, at least once, in order, with its identity and revision."""
+    password = "" if password_file is None else password_file.read_text(encoding="utf-8").strip()
+    body = {
+        "name": name, "sink": sink, "url": url, "private": private, "retained": retained, "new_only": new_only,
+        "password": password,
+    }  # fmt: skip
+    added = Api(home).post("/followers", body)
+    signed = f"; bodies are signed with {added['secret']}, shown this once" if added["secret"] else ""
+    done(f"{name} is sent {sink}{signed}", added, as_json=as_json)
+
+
+@app.command()
+def followers(home: Home = DEFAULT_HOME, watch: Watch = False, as_json: AsJson = False) -> None:
+    """Who is sent results, and how that goes."""
+    api = Api(home)
+
+    def picture(value: dict[str, Any]) -> RenderableType:
+        rows = (
+            (each["name"], each["sink"], each["url"], _state(each), f"{each['delivered']:,}", ago(each["delivered_us"]))
+            for each in value["followers"]
+        )
+        return table(("receiver", "sink", "address", "state", "rows", "last taken"), rows)
+
+    present(lambda: api.get("/followers"), picture, as_json=as_json, watch=watch)
+
+
+def _state(each: dict[str, Any]) -> str:
+    return f"failing: {each['problem']}" if each["state"] == "failing" else str(each["state"])
+
+
+@app.command()
+def unfollow(
+    name: Annotated[str, typer.Argument(help="a receiver")], home: Home = DEFAULT_HOME, as_json: AsJson = False
+) -> None:
+    """Send a receiver nothing more."""
+    Api(home).delete(f"/followers/{name}")
+    done(f"{name} is sent nothing more", {"removed": name}, as_json=as_json)
 
 
 @app.command()

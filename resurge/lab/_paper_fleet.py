@@ -25,12 +25,13 @@ from resurge.bench._recordings import FOOTBALL, football_rows
 from resurge.lab._linked_nodes import Links, Network
 from resurge.lab._paper_load import KEPT_BY_BOTH, KEPT_BY_FILTER, TUPLES_PER_SECOND
 from resurge.up.process_fleet import COORDINATOR, PHONE, ProcessFleet
+from shared.errors import PeerError
 from shared.hosting.sink import read_sink, sink_file
 from shared.language.schema import Schema
 from shared.plan.cuts import region_vertices
 from shared.plan.graph import Plan
 from shared.wire import codecs
-from shared.wire.frame import FrameType
+from shared.wire.frame import FrameType, decode_one
 from shared.wire.messages import Data
 
 COUNTS_PER_SECOND = 62_464  # numbers of 8 bytes: the paper's 488 KB/s
@@ -112,7 +113,7 @@ def write_record(path: Path, columns: Columns, hertz: int) -> None:
     lines = [f"{name} {len(columns)} {hertz}"]
     for at, (column, values) in enumerate(columns.items()):
         gain, zero = STORED.get(column, (1.0, 0))
-        raw[:, at] = np.round(values * gain + zero)
+        raw[:, at] = _in_16_bits(column, values)
         lines.append(f"{name}.dat 16 {gain:g}({zero})")
     path.write_text("\n".join(lines) + "\n")
     raw.tofile(path.with_suffix(".dat"))
@@ -138,6 +139,7 @@ class PaperFleet(ProcessFleet):
         ):  # fmt: skip
             programs[sink].write_text(text.replace("EVERY", f"{round(1e6 / hertz)}us"))
         self.programs = programs
+        self._read_to: dict[str, tuple[int, int]] = {}  # by sink, of its file, and the newest event time in it
         super().__init__(
             folder, programs["fast"], hubs=7, strategy="none", every=500, modules=(), hosts={"fast": HOST}, keepers=0,
             recordings={name: folder / f"{name}.hea" for name in self.rates},
@@ -208,10 +210,26 @@ class PaperFleet(ProcessFleet):
         return min(self._newest_us("q", "fast"), self._newest_us("q2", "all"))
 
     def _newest_us(self, query: str, sink: str) -> int:
+        """Read on from what was read before: at the paper's rates a sink grows by megabytes a second."""
+        path = self.folder / COORDINATOR / "fleet" / sink_file(query, sink, 1)
+        at, newest_us = self._read_to.get(sink, (0, 0))
         last = None
-        for frame, _ in read_sink(self.disk, sink_file(query, sink, 1)):
-            last = frame if frame.type is FrameType.DATA else last
-        return 0 if last is None else int(codecs.decode_data(Data.of(last), self._schema(sink)).time_us[-1])
+        if path.exists():
+            with path.open("rb") as file:
+                file.seek(at)
+                data = file.read()
+            size, start = len(data), 0
+            while start < size:
+                try:
+                    frame, start = decode_one(data, start)
+                except PeerError:  # not whole yet
+                    break
+                last = frame if frame.type is FrameType.DATA else last
+            at += start
+        if last is not None:
+            newest_us = int(codecs.decode_data(Data.of(last), self._schema(sink)).time_us[-1])
+        self._read_to[sink] = at, newest_us
+        return newest_us
 
     def sunk(self) -> dict[str, Sunk]:
         """What each sink holds now. RuntimeError where a number is missing or there twice."""
@@ -253,15 +271,25 @@ class PaperFleet(ProcessFleet):
             rows = player_rows(numbers) if sensor == "player" else counter_rows(numbers)
             given = {
                 "time": origin_us + np.round(numbers * (1e6 / hertz)).astype(np.int64),
-                **dict(zip(SIGNALS, map(_as_stored, rows.items()), strict=False)),
+                **dict(zip(SIGNALS, map(as_stored, rows.items()), strict=False)),
             }
             results = rs.evaluate(self._plan(sink), {sensor: given})[sink]
             ideal[sink] = Sunk({name: results[name].astype(got.columns[name].dtype) for name in got.columns}, 0)
         return ideal
 
 
-def _as_stored(item: tuple[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+def _in_16_bits(name: str, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    gain, zero = STORED.get(name, (1.0, 0))
+    rounded = np.round(values * gain + zero)
+    stored: np.ndarray[Any, Any] = rounded.astype("<i2")
+    if not np.array_equal(stored, rounded):
+        raise RuntimeError(f"values of {name} do not fit 16 bits")
+    return stored
+
+
+def as_stored(item: tuple[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    """As a node reads them: over whole numbers, which have no negative zero."""
     name, values = item
     gain, zero = STORED.get(name, (1.0, 0))
-    stored: np.ndarray[Any, Any] = (np.round(values * gain + zero) - zero) / gain
-    return stored
+    read: np.ndarray[Any, Any] = (_in_16_bits(name, values).astype(np.float64) - zero) / gain
+    return read

@@ -47,6 +47,7 @@ class RegionFleet(VirtualFleet):
     def __init__(self, row: str, *, window: int, every: int, loss: float) -> None:
         self.now, self.ran = 0.0, Ran()
         self._heap, self._count = [], 0
+        self._row_ids = set()
         self._random, self._loss = Random(2), loss
         self.cut_s = every * EVERY_S / BATCH
         self.providers = [f"computes {number}" for number in range(COMPUTING)]

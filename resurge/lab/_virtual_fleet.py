@@ -54,8 +54,9 @@ from shared.stream.program import load_program
 from shared.sync.pacing import Pacing
 from shared.sync.receiver import Arrival, Reply
 from shared.wire import codecs
+from shared.wire.broadcast import Announce, Announcement, Bitmap, Block, LackedBlocks
 from shared.wire.envelope import ENVELOPE, MAC_BYTES, is_envelope
-from shared.wire.frame import HEADER_BYTES, FrameType, stored_header
+from shared.wire.frame import HEADER_BYTES, FrameType, decode_one, stored_header
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "peers"
 PHONE, SINK = "phone", "laptop"
@@ -139,6 +140,7 @@ class Sent:
 
     elements: int = 0  # batches of elements between operators, and from sensors to them
     results: int = 0  # to the sink
+    copies: int = 0  # of rows that enter a region, broadcast to who keeps them; those in exchanges are among elements
     snapshots: int = 0  # to keepers
     marks: int = 0  # and answers to them
     other: int = 0  # sessions, receipts, frontiers, what coordinator and nodes tell each other
@@ -283,7 +285,7 @@ class VirtualFleet:
     cut_s = PERIOD_S
     pacing = PACING
     silence_s = SILENCE_S
-    datagrams = 0
+    datagrams = 0  # of snapshots
     medium: Medium | None = None
     spends: Mapping[str, float] = {}  # vertex -> seconds for each element that it takes; modelled
 
@@ -295,6 +297,7 @@ class VirtualFleet:
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0
         self._state_edges: set[int] = set()
+        self._row_ids: set[bytes] = set()
         self._sink_edges: set[int] = set()
         process.plan()  # loading it registers the operators that nodes say they have
         operators = list(process.operators)
@@ -350,22 +353,42 @@ class VirtualFleet:
             self.broadcast(sender, message)
             return
         if isinstance(message, Ask):
-            to, arrives = self._by_id[message.node], Arrival(sender.id, message.body)
+            to, by, arrives = self._by_id[message.node], message.by, Arrival((sender.id, message.by), message.body)
         else:
-            to, arrives = self._by_id[str(message.handle)], Answer(sender.id, message.body)
+            to, by = self.asker(message)
+            arrives = Answer(sender.id, message.body, urgent=bool(by))
         if to is sender:
             self.at(self.now, lambda: to.drive(arrives))
             return
         self._weigh(message.body)
-        if self.medium is None:
-            self.at(self.now + LATENCY_S, lambda: to.drive(arrives))
+        size = len(message.body)
+        if by:  # from there on a connection that `to` made
+            way = self._by_id[by]
+            self._send(sender, way, size, lambda: self._send(way, to, size, lambda: to.drive(arrives)))
         else:
-            self.medium.send(sender.name, to.name, len(message.body), lambda: to.drive(arrives))
+            self._send(sender, to, size, lambda: to.drive(arrives))
+
+    def _send(self, sender: _Node, to: _Node, size: int, arrive: Callable[[], None]) -> None:
+        if self.medium is None:
+            self.at(self.now + LATENCY_S, arrive)
+        else:
+            self.medium.send(sender.name, to.name, size, arrive)
+
+    def asker(self, message: Reply) -> tuple[_Node, str]:
+        """Whom an answer goes to, and by way of which node."""
+        if not isinstance(message.handle, tuple):
+            raise TypeError("an answer to nobody")
+        return self._by_id[message.handle[0]], message.handle[1]
 
     def broadcast(self, sender: _Node, message: Broadcast) -> None:
         """Once over the air, and each of these nodes hears it or does not."""
-        self.ran.sent.snapshots += len(message.body)
-        self.datagrams += 1
+        if (announced := Announcement.of_datagram(message.body)) is not None:  # as rows are, and snapshots are not
+            self._row_ids.add(announced.id)
+        if announced is not None or Block.of(message.body).id in self._row_ids:
+            self.ran.sent.copies += len(message.body)
+        else:
+            self.ran.sent.snapshots += len(message.body)
+            self.datagrams += 1
         arrive = functools.partial(self._hear, sender, message)
         if self.medium is None:
             self.at(self.now + LATENCY_S, arrive)
@@ -394,6 +417,8 @@ class VirtualFleet:
             at += size
             if header.kind in MARKS:
                 sent.marks += size
+            elif header.kind in BROADCAST and self._is_of_rows(body[at - size : at]):
+                sent.copies += size
             elif header.kind in BROADCAST:
                 sent.snapshots += size
             elif header.kind != FrameType.DATA:
@@ -404,6 +429,17 @@ class VirtualFleet:
                 sent.results += size
             else:
                 sent.elements += size
+
+    def _is_of_rows(self, data: bytes) -> bool:
+        """Whether what is said of a broadcast is about rows, not a snapshot."""
+        frame, _ = decode_one(data)
+        match frame.type:
+            case FrameType.ANNOUNCE:
+                return Announce.of(frame).announcement.id in self._row_ids
+            case FrameType.BITMAP:
+                return Bitmap.of(frame).id in self._row_ids
+            case _:
+                return LackedBlocks.of(frame).id in self._row_ids
 
     def feed(self, elements: int, *, samples: int = 0, after: int = 0) -> float:
         """Every sensor shall make so many elements at its rate; its batches leave a part of a turn after those of the

@@ -91,6 +91,7 @@ class VirtualRegions(VirtualFleet):
             self.medium = Medium(self.at, lambda: self.now, model.rates, self.region_of, SINK)
         self.ran, self.took = Ran(), list[Took]()
         self._heap, self._count = [], 0
+        self._row_ids = set()
         self._state_edges, self._sink_edges = set(), set()
         self._program, self.phones = program, phones
         plan_of(program)

@@ -166,7 +166,7 @@ class WalkingFleet(VirtualFleet):
     def carry(self, sender: _Node, message: Ask | Reply | Broadcast) -> None:
         if isinstance(message, Broadcast):  # no lane here
             return
-        to = self._by_id[message.node if isinstance(message, Ask) else str(message.handle)]
+        to = self._by_id[message.node] if isinstance(message, Ask) else self.asker(message)[0]
         if to is not sender and not self._connected(sender.name, to.name):
             return
         if self.when_heard is not None and (sender.name, to.name) == (PHONE, SINK):

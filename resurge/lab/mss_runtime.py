@@ -129,9 +129,10 @@ def run(times: tuple[int, ...] = TIMES, shares: tuple[int, ...] = SHARES, often:
               walks <= 1.1),
     ]  # fmt: skip
     curves = {way: [(float(count), value) for count, value in found.items()] for way, found in by_times.items()}
+    twice = {"paper: vanilla, more than": [(float(max(times)), 2.0 * vanilla[min(times)])]}
     shares_drawn = {way: [(float(share), value) for share, value in found.items()] for way, found in by_share.items()}
     drawn = [
-        draw("mss-runtime", "Query 1, 2 M tuples at the paper's rate", "disconnections", "seconds", curves),
+        draw("mss-runtime", "Query 1, 2 M tuples at the paper's rate", "disconnections", "seconds", curves | twice),
         draw("mss-runtime-redeployed", f"Query 1 with {often} disconnections", "percent of them after which it is "
              "elsewhere", "seconds", shares_drawn),
     ]  # fmt: skip

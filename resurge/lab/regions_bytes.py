@@ -3,7 +3,7 @@
 Two strategies broadcast their snapshots to the whole region: ours, where only what failed goes back, and the paper's,
 whose cuts all of the region go back to. dist-n sends each snapshot to n phones in exchanges, with what its outputs
 still retain. Every byte is one that a production host sent (`_region_fleet`). The paper's strategy also has a copy of
-what comes into the region on every phone; here those copies go in exchanges, and are told apart.
+what comes into the region on every phone: those copies are broadcast, too, and are told apart.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def run(
     exchanged = [sent[row, 0.0] for row in others]
     measured = [loss for loss in BOUNDS if loss in losses]
     none, most = losses[0], losses[-1]
-    copies = runs[paper, none].sent.elements - runs[ours, none].sent.elements
+    sent_copies = runs[paper, none].sent
+    copies = sent_copies.copies + sent_copies.elements - runs[ours, none].sent.elements
     shapes = [
         shape(f"kB per snapshot, {ours} to {PHONES - 1} phones at {most:.0%} loss over {others[-1]}", "below 1",
               round(sent[ours, most] / exchanged[-1], 2), sent[ours, most] < exchanged[-1]),

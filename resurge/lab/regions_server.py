@@ -31,7 +31,8 @@ PAPER = {  # with fault tolerance, while a phone leaves or fails every five minu
 }
 # A server's exchange is one picture, which takes 91 s on the slowest uplink; nobody may give up before.
 PATIENT = Model(timeout_s=600.0, silence_s=600.0)
-QUICK = Model(Rates(wifi=WIFI_MBPS * 1e6), timeout_s=30.0)
+SOON_MISSED = Model(Rates(wifi=WIFI_MBPS * 1e6), timeout_s=30.0)
+QUICK: dict[str, Any] = {"programs": ("traffic_signal",), "kinds": ("leaves",), "period_s": 100.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def on_server(program: str, uplink: float, pictures: int) -> Measured:
 
 def in_region(program: str, *, from_s: float, until_s: float) -> Measured:
     gc.collect()
-    world = PlacedRegions(program, BASE, model=replace(QUICK, timeout_s=60.0), cut_s=PERIOD_S)
+    world = PlacedRegions(program, BASE, model=replace(SOON_MISSED, timeout_s=60.0), cut_s=PERIOD_S)
     world.look(until_s, start=BEGINS_S)
     world.advance(until_s)
     world.finish()
@@ -68,7 +69,7 @@ def in_region(program: str, *, from_s: float, until_s: float) -> Measured:
 def disturbed(program: str, kind: str, period_s: float) -> Measured:
     """With cuts, over one period in whose middle a phone leaves, or fails, that runs some of it."""
     gc.collect()
-    world = VirtualRegions(program, 1, PHONES, THRESHOLD, cut_s=period_s, model=QUICK)
+    world = VirtualRegions(program, 1, PHONES, THRESHOLD, cut_s=period_s, model=SOON_MISSED)
     start = DWELL_S + 2 * BEGINS_S + period_s
     world.look(start + period_s, start=DWELL_S + 2 * BEGINS_S)
     world.advance(start + period_s / 2)

@@ -27,6 +27,7 @@ from shared.recovery.strategies.row import Home, Include
 PROGRAMS = ("bus_capacity", "traffic_signal")
 WIFI_MBPS = (3.0,)  # the middle of what the paper measured
 FROM_S, UNTIL_S = 60.0, 160.0
+QUICK: dict[str, Any] = {"programs": ("traffic_signal",), "from_s": 40.0, "until_s": 100.0, "period_s": 80.0}
 PERIOD_S = 150.0  # between two cuts; the paper's 300 s take twice as long to run
 GAIN, LATENCY_LESS = 3.3, 0.4  # the paper's averages over rep-2 and dist-n: 230 % more, 40 % less
 EQUAL = 0.02  # of base: less apart than the last picture of a run
@@ -73,9 +74,10 @@ def measure(case: Case) -> Measured:
     together = STRATEGIES[case.row].row.of_region
     model = Model(Rates(wifi=case.wifi_mbps * 1e6))
     world = PlacedRegions(case.program, case.row, model=model, regions=case.regions, cut_s=case.period_s)
-    # From one cut to after the next has begun, where there are cuts; their marks wait behind all that is under way.
+    # From the beginning of one cut to that of the next, where there are cuts: their marks wait behind all that is under
+    # way, so that less would leave out a part of what one costs.
     start = case.period_s if together else case.from_s
-    end = start + (case.until_s - case.from_s) * (1.25 if together else 1.0)
+    end = start + (case.period_s if together else case.until_s - case.from_s)
     world.look(end, start=BEGINS_S)
     world.advance(start)
     before = world.wifi_bytes()
@@ -164,9 +166,6 @@ def run(
         )
     ]
     shapes += [
-        shape(f"{OURS} over {PAPER}: throughput", "no such strategy",
-              {program: round(tuples[program][OURS] / tuples[program][PAPER], 2) for program in programs},
-              all(tuples[program][OURS] > tuples[program][PAPER] for program in programs)),
         shape(f"average throughput of {PAPER} over {', '.join(others)}", GAIN, round(gain(PAPER), 2), gain(PAPER) > 1),
         shape(f"average throughput of {OURS} over {', '.join(others)}", GAIN, round(gain(OURS), 2), gain(OURS) > 1),
         shape(f"average latency less of {OURS} than of {', '.join(others)}", LATENCY_LESS, round(less(OURS), 2),
@@ -191,6 +190,9 @@ def run(
     return report(
         "regions-throughput", "MobiStreams Figs 8 and 10", shapes, drawn=drawn,
         tuples_s={program: _rounded(of, 3) for program, of in tuples.items()},
+        ours_over_the_papers={
+            program: round(tuples[program][OURS] / tuples[program][PAPER], 2) for program in programs
+        },
         relative={program: _rounded(of, 2) for program, of in relative.items()},
         latency_s={program: _rounded(of, 1) for program, of in latency.items()},
         by_wifi={f"{case.program} {case.row} {case.wifi_mbps:g} Mbps": round(found[case].tuples_s, 3)

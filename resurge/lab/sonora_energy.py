@@ -1,4 +1,4 @@
-"""Sonora, Tables 3 and 4: watts of sensing and of sending. All of it is *modelled*: see `resurge/energy_model.py`.
+"""Sonora, Tables 3 and 4: watts of sensing and of sending. All of it is *modelled*: see `shared/energy_model.py`.
 
 The model's parameters are fixed by five of the six figures of Table 3 and by the three of Table 4; what it then says of
 the rest is compared with the paper. The last row puts the bytes that our own frames really have into the same model.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from resurge.energy_model import PhonePower, adaptive_w, radio_share, sensing_w, syncing_w
 from resurge.lab import sonora_bytes
 from resurge.lab._figure import Series, draw, report, shape
+from shared.energy_model import PhonePower, adaptive_w, radio_share, sensing_w, syncing_w
 
 MINUTES = 30
 EVERY_S = 5.0
@@ -92,4 +92,7 @@ def _by_interval(phone: PhonePower, ours_per_s: float) -> Series:
     def curve(bytes_per_s: float) -> list[tuple[float, float]]:
         return [(float(s), phone.base_w + syncing_w(phone, bytes_per_s * s, float(s))) for s in seconds]
 
-    return {"text": curve(text), "zipped (paper's bytes)": curve(zipped), "our frames": curve(ours_per_s)}
+    return {
+        "text": curve(text), "zipped (paper's bytes)": curve(zipped), "our frames": curve(ours_per_s),
+        "paper: none, batch": [(1.0, 1.35), (60.0, 0.50)], "paper: batch + zip": [(60.0, 0.45)],
+    }  # fmt: skip

@@ -56,6 +56,9 @@ def run(other_shares: Sequence[float] | None = None) -> dict[str, Any]:
         shape("results after every recovery are the same", "-", same, same),
     ]  # fmt: skip
     series = {name: [(0.0, 0.0), (float(each.epochs), each.bytes_read / 1e6)] for name, each in found.items()}
+    series["paper: Sonora's rule, scaled to our full"] = [
+        (float(sonora.epochs), (1 - SAVED) * full.bytes_read / 1e6), (float(full.epochs), full.bytes_read / 1e6)
+    ]  # fmt: skip
     drawn = draw("sonora-rollback", "Recovery from one failed vertex", "vertex-epochs run again", "MB read", series)
     why = (
         "9 and 23 vertices are the paper's. The share of rows that the first stage keeps was chosen so that raw input "

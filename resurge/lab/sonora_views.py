@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 PLACES = 6 * 6
 PAPER_PLACES, PAPER_BYTES_A_DAY = 33 * 33, 2_000_000_000
+PAPER_GAIN = 2.67
 LATE_SHARE = 0.01  # of a day's texts
 DAYS = 7
 QUICK = {"places": 2}
@@ -53,7 +54,7 @@ def run(places: int = PLACES, days: int = DAYS) -> dict[str, Any]:
     with_views, without = found["with daily views"], found["without"]
     gain = sum(without.values()) / sum(with_views.values())
     shapes = [
-        shape("seven days without views over with views, overall time", 2.67, round(gain, 2), gain >= 2),
+        shape("seven days without views over with views, overall time", PAPER_GAIN, round(gain, 2), gain >= 2),
         shape("a question about seven days from views, s", 2.8, round(found["asked"], 2),
               found["asked"] < without[days]),
         shape("answers agree on every day asked", "-", len(with_views), found["agree"]),
@@ -62,6 +63,11 @@ def run(places: int = PLACES, days: int = DAYS) -> dict[str, Any]:
     series = {
         name: [(float(day), seconds) for day, seconds in found[name].items()]
         for name in ("with daily views", "without")
+    }
+    mean = sum(without.values()) / days
+    series |= {
+        "paper, scaled to our mean without": [(1.0, mean), (float(days), mean)],
+        "paper: with views": [(1.0, mean / PAPER_GAIN), (float(days), mean / PAPER_GAIN)],
     }
     drawn = draw("sonora-views", "Popular words over the days so far", "day", "seconds", series)
     parameters = {

@@ -88,6 +88,11 @@ class CountWindows(KeyedWindows):
         filling = self.pool.rows[touched] > 0
         return ["some", self._dump(touched[filling], touched[~filling], since_mark=True)]
 
+    def say_again(self, part: int, parts: int) -> None:
+        if self.changed is not None:
+            self.changed.append(part + parts * np.flatnonzero(self.pool.rows[part::parts]))
+            self.key.say_again(part, parts)
+
     def load(self, state: Value) -> None:
         self.pool = Pool(self.aggregation)
         self._load(state)

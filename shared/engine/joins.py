@@ -414,6 +414,11 @@ class Beside(ChangesByPart, Pairing):
         self.changed = (set(), set())
         return ["some", [super().dump(), some]]
 
+    def say_again(self, part: int, parts: int) -> None:
+        if self.changed is not None:
+            for latest, changed in zip(self.latest, self.changed, strict=True):
+                changed.update(number for number in latest if number % parts == part)
+
     def cut(self, state: Value, choice: KeyChoice) -> Value:
         inner, latest = state
         inner, moved = self.cut_pairing(inner, choice)

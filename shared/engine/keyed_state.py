@@ -56,6 +56,11 @@ class KeyedState(ChangesByPart):
             return ["all", self.dump()]
         return ["some", self._dump({key: self.states[key] for key in sorted(self.changed)}, since_mark=True)]
 
+    def say_again(self, part: int, parts: int) -> None:
+        if self.changed is not None:
+            self.changed.update(number for number in range(part, len(self.key), parts) if number in self.states)
+            self.key.say_again(part, parts)
+
     def load(self, state: Value) -> None:
         self.states.clear()
         self._load(state)

@@ -32,6 +32,7 @@ class KeyIndex:
         self.values: list[tuple[object, ...]] = []  # by number
         self._numbers: dict[object, int] = {}
         self._marked = 0  # numbers below this were in the last snapshot or change set
+        self._again_said: tuple[int, int] | None = None  # of all numbers this one of so many parts, in the next set
         self._single = len(names) == 1
         self._tables: dict[tuple[object, ...], _Table] = {}  # by the other key columns' values
         self._untabled: set[tuple[object, ...]] = set()
@@ -143,6 +144,8 @@ class KeyIndex:
         values = known.values.union(fresh) if known is not None else set(fresh)
         if high - low >= _TABLE_SPAN_MAX or abs(low) >= 2**62:
             self._untabled.add(around)
+            self._tables.pop(around, None)  # else every batch with keys outside it would try again
+            self._again = None
             return None
         direct = column.dtype.kind == "u" and high < _TABLE_SPAN_MAX  # small unsigned numbers index as they are
         base = 0 if direct else low - 1
@@ -227,21 +230,37 @@ class KeyIndex:
 
     # -- state -------------------------------------------------------------------------------------------------
 
+    def say_again(self, part: int, parts: int) -> None:
+        """The next change set also says the keys whose numbers leave this rest when divided by so many."""
+        self._again_said = (part, parts)
+
     def dump(self, *, since_mark: bool = False) -> Value:
         """Keys in order of their numbers, all or only those since the last dump."""
         first = self._marked if since_mark else 0
-        fresh = self.values[first:]
+        again, self._again_said = self._again_said, None
         self._marked = len(self.values)
-        return [
-            first,
-            [
-                np.array([key[place] for key in fresh], dtype=dtype(kind))
-                for place, kind in enumerate(self.kinds)
-            ] if fresh and self.kinds else len(fresh),
-        ]  # fmt: skip
+        state = [first, self._dumped(self.values[first:])]
+        if again is None or not since_mark:
+            return state
+        part, parts = again
+        return [*state, part, parts, self._dumped(self.values[part:first:parts])]
+
+    def _dumped(self, keys: list[tuple[object, ...]]) -> Value:
+        if not keys or not self.kinds:
+            return len(keys)
+        return [np.array([key[place] for key in keys], dtype=dtype(kind)) for place, kind in enumerate(self.kinds)]
 
     def load(self, state: Value) -> None:
-        first, columns = state
+        first, columns, *again = state
+        if again:
+            # Pieces may come before those with lower numbers: their places stay free until then.
+            part, parts, said = again
+            stop = first + (columns if isinstance(columns, int) else len(columns[0]))
+            self.values += [()] * (stop - len(self.values))
+            self._put(range(part, first, parts), said)
+            self._put(range(first, stop), columns)
+            self._marked = len(self.values)
+            return
         if first == 0:
             self.values.clear()
             self._numbers.clear()
@@ -258,6 +277,13 @@ class KeyIndex:
             for key in zip(*(column.tolist() for column in columns), strict=True):
                 self.number(key)
         self._marked = len(self.values)
+
+    def _put(self, numbers: range, columns: Value) -> None:
+        """Give these keys these numbers."""
+        keys = [()] * columns if isinstance(columns, int) else zip(*(each.tolist() for each in columns), strict=True)
+        for number, key in zip(numbers, keys, strict=True):
+            self.values[number] = key
+            self._numbers[key[0] if self._single else key] = number
 
 
 @dataclass(slots=True)

@@ -4,6 +4,9 @@ Rows and progress come in through numbered ports. State is handed out whole (`du
 time it was handed out (`changes`), and put back by `load` and `apply`. An operator whose state is small and whole may
 leave `changes` as it is: then a change set carries its full state, and only if it was touched. What stays of a dumped
 state for a choice of keys is its own knowledge too (`cut`).
+
+A large state is handed out whole in pieces: change sets that also say a part of what has not changed (`say_again`).
+Put into a fresh operator in their order, the sets from the first piece on give the state after the last one.
 """
 
 from __future__ import annotations
@@ -55,6 +58,10 @@ class Operator:
 
     def apply(self, changes: Value) -> None:
         pass
+
+    def say_again(self, part: int, parts: int) -> None:
+        """Let the next change set also say one part of so many: the keys whose numbers leave this rest, and with the
+        first part all that has no key."""
 
     def retain(self, choice: KeyChoice) -> None:
         """Take every key that is not chosen out of the state."""
@@ -121,6 +128,9 @@ class Stateful(Operator):
             self.load(changes)
             self.touched = False
 
+    def say_again(self, part: int, parts: int) -> None:
+        self.touched |= part == 0
+
     def retain(self, choice: KeyChoice) -> None:
         if self.key is None or all(name in self.key.names for name in choice.columns):
             self.load(self.cut(self.dump(), choice))
@@ -139,6 +149,9 @@ class ChangesByPart(Stateful):
             self.load(state)
         else:
             self._load(state)
+
+    def say_again(self, part: int, parts: int) -> None:
+        raise NotImplementedError
 
     def _load(self, state: Value) -> None:
         """Put a part beside what is there; `load` forgets what is there first."""

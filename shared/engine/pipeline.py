@@ -209,8 +209,15 @@ class Pipeline:
         """What changed since the state was last handed out or put back, by `snapshot`, this call, or their reverses."""
         return self._encoded([one.changes() for one in self._operators])
 
+    def piece(self, part: int, parts: int) -> bytes:
+        """The changes since the state was last handed out or put back, and one part of so many of all the rest."""
+        for operator in self._operators:
+            operator.say_again(part, parts)
+        return self.changes_since_snapshot()
+
     def apply_changes(self, changes: bytes) -> None:
-        """Catch up by one change set; they must come in the order they were made, onto the state they were made on."""
+        """Catch up by one change set; they must come in the order they were made, onto the state they were made on. One
+        that is a piece may be the first that a fresh pipeline gets, if it is the first part and the others follow."""
         states = self._checked(decode_state(changes))
         for operator, changed in zip(self._operators, states, strict=True):
             operator.apply(changed)

@@ -195,6 +195,11 @@ class Sessions(KeyedWindows):
         gone = [slot for slot in touched if not self.pool.rows[slot]]
         return ["some", self._dump(slots, gone, since_mark=True)]
 
+    def say_again(self, part: int, parts: int) -> None:
+        if self.changed is not None:
+            self.changed.update((part + parts * np.flatnonzero(self.pool.rows[part : self.used : parts])).tolist())
+            self.key.say_again(part, parts)
+
     def load(self, state: Value) -> None:
         self.pool = Pool(self.aggregation)
         self.of_key = {}

@@ -219,6 +219,11 @@ class SlidingWindows(KeyedWindows):
             return ["all", self.dump()]
         return ["some", self._dump(sorted(self.changed), since_mark=True)]
 
+    def say_again(self, part: int, parts: int) -> None:
+        if self.changed is not None:
+            self.changed.update((part + parts * np.flatnonzero(self.histories.number[part::parts])).tolist())
+            self.key.say_again(part, parts)
+
     def load(self, state: Value) -> None:
         self.histories.clear()
         self._load(state)

@@ -30,21 +30,23 @@ from shared.engine.window_bounds import WindowBounds
 
 _DENSE_KEYS_MAX = 4096
 _FEW_PANES = 16
+_COMPARED_SLOTS_MAX = 16384  # of a larger pane folding takes note of what it touches: comparing all would cost more
 _WAITING_ROWS_MAX = 8192
 
 
 class Pane:
     """The accumulators of one stretch of time: a slot per key."""
 
-    __slots__ = ("cleared", "keys", "pool", "rows_at_dump", "table", "touched")
+    __slots__ = ("cleared", "keys", "noted", "pool", "rows_at_dump", "table", "touched")
 
     def __init__(self, aggregation: Aggregation, *, dense: bool) -> None:
         self.pool = Pool(aggregation)
         self.keys: list[int] = []  # by slot; unused where slots are the keys' numbers
         self.table = None if dense else np.full(0, -1, np.int32)
         # What changed since the last dump: slots with other row counts than then, and those cleared. A row always
-        # counts, so folding need not take note of keys.
+        # counts, so folding into a small pane need not take note of keys.
         self.touched = True
+        self.noted: list[np.ndarray] | None = None  # slots folded since the last dump, of a large pane
         self.rows_at_dump: np.ndarray | None = None  # row counts by slot at the last dump; None: never dumped
         self.cleared: list[np.ndarray] = []
 
@@ -75,7 +77,9 @@ class Pane:
 
     def dumped(self) -> None:
         """What is here now is known elsewhere."""
-        if self.touched or self.rows_at_dump is None:
+        if self.pool.capacity > _COMPARED_SLOTS_MAX:
+            self.noted, self.rows_at_dump = [], np.zeros(0, np.int64)
+        elif self.touched or self.rows_at_dump is None:
             self.rows_at_dump = self.pool.rows.copy()
         self.touched = False
         self.cleared = []
@@ -84,17 +88,30 @@ class Pane:
         """The keys folded or cleared since the last dump, ascending."""
         if not self.touched or self.rows_at_dump is None:
             return np.zeros(0, np.int64)
-        now = self.pool.rows
-        before = np.zeros(len(now), np.int64)
-        before[: len(self.rows_at_dump)] = self.rows_at_dump
-        slots = np.flatnonzero(now != before)
+        if self.noted is not None:
+            slots = np.unique(np.concatenate([np.zeros(0, np.int64), *self.noted]))
+        else:
+            now = self.pool.rows
+            before = np.zeros(len(now), np.int64)
+            before[: len(self.rows_at_dump)] = self.rows_at_dump
+            slots = np.flatnonzero(now != before)
         if self.table is not None:  # not all keys as an array: the cost is that of the change
             slots = np.array([self.keys[slot] for slot in slots.tolist()], np.int64)
         return np.unique(np.concatenate([slots, *self.cleared]))
 
+    def part(self, part: int, parts: int) -> np.ndarray:
+        """The keys with rows here whose numbers leave this rest when divided by so many, ascending."""
+        if self.table is None:
+            return part + parts * np.flatnonzero(self.pool.rows[part::parts])
+        slots = self.table[part::parts]
+        return part + parts * np.flatnonzero((slots >= 0) & (self.pool.rows[slots] > 0))
+
     def fold(self, keys: np.ndarray, known: int, rows: Rows) -> None:
         self.touched = True
-        self.pool.fold(self.slots(keys, known), rows)
+        slots = self.slots(keys, known)
+        if self.noted is not None:
+            self.noted.append(slots)
+        self.pool.fold(slots, rows)
 
 
 class TimeWindows(KeyedWindows):
@@ -112,6 +129,7 @@ class TimeWindows(KeyedWindows):
         self._reads = tuple(dict.fromkeys((*aggregation.reads, *key.names)))
         self.dropped: set[int] = set()  # panes that ended since the last dump
         self.tracking = False
+        self._again: tuple[int, int] | None = None  # the next change set also says this one of so many parts
         self._before: np.ndarray | int = NO_FRONTIER  # each key's frontier at the last closing, or everyone's
 
     # -- rows ----------------------------------------------------------------------------------------------------
@@ -360,16 +378,27 @@ class TimeWindows(KeyedWindows):
         if not self.tracking:
             return ["all", self.dump()]
         self._settle()
+        again, self._again = self._again, None
         panes = {}
         for number, pane in sorted(self.panes.items()):
             if pane.rows_at_dump is None:
                 keys, slots = pane.live()
                 panes[number] = [keys, pane.pool.dump(slots)]
-            elif len(keys := pane.changed()):
+                continue
+            keys = pane.changed()
+            if again is not None:
+                part = pane.part(*again)
+                keys = np.concatenate([keys, part[np.isin(part, keys, assume_unique=True, invert=True)]])
+            if len(keys):
                 slots = pane.slots(keys, len(self.key))
                 alive = pane.pool.rows[slots] > 0
                 panes[number] = [keys[alive], pane.pool.dump(slots[alive]), keys[~alive]]
         return ["some", self._dump(panes, since_mark=True)]
+
+    def say_again(self, part: int, parts: int) -> None:
+        if self.tracking:
+            self._again = (part, parts)
+            self.key.say_again(part, parts)
 
     def load(self, state: Value) -> None:
         self.panes.clear()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from shared.batch import END_OF_TIME
+from shared.engine.frame_rows import FrameRows
 from shared.engine.keyed_state import TwoInputs
 from shared.engine.keys import KeyIndex
 from shared.engine.operator import Operator, Use, key_of
@@ -17,7 +18,16 @@ from shared.engine.snapshots import Value
 from shared.engine.windows import windows_over
 from shared.errors import UsageError
 from shared.language.expressions import TIME
-from shared.language.registry import IN, PLAIN, HoldingMachine, Named, OperatorMachine, OperatorType, operator_type
+from shared.language.registry import (
+    FRAME,
+    IN,
+    PLAIN,
+    HoldingMachine,
+    Named,
+    OperatorMachine,
+    OperatorType,
+    operator_type,
+)
 from shared.language.schema import Schema, dtype
 from shared.language.values import column_of
 from shared.plan.operators import DEVICE, Apply, Port
@@ -331,6 +341,8 @@ def apply_of(use: Use, operator: Apply) -> Operator:
     if operator.window is not None:
         function = window_function(operator)
         return windows_over(operator.window, (), function, use.inputs[0], lateness_us=0, complete=False)
+    if operator.type.form == FRAME:
+        return FrameRows(operator, use.inputs[0], use.node.type)
     if operator.type.form in ("rows", *PLAIN):
         source = use.inputs[0]
         passed = (name for name in source.schema.names if operator.keep and name in use.wanted)

@@ -29,7 +29,8 @@ class Alternates:
 
     def __init__(self) -> None:
         self._taken: dict[tuple[str, str, str], Route] = {}  # by query, gather and device
-        self._waiting: dict[EdgeId, tuple[int, float, float]] = {}  # how far an edge had come, since when, how long
+        # By query and edge: how far it had come, since when, how long.
+        self._waiting: dict[tuple[str, EdgeId], tuple[int, float, float]] = {}
         self._looked_at = 0.0
 
     def forget(self) -> None:
@@ -37,16 +38,17 @@ class Alternates:
         self._taken.clear()
         self._waiting.clear()
 
-    def look(self, edge: EdgeId, taken: int, head: int, now: float, wait_s: float = ALTERNATE_S) -> bool:
-        """Whether rows of an edge, that has come so far, have waited too long."""
+    def look(self, query: str, edge: EdgeId, extent: tuple[int, int], now: float, wait_s: float = ALTERNATE_S) -> bool:
+        """Whether rows of an edge have waited too long: how far it has come for a query, of how much."""
         self._looked_at = now
+        taken, head = extent
         if taken >= head:
-            self._waiting.pop(edge, None)
+            self._waiting.pop((query, edge), None)
             return False
-        before, since, _ = self._waiting.get(edge, (-1, now, wait_s))
+        before, since, _ = self._waiting.get((query, edge), (-1, now, wait_s))
         if taken != before:
             since = now
-        self._waiting[edge] = (taken, since, wait_s)
+        self._waiting[query, edge] = (taken, since, wait_s)
         return now >= since + wait_s
 
     def calm(self) -> None:
@@ -65,7 +67,7 @@ class Alternates:
         for place, path in enumerate(route.alternates):
             if reached(tuple(hop.node for hop in path)):
                 self._taken[query, route.gather, route.source] = route.taking(place)
-                self._waiting[edge] = (-1, now, ALTERNATE_S)
+                self._waiting[query, edge] = (-1, now, ALTERNATE_S)
                 return True
         return False
 
@@ -77,7 +79,7 @@ class Alternates:
         for place, onward in onwards(route, node):
             if reached(onward):
                 self._taken[query, route.gather, route.source] = route.detouring(place)
-                self._waiting[edge] = (-1, now, DETOUR_S)
+                self._waiting[query, edge] = (-1, now, DETOUR_S)
                 return True
         return False
 

@@ -63,13 +63,6 @@ def place_query(
     if unknown := sorted(asked.fixed.keys() - {task.name for task in tasks}):
         names = ", ".join(task.name for task in tasks)
         raise UsageError(f"query {name!r} places {unknown[0]!r}; its vertices are {names}", code="query-vertex")
-    able = [node for node, peer in topology.peers.items() if peer.capacity and peer.addresses]
-    strategy, every = _strategy(asked, able)
-    if not 0 <= asked.keepers < max(1, len(able)):
-        raise UsageError(
-            f"query {name!r} wants {asked.keepers} keepers; there are {max(0, len(able) - 1)} nodes for it",
-            code="query-keepers",
-        )
     found = place(
         tasks,
         topology,
@@ -80,8 +73,15 @@ def place_query(
         only=asked.on or None,
         fixed=asked.fixed,
     )
-    if isinstance(found, Refused):
+    if isinstance(found, Refused):  # without a place no strategy promises anything
         raise found.error(name)
+    able = [node for node, peer in topology.peers.items() if peer.capacity and peer.addresses]
+    strategy, every = _strategy(asked, able)
+    if not 0 <= asked.keepers < max(1, len(able)):
+        raise UsageError(
+            f"query {name!r} wants {asked.keepers} keepers; there are {max(0, len(able) - 1)} nodes for it",
+            code="query-keepers",
+        )
     row = STRATEGIES[strategy].row if strategy in STRATEGIES else None  # which strategies there are is said later
     live = row.copies if row is not None and row.home is Home.NOWHERE else 1
     kept = 0 if row is not None and row.home in (Home.NOWHERE, Home.LOCAL) else asked.keepers

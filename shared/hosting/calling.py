@@ -13,6 +13,7 @@ from shared.batch import NO_FRONTIER
 from shared.errors import BrokenInvariant
 from shared.hosting.here import Here
 from shared.hosting.initiators import number_of
+from shared.hosting.lanes import Lanes
 from shared.hosting.messages import Heard
 from shared.hosting.wiring import GATEWAY, EdgeSpec
 from shared.identity import DeviceId, EdgeId
@@ -64,6 +65,7 @@ class Calling:
         self._for_keepers = replace(pacing, poll_s=KEEPER_POLLS * pacing.poll_s)
         self._fed = fed
         self.gateway = gateway
+        self.lanes = Lanes(here)
         self.senders: dict[str, Sender] = {}
         self.carried: Mapping[str, Sequence[tuple[EdgeSpec, int]]] = {}
         self.behind: frozenset[str] = frozenset()  # nodes that are called to tell them of a newer deployment
@@ -117,10 +119,13 @@ class Calling:
                 if self._here.peers[node].public_key == self._here.coordinator and not sender.disconnected:
                     sender.hurry(now)
 
-    def answer(self, node: str, body: bytes | memoryview, now: float) -> None:
-        """What a node that was called says."""
+    def answer(self, node: str, body: bytes | memoryview, now: float, *, urgent: bool = False) -> None:
+        """What a node that was called says. Of no bytes: the usual lane to it works again."""
         if (sender := self.senders.get(node)) is not None:
-            sender.receive(body, now)
+            if self.lanes.answered(node, urgent=urgent):
+                sender.chase(now)
+            if body:
+                sender.receive(body, now)
             if sender.answered_at >= self.pinged.get(node, math.inf):
                 del self.pinged[node]
                 self._here.events.append(Heard(DeviceId(bytes.fromhex(node))))
@@ -213,7 +218,7 @@ class Calling:
         """The forms in which rows travel on an edge that goes out from here."""
         carrier = self._here.carriers.get(spec.key.edge)
         flow = self._here.wiring.flows.get(spec.key) if carrier is None else carrier.spec.flow
-        return {spec.schema.id: spec.schema} if flow is None else flow.runs.schemas()
+        return {spec.schema.id: spec.schema} if flow is None else flow.schemas()
 
     def frontier_of(self, spec: EdgeSpec) -> int:
         """How far time has come on an edge that is made here: a new reader must hear it, also where nothing moves."""
@@ -289,6 +294,11 @@ class Calling:
         }
         found = [(node, measured_cost(answer_s)) for node, answer_s in sorted(times.items()) if answer_s is not None]
         return tuple(found[:NEIGHBOURS_MAX])
+
+    def urgent(self) -> tuple[str, ...]:
+        """Nodes that it must reach, and does by way of the node that coordinates."""
+        needed = self.needed() & {*self.lanes.urgent()}
+        return tuple(sorted(node for node in needed if self.senders[node].reached))
 
     def unanswering(self) -> tuple[str, ...]:
         """Nodes that it calls and that do not answer."""

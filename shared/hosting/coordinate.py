@@ -21,7 +21,7 @@ from shared.hosting.fleet_downlink import FleetDownlink
 from shared.hosting.fleet_events import Deposed, Learned, Recovered, StoreFleet
 from shared.hosting.fleet_regions import FleetRegions
 from shared.hosting.kept_fleet import KeptFleet, decoded
-from shared.hosting.leaving import Left, without
+from shared.hosting.leaving import Left, needed_by, without
 from shared.hosting.planned_moves import ASKED, Now, PlannedMoves, without_strangers
 from shared.hosting.presence import Presence
 from shared.hosting.recovering import LINK_SILENCES, Recovering, Waits
@@ -30,7 +30,7 @@ from shared.hosting.rerouting import Rerouting
 from shared.hosting.routing import LINK_S
 from shared.hosting.wiring import cloud_carriers
 from shared.identity import DeviceId, EdgeKey
-from shared.moves import REFUSED, Move, MoveAnswer, MoveRequest
+from shared.moves import MOVED_AWAY, REFUSED, RESTARTED, ROLLED_BACK, Move, MoveAnswer, MoveRequest, Recovery
 from shared.plan.deployment import MOVES_MAX, Deployment, HostedQuery, Link, Peer, Region
 from shared.plan.graph import Plan
 from shared.plan.topology import Topology
@@ -42,6 +42,7 @@ from shared.sync.exchange import NOT_READ
 from shared.sync.step import Step
 from shared.wire.fleet_status import DEPARTURE, FAILURE, RegionEvent
 from shared.wire.messages import CutOrder, DeploymentMessage, Hint, PlanMessage
+from shared.wire.packed_deployment import NextDeployment
 from shared.wire.status import DeviceStatus, clean_text
 
 CONFIRM_S = 3.0  # so soon a node is given up that one which sends to it misses: it is asked at once
@@ -106,7 +107,8 @@ class Coordinator:
         """These nodes and queries from now on. UsageError, and nothing changes, where they contradict each other.
 
         Placements of a query that runs already are the coordinator's own affair: they stay. So do queries that were
-        submitted while the fleet ran, unless one of these has the name of one."""
+        submitted while the fleet ran, unless one of these has the name of one. A node that is listed no more and still
+        has something of them is parted with: it stays until that is elsewhere."""
         running = {(query.name, query.incarnation): query for query in self._kept.fleet.queries}
         merged = []
         for query in queries:
@@ -128,9 +130,12 @@ class Coordinator:
         added = [each for each in self._kept.fleet.regions if each.task.submitted and each.name not in going_on | names]
         wanted = [*regions, *(each for each in added if each.name not in {region.name for region in regions})]
         kept = tuple(replace(region, members=members.get(region.name, ())) for region in wanted)
+        needed = needed_by(merged) - known
+        leaving = [peer for peer in self._kept.fleet.peers if peer.node in needed]
         self._change(
-            replace(self._kept.fleet, peers=tuple(peers), queries=tuple(merged), links=tuple(links), regions=kept)
+            replace(self._kept.fleet, peers=(*peers, *leaving), queries=tuple(merged), links=tuple(links), regions=kept)
         )
+        self._presence.gone = (self._presence.gone - known) | {peer.node for peer in leaving}
         self._regions.controller.follow(kept)
 
     def set_regions(self, regions: Sequence[Region]) -> None:
@@ -260,6 +265,18 @@ class Coordinator:
     def answers(self) -> tuple[MoveAnswer, ...]:
         """What became of the last moves that were asked for."""
         return self._planned.answers()
+
+    def recoveries(self) -> tuple[Recovery, ...]:
+        """The last moves that are remembered, the oldest first, of queries that run."""
+        together = {query.name: STRATEGIES[query.row].row.of_region for query in self._kept.fleet.queries}
+        stayed = {name: ROLLED_BACK if of_region else RESTARTED for name, of_region in together.items()}
+        return tuple(
+            Recovery(
+                move, stayed[move.query] if move.before == move.after else MOVED_AWAY,
+                self._recovering.times.took_s(move.query, move.vertex, move.term),
+            )
+            for move in self._kept.fleet.moves if move.query in together
+        )  # fmt: skip
 
     def _now(self, now: float) -> Now:
         return Now(
@@ -399,7 +416,12 @@ class Coordinator:
     def plan(self, device: DeviceId, newer_than: int, operators: frozenset[str] | None) -> PlanMessage | None:
         return self._downlink.plan(device, newer_than, operators)
 
-    def next_deployment(self, device: DeviceId, follows: tuple[int, int]) -> DeploymentMessage | None:
+    @property
+    def deployment_bytes(self) -> int:
+        """Of deployments that went to other nodes since this start."""
+        return self._downlink.deployment_bytes
+
+    def next_deployment(self, device: DeviceId, follows: tuple[int, int]) -> NextDeployment | None:
         return self._downlink.next_deployment(device, follows)
 
     def results(self, device: DeviceId, after: int, limit: int) -> Sequence[tuple[int, Mapping[str, object]]]:

@@ -107,6 +107,11 @@ class Copy:
         return None
 
     @property
+    def last(self) -> tuple[int, int]:
+        """The place of the newest frame."""
+        return self.newest_cut, max(0, len(self._frames[self.newest_cut]) - 1)
+
+    @property
     def first(self) -> int:
         """The first number that is here."""
         found = (frame.seq for frame in self.frames() if frame.type is not FrameType.MARK)

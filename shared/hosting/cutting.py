@@ -61,7 +61,7 @@ class Cutting:
             if source.query == query.name:
                 for mark in source.begin_cut(id, here.head(spec.key)):
                     self._calling.send_mark(spec, 0, mark, now)
-        for spec in here.wiring.fed.get(query.name, ()):
+        for spec in here.wiring.feeding.get(query.name, ()):
             maker, edge = here.makers.get(spec.key.edge, (None, spec))
             if isinstance(maker, Instance) and not maker.failed:
                 self._calling.send_mark(edge, maker.term, Mark(id, here.made.head(edge.key.edge)), now)

@@ -14,12 +14,11 @@ from shared.errors import UsageError
 from shared.hosting.routing import Share, keep_share
 from shared.hosting.shares import with_shares
 from shared.hosting.stamps import Run, gather_run, without_run
+from shared.plan.alike import device_side, graph
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import RETIRED_MAX, HostedQuery, Route
 from shared.plan.encoding import encode_plan, operator_identity
-from shared.plan.fragments import Fragment
 from shared.plan.graph import Plan
-from shared.plan.placement import device_fragment
 from shared.recovery.strategies import STRATEGIES
 from shared.wire.status import DeviceStatus
 
@@ -35,6 +34,8 @@ def edited(before: HostedQuery, after: HostedQuery, nodes: Collection[str], shar
         placements=before.placements,
         routes=(*known, *new),
         retired=after.retired or before.retired,
+        # What its devices have spooled for it stays its own, whoever else began with it.
+        shared=before.shared if before.plan.gathers == after.plan.gathers else after.shared,
     )
     runs, runs_before = _runs(after.plan), _runs(before.plan)
     if runs == runs_before:
@@ -57,7 +58,7 @@ def check_edit(before: HostedQuery, plan: Plan) -> None:
             code="query-edit",
         )
     for differs, what in (
-        (_on_device(before.plan) != _on_device(plan), "on the device, up to .gather()"),
+        (device_side(before.plan) != device_side(plan), "on the device, up to .gather()"),
         (before.plan.gathers != plan.gathers, "at .gather()"),
         (_behind(before.plan) != _behind(plan), "behind the filters and projections that follow .gather()"),
     ):
@@ -120,19 +121,4 @@ def _runs(plan: Plan) -> dict[str, list[str]]:
 
 def _behind(plan: Plan) -> list[object]:
     runs = _gathers(plan)
-    return [(vertex.name, _graph(without_run(vertex, runs).fragment)) for vertex in region_vertices(plan)]
-
-
-def _on_device(plan: Plan) -> list[object]:
-    sources = [operator_identity(node.operator) for node in plan.nodes if not node.inputs]
-    return [sources, _graph(device_fragment(plan))]
-
-
-def _graph(fragment: Fragment) -> list[object]:
-    """What a fragment does, whatever numbers its nodes have."""
-    names: dict[int, object] = {entry.node: (entry.name, entry.schema) for entry in fragment.inputs}
-    names |= {node.id: at for at, node in enumerate(fragment.nodes)}
-    done: list[object] = [
-        (operator_identity(node.operator), [names[each] for each in node.inputs]) for node in fragment.nodes
-    ]
-    return [done, [(output.name, output.kind, output.schema, names[output.node]) for output in fragment.outputs]]
+    return [(vertex.name, graph(without_run(vertex, runs).fragment)) for vertex in region_vertices(plan)]

@@ -12,9 +12,13 @@ from shared.identity import DeviceId
 from shared.plan.deployment import Deployment, NamedArea, encode_deployment
 from shared.recovery.strategies import STRATEGIES
 from shared.region.cuts import RegionCuts
+from shared.wire.frame import HEADER_BYTES
 from shared.wire.messages import CutOrder, DeploymentMessage, Hint, PlanMessage
+from shared.wire.packed_deployment import NextDeployment, PackedDeployment, base_digest
 
 OFFERS, OFFER_S = 4, 10.0  # so often a deployment is sent with every answer, then so far apart
+SHORTENED = 2  # of those, so many are only what differs from what the node said that it follows
+BASES = 8  # fleets before this one that are remembered for that
 MOVES_SENT = 16  # of the moves it remembers, so many go to every node: enough for somebody who looks there
 
 
@@ -24,7 +28,7 @@ class _Sent:
 
     stored: int
     plans: dict[str, PlanMessage] = field(default_factory=dict)
-    deployments: dict[str, DeploymentMessage] = field(default_factory=dict)
+    deployments: dict[tuple[str, str], NextDeployment] = field(default_factory=dict)  # by node and its base
     offered: dict[str, tuple[int, float]] = field(default_factory=dict)  # how often a node was sent it, and when
 
 
@@ -34,6 +38,8 @@ class FleetDownlink:
     ) -> None:
         self._kept, self._presence, self._reign, self._cuts, self._sign = kept, presence, reign, cuts, sign
         self._sent = _Sent(kept.stored)
+        self.deployment_bytes = 0  # that went to other nodes
+        self._before: dict[tuple[int, int], Deployment] = {}  # by lease and version, as the last nodes were told it
 
     def deployment(self, node: str) -> tuple[Deployment, bytes]:
         """What this node should do."""
@@ -41,6 +47,9 @@ class FleetDownlink:
         areas = tuple(NamedArea(each.name, each.area, each.dwell_s, each.threshold) for each in fleet.regions)
         moves = fleet.moves[-MOVES_SENT:]
         deployment = replace(fleet, node=node, moves=moves, regions=(), areas=areas)
+        self._before[fleet.lease, fleet.version] = deployment
+        while len(self._before) > BASES:
+            del self._before[next(iter(self._before))]
         return deployment, encode_deployment(deployment)
 
     def plan(self, device: DeviceId, newer_than: int, operators: frozenset[str] | None) -> PlanMessage | None:  # noqa: ARG002
@@ -57,7 +66,7 @@ class FleetDownlink:
             message = self._sent.plans[node] = PlanMessage(device, fleet.version, encoded, self._sign(signed))
         return message
 
-    def next_deployment(self, device: DeviceId, follows: tuple[int, int]) -> DeploymentMessage | None:
+    def next_deployment(self, device: DeviceId, follows: tuple[int, int]) -> NextDeployment | None:
         """What a node should run instead of what it follows; without a deployment, the question what that is."""
         node, fleet = device.hex(), self._kept.fleet
         if not self._reign.knows(follows, fleet):
@@ -66,13 +75,28 @@ class FleetDownlink:
             return None
         if not self._is_due(node):
             return None
-        message = self._sent.deployments.get(node)
+        status = self._presence.status(node)
+        said = "" if status is None else status.base
+        base = self._base(node, follows, said)
+        message = self._sent.deployments.get((node, said and base_digest(base).hex()))
         if message is None:
             _, encoded = self.deployment(node)
             signature = self._sign(DeploymentMessage.signed(fleet.lease, fleet.version, encoded))
-            message = DeploymentMessage(device, fleet.lease, fleet.version, encoded, signature)
-            self._sent.deployments[node] = message
+            whole = DeploymentMessage(device, fleet.lease, fleet.version, encoded, signature)
+            message = PackedDeployment.pack(whole, base) if said else whole
+            self._sent.deployments[node, said and base_digest(base).hex()] = message
+        if node != self._kept.node:
+            self.deployment_bytes += HEADER_BYTES + len(message.frame().payload)
         return message
+
+    def _base(self, node: str, follows: tuple[int, int], said: str) -> bytes:
+        """What the node follows, where it is remembered here and has the digest that the node said; else nothing."""
+        count, _ = self._of_this_fleet().offered.get(node, (0, 0.0))
+        before = self._before.get(follows)
+        if before is None or count > SHORTENED:
+            return b""
+        encoded = encode_deployment(replace(before, node=node))
+        return encoded if base_digest(encoded).hex() == said else b""
 
     def _of_this_fleet(self) -> _Sent:
         if self._sent.stored != self._kept.stored:

@@ -2,6 +2,7 @@
 
     coordinator = "laptop"
     hanging = "5s"                # an operator that has not returned by then is interrupted, and its vertex has failed
+    cuts = "5m"                   # from one cut through a region that goes back together to the next
 
     [[node]]                      # `resurge fleet card` prints one for each node
     name = "laptop"
@@ -44,6 +45,7 @@ from typing import Any
 from shared.errors import UsageError
 from shared.hosting.asked_query import EVERY, FORWARDS, AskedQuery, absent_seconds, place_query
 from shared.hosting.given import area_given, point_given
+from shared.hosting.sharing import joined
 from shared.identity import device_id
 from shared.language.durations import microseconds
 from shared.plan.deployment import (
@@ -60,6 +62,7 @@ from shared.plan.deployment import (
 from shared.plan.placing import SPREAD
 from shared.plan.topology import LANES, Topology
 from shared.recovery.strategies import OF_REGION, STRATEGIES
+from shared.region.cuts import PERIOD_S
 from shared.stream.program import load_program
 
 NODE_KEYS = frozenset({"name", "public_key", "curve_key", "address", "capacity", "operators", "lane", "position"})
@@ -82,6 +85,7 @@ QUERY_KEYS = frozenset(
 LINK_KEYS = frozenset({"between", "lane", "cost"})
 REGION_KEYS = frozenset({"query", "center", "radius", "corners", "dwell", "threshold", "after"})
 HANGING_S, HANGING_S_MAX = 5.0, 60.0
+CUTS_S_MIN, CUTS_S_MAX = 5.0, 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,7 @@ class FleetFile:
     hanging_s: float = HANGING_S
     links: tuple[Link, ...] = ()
     placed_later: tuple[Mapping[str, Any], ...] = ()  # regions: their queries run when enough phones are there
+    cut_s: float = PERIOD_S  # between two cuts through a region that goes back together
 
     def peer(self, node: str) -> Peer:
         """This node as others know it; UsageError when the file does not."""
@@ -130,7 +135,7 @@ class FleetFile:
         found: list[HostedQuery] = []
         for each in asked:
             found.append(place_query(each, self.topology, [*beside, *found])[0])
-        return tuple(found)
+        return joined(found, running)
 
     def regions(self) -> tuple[Region, ...]:
         """The regions, none of which has members yet."""
@@ -229,7 +234,7 @@ def read_fleet(path: Path, operators: Sequence[str] = ()) -> FleetFile:
         raise _wrong("regions are written as [[region]]")
     return FleetFile(
         coordinator, peers, path.resolve().parent, tuple(queries), _hanging_s(value),
-        tuple(_link(each, peers) for each in links), tuple(regions),
+        tuple(_link(each, peers) for each in links), tuple(regions), _cut_s(value),
     )  # fmt: skip
 
 
@@ -262,6 +267,15 @@ def _hanging_s(value: Mapping[str, Any]) -> float:
     seconds = microseconds(_text(value, "hanging", "fleet")) / 1e6
     if not 0 < seconds <= HANGING_S_MAX:
         raise _wrong(f'`hanging` is a duration of at most {HANGING_S_MAX:g} s, like "5s"')
+    return seconds
+
+
+def _cut_s(value: Mapping[str, Any]) -> float:
+    if "cuts" not in value:
+        return PERIOD_S
+    seconds = microseconds(_text(value, "cuts", "fleet")) / 1e6
+    if not CUTS_S_MIN <= seconds <= CUTS_S_MAX:
+        raise _wrong(f'`cuts` is a duration from {CUTS_S_MIN:g} s to a day, like "5m"')
     return seconds
 
 

@@ -14,6 +14,7 @@ from shared.sync.exchange import DeploymentShown, StatusReceived
 from shared.sync.receiver import Reply
 from shared.sync.step import Step
 from shared.wire.messages import DeploymentMessage
+from shared.wire.packed_deployment import PackedDeployment
 from shared.wire.status import DeviceStatus
 
 NodePersist: TypeAlias = HostPersist | StoreFleet
@@ -59,6 +60,8 @@ class FleetNode:
     def _follow(self, coordinator: Coordinator, now: float) -> None:
         """This node takes its own coordinator's word as the others do."""
         message = coordinator.next_deployment(self.host.device, self.host.follows)
+        if isinstance(message, PackedDeployment):
+            message = message.whole(self.host.followed().deployment)
         if message is None or message == self._offered:
             return
         self._offered = message if message.deployment else None

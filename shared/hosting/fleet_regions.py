@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -14,7 +15,10 @@ from shared.moves import MoveRequest
 from shared.recovery.strategies import STRATEGIES
 from shared.region.controller import Nodes, RegionController, State
 from shared.region.cuts import RegionCuts
+from shared.region.member import MEMBERS, Place
 from shared.wire.fleet_status import BYPASS, CHECKPOINT, DEPARTURE, FAILURE, START
+
+STAYS = MEMBERS - {Place.LEAVING}
 
 
 class FleetRegions:
@@ -68,8 +72,26 @@ class FleetRegions:
             {peer.node: peer.position for peer in peers if peer.position is not None},
             {peer.node: peer.capacity for peer in peers if peer.capacity and peer.node in others},
             {peer.node: frozenset(peer.operators) for peer in peers},
-            frozenset(other for _, other in self._presence.apart), self.cuts.under_way, self._kept.fleet.version,
+            frozenset(other for _, other in self._presence.apart) | self._strayed(now),
+            self.cuts.under_way, self._kept.fleet.version,
         )  # fmt: skip
+
+    def _strayed(self, now: float) -> frozenset[str]:
+        """The fewest members whose Wi-Fi explains who speaks to whom over the urgent lane. Who has left, or is no
+        member, explains its own lanes: those that it spoke with stay."""
+        pairs = self._presence.urgent(now)
+        if not pairs:
+            return frozenset()
+        places = self.controller.place
+        names = [region.name for region in self._kept.fleet.regions]
+        stays = {node for pair in pairs for node in pair if any(places(name, node) in STAYS for name in names)}
+        pairs = {pair for pair in pairs if pair <= stays}
+        found: set[str] = set()
+        while pairs:
+            lanes = Counter(node for pair in pairs for node in pair)
+            found.add(max(sorted(lanes), key=lanes.__getitem__))
+            pairs = {pair for pair in pairs if not pair & found}
+        return frozenset(found)
 
     def move_departing(self, move: Callable[[MoveRequest, float], object], now: float) -> None:
         """Hand over what runs on members that go, without anybody going back."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,10 +18,16 @@ from shared.plan.operators import Gather
 
 def named_after(plan: Plan, incarnation: int) -> Plan:
     """The plan with gathers of its own, whatever other queries gather from the same devices."""
+    return gathering(plan, [f"{edge.name}.{incarnation}" for edge in plan.gathers])
+
+
+def gathering(plan: Plan, names: Sequence[str]) -> Plan:
+    """The plan with its gathers under these names, in order."""
+    following = iter(names)
     return replace(
         plan,
         nodes=tuple(
-            replace(node, operator=replace(node.operator, name=f"{node.operator.name}.{incarnation}"))
+            replace(node, operator=replace(node.operator, name=next(following)))
             if isinstance(node.operator, Gather)
             else node
             for node in plan.nodes

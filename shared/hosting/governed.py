@@ -41,15 +41,16 @@ class Governed:
         said = self._host.reporting.look(now, due=sender.next_wake() <= now)
         if said is None:
             return
-        host, urgent = said
+        host, presses = said
         sender.status(
             replace(
-                device, back=host.back, boot=host.boot, deployment=host.deployment, instances=host.instances,
-                kept=host.kept, offer=self._offer, offered=host.offered, stamps=host.stamps,
+                device, base=host.base, back=host.back, boot=host.boot, deployment=host.deployment,
+                instances=host.instances, kept=host.kept, offer=self._offer, offered=host.offered, stamps=host.stamps,
                 took=host.took, unreachable=host.unreachable, cuts=host.cuts, position=host.position,
                 accuracy_m=host.accuracy_m, leaving=host.leaving or device.leaving,
                 neighbours=self._host.neighbours(),
-            )
+            ),
+            self._host.followed().deployment,
         )  # fmt: skip
-        if urgent:
+        if presses:
             sender.hurry(now)

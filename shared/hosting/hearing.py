@@ -37,6 +37,7 @@ from shared.sync.events import (
 from shared.sync.exchange import DeploymentShown, StatusReceived
 from shared.sync.receiver import ExchangeApplied
 
+BROKEN = frozenset({"link-failed", "link-timeout"})  # else somebody has answered
 SPENT = "hello-spent"  # a greeting that came twice is refused once, which says nothing of the link
 
 
@@ -78,12 +79,13 @@ class Hearing:
             for event in sender.events():
                 if isinstance(event, Disconnected):
                     self._lane.lost(node, now)
+                    if event.code in BROKEN and self._calling.lanes.turn(node, now):
+                        sender.hurry(now)
                 if isinstance(event, Disconnected | ReaderRestored):
                     self._rows.lost(node, now)
                 self._sender_event(node, event, now)
         if here.roused & here.standby.keys():
             self._serving.serve(here.wiring, now)
-            here.carrier_of = {carrier.spec.reads.key: carrier for carrier in here.carriers.values()}
             self._forget_edges()
         if self._returning.edges or self._calling.probed:
             self._returning.look_around(now)

@@ -11,7 +11,7 @@ from collections import Counter
 from shared.errors import ResurgeError
 from shared.hosting.carrier import Carrier
 from shared.hosting.copies import Copy
-from shared.hosting.instance import Instance
+from shared.hosting.instance import HELD_BYTES_MAX, Instance
 from shared.hosting.keeper import Keeper
 from shared.hosting.sink import Sink
 from shared.hosting.source import Source
@@ -27,8 +27,10 @@ from shared.sync.events import Refused
 from shared.sync.outbox import Outbox
 from shared.wire.status import CutStatus, InstanceStatus
 
-MADE_BYTES = 16 << 20  # what the vertices here have made and nobody has a receipt for
-CREDIT_BYTES = MADE_BYTES // 2  # beyond it no more is taken, but for rows that go round a cycle
+# What the vertices here have made and nobody has a receipt for. Beyond the credit no more is taken, but for rows that
+# go round a cycle; the rest is for those that a vertex held until then and lets through at once.
+CREDIT_BYTES = 8 << 20
+MADE_BYTES = CREDIT_BYTES + HELD_BYTES_MAX + (2 << 20)
 
 
 class Here:
@@ -61,8 +63,8 @@ class Here:
         self.makers: dict[EdgeId, tuple[Instance | Source, EdgeSpec]] = {}
         self.state_edges: dict[EdgeId, Instance] = {}
         self.carriers: dict[EdgeId, Carrier] = {}  # by the edge that each makes
-        self.carrier_of: dict[EdgeKey, Carrier] = {}  # by the edge that it reads
-        self.standby: dict[EdgeKey, CarrierSpec] = {}  # by the edge that it would read, what it may be asked to carry
+        self.carriers_of: dict[EdgeKey, list[Carrier]] = {}  # by the edge that they read, one for each query
+        self.standby: dict[EdgeKey, list[CarrierSpec]] = {}  # the same of those that it may be asked to carry
         self.roused: set[EdgeKey] = set()  # of those, what it was asked for
         self.copies: dict[EdgeKey, Copy] = {}  # by each edge on which it comes
         self.cuts: dict[str, CutStatus] = {}  # by query, what is known of the cuts through its region
@@ -79,7 +81,7 @@ class Here:
 
     def gathers(self) -> tuple[EdgeSpec, ...]:
         """The edges that this node's own device feeds."""
-        return tuple(spec for _, spec in self.wiring.sources)
+        return tuple(self.wiring.gathers.values())
 
     def coordinates(self, node: str) -> bool:
         return node in self.peers and self.peers[node].public_key == self.coordinator
@@ -111,7 +113,7 @@ class Here:
 
     def queries(self) -> tuple[HostedQuery, ...]:
         """Those that this node's own device feeds."""
-        return tuple({query.name: query for query, _ in self.wiring.sources}.values())
+        return tuple({fed.query.name: fed.query for fed in self.wiring.fed}.values())
 
     def head(self, key: EdgeKey) -> int:
         """Of an edge of its own device."""

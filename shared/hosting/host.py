@@ -29,6 +29,7 @@ from shared.hosting.following import Following
 from shared.hosting.hearing import Hearing
 from shared.hosting.here import Here
 from shared.hosting.instance import Instance
+from shared.hosting.lanes import KNOCK
 from shared.hosting.messages import Answer, Ask, Datagram, HostMessage, Unreachable
 from shared.hosting.peer_receiver import NoDownlink, PeerReceiver, Roster
 from shared.hosting.reporting import Reporting
@@ -92,6 +93,7 @@ class Host:
         other nodes."""
         self.here = here = Here(node, incarnation, disk=disk, sources=sources, coordinator=coordinator, now=now)
         self.node, self.device, self.outbox, self.refused = here.node, here.device, here.outbox, here.refused
+        self._knocked: list[Reply] = []
         self._packing: dict[EdgeId, Cache] = {}  # of what its own device filters
         self.calling = calling = Calling(
             here, incarnation, keys, random=random, pacing=pacing, report_s=report_s, gateway=gateway, fed=self._fed
@@ -129,7 +131,7 @@ class Host:
         self._showing = Showing(
             here, calling, cutting=cutting, returning=returning, alternates=alternates, snapshots=snapshots
         )
-        self.reporting = Reporting(self.status, self._showing.urgent)
+        self.reporting = Reporting(self.status, self._showing.pressing)
         self.receiver = PeerReceiver(taking, sessions, downlink or NoDownlink(), keys.answering())
         if here.memory.deployment:
             beginning.apply(decode_deployment(here.memory.deployment), now, restarted=True)
@@ -254,10 +256,12 @@ class Host:
     def receive(self, message: HostMessage, now: float) -> None:
         self.here.now = now
         match message:
+            case Arrival(handle, body) if not body:
+                self._knocked.append(Reply(handle, KNOCK))
             case Arrival():
                 self.receiver.receive(message, now)
-            case Answer(node, body):
-                self.calling.answer(node, body, now)
+            case Answer(node, body, urgent):
+                self.calling.answer(node, body, now, urgent=urgent)
             case Datagram(body):
                 if not self.rows.datagram(body):
                     self.lane.datagram(body, now)
@@ -281,7 +285,8 @@ class Host:
         times = [sender.next_wake() for sender in self.calling.senders.values()]
         others = (
             self.calling.ask_at, self.returning.looks_until, self.lane.next_wake(), self.rows.next_wake(),
-            self._alternates.next_wake(), self.here.now if self.vertices.catches_up else None,
+            self._alternates.next_wake(), self.calling.lanes.next_wake(),
+            self.here.now if self.vertices.catches_up else None,
         )  # fmt: skip
         times += [at for at in others if at is not None]
         return min(times, default=None)
@@ -290,6 +295,7 @@ class Host:
         here = self.here
         here.now = now
         here.made.sync()
+        self.vertices.synced()
         fed = self.lane.calls()
         send: list[Ask | Reply | Broadcast] = [*self.lane.step(now)]
         self.calling.let_go(fed - self.lane.calls())
@@ -302,8 +308,11 @@ class Host:
                 if here.coordinates(node):
                     self._report(sender, now)
                 while step := sender.step(now):
-                    send += [Ask(node, body, follows=sender.under_way > 1) for body in step.send]
+                    send += [self.calling.lanes.ask(node, body, follows=sender.under_way > 1) for body in step.send]
             self._notice(now)
+        send += self.calling.lanes.knocks(self.calling.senders.keys(), now)
+        send += self._knocked
+        self._knocked.clear()
         replies = self.receiver.step(now).send
         self.refused.update(reply.refused for reply in replies if reply.refused is not None)
         send += replies
@@ -317,9 +326,9 @@ class Host:
     def _report(self, sender: Sender, now: float) -> None:
         said = self.reporting.look(now, due=sender.next_wake() <= now)
         if said is not None:
-            status, urgent = said
-            sender.status(status)
-            if urgent:
+            status, presses = said
+            sender.status(status, self.here.memory.deployment)
+            if presses:
                 sender.hurry(now)
 
     def events(self) -> list[object]:

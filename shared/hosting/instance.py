@@ -164,11 +164,11 @@ class Instance:
         freeze = self.checkpoints.elements(batch.hi - batch.lo, edge=label, size=size)
         return made if freeze is None else [*made, freeze]
 
-    def lose(self, label: str, hi: int) -> Freeze | None:
+    def lose(self, label: str, hi: int, *, forgotten: bool) -> Freeze | None:
         """A tombstone in the place of elements: nothing of them comes. Before the first element that is no loss: a
-        region that begins from nothing begins with what there is."""
+        region that begins from nothing begins with what there is, and so does a query on another's edge."""
         count = hi - self.taken[label]
-        self.lost += 0 if self.begins_with(label) else count
+        self.lost += 0 if self.begins_with(label, forgotten=forgotten) else count
         self.taken[label] = hi
         return self.checkpoints.elements(count, edge=label)
 
@@ -199,6 +199,11 @@ class Instance:
     def put_aside(self, label: str, item: Item) -> None:
         self._waiting[label].append(item)
         self._waiting_bytes += item.size if isinstance(item, Rows) else 0
+
+    @property
+    def resumes(self) -> bool:
+        """Whether something that was put aside may go on."""
+        return any(items and label not in self._held for label, items in self._waiting.items())
 
     def next_waiting(self) -> tuple[str, Item] | None:
         """What was put aside and may go on."""
@@ -316,9 +321,16 @@ class Instance:
         begun with less than they rely on, and would write over the only copy that is new enough."""
         return self.term == 1 or self._heard_of >= self.spec.inputs.keys()
 
-    def begins_with(self, label: str) -> bool:
+    def begins_with(self, label: str, *, forgotten: bool) -> bool:
         """Whether the first element of an input is still to come, and may have any number."""
-        return self._from_nothing and self.of_region and not self.taken[label]
+        if self.taken[label]:
+            return False
+        # What a query's others have read before it was there was not kept for it. One that began again with nothing
+        # cannot tell that from what it lost, so it says that.
+        query = self.spec.query
+        first = self.term == (query.incarnation if query.submitted else 1)
+        joins = query.shared is not None and (first or not self._from_nothing)
+        return (self.of_region and self._from_nothing) or (joins and forgotten)
 
     @property
     def of_region(self) -> bool:

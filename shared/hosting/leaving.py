@@ -7,7 +7,7 @@ feeds, ends. As soon as nothing is on it any more it is no peer, and whoever has
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -30,12 +30,7 @@ def without(fleet: Deployment, gone: Collection[str]) -> Deployment:
         for query in fleet.queries
         if query.sink not in gone and not set(query.sources) <= set(gone)
     ]
-    needed = {
-        node
-        for query in queries
-        for placed in query.placements
-        for node in (*placed.hosts, *placed.keepers, *placed.next_hosts)
-    }
+    needed = needed_by(queries)
     peers = [peer for peer in fleet.peers if peer.node not in gone or peer.node in needed] or list(fleet.peers)
     nodes = {peer.node for peer in peers}
     carrying = nodes.difference(gone)
@@ -46,6 +41,16 @@ def without(fleet: Deployment, gone: Collection[str]) -> Deployment:
         queries=tuple(replace(query, routes=known_routes(query.routes, query, carrying)) for query in queries),
         links=tuple(link for link in fleet.links if {*link.nodes} <= nodes),
     )
+
+
+def needed_by(queries: Iterable[HostedQuery]) -> set[str]:
+    """Nodes that have a vertex of these, or its snapshots."""
+    return {
+        node
+        for query in queries
+        for placed in query.placements
+        for node in (*placed.hosts, *placed.keepers, *placed.next_hosts)
+    }
 
 
 def _fed_by_others(query: HostedQuery, gone: Collection[str]) -> HostedQuery:

@@ -127,6 +127,12 @@ class Presence:
         }
         self.apart = {pair: self.apart.get(pair, now) for pair in said}
 
+    def urgent(self, now: float) -> set[frozenset[str]]:
+        """The live nodes that speak to each other by way of this one, as they say, two by two."""
+        alive = self.alive(now)
+        said = {node: status for node in alive if (status := self.status(node)) is not None}
+        return {frozenset((node, other)) for node, status in said.items() for other in status.urgent if other in alive}
+
     def note_doubts(self, now: float) -> None:
         """Who is missed by a node that sends to it is asked, with all of its region. Who is heard then is there."""
         fleet = self._kept.fleet

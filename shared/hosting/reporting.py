@@ -16,16 +16,16 @@ QUIET_S = 30.0  # between two reports while nothing happened that must be acted 
 
 
 class Reporting:
-    def __init__(self, status: Callable[[], DeviceStatus], urgent: Callable[[], Hashable]) -> None:
-        self._status, self._urgent = status, urgent
+    def __init__(self, status: Callable[[], DeviceStatus], pressing: Callable[[], Hashable]) -> None:
+        self._status, self._pressing = status, pressing
         self._said_of: Hashable = None
         self._said_at = float("-inf")
 
     def look(self, now: float, *, due: bool) -> tuple[DeviceStatus, bool] | None:
         """What to say, and whether at once; None: what was said last stands. `due`: an exchange leaves anyway."""
-        of = self._urgent()
-        urgent = of != self._said_of
-        if not urgent and (not due or now < self._said_at + QUIET_S):
+        of = self._pressing()
+        presses = of != self._said_of
+        if not presses and (not due or now < self._said_at + QUIET_S):
             return None
         self._said_of, self._said_at = of, now
-        return self._status(), urgent
+        return self._status(), presses

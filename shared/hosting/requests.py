@@ -5,20 +5,22 @@ All that can be wrong with a request is found before anything changes.
 
 A query that is submitted twice under one name is two queries. So each has an incarnation that was never there before,
 the number of the deployment that brings it. Its gathers are named after that, too: a device numbers its rows by the
-name of the gather, and a new query has read nothing yet.
+name of the gather, and a new query has read nothing yet. One that begins as another does reads what that gathers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from shared.errors import UsageError
 from shared.hosting.asked_query import FORWARDS, AskedQuery, absent_seconds, place_query
 from shared.hosting.coordinate import Coordinator
-from shared.hosting.given import named_after, node_id, plan_given, text_given, texts_given, whole
+from shared.hosting.given import gathering, named_after, node_id, plan_given, text_given, texts_given, whole
 from shared.hosting.region_requests import add_region, drop_region, list_regions
 from shared.hosting.shares import applied, loads
+from shared.hosting.sharing import joining
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import DYNAMIC, HostedQuery
 from shared.plan.encoding import encode_plan
@@ -119,6 +121,10 @@ def _submit(
         raise UsageError(f"query {name!r} takes rows from nowhere; name its sources", code="query-sources")
     others = [query for query in fleet.queries if query.name != name]  # asked in vain, one would be in its own way
     hosted, placed = place_query(asked, topology, others)
+    joined = joining(hosted, others)
+    if joined.shared is not None:
+        hosted, placed = place_query(replace(asked, plan=joined.plan), topology, others)
+        hosted = replace(hosted, shared=joined.shared)
     coordinator.check((*others, hosted))
     if not dry_run:
         checked()
@@ -131,7 +137,10 @@ def _edit(coordinator: Coordinator, given: Mapping[str, Any], _: float, checked:
     if extra := sorted(given.keys() - {"name", "plan"}):
         raise UsageError(f"an edit says {extra[0]!r}; known are name, plan", code="query-request")
     before = _submitted(coordinator, text_given(given, "name"), "edit its program, and start the coordinator again")
-    after = coordinator.as_edited(before.name, named_after(plan_given(given.get("plan")), before.incarnation))
+    plan, gathered = plan_given(given.get("plan")), [edge.name for edge in before.plan.gathers]
+    shares = before.shared is not None and len(plan.gathers) == len(gathered)
+    plan = gathering(plan, gathered) if shares else named_after(plan, before.incarnation)
+    after = coordinator.as_edited(before.name, plan)
     checked()
     queries = coordinator.fleet.queries
     coordinator.set_queries([after if query is before else query for query in queries])
@@ -200,6 +209,7 @@ def explained(
     return {
         "name": hosted.name, "incarnation": hosted.incarnation, "place": placed.strategy, "strategy": hosted.row,
         "every": hosted.every, "sources": [name(node) for node in hosted.sources], "sink": name(hosted.sink),
+        "shares": "" if hosted.shared is None else hosted.shared.query,
         "vertices": [
             {"vertex": each.vertex, "hosts": [name(node) for node in each.hosts],
              "keepers": [name(node) for node in each.keepers], "why": placed.why[each.vertex]}

@@ -26,6 +26,7 @@ class Returning:
         self._again_at = float("-inf")  # when a node that was lost answered again
         self.looks_until: float | None = None  # who was lost is asked again, and has not all answered
         self._onward: frozenset[str] = frozenset()  # nodes that it could pass rows on to which do not go on
+        self._said: BackStatus | None = None  # last
         self._ungoverned = False  # its coordinator, which is none of the fleet, does not answer
 
     def lost(self, node: str, now: float, *, spent: bool) -> None:
@@ -77,14 +78,14 @@ class Returning:
             self._onward = frozenset()
             return False
         turned = self._turn_carriers(here.deployed, now)
-        for query, spec in here.wiring.sources:
-            edge, route = spec.key.edge, query.route(spec.name, here.node)
-            taken = max(min(here.outbox.reading(node).taken.get(edge, 0) for node in way) for way in spec.ways)
-            if route.alternates and self._alternates.look(edge, taken, here.sources_spool.head(edge), now):
+        for fed in here.wiring.fed:
+            edge, query, route = fed.edge.key.edge, fed.query.name, fed.query.route(fed.edge.name, here.node)
+            taken = max(min(here.outbox.reading(node).taken.get(edge, 0) for node in way) for way in fed.edge.ways)
+            if route.alternates and self._alternates.look(query, edge, (taken, here.sources_spool.head(edge)), now):
                 self.edges.add(edge)
                 self._stuck.add(edge)
-                reaches = functools.partial(self._reaches, here.wiring.reading[spec.key])
-                turned |= self._alternates.turn(query.name, edge, route, reaches, now)
+                reaches = functools.partial(self._reaches, fed.ends)
+                turned |= self._alternates.turn(query, edge, route, reaches, now)
         return turned
 
     def _turn_carriers(self, deployed: Deployment, now: float) -> bool:
@@ -94,7 +95,7 @@ class Returning:
         for carrier in here.carriers.values():
             spec, edge = carrier.spec, carrier.edge
             taken = min(here.outbox.reading(node).taken.get(edge, 0) for node in spec.makes.readers)
-            if not self._alternates.look(edge, taken, carrier.taken, now, DETOUR_S):
+            if not self._alternates.look(spec.query, edge, (taken, carrier.taken), now, DETOUR_S):
                 continue
             applied = self._alternates.applied(deployed)
             query = next(each for each in applied.queries if each.name == spec.query)
@@ -134,13 +135,17 @@ class Returning:
         return bool(readers) and all(self._here.outbox.reading(node).taken.get(edge, -1) >= head for node in readers)
 
     def back(self) -> BackStatus | None:
-        """Said as long as rows from when its device was cut off have not arrived."""
+        """Said as long as rows from when its device was cut off have not arrived. While it looks around again, and when
+        nobody listened meanwhile, it says what it said before, to which there is an answer already: to say nothing
+        would mean that all has arrived, and whom it reaches right now may be the first of several."""
         senders = self._calling.senders
         near = tuple(sorted(node for node, sender in senders.items() if sender.reached))
         looks = self.looks_until is not None and self._here.now < self.looks_until and len(near) < len(senders)
-        if not self.edges or looks or self.is_alone():  # what is said first when somebody listens must be true
-            return None
-        return BackStatus(tuple(query.name for query in self._here.queries()), near)
+        if not self.edges:
+            self._said = None
+        elif not looks and not self.is_alone():
+            self._said = BackStatus(tuple(query.name for query in self._here.queries()), near)
+        return self._said
 
     def hear_governor(self, now: float, *, answers: bool) -> None:
         """Whether its coordinator answers, where that is none of the fleet."""

@@ -29,11 +29,12 @@ class Serving:
         carried: dict[str, list[tuple[EdgeSpec, int]]] = {}
         here.makers.clear()
         here.state_edges.clear()
-        for query, spec in wiring.sources:
+        queries = {fed.edge.key: fed.query for fed in reversed(wiring.fed)}  # those that share an edge mark it alike
+        for spec in wiring.gathers.values():
             self._offer_flow(spec, wiring.flows[spec.key], here.sources_spool)
             source = here.sources.get(spec.key)
             if source is None:
-                source = here.sources[spec.key] = Source(spec, query, here.memory.boot, self._random)
+                source = here.sources[spec.key] = Source(spec, queries[spec.key], here.memory.boot, self._random)
             source.spec = spec
             here.makers[spec.key.edge] = (source, spec)
             for node in spec.readers:
@@ -61,13 +62,15 @@ class Serving:
         states = {edge: state_edge(one.spec.query, one.spec.placement) for edge, one in here.state_edges.items()}
         self._calling.carry(carried, now)
         self._lane.rewire(states, now)
-        copied = [spec for query, spec in wiring.sources if STRATEGIES[query.row].row.of_region]
+        copied = [spec for key, spec in wiring.gathers.items() if STRATEGIES[queries[key].row].row.of_region]
         self._rows.rewire(copied, here.copies, now)
 
     def _begin_carriers(self, wiring: Wiring) -> None:
         here = self._here
         asleep = [spec for spec in wiring.carriers if spec.standby and spec.reads.key not in here.roused]
-        here.standby = {spec.reads.key: spec for spec in asleep}
+        here.standby = {}
+        for spec in asleep:
+            here.standby.setdefault(spec.reads.key, []).append(spec)
         wanted = {spec.makes.key.edge: spec for spec in wiring.carriers if spec not in asleep}
         here.carriers = {edge: carrier for edge, carrier in here.carriers.items() if edge in wanted}
         for edge, spec in wanted.items():
@@ -77,11 +80,14 @@ class Serving:
                 carrier = here.carriers[edge] = Carrier(spec, here.outbox, here.made, self._epochs)
                 here.outbox.restart(edge, 0)
             carrier.spec = spec
+        here.carriers_of = {}
+        for carrier in here.carriers.values():
+            here.carriers_of.setdefault(carrier.spec.reads.key, []).append(carrier)
 
     def _offer_flow(self, spec: EdgeSpec, flow: Flow, spool: Spool, *, passed_on: bool = False) -> None:
         """A gather edge, to be sent with what this node applies on the way."""
         leaving = functools.partial(flow.runs.forward, upto=flow.upto, device=flow.device)
         self._here.outbox.serve(
-            spec.key.edge, [*flow.runs.schemas().values()], spool, spec.readers,
+            spec.key.edge, [*flow.schemas().values()], spool, spec.readers,
             ways=spec.ways, passed_on=passed_on, leaving=leaving,
         )  # fmt: skip

@@ -14,6 +14,7 @@ from shared.hosting.instance import BEHIND, FAILED, RUNNING, STARTING, Instance
 from shared.hosting.returning import Returning
 from shared.hosting.snapshots_under_way import SnapshotsUnderWay
 from shared.spool.entry import DataEntry
+from shared.wire.packed_deployment import base_digest
 from shared.wire.status import DeviceStatus, InstanceStatus, KeptStatus
 
 
@@ -63,13 +64,14 @@ class Showing:
             if one.offered is not None and not one.failed
         )
         return DeviceStatus(
+            base=base_digest(here.memory.deployment).hex(),
             boot=here.memory.boot, deployment=here.follows, instances=tuple(found), kept=kept, offered=offered,
-            unreachable=away, plan=here.version, back=self._returning.back(), stamps=self._retired_stamps(),
-            cuts=self._cutting.reached(), position=here.position, accuracy_m=here.accuracy_m, leaving=here.leaving,
-            took=self._alternates.status(),
+            unreachable=away, urgent=self._calling.urgent(), plan=here.version, back=self._returning.back(),
+            stamps=self._retired_stamps(), cuts=self._cutting.reached(), position=here.position,
+            accuracy_m=here.accuracy_m, leaving=here.leaving, took=self._alternates.status(),
         )  # fmt: skip
 
-    def urgent(self) -> Hashable:
+    def pressing(self) -> Hashable:
         """Of all that, what a coordinator acts on; all of it while a vertex moves."""
         here = self._here
         if self._calling.ask_at is not None:
@@ -85,6 +87,7 @@ class Showing:
             tuple(found),
             tuple(begun),
             away,
+            self._calling.urgent(),
             walks,
             cuts,
             here.position,
@@ -99,10 +102,10 @@ class Showing:
     def _retired_stamps(self) -> tuple[int, ...]:
         here = self._here
         found: set[int] = set()
-        for query, spec in here.wiring.sources:
-            if query.retired:
-                runs, held = here.wiring.flows[spec.key].runs, here.sources_spool.pending(spec.key.edge)
-                found |= {entry.applied for entry in held if isinstance(entry, DataEntry)} - runs.stamps()
+        for fed in here.wiring.fed:
+            if fed.query.retired:
+                held = here.sources_spool.pending(fed.edge.key.edge)
+                found |= {entry.applied for entry in held if isinstance(entry, DataEntry)} - fed.runs.stamps()
         return tuple(sorted(found))
 
     def kept_bytes(self, query: str) -> int:

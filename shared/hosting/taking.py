@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from shared.errors import PeerError
 from shared.hosting.calling import Calling
-from shared.hosting.carrier import Carrier
+from shared.hosting.carrier import TERMS, Carrier
 from shared.hosting.copies import Copy
 from shared.hosting.here import CREDIT_BYTES, Here
 from shared.hosting.initiators import cut_initiator, text_of
@@ -64,8 +64,7 @@ class Taking:
             readers.append(here.sinks[key].taken)
         if copy is not None:  # what reads it here reads the copy
             readers = [copy.taken, *([here.sinks[key].taken] if key in here.sinks else [])]
-        if key in here.carrier_of and here.carrier_of[key].begun:
-            readers.append(here.carrier_of[key].taken)
+        readers += [carrier.taken for carrier in here.carriers_of.get(key, ()) if carrier.begun]
         if key in here.standby:
             here.roused.add(key)
         if here.keeper.reads(key) is not None:
@@ -80,8 +79,8 @@ class Taking:
         kept = here.keeper.reads(key)
         inputs = [instance.spec.inputs[label] for instance, label in here.readers_of.get(key, ())]
         edges = [leg for each in inputs for leg in each.arriving if leg.key == key]
-        edges += [here.carrier_of[key].spec.reads] if key in here.carrier_of else []
-        edges += [here.standby[key].reads] if key in here.standby else []
+        edges += [carrier.spec.reads for carrier in here.carriers_of.get(key, ())]
+        edges += [spec.reads for spec in here.standby.get(key, ())]
         edges += [edge for _, _, edge in here.wiring.sinks if edge.key == key]
         edges += [leg for leg in here.copies[key].spec.legs if leg.key == key] if key in here.copies else []
         edges += [kept.edge] if kept is not None else []
@@ -97,11 +96,12 @@ class Taking:
         if here.keeper.reads(key) is not None:
             # Pieces of a snapshot that is not whole yet are in memory only: a restart asks for them again.
             through, term = here.keeper.through.get(key, 0), here.memory.boot
-        if key in here.carrier_of:
-            carrier = here.carrier_of[key]
-            through, term = carrier.through, carrier.term
-            waits = any(self._calling.senders[node].disconnected for node in carrier.spec.makes.readers)
-            credit = 0 if waits or here.full() else credit  # while its reader is gone, rows may find another way
+        if carriers := here.carriers_of.get(key, ()):
+            through = min(carrier.through for carrier in carriers)
+            term = sum(carrier.term for carrier in carriers) % TERMS
+            # While its reader is gone, rows may find another way. One query does not wait for another's.
+            waits = key not in here.readers_of and all(map(self._waits, carriers))
+            credit = 0 if waits or here.full() else credit
         copy = here.copies.get(key)
         if copy is not None:
             term = 0 if key in here.readers_of else COPIES + here.memory.boot
@@ -127,9 +127,9 @@ class Taking:
                 here.refuse(error)
         elif key in here.sinks:
             self._take_result(here.sinks[key], session, record)
-        elif key in here.carrier_of:
+        for carrier in here.carriers_of.get(key, ()):
             try:
-                self._pass_on(here.carrier_of[key], session, record)
+                self._pass_on(carrier, session, record)
             except PeerError as error:  # it stays with its device until somebody can read it
                 here.refuse(error)
                 self._forget_edges()
@@ -155,15 +155,15 @@ class Taking:
                 for leg in each.arriving:
                     here.readers_of.setdefault(leg.key, []).append((instance, label))
                 if len(each.arriving) > 1:
-                    legs = frozenset(leg.key for leg in each.arriving)
-                    self._legs.update(dict.fromkeys(legs, legs))
-        here.carrier_of = {carrier.spec.reads.key: carrier for carrier in here.carriers.values()}
+                    for leg in each.arriving:
+                        others = frozenset(other.key for other in each.arriving)
+                        self._legs[leg.key] = self._legs.get(leg.key, frozenset()) | others
 
     def _pass_on(self, carrier: Carrier, session: GatewaySession, record: LogRecord) -> None:
         """A frame of an edge that goes on from here."""
         edge = carrier.spec.makes
-        if record.lo > carrier.taken:
-            self._forget_edges()
+        if record.lo > carrier.taken or (record.kind == FrameType.DATA and self._here.full()):
+            self._forget_edges()  # it comes again: several may be under way when there is no more room for them
             return
         if record.kind == FrameType.DATA:
             data = Data.in_place(record.frame)
@@ -186,6 +186,10 @@ class Taking:
                 self._calling.send_mark(edge, PASSED_ON, mark, self._here.now)
             case _:
                 pass  # a declaration: the session remembers it
+
+    def _waits(self, carrier: Carrier) -> bool:
+        """Whether who reads what a carrier passes on does not answer."""
+        return any(self._calling.senders[node].disconnected for node in carrier.spec.makes.readers)
 
     def follow(self, carrier: Carrier) -> None:
         """A carrier goes on where its reader is."""

@@ -8,9 +8,10 @@ Whatever an operator raises is the failure of its vertex alone.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
-from shared.batch import NO_FRONTIER
+from shared.batch import NO_FRONTIER, Batch
 from shared.errors import PeerError, ResurgeError
 from shared.hosting.calling import Calling
 from shared.hosting.copies import Copy, name_of
@@ -21,6 +22,7 @@ from shared.hosting.messages import Connected, InstanceFailed
 from shared.hosting.snapshots_under_way import SnapshotsUnderWay
 from shared.hosting.watching import Result, Watch
 from shared.hosting.wiring import GATEWAY, VertexSpec
+from shared.identity import EdgeId
 from shared.language.codecs import COLUMNS, NONE
 from shared.language.schema import Schema
 from shared.recovery.consistency import EdgeCut, inconsistencies
@@ -38,6 +40,7 @@ from shared.wire.status import TEXT_CHARACTERS
 # that has not heard yet that its reader began again with less.
 GO_ON = frozenset(map(int, (FrameType.DATA, FrameType.TOMBSTONE, FrameType.FRONTIER)))
 
+PIECE_BYTES_MAX = 1 << 20  # of what a vertex puts out at once, as it is in memory
 TURN_BYTES = 32 << 10  # of a copy that a vertex reads in one turn, and at least one batch
 
 
@@ -57,10 +60,13 @@ class Vertices:
         self.answers: list[bytes] = []  # to marks of the exchange that is being taken
         # Inputs of vertices that began here and have not read all that a copy has: where they are in it.
         self._behind: dict[tuple[Instance, str], tuple[int, int]] = {}
+        self._had: set[EdgeId] = set()  # edges on which something was made that all who read them have
 
     def take(self, instance: Instance, label: str, session: GatewaySession, record: LogRecord) -> None:
         if (instance, label) in self._behind:  # it is in the copy that this input is read from
             self._took(instance, label, goes_on=record.kind in GO_ON)
+            return
+        if record.kind == FrameType.DATA and self._has_no_room(instance, label, self._here.copies.get(record.key)):
             return
         if record.lo > instance.arrived(label) or not self._take_frame(instance, label, session, record):
             self._forget_edges()  # the receipt says where it stands, and what was left comes again
@@ -69,11 +75,24 @@ class Vertices:
 
     def take_copied(self, instance: Instance, label: str, copy: Copy, frame: Frame) -> None:
         """A frame that a copy has just taken, for who reads it here."""
-        if (instance, label) not in self._behind:
+        if frame.type is FrameType.DATA and self._has_no_room(instance, label, copy):
+            pass
+        elif (instance, label) not in self._behind:
             item = self._copied(instance, label, copy, frame)
             if item is not None and not self.go_on(instance, label, item):
                 return
         self._took(instance, label, goes_on=True)
+
+    def _has_no_room(self, instance: Instance, label: str, copy: Copy | None) -> bool:
+        """Whether rows have to wait for those who read what is made of them: packed ones may be many times as large as
+        their exchange. They come again, or are read from the copy that was taken of them."""
+        if not self._here.full() or label in instance.spec.back:
+            return False
+        if copy is None:
+            self._forget_edges()
+        else:
+            self._behind.setdefault((instance, label), copy.last)
+        return True
 
     def _copied(self, instance: Instance, label: str, copy: Copy, frame: Frame) -> Item | None:
         """What a frame of a copy is to an instance; None where it has that."""
@@ -135,17 +154,21 @@ class Vertices:
             return True
         if not self._process(instance, label, item, record):
             return False
-        while (waiting := instance.next_waiting()) is not None:
+        self._go_on_waiting(instance)
+        return True
+
+    def _go_on_waiting(self, instance: Instance) -> None:
+        """What was put aside, as far as there is room for what it makes."""
+        while not self._here.full() and (waiting := instance.next_waiting()) is not None:
             if not self._process(instance, *waiting, None):
                 raise PeerError("what waited behind a mark cannot be taken", code="hosting-behind")
-        return True
 
     def _process(self, instance: Instance, label: str, item: Item, record: LogRecord | None) -> bool:
         match item:
             case Rows(batch, size):
                 self.leave(instance, self.watched(instance.spec, functools.partial(instance.take, label, batch, size)))
             case Gone(hi, forgotten):
-                if forgotten and not instance.begins_with(label):
+                if forgotten and not instance.begins_with(label, forgotten=True):
                     if instance.keeps_state and not instance.spec.placement.anew:
                         instance.behind = True
                         lost = EdgeCut(label, hi, hi, hi, instance.taken[label])
@@ -154,7 +177,7 @@ class Vertices:
                         )
                     if not self._go_on_without(instance):
                         return False
-                if (freeze := instance.lose(label, hi)) is not None:
+                if (freeze := instance.lose(label, hi, forgotten=forgotten)) is not None:
                     self.leave(instance, [freeze])
             case Time(frontier_us):
                 advancing = functools.partial(instance.advance, label, frontier_us)
@@ -203,11 +226,19 @@ class Vertices:
 
     @property
     def catches_up(self) -> bool:
-        """Whether a vertex here has not read all that a copy has."""
-        return bool(self._behind)
+        """Whether a vertex here has not taken all that is here, and may: where there is no room for what it makes, its
+        readers are waited for."""
+        if self._here.full():
+            return False
+        return bool(self._behind) or any(one.resumes and not one.failed for one in self._here.instances.values())
 
     def catch_up(self) -> None:
-        """A turn of what copies have for vertices that began again: some of it for one of their inputs."""
+        """What was put aside, and a turn of what copies have for vertices that began again, for one of their inputs."""
+        if self._here.full():
+            return
+        for instance in self._here.instances.values():
+            if instance.resumes and not instance.failed:
+                self.guard(instance, functools.partial(self._go_on_waiting, instance))
         running = {*self._here.instances.values()}
         for instance, label in [each for each in self._behind if each[0] not in running or each[0].failed]:
             del self._behind[instance, label]
@@ -221,8 +252,8 @@ class Vertices:
         copy = next((each for each in self._here.copies.values() if each.spec.edge.label == label), None)
         left = TURN_BYTES
         while copy is not None and (found := copy.next_frame(at)) is not None:
-            if left <= 0:
-                self._behind[instance, label] = at  # the others first
+            if left <= 0 or self._here.full():
+                self._behind[instance, label] = at  # the others first, and who reads what is made
                 return
             frame, at = found
             left -= len(frame.payload)
@@ -230,6 +261,13 @@ class Vertices:
                 self.go_on(instance, label, item)
         if copy is not None and copy.frontier_us > NO_FRONTIER:
             self.go_on(instance, label, Time(copy.frontier_us))
+
+    def synced(self) -> None:
+        """What was made can be trimmed from now on: of what their readers have, no receipt comes."""
+        while self._had:
+            edge = self._had.pop()
+            if edge in self._here.makers:
+                self._here.outbox.trim(edge)
 
     def hand_over(self, instance: Instance) -> None:
         """A vertex that shall go on elsewhere is snapshotted now, once for each node that it should go to."""
@@ -275,21 +313,30 @@ class Vertices:
     def put_out(self, instance: Instance, made: Made) -> None:
         here = self._here
         edge = instance.spec.outputs[made.output]
-        if made.batch is not None:
+        for rows in () if made.batch is None else pieces(made.batch):
             # Nodes of a fleet are near: bytes cost less than time. What goes to the cloud stays in its log.
-            codec, payload = codecs.encode(made.batch, COLUMNS if GATEWAY in edge.readers else NONE)
+            codec, payload = codecs.encode(rows, COLUMNS if GATEWAY in edge.readers else NONE)
             batch = SpooledBatch(
-                edge.key.edge, made.batch.lo, made.batch.hi, len(made.batch), made.batch.schema.id, 0,
-                made.frontier_us, codec, payload,
-            )  # fmt: skip
+                edge.key.edge, rows.lo, rows.hi, len(rows), rows.schema.id, 0, rows.frontier_us, codec, payload
+            )
             here.made.append(batch)
             for node in edge.readers:
                 self._calling.appended(node, batch)
-            if not edge.readers:
-                here.outbox.trim(edge.key.edge)
+            if here.outbox.through(edge.key.edge) >= rows.hi:  # its readers had that before this instance began
+                self._had.add(edge.key.edge)
         for node in edge.readers:
             if made.frontier_us > NO_FRONTIER:
                 self._calling.to(node).frontier(edge.key.edge, made.frontier_us, here.now)
+
+
+def pieces(batch: Batch) -> Iterator[Batch]:
+    """A batch as several that fit a frame each: what a vertex was waiting to release may be much. Only the last one may
+    promise that nothing earlier follows."""
+    size = batch.time_us.nbytes + sum(column.nbytes for column in batch.columns.values())
+    rows = max(1, len(batch) * PIECE_BYTES_MAX // max(size, 1))
+    for start in range(0, len(batch), rows):
+        part = batch.slice(start, start + rows)
+        yield part if part.hi == batch.hi else replace(part, frontier_us=NO_FRONTIER)
 
 
 def said(error: Exception) -> str:

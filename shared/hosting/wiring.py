@@ -9,14 +9,18 @@ after a move goes on with the same numbers.
 
 A device's rows may come over other nodes. Each of those passes them on under their numbers, on an edge of its own that
 is named after it: "GATHER@DEVICE>NODE". Whoever reads them counts by device and number, whichever edge they came on.
+
+Queries that begin alike read one edge of a device (`sharing.py`), each by its own ways: what nodes pass on for one that
+shares another's is named after it, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from shared.errors import UsageError
+from shared.hosting.sharing import check_shared, in_common
 from shared.hosting.stamps import Run, Runs, runs_of, without_run
 from shared.identity import DeviceId, EdgeKey, edge_id
 from shared.language.schema import Schema
@@ -63,6 +67,22 @@ class Flow:
     runs: Runs
     upto: int
     device: str
+    others: tuple[Runs, ...] = ()  # of more queries that read it; `upto` operators are common to all
+
+    def schemas(self) -> dict[int, Schema]:
+        """Every form in which its rows may travel, by number."""
+        return {number: schema for runs in (*self.others, self.runs) for number, schema in runs.schemas().items()}
+
+
+@dataclass(frozen=True, slots=True)
+class FedSpec:
+    """A gather that this node's own device feeds, for one query. Several queries may read one edge."""
+
+    query: HostedQuery
+    edge: EdgeSpec  # with the readers of this query alone
+    runs: Runs
+    upto: int
+    ends: tuple[str, ...]  # who reads it in the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +163,15 @@ class Wiring:
     """What a deployment means for one node."""
 
     vertices: list[VertexSpec] = field(default_factory=list)
-    sources: list[tuple[HostedQuery, EdgeSpec]] = field(default_factory=list)  # gathers that its own device feeds
+    fed: list[FedSpec] = field(default_factory=list)  # what its own device feeds, query by query
+    gathers: dict[EdgeKey, EdgeSpec] = field(default_factory=dict)  # the edges of these, with all their readers
     sinks: list[tuple[HostedQuery, str, EdgeSpec]] = field(default_factory=list)
-    flows: dict[EdgeKey, Flow] = field(default_factory=dict)  # of gather edges that its own device feeds
-    reading: dict[EdgeKey, tuple[str, ...]] = field(default_factory=dict)  # of the same, who reads them in the end
+    flows: dict[EdgeKey, Flow] = field(default_factory=dict)  # of the same
     carriers: list[CarrierSpec] = field(default_factory=list)
     kept: list[KeptSpec] = field(default_factory=list)
     copies: list[CopySpec] = field(default_factory=list)
     members: dict[str, HostedQuery] = field(default_factory=dict)  # whose regions go back together: it hears of cuts
-    fed: dict[str, list[EdgeSpec]] = field(default_factory=dict)  # what its vertices make for the region of a query
+    feeding: dict[str, list[EdgeSpec]] = field(default_factory=dict)  # what its vertices make for a query's region
     known: set[tuple[str, int, str]] = field(default_factory=set)  # every vertex of every query
     passed: set[tuple[str, int, str]] = field(default_factory=set)  # those whose handed-over state is no more use here
 
@@ -180,13 +200,37 @@ def wire(deployment: Deployment) -> Wiring:
         made[query.name] = _edges_made(query, fed)
     for query in deployment.queries:
         _wire_query(deployment.node, query, made, found)
-    names = [spec.name for _, spec in found.sources]
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(
-                f"two queries gather {name!r} from the same device; give one of them another name",
-                code="deployment-gather",
-            )
+    by_name: dict[str, list[FedSpec]] = {}
+    for each in found.fed:
+        by_name.setdefault(each.edge.name, []).append(each)
+    for alike in by_name.values():
+        check_shared([each.query for each in alike], alike[0].edge.name)
+        edge = together([each.edge for each in alike])
+        found.gathers[edge.key] = edge
+        upto = min(*(each.upto for each in alike), in_common([each.runs.run for each in alike]))
+        found.flows[edge.key] = Flow(alike[0].runs, upto, deployment.node, tuple(each.runs for each in alike[1:]))
+    return found
+
+
+def together(edges: Sequence[EdgeSpec]) -> EdgeSpec:
+    """One edge that several queries read, each by ways of its own: one way of every query is enough."""
+    if len(edges) == 1:
+        return edges[0]
+    readers: dict[str, int] = {}
+    ways: list[frozenset[str]] = [frozenset()]
+    for edge in edges:
+        for node, terms in edge.readers.items():
+            readers[node] = readers.get(node, 0) + terms
+        ways = _shortest([one | {*way} for one in ways for way in edge.ways])
+    return replace(edges[0], readers=readers, ways=tuple(tuple(sorted(way)) for way in ways))
+
+
+def _shortest(ways: Iterable[frozenset[str]]) -> list[frozenset[str]]:
+    """These without the ways that lead to all the nodes of another one as well: they never say more than that."""
+    found: list[frozenset[str]] = []
+    for way in sorted(dict.fromkeys(ways), key=len):
+        if not any(shorter <= way for shorter in found):
+            found.append(way)
     return found
 
 
@@ -289,7 +333,7 @@ def _wire_query(node: str, query: HostedQuery, edges: Mapping[str, Mapping[str, 
             entering[output.name] = InputSpec(edge, output.name, query_origin(feed.query).hex(), runs=behind)
             if together and node in edge.carriers:
                 found.members[query.name] = query
-                found.fed.setdefault(query.name, []).append(edge)
+                found.feeding.setdefault(query.name, []).append(edge)
             if together and node in query.members:
                 found.copies.append(CopySpec(query.name, query.incarnation, edge, behind, (edge,)))
             continue
@@ -299,9 +343,7 @@ def _wire_query(node: str, query: HostedQuery, edges: Mapping[str, Mapping[str, 
             if together and node in query.members:
                 found.copies.append(CopySpec(query.name, query.incarnation, route.edge, behind, route.legs(node)))
             if source == node:
-                found.sources.append((query, route.edge))
-                found.flows[route.edge.key] = Flow(behind, route.upto, source)
-                found.reading[route.edge.key] = tuple(readers[output.name])
+                found.fed.append(FedSpec(query, route.edge, behind, route.upto, tuple(readers[output.name])))
             found.carriers += route.carriers(node)
     delays = feedback_delays(query)
     back = back_edges(vertices)
@@ -364,7 +406,7 @@ class _Gathered:
         for path in self._all:
             for at, hop in enumerate(path):
                 if hop.node not in self._passed:  # a detour begins like the path that it leaves
-                    passed_on = f"{name}@{source}>{hop.node}"
+                    passed_on = f"{name}@{source}>{hop.node}{'' if query.shared is None else f' {query.name}'}"
                     self._passed[hop.node] = self._spec(passed_on, hop.node, PASSED_ON, [self._next(path, at + 1)])
 
     def _check(self, given: Route) -> None:
@@ -381,7 +423,7 @@ class _Gathered:
         return {path[at].node: 0} if at < len(path) else self._readers
 
     def _spec(self, name: str, maker: str, term: int, ways: list[Mapping[str, int]]) -> EdgeSpec:
-        key = EdgeKey(DeviceId(bytes.fromhex(self.source)), self._query.incarnation, edge_id(name))
+        key = EdgeKey(DeviceId(bytes.fromhex(self.source)), self._query.spooling.incarnation, edge_id(name))
         readers = {node: terms for way in ways for node, terms in way.items()}
         return EdgeSpec(name, key, self._schema, maker, {maker: term}, readers, tuple(map(tuple, ways)))
 

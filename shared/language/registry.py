@@ -7,6 +7,7 @@ the gateway and the executors, and each advertises what it has. Forms:
 |---|---|---|---|
 | rows | a function, elementwise, no state | the columns of any run of rows, `time` included | output columns, as long |
 | scalar, record | a plain function, no state | the values of one row | one value, or a dict of them |
+| frame | a function, in a cloud job only | an epoch's rows of a range, as a pandas DataFrame | a DataFrame |
 | window | a function | the columns of one window's rows | one row, a dict of scalars |
 | machine | a class, one instance per key | one row at a time, and its input port | any number of rows, dicts |
 | aggregate | a class, one instance per window and key | one row's values at a time | one scalar |
@@ -32,6 +33,7 @@ from shared.language.expressions import Value, literal
 from shared.language.schema import Schema
 
 IN, OUT = "in", "out"
+FRAME = "frame"
 PLAIN = ("scalar", "record")  # forms of plain functions, which see the values of one row
 
 Columns: TypeAlias = Mapping[str, np.ndarray]

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from shared.language.schema import Field
+from shared.language.widening import MISSING_ITSELF, widens
 from shared.plan.fragments import Fragment, Vertex
-from shared.plan.graph import Plan
+from shared.plan.graph import Plan, SyncEdge
 from shared.plan.operators import Subscribe, SyncBack
 from shared.plan.placement import device_fragment
 from shared.plan.vertices import vertices
@@ -27,6 +29,18 @@ class VertexChange:
 
 
 @dataclass(frozen=True, slots=True)
+class EdgeChange:
+    """What becomes of the columns of an edge that stays."""
+
+    name: str
+    added: tuple[Field, ...]
+    widened: tuple[tuple[Field, str], ...]  # the column as it was, and its kind now
+    gone: tuple[Field, ...]
+    other: tuple[tuple[Field, str], ...]  # of a kind that does not hold every value of the former one
+    unstated: tuple[Field, ...]  # added, without a value for rows of phones that do not have them yet
+
+
+@dataclass(frozen=True, slots=True)
 class PlanChanges:
     same: bool  # nothing but lines of source and the version
     device_kept: bool  # whether phones go on with the windows and states they have
@@ -34,10 +48,14 @@ class PlanChanges:
     sensors_gone: tuple[str, ...]
     edges_new: tuple[str, ...]
     edges_gone: tuple[str, ...]
-    edges_reshaped: tuple[str, ...]  # of the same name, with other columns
+    edge_changes: tuple[EdgeChange, ...]  # of those that keep their name and have other columns now
     sinks_new: tuple[str, ...]
     sinks_gone: tuple[str, ...]
     vertices: tuple[VertexChange, ...]
+
+    @property
+    def edges_reshaped(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.edge_changes)
 
     def of(self, how: str) -> tuple[str, ...]:
         """The names of the vertices that this happens to."""
@@ -53,10 +71,11 @@ def same_program(before: Plan, after: Plan) -> bool:
 
 def changes(before: Plan, after: Plan) -> PlanChanges:
     """What happens to phones and vertices that run `before` when `after` takes its place."""
-    edges = [{edge.name: edge.schema for edge in plan.edges} for plan in (before, after)]
+    edges = [{edge.name: edge for edge in plan.edges} for plan in (before, after)]
     sinks = [dict.fromkeys(_sinks(plan)) for plan in (before, after)]
     sensors = [{sensor.name: None for sensor in plan.sensors} for plan in (before, after)]
-    reshaped = tuple(name for name, schema in edges[1].items() if name in edges[0] and edges[0][name] != schema)
+    both = [(edges[0][name], edge) for name, edge in edges[1].items() if name in edges[0]]
+    reshaped = tuple(_edge_change(was, now) for was, now in both if was.schema != now.schema)
     return PlanChanges(
         same=same_program(before, after),
         device_kept=_on_device(before) == _on_device(after),
@@ -64,10 +83,24 @@ def changes(before: Plan, after: Plan) -> PlanChanges:
         sensors_gone=_missing(sensors[0], sensors[1]),
         edges_new=_missing(edges[1], edges[0]),
         edges_gone=_missing(edges[0], edges[1]),
-        edges_reshaped=reshaped,
+        edge_changes=reshaped,
         sinks_new=_missing(sinks[1], sinks[0]),
         sinks_gone=_missing(sinks[0], sinks[1]),
-        vertices=_vertex_changes(before, after, reshaped),
+        vertices=_vertex_changes(before, after, tuple(each.name for each in reshaped)),
+    )
+
+
+def _edge_change(before: SyncEdge, after: SyncEdge) -> EdgeChange:
+    was, now, stated = before.schema, after.schema, dict(after.missing)
+    added = tuple(field for field in now if field.name not in was)
+    other = [(field, now.kind(field.name)) for field in was if field.name in now and now.kind(field.name) != field.kind]
+    return EdgeChange(
+        after.name,
+        added,
+        widened=tuple(each for each in other if widens(each[0].kind, each[1])),
+        gone=tuple(field for field in was if field.name not in now),
+        other=tuple(each for each in other if not widens(each[0].kind, each[1])),
+        unstated=tuple(field for field in added if field.kind not in MISSING_ITSELF and field.name not in stated),
     )
 
 

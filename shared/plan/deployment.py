@@ -49,7 +49,7 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 _CURVE = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")  # z85: 32 bytes
 _PATHS = re.compile(rf"paths:[2-{PATHS_MAX}]")
 OPTIONAL = frozenset(
-    {"place", "submitted", "routes", "absent_s", "forward", "retired", "cuts", "feeds"}
+    {"place", "submitted", "routes", "absent_s", "forward", "retired", "cuts", "feeds", "shared"}
 )  # keys of a query that came later
 _ADDRESS = re.compile(r"tcp://[0-9A-Za-z.\-:\[\]_%]{1,253}:[0-9]{1,5}")
 
@@ -162,6 +162,16 @@ class Feed:
 
 
 @dataclass(frozen=True, slots=True)
+class Spooling:
+    """For which query a device gathers and spools. Queries that begin alike share it, and it stays theirs when the one
+    that it is named after ends."""
+
+    query: str
+    incarnation: int
+    submitted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class HostedQuery:
     """A plan whose region side runs on peers."""
 
@@ -181,6 +191,12 @@ class HostedQuery:
     retired: tuple[Plan, ...] = ()  # what the query was, as long as devices have rows that are part of the way through
     cuts: Cuts = Cuts()
     feeds: tuple[Feed, ...] = ()
+    shared: Spooling | None = None  # another query's, which begins as this one does; its rows are spooled once
+
+    @property
+    def spooling(self) -> Spooling:
+        """Its own, or the one that it shares."""
+        return self.shared or Spooling(self.name, self.incarnation, self.submitted)
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -349,6 +365,8 @@ def _optional(query: HostedQuery) -> dict[str, object]:
         said["cuts"] = [query.cuts.complete, query.cuts.begun, list(query.cuts.holders)]
     if query.feeds:
         said["feeds"] = [[feed.gather, feed.query, feed.sink] for feed in query.feeds]
+    if query.shared is not None:
+        said["shared"] = [query.shared.query, query.shared.incarnation, query.shared.submitted]
     return said
 
 
@@ -445,6 +463,7 @@ def _query(value: object) -> HostedQuery:
                 _each(extra.get("retired", []), RETIRED_MAX, "retired", _plan),
                 _cuts(extra["cuts"]) if "cuts" in extra else Cuts(),
                 _each(extra.get("feeds", []), PEERS_MAX, "feeds", _feed),
+                _spooling(extra["shared"]) if "shared" in extra else None,
             )
     raise _malformed("each query with name, incarnation, plan, row, every, sources, sink and placements")
 
@@ -496,6 +515,15 @@ def _feed(value: object) -> Feed:
         case [gather, query, sink]:
             return Feed(_name(gather, "a gather"), _name(query, "a query's name"), _name(sink, "a sink"))
     raise _malformed("each feed as gather, query and sink")
+
+
+def _spooling(value: object) -> Spooling:
+    match value:
+        case [query, incarnation, bool(submitted)]:
+            return Spooling(
+                _name(query, "a query's name"), _number(incarnation, 0, 2**32 - 1, "incarnation"), submitted
+            )
+    raise _malformed("shared as a query, its incarnation and whether it was submitted")
 
 
 def _hop(value: object) -> Hop:

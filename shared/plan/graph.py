@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from shared.errors import UsageError
+from shared.language.expressions import Value
 from shared.language.schema import Schema
 from shared.plan.contracts import Contract
 from shared.plan.operators import Appended, Feed, Feedback, Gather, Operator, Sensor, Subscribe, Sync, SyncBack
@@ -63,6 +64,7 @@ class SyncEdge:
     priority: int
     deadline_us: int | None
     contract: Contract
+    missing: tuple[tuple[str, Value], ...] = ()  # what stands in for columns that older forms of it lack
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,7 @@ class Plan:
                 priority=node.operator.priority,
                 deadline_us=node.operator.deadline_us,
                 contract=node.operator.contract,
+                missing=node.operator.missing,
             )
             for node in self.nodes
             if isinstance(node.operator, Sync)

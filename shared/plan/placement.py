@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from shared.errors import UsageError
+from shared.language.registry import FRAME, registered
 from shared.plan import operators as op
 from shared.plan.fragments import Fragment, Input, Output
 from shared.plan.graph import Node, Plan, at_line
@@ -88,6 +89,12 @@ def check_placement(plan: Plan) -> None:
                 _refuse(node, message, "placement-stable")
             case op.Request(name) if side != ON_DEVICE:
                 _refuse(node, f"sensor {name!r} can be read on the device only", "placement-sensor")
+            case op.Apply(name) if side != ON_CLOUD and name in registered() and registered()[name].form == FRAME:
+                message = (
+                    f"frame operator {name!r} stands on {_WORDS[side]}, which has no DataFrames; it runs in a cloud "
+                    "job only: write .sync() before it"
+                )
+                _refuse(node, message, "placement-frame")
             case op.KeyBy(columns) if side == ON_DEVICE and op.DEVICE not in columns:
                 message = (
                     f"key_by({', '.join(map(repr, columns))}) on the device sees the rows of one device only; include "

@@ -15,6 +15,7 @@ SILENCE_S_MAX = 300.0  # what its inputs spool meanwhile has room only for so lo
 RECOVERY_S = 3.0  # before any was measured
 RECOVERY_S_MAX = 60.0  # a recovery that waits for other nodes says nothing of the next one
 NEWEST = 0.3  # what the newest recovery counts
+REMEMBERED_MAX = 100  # recoveries whose time is known one by one
 
 
 class RecoveryTimes:
@@ -24,6 +25,7 @@ class RecoveryTimes:
         self.average_s = RECOVERY_S
         self.measured = 0
         self._begun: dict[tuple[str, str], tuple[int, float]] = {}  # (query, vertex) -> term, when
+        self._took_s: dict[tuple[str, str, int], float] = {}  # (query, vertex, term), the newest last
 
     def began(self, query: str, vertex: str, term: int, now: float) -> None:
         self._begun[query, vertex] = (term, now)
@@ -34,9 +36,18 @@ class RecoveryTimes:
         if found is None or found[0] != term:
             return
         del self._begun[query, vertex]
+        self._took_s.pop((query, vertex, term), None)
+        self._took_s[query, vertex, term] = now - found[1]
+        if len(self._took_s) > REMEMBERED_MAX:
+            del self._took_s[next(iter(self._took_s))]
         took_s = min(RECOVERY_S_MAX, now - found[1])
         self.average_s = took_s if not self.measured else self.average_s + NEWEST * (took_s - self.average_s)
         self.measured += 1
+
+    def took_s(self, query: str, vertex: str, term: int) -> float | None:
+        """How long it took until a vertex was at work under this term; None while it is not, and where nobody here saw
+        both its beginning and its end."""
+        return self._took_s.get((query, vertex, term))
 
 
 def delay_left_s(plan: Plan) -> float | None:

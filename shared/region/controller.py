@@ -100,7 +100,8 @@ class RegionController:
         begun: set[str] = set()
         for region in found:  # what feeds a region stands before it
             query = running.get(region.name)
-            wanted = len(region.members) >= region.threshold
+            # Who leaves counts as long as somebody stays to take over what it runs; where all leave, nobody does.
+            wanted = len(region.members) >= region.threshold and self._staying(region) > 0
             feeds = _feeds(region, found, made)
             if query is not None and wanted:
                 same = query.feeds == feeds and not any(feed.query in begun for feed in feeds)
@@ -229,7 +230,11 @@ class RegionController:
             state = State.CHECKPOINTING if nodes.under_way(region.name) else State.RUNNING
         if state is not before:
             self._states[region.name] = state
-            self._events.append(RegionChanged(region.name, state, len(region.members)))
+            self._events.append(RegionChanged(region.name, state, self._staying(region)))
+
+    def _staying(self, region: Region) -> int:
+        """How many of its members do not leave."""
+        return sum(self._places[region.name].get(node) is not Place.LEAVING for node in region.members)
 
 
 def _keepers(row: Row, host: str, members: Sequence[str]) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from shared.spool.contents import Contents
 from shared.spool.disk import Disk, File
 from shared.spool.entry import PRIORITY_MAX, DataEntry, Entry, Reason, SpooledBatch, Tombstone
 from shared.spool.evict import Evict, choice
+from shared.spool.fresh import Fresh
 from shared.spool.journal import INDEX_FILES, SPOOL_FILE, Journal
 from shared.spool.ledger import Ledger
 from shared.spool.payloads import damaged, read_payload
@@ -50,6 +51,7 @@ from shared.spool.statistics import SpoolStatistics, statistics_of
 
 CAPACITY_BYTES_MIN = 4096
 _FILL_BYTES = 1 << 20
+FRESH_BYTES = 8 << 20  # of what waits here, in memory as well
 
 
 class SpoolFull(ResurgeError):
@@ -73,6 +75,7 @@ class Spool:
         self._repair_superblock = not recovered.superblocks_whole
         self._damage = recovered.damage
         self._unsynced_tombstones: set[tuple[EdgeId, int]] = set()  # and some that were joined to others
+        self._fresh = Fresh(FRESH_BYTES)
 
     @classmethod
     def create(
@@ -230,6 +233,7 @@ class Spool:
         item = append_item(control, order, length, checksum, extents)
         entry = DataEntry(edge, lo, hi, batch.priority, batch.deadline, order, length, extents, item)
         journal.write_payload(extents, sealed)
+        self._fresh.add(extents, batch.payload)
         contents.append(entry)
         if journal.add(item):
             self._flush()
@@ -266,6 +270,8 @@ class Spool:
             raise BrokenInvariant(
                 f"batch [{entry.lo}, {entry.hi}) is no longer in the spool; ask pending() again", code="spool-gone"
             )
+        if (fresh := self._fresh.get(entry.extents)) is not None:
+            return entry.batch(fresh)
         self._journal.write_out()  # a batch younger than the last sync may be held back
         stored = read_payload(self._file, self._block, entry)
         payload: bytes | None
@@ -447,6 +453,7 @@ class Spool:
     def _release_removed(self) -> None:
         """It is durable that these were given up or delivered: their units may be written over."""
         self._free.release(self._contents.removed)
+        self._fresh.forget(self._contents.removed)
         self._contents.removed.clear()
 
     def _flush(self, *, whole: bool = False) -> bool:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from shared.contracts.promises import contract_lines
 from shared.errors import UsageError
 from shared.language.durations import microseconds
-from shared.language.registry import IN, OUT, OperatorType, parameter_defaults, register
+from shared.language.registry import FRAME, IN, OUT, OperatorType, parameter_defaults, register
 from shared.language.schema import Schema
 from shared.plan import operators as op
 from shared.plan.contracts import Contract, check_contract
@@ -62,6 +62,28 @@ def operator(
             f"most_per_second={most_per_second!r} of operator type {name!r}; expected rows a second, more than 0",
             code="operator-rate",
         )
+    return registered
+
+
+@located
+def frame_operator(
+    name: str, *, output: Mapping[str, str], takes: Mapping[str, str] | None = None, version: int = 1,
+    deterministic: bool = False,
+) -> Callable[[Implementation], Implementation]:  # fmt: skip
+    """Register a function of a pandas DataFrame: an epoch's rows of a range, all their columns and `time`, in; a frame
+    with `time`, the key's columns and `output` out. Cloud only, `.apply(name)` behind `.sync()`.
+
+    `takes` are columns that the stream must have. Each row out has the key of some row given, and a time between the
+    first and the last of that key. Where epochs and ranges are cut is not the program's choice: say
+    `deterministic=True` only where each row out follows from one row in.
+    """
+
+    @located
+    def registered(implementation: Implementation) -> Implementation:
+        inputs = ((IN, Schema.of(takes or {})),)
+        _register(implementation, name, FRAME, inputs, ((OUT, Schema.of(output)),), version, deterministic, 0)
+        return implementation
+
     return registered
 
 

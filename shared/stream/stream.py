@@ -262,13 +262,16 @@ class Stream(Windowing):
         evict: str = "query",
         priority: int = 0,
         deadline: str | None = None,
+        missing: Mapping[str, Value] | None = None,
     ) -> Stream:
-        """The phone, or the region, ends here. Without a name the edge is called like the stream's first source."""
+        """The phone, or the region, ends here. Without a name the edge is called like the stream's first source.
+        `missing`: the values of columns in rows of phones whose program does not have them yet."""
         deadline_us = None if deadline is None else microseconds(deadline)
         edge = name or _first_source_name(self.draft)
         operator = op.Sync(
-            edge, batch, batch_bytes, microseconds(within), codec, contract, evict, priority, deadline_us
-        )
+            edge, batch, batch_bytes, microseconds(within), codec, contract, evict, priority, deadline_us,
+            tuple((missing or {}).items()),
+        )  # fmt: skip
         return Stream(draft(operator, self.draft))
 
     @located

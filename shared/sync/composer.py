@@ -80,6 +80,7 @@ class Outstanding:
     results_through: int = 0
     left: set[EdgeId] = field(default_factory=set)  # edges whose backlog did not fit
     damaged: bool = False  # a batch failed its check in the spool
+    shows: bool = False  # it goes without rows, so that what is newest is there soon
     marks: list[MarkMessage] = field(default_factory=list)
     reached: dict[EdgeId, int] = field(default_factory=dict)  # where these edges are if all that was sent is taken
 

@@ -23,7 +23,7 @@ the window (trap T5); a high water never expires while the device is enrolled.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from shared.errors import PeerError
@@ -42,7 +42,6 @@ from shared.sync.step import Step
 from shared.wire.envelope import ENVELOPE_BYTES, is_envelope
 from shared.wire.frame import claimed_source, encode
 from shared.wire.messages import (
-    DeploymentMessage,
     Hint,
     PlanMessage,
     PlanWithheld,
@@ -51,6 +50,7 @@ from shared.wire.messages import (
     Result,
     bare_refusal,
 )
+from shared.wire.packed_deployment import NextDeployment
 
 RESULTS_PER_REPLY_MAX = 256
 RESULT_BYTES_PER_REPLY_MAX = 512 * 1024
@@ -71,7 +71,7 @@ class Downlink(Protocol):
 
     def hint(self, device: DeviceId) -> Hint | None: ...
 
-    def next_deployment(self, device: DeviceId, follows: tuple[int, int]) -> DeploymentMessage | None:
+    def next_deployment(self, device: DeviceId, follows: tuple[int, int]) -> NextDeployment | None:
         """What a node of a fleet should run instead of the deployment it follows (its lease and version); without one
         in it, the question what that is. Only those are asked for that said what they follow."""
         ...
@@ -117,6 +117,7 @@ class Receiver:
         self._devices: dict[tuple[DeviceId, int], DeviceEdges] = {}
         self._incoming: dict[EdgeKey, IncomingEdge] = {}
         self.stale = 0  # frames of those who may no longer send what they sent
+        self.replayed = 0  # exchanges that had come before
         self._persist: list[LogRecord] = []
         self._send: list[Reply] = []
         self._events: list[object] = []
@@ -149,6 +150,7 @@ class Receiver:
             self._send.append(Reply(handle, session.seal(counter, (refusal,)), error.code))
             return
         if exchange is None:  # a replay learns of all edges, as if its reply had not been lost
+            self.replayed += 1
             again = self._receipts(edges.by_slot, edges.by_slot) + self._answers_to(session)
             self._send.append(Reply(handle, session.seal(counter, again)))
             return
@@ -198,6 +200,14 @@ class Receiver:
         self._persist.clear()
         self._send.clear()
         self._events.clear()
+
+    def forget_devices(self, is_over: Callable[[DeviceId], bool]) -> None:
+        """Ask the index anew for the edges of these devices: somebody else may have written them meanwhile. Only while
+        nothing of them is under way."""
+        for owner in [owner for owner in self._devices if is_over(owner[0])]:
+            del self._devices[owner]
+        for key in [key for key in self._incoming if is_over(key.device)]:
+            del self._incoming[key]
 
     def forget_edges(self) -> None:
         """Ask the index anew for every edge: it may have gone back, or read others."""

@@ -10,9 +10,10 @@ simply starts at the oldest entry again, and the gateway, which knows every high
                         +-- refused, timeout, link failed --> backing off <-+
 
 One exchange is outstanding at a time and each sending has a new number, so a late reply to an earlier sending is
-recognised and dropped. Between nodes several may be under way while there is a backlog (`Pacing.window`): each goes on
-where the one before it ends. The reader takes nothing behind a gap. So when one is lost or not taken whole, no more are
-sent until the others are answered, and then it goes on from what the reader has.
+recognised and dropped. Between nodes several may be under way (`Pacing.window`) while there is a backlog, or enough
+came meanwhile to be worth another: each goes on where the one before it ends. The reader takes nothing behind a gap. So
+when one is lost or not taken whole, no more are sent until the others are answered, and then it goes on from what the
+reader has.
 
 **Nothing is sent before it is durable here**: a number that the gateway has seen and a crash here has forgotten would
 be given to another element, and that one dropped as a duplicate. Hence a step asks for the spool to be synced before
@@ -58,6 +59,7 @@ from shared.sync.events import (
     Refused,
     ResultArrived,
 )
+from shared.sync.newest import Newest
 from shared.sync.outbox import Reading
 from shared.sync.pacing import Conditions, Pacing, stretch
 from shared.sync.persist import Persist, StoreContact, StoreEdge, StorePlan, StoreResults, SyncSpool
@@ -81,6 +83,7 @@ from shared.wire.messages import (
     ResultReceipt,
     Status,
 )
+from shared.wire.packed_deployment import PACKED, PackedDeployment
 from shared.wire.status import DeviceStatus
 
 REOPEN = frozenset({"session-unknown", "session-expired"})  # say HELLO again, nothing is wrong with us
@@ -92,6 +95,7 @@ POLL_BUSY_S_MIN = 5.0
 ANSWERS_MEASURED = 8  # exchanges of which the quickest counts
 UNANSWERED_MAX = 2  # counts of failures that a node which does not answer yet is waited for
 POLL_BUSY_FACTOR = 2.0  # of how long the rows of an edge may wait here
+SHOWN_AGAIN_S = 60.0  # what is newest goes ahead of the rows at most this often
 _TOLD = frozenset({FrameType.PLAN, FrameType.WITHHELD, FrameType.DEPLOYMENT, FrameType.HINT, FrameType.REFUSAL})
 POISON = frozenset({"message-data", "message-tombstone", "frame-bounds", "sync-quarantine"})
 
@@ -118,6 +122,7 @@ class Sender:
         """
         self._reaches = {} if reaches is None else dict(reaches)
         self._spool = spool
+        self._newest = Newest(spool) if isinstance(spool, Spool) else None  # nodes need no glimpse of what follows
         self._session = session
         self._pacing = pacing
         self._rng = rng
@@ -125,7 +130,7 @@ class Sender:
         self._results_through = results_through
         self._plan_version = plan_version
         self._conditions = Conditions()
-        self._status = DeviceStatus()
+        self._status, self._follows = DeviceStatus(), b""
         self._status_sent: DeviceStatus | None = None
         self._shown: DeploymentMessage | None = None  # to be sent once: who wants it again asks again
         self._said_once: list[bytes] = []  # with the next exchange; who wants it again says it again
@@ -151,6 +156,8 @@ class Sender:
         self.chased = False  # something waits for an answer, also where there are no rows for it
         self._probes_until = 0.0
         self._met = False
+        self._showed_at = -math.inf  # when an exchange without rows, for what is newest, was answered
+        self._taken_since = True  # rows, since then
         self._composer = Composer(session, self._under_way, self._events, to_node=isinstance(spool, Reading))
         if isinstance(spool, Reading):
             spool.ahead.clear()  # of a sender before this one
@@ -285,9 +292,10 @@ class Sender:
             if known.waiting_since is None:
                 known.waiting_since = now
 
-    def status(self, status: DeviceStatus) -> None:
-        """What the fleet page should know; rides on the next exchange if it changed. The sender adds what it knows."""
-        self._status = status
+    def status(self, status: DeviceStatus, follows: bytes = b"") -> None:
+        """What the fleet page should know; rides on the next exchange if it changed. The sender adds what it knows.
+        `follows` is the deployment whose digest is in the status: the next one may say only what differs."""
+        self._status, self._follows = status, follows
 
     def pace(self, pacing: Pacing) -> None:
         """How often to speak from now on."""
@@ -495,7 +503,8 @@ class Sender:
         return max(due, self._not_before)
 
     def _due_behind(self) -> float:
-        """When one more exchange should follow those under way: at once while there is a backlog, else never."""
+        """When one more exchange should follow those under way: at once while there is a backlog, or as much has come
+        since as is worth one; else never."""
         last = self._under_way[-1]
         if self._probes() and not last.hello:  # a greeting counts alone: its answer is to the last one only
             probe_at = last.sent_at + self._pacing.probe_s
@@ -506,7 +515,13 @@ class Sender:
         if not all(edge.met for edge in self._edges.values()):
             return math.inf
         behind = any(self._edges[edge].credit != 0 for edge in last.left if edge in self._edges)
-        return self._not_before if behind else math.inf
+        enough = self._gathered() >= self._pacing.budget(self._conditions) // 2
+        return self._not_before if behind or enough else math.inf
+
+    def _gathered(self) -> int:
+        """Bytes that may go and are in no exchange yet."""
+        edges = [edge for edge in self._edges.values() if edge.waiting_since is not None and edge.credit != 0]
+        return sum(edge.waiting_bytes for edge in edges if not _waits(edge))
 
     def _speak(self, now: float) -> bytes:
         outstanding = Outstanding(deadline=now + self._pacing.timeout_s, sent_at=now)
@@ -541,14 +556,19 @@ class Sender:
         device = self._session.device
         outstanding.results_through = self._results_through
         probes = self._disconnected_at is not None and self._pacing.probe_s
-        budget = 0 if probes else self._pacing.budget(self._conditions, self._grown)
+        budget = self._pacing.budget(self._conditions, self._grown)
+        more = isinstance(self._spool, Spool) and self._spool.used_bytes > budget  # than one exchange takes
+        outstanding.shows = more and self._shows_first(now)
+        if probes or outstanding.shows:
+            budget = 0
         young = self._hold_young(now)
         frames = self._composer.compose(self._edges.values(), outstanding, budget)
         for edge, since in young:
             if rows := edge.store.held_rows(edge.number) if isinstance(edge.store, Reading) else 0:
                 edge.waiting_since, edge.waiting_rows = since, rows
         outstanding.poll_s = self._poll_s(outstanding, now)
-        status = replace(self._status, plan=self._plan_version, poll_s=outstanding.poll_s)
+        live = self._newest.of(self._edges.values(), outstanding) if self._newest is not None and more else ()
+        status = replace(self._status, plan=self._plan_version, poll_s=outstanding.poll_s, live=live)
         if status != next((other.status for other in reversed(self._under_way) if other.status), self._status_sent):
             reports.append(encode(Status(device, status).frame()))
             outstanding.status = status
@@ -562,6 +582,13 @@ class Sender:
         self.control_sent += ENVELOPE_BYTES + sum(map(len, reports))
         said, self._said_once = self._said_once, []
         return [*reports, *said, *frames]
+
+    def _shows_first(self, now: float) -> bool:
+        """Whether the first exchange after an outage goes without rows: on a slow link one that is full of them takes
+        long, and people should see where the device is now before it is through with where it was. On a link that
+        carries one exchange and breaks, rows must come through nevertheless: so not again before some did."""
+        away = self._disconnected_at is not None
+        return away and self._taken_since and now >= self._showed_at + SHOWN_AGAIN_S
 
     def _poll_s(self, outstanding: Outstanding, now: float) -> float:
         """How soon the next exchange comes at the latest, which the STATUS of this one announces.
@@ -636,6 +663,9 @@ class Sender:
         self._ask_again(outstanding, frames)
         unanswered = any(not self._edges[number].met for number in outstanding.asked & mine)
         taken = sum(edge.acknowledged for edge in self._edges.values()) > before
+        if outstanding.shows:
+            self._showed_at, self._taken_since = now, False
+        self._taken_since = self._taken_since or taken
         sent = any(frame.edge in mine for frame, _ in outstanding.numbered)
         if (unanswered or (sent and not taken)) and not failing:
             # It took nothing of what it was sent. Whatever the reason, asking again at once would not help.
@@ -807,15 +837,21 @@ class Sender:
             elif frame.type is FrameType.WITHHELD and frame.seq > self._plan_version:
                 self._events.append(PlanWasWithheld(PlanWithheld.of(frame)))
             elif frame.type is FrameType.DEPLOYMENT:
-                self._deployment(DeploymentMessage.of(frame))
+                self._deployment(frame)
             elif frame.type is FrameType.HINT:
                 self._hint(Hint.of(frame))
         if results:
             self._persist.append(StoreResults(self._results_through, tuple(results)))
             self._next_poll = now  # tell the gateway, and ask for more
 
-    def _deployment(self, message: DeploymentMessage) -> None:
+    def _deployment(self, frame: Frame) -> None:
         """The host stores it: the next STATUS says that it follows it."""
+        try:
+            packed = frame.codec == PACKED
+            message = PackedDeployment.of(frame).whole(self._follows) if packed else DeploymentMessage.of(frame)
+        except PeerError as error:  # what else the exchange says is good, and a whole one follows
+            self._events.append(Refused(error.code, error.message))
+            return
         signed = DeploymentMessage.signed(message.lease, message.version, message.deployment)
         if message.deployment and not self._session.keys.verify_gateway(signed, message.signature):
             raise PeerError("the deployment is not signed by this node's coordinator", code="sync-deployment-signature")

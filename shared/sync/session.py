@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple, Protocol
@@ -278,10 +278,18 @@ class _DeviceSessions:
 class GatewaySessions:
     """Every open session of a gateway, in memory only: after a restart devices are told to say HELLO again."""
 
-    def __init__(self, keys: GatewayKeys, enrolments: Enrolments, *, lifetime_s: int = SESSION_LIFETIME_S) -> None:
+    def __init__(
+        self,
+        keys: GatewayKeys,
+        enrolments: Enrolments,
+        *,
+        lifetime_s: int = SESSION_LIFETIME_S,
+        make_id: Callable[[DeviceId], bytes] | None = None,
+    ) -> None:
         self._keys = keys
         self._enrolments = enrolments
         self._lifetime_s = lifetime_s
+        self._make_id = make_id or self._random_id
         self._gateway = gateway_id(keys.public_key)
         self._sessions: dict[bytes, GatewaySession] = {}
         self._devices: dict[tuple[DeviceId, int], _DeviceSessions] = {}
@@ -305,7 +313,7 @@ class GatewaySessions:
             raise PeerError("this HELLO was answered before; say a new one", code="hello-spent")
         self._check(hello)
         ephemeral = self._keys.ephemeral()
-        session_id = bytes([envelope.SESSION_ID_FIRST_BYTE]) + self._keys.random(envelope.SESSION_ID_BYTES - 1)
+        session_id = self._make_id(hello.device)
         unsigned = Welcome(hello.device, hello.incarnation, session_id, ephemeral.public, self._lifetime_s)
         welcome = replace(unsigned, signature=self._keys.sign(unsigned.signed(hello)))
         session = GatewaySession(
@@ -353,6 +361,14 @@ class GatewaySessions:
             session.counter = counter
             session.applied = (session.applied << apart | 1) & APPLIED_MASK
         return Opened(session, counter, fresh, overtaken, frames, digests)
+
+    def end(self, is_over: Callable[[DeviceId], bool]) -> None:
+        """End every session of the devices that this is true of; they say HELLO to whoever looks after them now."""
+        for session in [session for session in self._sessions.values() if is_over(session.device)]:
+            self._close(session)
+
+    def _random_id(self, device: DeviceId) -> bytes:  # noqa: ARG002 - others put something of it in
+        return bytes([envelope.SESSION_ID_FIRST_BYTE]) + self._keys.random(envelope.SESSION_ID_BYTES - 1)
 
     def revoke(self, device: DeviceId) -> int:
         """End every session of a device at once; returns how many there were."""

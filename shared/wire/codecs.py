@@ -13,7 +13,8 @@ from shared.language.codecs import AUTO, COLUMNS, DEFLATE, NAME_BYTES_MAX, NONE,
 from shared.language.schema import Schema
 from shared.wire import columns
 from shared.wire.columns import CODEC_COLUMNS, Cache
-from shared.wire.messages import Data
+from shared.wire.frame import PAYLOAD_BYTES_MAX
+from shared.wire.messages import DATA_PREFIX, Data
 from shared.wire.planes import damaged
 from shared.wire.uncompressed_rows import PLAIN_BYTES_MAX, ROWS_MAX, read_rows, read_times, write_rows
 
@@ -24,7 +25,8 @@ DEFLATE_LEVEL = 6
 
 
 def encode(batch: Batch, codec: str = AUTO, *, cache: Cache | None = None) -> tuple[int, bytes]:
-    """(codec number, payload). A cache kept per edge makes later batches of `columns` several times faster."""
+    """(codec number, payload). A cache kept per edge makes later batches of `columns` several times faster. What would
+    fit no frame as it is, is packed whatever is asked for."""
     if codec in (AUTO, COLUMNS):
         return columns.encode(batch, cache=cache)
     plain = write_rows(batch)
@@ -35,7 +37,8 @@ def encode(batch: Batch, codec: str = AUTO, *, cache: Cache | None = None) -> tu
             code="columns-large",
         )
     if codec == NONE:
-        return CODEC_NONE, plain
+        fits = len(plain) + DATA_PREFIX.size <= PAYLOAD_BYTES_MAX
+        return (CODEC_NONE, plain) if fits else columns.encode(batch, cache=cache)
     if codec == DEFLATE:
         return CODEC_DEFLATE, zlib.compress(plain, DEFLATE_LEVEL)
     own = registered_codec(codec)

@@ -495,7 +495,7 @@ class DeploymentMessage:
         payload = bytes(frame.payload)
         if not payload:
             return DeploymentMessage(frame.source, frame.term, frame.seq)
-        if len(payload) <= SIGNATURE_BYTES:
+        if len(payload) <= SIGNATURE_BYTES or frame.codec:
             raise PeerError("a DEPLOYMENT frame carries a signature and a deployment", code="message-deployment")
         return DeploymentMessage(
             frame.source, frame.term, frame.seq, payload[SIGNATURE_BYTES:], payload[:SIGNATURE_BYTES]

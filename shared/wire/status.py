@@ -15,6 +15,7 @@ from typing import Any
 
 from shared.errors import PeerError
 from shared.wire.fleet_status import FleetStatus
+from shared.wire.live import LiveReading, read_live
 from shared.wire.untrusted_text import clean_text as cut_text
 
 NUMBER_MAX = 1 << 53  # what JSON holds exactly everywhere
@@ -118,6 +119,7 @@ class DeviceStatus:
     accuracy_m: float | None = None  # of its position
     advice: AdviceStatus | None = None  # how fast its spool fills, and how long its gateway was gone
     back: BackStatus | None = None  # it was cut off from nodes that read it, until all from then has arrived
+    base: str = ""  # digest of the deployment it follows, in hex, on which the next one may build
     battery: int | None = None  # percent
     build: str = ""  # which app it is: title, version and id, where the app has operators of its own
     boot: int = 0  # how often it has started; what it ran in memory before is gone
@@ -133,6 +135,7 @@ class DeviceStatus:
     lane: str = "gateway"
     late: int = 0  # rows that came too late for its windows
     leaving: str = ""  # why it reads nothing just now, in its own words
+    live: tuple[LiveReading, ...] = ()  # what is newest of streams that are behind; kept by nobody
     malformed_results: int = 0  # results that came down and made no sense, since it started
     missing_sensors: tuple[str, ...] = ()
     neighbours: tuple[tuple[str, int], ...] = ()  # nodes that it sends to, each with what their answers say it costs
@@ -151,6 +154,7 @@ class DeviceStatus:
     stamps: tuple[int, ...] = ()  # of rows it has that met operators which their query has no more
     took: tuple[TookStatus, ...] = ()  # ways of its own rows that it chose itself
     unreachable: tuple[str, ...] = ()  # nodes that it should send to and cannot reach
+    urgent: tuple[str, ...] = ()  # nodes that it should send to, and does by way of the coordinator's node
     version: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -203,7 +207,7 @@ def _plain(value: object) -> object:
         more = {"lane": value.lane, "position": value.position, "cloud": value.cloud}
         later = {name: _plain(each) for name, each in more.items() if each}
         return [*said, later] if later else said
-    return value.to_json() if isinstance(value, FleetStatus) else value
+    return value.to_json() if isinstance(value, FleetStatus | LiveReading) else value
 
 
 def _refused(name: str, expected: str) -> PeerError:
@@ -332,6 +336,13 @@ def _fleet(name: str, value: object) -> FleetStatus:
         raise _refused(name, f"a fleet as its coordinator tells it: {error}") from None
 
 
+def _live(name: str, value: object) -> tuple[LiveReading, ...]:
+    try:
+        return read_live(value)
+    except ValueError as error:
+        raise _refused(name, str(error)) from None
+
+
 def _kept(name: str, value: object) -> tuple[KeptStatus, ...]:
     expected = "a list of [query, vertex, term, number]"
     if not isinstance(value, list) or len(value) > INSTANCES_MAX:
@@ -426,6 +437,7 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "accuracy_m": _metres,
     "advice": _advice,
     "back": _back,
+    "base": _text(WORD_CHARACTERS),
     "battery": _count(0, 100),
     "build": _text(TEXT_CHARACTERS),
     "boot": _count(0, NUMBER_MAX),
@@ -441,6 +453,7 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "lane": _text(WORD_CHARACTERS),
     "late": _count(0, NUMBER_MAX),
     "leaving": _text(TEXT_CHARACTERS),
+    "live": _live,
     "malformed_results": _count(0, NUMBER_MAX),
     "missing_sensors": _names,
     "neighbours": _neighbours,
@@ -459,5 +472,6 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "stamps": _stamps,
     "took": _took,
     "unreachable": _names,
+    "urgent": _names,
     "version": _text(WORD_CHARACTERS),
 }

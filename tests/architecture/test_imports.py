@@ -137,12 +137,37 @@ def test_phone_and_cloud_never_import_each_other() -> None:
         ),
         ("kivy", ("mobile_app/app.py", "mobile_app/screens/", "resurge/bench/")),
         ("jnius", ("mobile_app/sensors/", "mobile_app/android/")),
-        ("zmq", ("mobile_app/links/", "resurge/bench/", "resurge/lab/_through_doors.py")),
+        (
+            "zmq",
+            (
+                "mobile_app/links/",
+                "cloud_backend/gateway/forwarding.py",
+                "resurge/bench/",
+                "resurge/lab/_through_doors.py",
+            ),
+        ),
     ],
 )
 def test_each_library_has_its_one_place(library: str, allowed: tuple[str, ...]) -> None:
     found = [line for package in PACKAGES for line in offenders(package, {library}, allowed)]
     assert not found, f"{library} belongs in {', '.join(allowed)}: {found}"
+
+
+@pytest.mark.covers("SO-19")
+def test_only_a_gateway_opens_a_log_to_write_it() -> None:
+    """All that phones say goes through it. Jobs, pages and commands read; the log opens itself again, measurements and an
+    example make logs of their own."""
+    writers = {"Log.open", "KafkaLog.open", "KafkaLog"}
+    own = ("cloud_backend/log/", "resurge/bench/", "resurge/lab/", "resurge/examples/", "resurge/cli/capacity.py")
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for package in PACKAGES
+        for path in sources(package)
+        for node in nodes(path)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in writers
+    }
+    product = {path for path in found if not path.startswith(own)}
+    assert product == {"cloud_backend/gateway/gateway.py"}
 
 
 def test_nothing_is_unpickled_or_evaluated() -> None:

@@ -32,9 +32,6 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRunner]:
 @pytest.fixture
 def cluster(three_brokers: Cluster) -> Iterator[Cluster]:
     yield three_brokers
-    for broker in three_brokers.brokers:
-        if broker.is_running:
-            broker.thaw()
     three_brokers.start_all()
 
 

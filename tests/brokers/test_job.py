@@ -96,7 +96,7 @@ def test_what_a_job_needs_no_more_is_trimmed_and_what_it_needs_is_missed_aloud(
     log.close()
 
 
-@pytest.mark.soak  # it fails now and then: for half a minute no leader is named, and why is not known
+@pytest.mark.soak
 def test_a_job_goes_on_when_a_broker_that_leads_is_killed(
     tmp_path: Path, cluster: Cluster, location: Callable[..., str], claim: Claim
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cloud_backend.log.kafka.verify import verify
 from cloud_backend.log.partitions import open_log
+from shared.identity import DeviceId
 from shared.wire.frame import FrameType, decode_one
 from shared.wire.messages import Data
 from tests.cloud_backend.gateway.phone_client import PhoneClient
@@ -29,6 +30,7 @@ class Upload:
         self.phones = [gateway.phone(f"phone {number}") for number in range(phones)]
         self.statuses: list[int] = []  # of exchanges that were refused
         self.cut = 0  # exchanges whose connection broke
+        self._given_up = False  # the test has failed: nobody waits for the rest
         self._threads = [threading.Thread(target=self._send, args=(phone,), daemon=True) for phone in self.phones]
 
     def __enter__(self) -> Upload:
@@ -36,7 +38,8 @@ class Upload:
             thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, failure: object, *_: object) -> None:
+        self._given_up = failure is not None
         self.finish()
 
     @property
@@ -54,7 +57,7 @@ class Upload:
 
     def _send(self, phone: PhoneClient) -> None:
         in_session = True
-        while phone.next < self.elements:
+        while phone.next < self.elements and not self._given_up:
             try:
                 if not in_session and phone.hello()[0] != 200:
                     let_pass(REFUSED_S)
@@ -80,17 +83,18 @@ class Upload:
             assert edge.through >= phone.next, "a receipt covers what the log does not hold"
         assert (found.duplicates, found.gaps) == (0, 0)
         expected = sent([phone.device for phone in self.phones], self.elements, BATCH, COLUMNS)
-        first, again = logged(location), logged(location)
+        devices = {phone.device for phone in self.phones}
+        first, again = logged(location, devices), logged(location, devices)
         assert first == again == expected
         return f"{found.records} records, {first[0]} elements, digests {expected[1]} {first[1]} {again[1]}"
 
 
-def logged(location: str) -> tuple[int, str]:
-    """(elements, digest) of every batch in all partitions."""
+def logged(location: str, devices: set[DeviceId]) -> tuple[int, str]:
+    """(elements, digest) of every batch of these devices, in all partitions."""
     reader = open_log(location)
     starts, ends = reader.starts(), reader.ends()
     frames = (decode_one(record.frame)[0] for each in ends for _, record in reader.read(each, starts[each], ends[each]))
-    batches = (Data.of(frame) for frame in frames if frame.type is FrameType.DATA)
+    batches = (Data.of(frame) for frame in frames if frame.type is FrameType.DATA and frame.source in devices)
     return digest_of((batch.device, batch.lo, batch.hi, bytes(batch.columns)) for batch in batches)
 
 

@@ -10,6 +10,7 @@ from cloud_backend.log.format import Record
 from cloud_backend.log.kafka.location import parse
 from cloud_backend.log.kafka.log import KafkaLog
 from cloud_backend.log.partitions import open_log
+from shared.wire.frame import FrameType, decode_one
 from tests.patience import wait_until
 from tests.spark.worlds import World
 
@@ -22,14 +23,24 @@ class LogOfWorld:
         self.location = location
         self.log = KafkaLog.open(location)
         self.appended = self.trimmed = 0
+        self._declared: dict[tuple[object, ...], bytes] = {}
         self.aborted = 0
         self._other = Producer({"bootstrap.servers": parse(location).brokers, "transactional.id": location})
         self._other.init_transactions(60)
 
     def append(self, records: Sequence[Record]) -> list[int]:
         self.log.append(records)
-        self.appended += len(records)
+        self.appended += len(records) + sum(self._replaces(bytes(record.frame)) for record in records)
         return []
+
+    def _replaces(self, encoded: bytes) -> bool:
+        """Whether this declares another form of a stream: the log says the former one once more before it."""
+        frame, _ = decode_one(encoded)
+        if frame.type is not FrameType.DECLARE:
+            return False
+        key = frame.source, frame.incarnation, frame.edge
+        former, self._declared[key] = self._declared.get(key), encoded
+        return former is not None and former != encoded
 
     def sync(self) -> None:
         self.log.commit(self.log.take())

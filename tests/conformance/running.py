@@ -9,6 +9,8 @@ from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
 from shared.engine.pipeline import Pipeline
 from tests.conformance.programs import Case
 
+PIECES = 3  # of a base
+
 
 def bits(columns: dict[str, np.ndarray]) -> list[tuple[object, ...]]:
     """Rows whose equality is equality of every bit; NaNs are one."""
@@ -35,6 +37,22 @@ def rebatched(case: Case, seed: int, *, by_device: bool = False) -> list[tuple[o
     at = dict.fromkeys(given, 0)
     found: list[Batch] = []
     promised_us = NO_FRONTIER  # that nothing earlier follows on the output
+
+    pieces: list[bytes] = []  # of the base that is under way
+
+    def hand_over() -> None:
+        """What changed, alone or with a piece of the rest; a follower made of the pieces alone goes on for the other."""
+        nonlocal follower
+        if not pieces and draw.random() < 0.5:
+            follower.apply_changes(pipeline.changes_since_snapshot())
+            return
+        pieces.append(pipeline.piece(len(pieces), PIECES))
+        follower.apply_changes(pieces[-1])
+        if len(pieces) == PIECES:
+            follower = Pipeline(fragment)
+            for each in pieces:
+                follower.apply_changes(each)
+            pieces.clear()
 
     def take(outputs: list[tuple[str, Batch]]) -> None:
         nonlocal promised_us
@@ -67,16 +85,17 @@ def rebatched(case: Case, seed: int, *, by_device: bool = False) -> list[tuple[o
             else:
                 take(pipeline.advance(name, int(rest.min()) if len(rest) else END_OF_TIME))
         if draw.random() < 0.3:
-            follower.apply_changes(pipeline.changes_since_snapshot())
+            hand_over()
         if draw.random() < 0.15:
             if draw.random() < 0.5:
-                follower.apply_changes(pipeline.changes_since_snapshot())
+                hand_over()
                 state = follower.snapshot()
             else:
                 state = pipeline.snapshot()
             pipeline, follower = Pipeline(fragment), Pipeline(fragment)
             pipeline.restore(state)
             follower.restore(state)
+            pieces.clear()
     for name in names:
         take(pipeline.advance(name, END_OF_TIME))
     out = fragment.outputs[0]

@@ -10,7 +10,8 @@ from resurge.evaluate import evaluate
 from tests.conformance.programs import Case, case
 from tests.conformance.running import bits
 
-SEEDS = 60
+SEEDS = 40
+MORE = [pytest.param(seed, marks=pytest.mark.soak) for seed in range(SEEDS, 60)]
 
 
 def in_time(made: Case) -> dict[str, dict[str, np.ndarray]]:
@@ -22,7 +23,7 @@ def in_time(made: Case) -> dict[str, dict[str, np.ndarray]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", [*range(SEEDS), *MORE])
 def test_rows_one_by_one_give_the_rows_of_evaluate(seed: int) -> None:
     made = case(seed, rows=60, device_only=True)
     inputs = in_time(made)

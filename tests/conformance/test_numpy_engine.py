@@ -8,11 +8,12 @@ from resurge.evaluate import evaluate
 from tests.conformance.programs import case
 from tests.conformance.running import bits, rebatched
 
-SEEDS = 240
+SEEDS = 120
+MORE = [pytest.param(seed, marks=pytest.mark.soak) for seed in range(SEEDS, 240)]
 
 
 @pytest.mark.covers("SO-27", "EC-8")
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", [*range(SEEDS), *MORE])
 def test_batching_and_restoring_change_no_bit(seed: int) -> None:
     made = case(seed)
     expected = bits(evaluate(made.stream, made.inputs)["out"])
@@ -20,7 +21,7 @@ def test_batching_and_restoring_change_no_bit(seed: int) -> None:
     assert rebatched(made, seed + 2) == expected
 
 
-@pytest.mark.parametrize("seed", range(0, SEEDS, 4))
+@pytest.mark.parametrize("seed", [*range(0, SEEDS, 4), *MORE[::4]])
 def test_device_frontiers_change_no_bit_of_any_row(seed: int) -> None:
     made = case(seed)
     expected = bits(evaluate(made.stream, made.inputs)["out"])

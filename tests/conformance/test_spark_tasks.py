@@ -19,8 +19,11 @@ from shared.batch import END_OF_TIME
 from tests.conformance.programs import case
 from tests.conformance.running import bits
 
+SEEDS = 36
+MORE = [pytest.param(seed, marks=pytest.mark.soak) for seed in range(SEEDS, 60)]
 
-@pytest.mark.parametrize("seed", range(60))
+
+@pytest.mark.parametrize("seed", [*range(SEEDS), *MORE])
 def test_tasks_give_the_rows_of_the_numpy_engine(seed: int) -> None:
     made = case(seed, rows=150)
     expected = bits(evaluate(made.stream, made.inputs)["out"])
@@ -71,7 +74,7 @@ class _Divided(_Evaluation):
 
 
 @pytest.mark.covers("SO-33")
-@pytest.mark.parametrize("seed", range(0, 60, 2))
+@pytest.mark.parametrize("seed", [*range(0, SEEDS, 2), *MORE[::2]])
 def test_a_split_in_the_middle_gives_the_same_rows_from_states_of_own_keys_only(seed: int, tmp_path: Path) -> None:
     made = case(seed, rows=150)
     expected = bits(evaluate(made.stream, made.inputs)["out"])

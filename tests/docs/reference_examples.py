@@ -60,6 +60,10 @@ def rounded_up(v: float, *, step: int = 5) -> int:
     return 0 if v != v else -int(-v // step) * step
 
 
+def risk(rows: Any) -> Any:
+    return rows.assign(risk=rows["v"] / 10)
+
+
 @rs.aggregate("reference_product", takes={"n": "int64"}, gives="int64")
 class Product:
     def __init__(self) -> None:
@@ -88,6 +92,7 @@ def namespace() -> dict[str, Any]:
         "places": rs.stream("places", {"lat": "float64", "lon": "float64"}), "cloud": x.sync("x"), "rows": ROWS,
         "loop": rs.feedback("loop", {"v": "float64"}), "settings": rs.stream("settings", {"factor": "float64"}),
         "s": SECOND, "program_py": program, "twice": twice, "Product": Product, "rounded_up": rounded_up, "zlib": zlib,
+        "risk": risk,
         "live": rs.Live(x.select("v").subscribe(lambda columns: None, name="rows")),
     }  # fmt: skip
 
@@ -232,6 +237,7 @@ RUNNING = {
     "rs.operator": 'rs.operator("reference_twice", takes={"v": "float64"}, gives={"twice": "float64"})(twice)',
     "rs.aggregate": 'rs.aggregate("reference_product", takes={"n": "int64"}, gives="int64")(Product)',
     "rs.function": "rs.function(rounded_up)",
+    "rs.frame_operator": 'rs.frame_operator("reference_risk", output={"risk": "float64"})(risk)',
     "rs.register_codec": 'rs.register_codec("small", pack=zlib.compress, unpack=lambda data, most: zlib.decompressobj().decompress(data, most)).name',
     "rs.Stream": "isinstance(x, rs.Stream)",
     "rs.ResurgeError": "issubclass(rs.UsageError, rs.ResurgeError)",

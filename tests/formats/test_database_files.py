@@ -13,6 +13,7 @@ from cloud_backend.contracts.reports import Reports
 from cloud_backend.coordinator.alerts import Alerts
 from cloud_backend.coordinator.audit import AuditLog
 from cloud_backend.coordinator.fleets import FleetStore
+from cloud_backend.coordinator.followers import Followers
 from cloud_backend.coordinator.people import People, Person
 from cloud_backend.coordinator.queries import Queries
 from cloud_backend.coordinator.roster import Roster
@@ -23,11 +24,12 @@ FROZEN = json.loads((Path(__file__).parent / "databases_v1.json").read_text())
 KINDS = {
     "accounts": People, "audit": AuditLog, "alerts": Alerts, "queries": Queries, "roster": Roster,
     "fleet": FleetStore, "results": Results, "history": HistoryFile, "contracts": partial(Reports, sign=lambda message: message),
+    "followers": Followers,
 }  # fmt: skip
 NOW = FROZEN["files"] | {"results": json.loads((Path(__file__).parent / "results_v2.json").read_text())}
 ADDED_LATER = {
     "alerts": ("outcomes", "result_rules", "followed", "holding", "rings"), "audit": ("heads",),
-    "roster": ("settings", "deletions"), "results": ("marks",),
+    "roster": ("settings", "deletions", "identity", "group_plans", "members"), "results": ("marks",),
 }  # fmt: skip
 
 

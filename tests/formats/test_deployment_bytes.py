@@ -13,7 +13,7 @@ import pytest
 
 import resurge as rs
 from resurge import col
-from shared.errors import UsageError
+from shared.errors import PeerError, UsageError
 from shared.identity import device_id
 from shared.moves import Move
 from shared.plan.cuts import region_vertices
@@ -25,6 +25,7 @@ from shared.plan.deployment import (
     Peer,
     Placement,
     Route,
+    Spooling,
     decode_deployment,
     encode_deployment,
     query_origin,
@@ -140,6 +141,18 @@ def test_the_detours_of_a_way() -> None:
         )
         with pytest.raises(UsageError, match="detour"):
             decode_deployment(again)
+
+
+def test_a_query_that_shares_what_devices_spool_for_another() -> None:
+    (query,) = deployment().queries
+    shared = Spooling("peaks", 4, True)
+    encoded = encode_deployment(replace(deployment(), queries=(replace(query, shared=shared),)))
+    assert b'"shared":["peaks",4,true]' in encoded
+    (found,) = decode_deployment(encoded).queries
+    assert (found.shared, found.spooling) == (shared, shared)
+    assert "shared" not in json.loads(encode_deployment(deployment()))["queries"][0]
+    with pytest.raises(PeerError, match="shared as a query"):
+        decode_deployment(encoded.replace(b'["peaks",4,true]', b'["peaks",4]'))
 
 
 def test_the_origin_of_a_query_never_changes() -> None:

@@ -56,8 +56,18 @@ def test_a_frozen_plan_is_read_and_written_back_byte_for_byte(name: str) -> None
     assert encode_plan(decode_plan(data)) == data
 
 
+TRIGONOMETRIC = {"way"}  # numpy's sines differ in their last bit between processors: another numeric platform
+
+
 def alike(found: list[Row], wanted: list[Row], name: str) -> bool:
     """Bit for bit; windows that overlap row by row were rounded in another way before, so theirs agree to rounding."""
+    if len(found) != len(wanted):
+        return False
+    for mine, kept in zip(found, wanted, strict=True):
+        for column in TRIGONOMETRIC & kept.keys():
+            if number(mine[column]) != pytest.approx(number(kept[column]), rel=1e-13, nan_ok=True):
+                return False
+    found, wanted = without(TRIGONOMETRIC, found), without(TRIGONOMETRIC, wanted)
     if name == "feedback":  # each row now goes round before the next one enters: the same rows in another order
         return sorted(map(repr, plain(found))) == sorted(map(repr, plain(wanted)))
     if name not in {"sliding", "count_hopping", "count_sliding", "mean"}:
@@ -66,6 +76,10 @@ def alike(found: list[Row], wanted: list[Row], name: str) -> bool:
         [pytest.approx(one, abs=1e-9, nan_ok=True) if isinstance(one, float) else one for one in row]
         for row in plain(wanted)
     ]
+
+
+def without(columns: set[str], rows: list[Row]) -> list[Row]:
+    return [{name: value for name, value in row.items() if name not in columns} for row in rows]
 
 
 def plain(rows: list[Row]) -> list[list[object]]:

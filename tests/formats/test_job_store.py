@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -176,13 +177,14 @@ def test_a_rollback_of_a_frozen_job_can_be_taken_back(tmp_path: Path) -> None:
 
 
 def test_a_frozen_job_gets_points_and_savepoints(tmp_path: Path) -> None:
-    """Its cuts say nothing of when they were made."""
-    world = frozen(tmp_path)
+    """Its cuts say nothing of when they were made. An epoch a second: what was cut within this second is kept."""
+    world, now_s = frozen(tmp_path), [time.time()]
     world.settings = replace(world.settings, collect_every=4, chain_max=2, retention=Retention(2, 0.0, 0.0))
-    driver = world.driver()
+    driver = world.driver(clock=lambda: now_s[0])
     first = create_savepoint(world.store_dir, "as-it-was")
     assert (first.epoch, first.at_ms) == (EPOCHS, 0)
     for _ in range(12):
+        now_s[0] += 1
         world.append()
         driver.drain()
     assert min(driver.manifest.cuts) >= EPOCHS - 1

@@ -71,6 +71,7 @@ def frozen_disk(path: Path) -> MemoryDisk:
     return disk
 
 
+@pytest.mark.covers("NB-5")
 @pytest.mark.parametrize("path", SPOOLS, ids=lambda path: path.stem)
 def test_a_spool_of_version_1_is_read(path: Path) -> None:
     spool = Spool.open(frozen_disk(path))

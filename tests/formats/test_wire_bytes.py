@@ -52,6 +52,7 @@ STATUS_IN_A_FLEET = DeviceStatus(
 STATUS_OF_A_HOST = DeviceStatus(
     deployment=(3, 8), offer=HostOffer("hub", "0" * 40, ("tcp://192.0.2.7:7301",), 64), unreachable=("ab" * 16,)
 )
+STATUS_OF_A_MEMBER = DeviceStatus(position=(1.3521, 103.8198), urgent=("ab" * 16, "cd" * 16))
 MESSAGES: dict[str, Any] = {
     "HELLO": messages.Hello(DEVICE, 2, b"p" * 32, b"e" * 32, b"g" * 16, b"s" * 64),
     "WELCOME": messages.Welcome(DEVICE, 2, b"i" * 16, b"e" * 32, 3600, b"s" * 64),
@@ -171,6 +172,7 @@ def written() -> dict[str, Any]:
         "status_with_operators": encode(messages.Status(DEVICE, STATUS_WITH_OPERATORS).frame()).hex(),
         "status_in_a_fleet": encode(messages.Status(DEVICE, STATUS_IN_A_FLEET).frame()).hex(),
         "status_of_a_host": encode(messages.Status(DEVICE, STATUS_OF_A_HOST).frame()).hex(),
+        "status_of_a_member": encode(messages.Status(DEVICE, STATUS_OF_A_MEMBER).frame()).hex(),
         "deployment_asked": encode(messages.DeploymentMessage(DEVICE).frame()).hex(),
         "peer_receipt": encode(PEER_RECEIPT.frame()).hex(),
         "chain_by_node": encode(CHAIN_BY_NODE.frame()).hex(),
@@ -284,6 +286,8 @@ def test_a_status_of_today_is_read(frozen: dict[str, Any]) -> None:
     assert said == STATUS_WITH_OPERATORS
     assert messages.Status.of(decode_one(bytes.fromhex(frozen["status_in_a_fleet"]))[0]).status == STATUS_IN_A_FLEET
     assert messages.Status.of(decode_one(bytes.fromhex(frozen["status_of_a_host"]))[0]).status == STATUS_OF_A_HOST
+    assert messages.Status.of(decode_one(bytes.fromhex(frozen["status_of_a_member"]))[0]).status == STATUS_OF_A_MEMBER
+    assert "urgent" not in STATUS_OF_A_HOST.to_json(), "who has no such node says what it said before"
 
 
 def test_the_question_what_a_node_follows_is_read(frozen: dict[str, Any]) -> None:

@@ -188,6 +188,22 @@ def test_a_program_that_can_read_nothing_is_refused_at_once_with_the_reason(home
         )
 
 
+def test_a_source_that_is_put_right_is_played_from_its_beginning_and_one_that_is_over_is_said(home, tmp_path, plan):
+    """The recording is shorter than what passes until it is found: nothing of it may have gone by meanwhile."""
+    sensors = parse_choices([f"gps=recording:{tmp_path}/track.csv"])
+    for _ in range(2):
+        with pytest.raises(UsageError, match="node-nothing-to-read"):
+            run(options(home, plan, sensors=sensors, speed=1.0, for_s=60.0))
+    (tmp_path / "track.csv").write_text("time,lat,lon\n1600000000,1,2\n")
+    lines: list[str] = []
+    found = run_until(lambda view: view["produced"] == 1, options(home, plan, sensors=sensors, speed=1.0))
+    assert found["produced"] == 1
+    run_until(
+        lambda _: any("[recording-over]" in line for line in lines),
+        options(home, plan, sensors=sensors, speed=1.0, say=lines.append),
+    )
+
+
 @pytest.fixture
 def paired(home, monkeypatch) -> SmallGateway:
     """A gateway with which this home is paired; it is in memory, and reached where others are over HTTP."""

@@ -28,7 +28,8 @@ class GatewayProcess:
         self.options = options
         self.entrance: tuple[str, ...] = ("cloud_backend.gateway",)  # the module that is run, and arguments of its own
         self.files = files  # how many files it may open
-        self.port = 0
+        self.run_by: list[str] = []  # a command that runs it where it lives
+        self.host, self.port = "127.0.0.1", 0
         self.process: subprocess.Popen[str] | None = None
         self.key = b""
         self.posts: list[PersistentPost] = []
@@ -38,7 +39,7 @@ class GatewayProcess:
         if self.files is not None:
             command = ["sh", "-c", f'ulimit -n {self.files} && exec "$@"', "sh", *command]
         self.process = subprocess.Popen(
-            [*command, *self.options],
+            [*self.run_by, *command, *self.options],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             text=True,

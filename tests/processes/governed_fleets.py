@@ -78,7 +78,7 @@ class GovernedFleet(Fleet):
 
     def command(self, *arguments: str) -> str:
         """What a command says; it must succeed."""
-        home = "--home" if arguments[0] == "query" else "--gateway"
+        home = "--home" if arguments[0] in ("query", "region") else "--gateway"
         done = subprocess.run(
             [sys.executable, "-m", "resurge", *arguments, home, str(self.gateway.home)],
             cwd=ROOT, capture_output=True, text=True, check=False,

@@ -7,6 +7,7 @@ at that time. Nothing here looks at the senders' own counters.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import signal
@@ -14,12 +15,15 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from cloud_backend.coordinator.roster import Roster
-from cloud_backend.log.reader import Reader
+from cloud_backend.database import in_home
+from cloud_backend.log.partitions import open_log
 from mobile_app.sensors.synthetic import Synthetic
 from mobile_app.spool.opening import spool_cipher
 from resurge.up.account import Account, count, open_spool
@@ -64,9 +68,9 @@ def listens(address: str) -> bool:
 class Command:
     """One `resurge node ...` process; ended by whoever started it, whatever happens."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, run_by: Sequence[str] = ()) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "resurge", "node", *arguments],
+            [*run_by, sys.executable, "-m", "resurge", "node", *arguments],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -98,13 +102,13 @@ class Command:
             self.process.communicate()
 
 
-def enrolment_link(gateway: GatewayProcess) -> str:
-    """What `resurge device pair` would print."""
-    roster = Roster(gateway.home / "roster.sqlite")
+def enrolment_link(gateway: GatewayProcess, port: int = 0) -> str:
+    """What `resurge device pair` would print; `port`: of what stands before the gateway."""
+    roster = Roster(in_home(gateway.home, "roster.sqlite"))
     code = roster.new_code(time.time_ns() // 1000)
     roster.close()
     pin = bytes.fromhex(json.loads((gateway.home / "gateway.json").read_bytes())["pin"])
-    return str(EnrolmentLink("127.0.0.1", gateway.port, code, gateway.key, pin))
+    return str(EnrolmentLink(gateway.host, port or gateway.port, code, gateway.key, pin))
 
 
 class NodeHome:
@@ -119,12 +123,13 @@ class NodeHome:
         self.seed = seed
         self.link = enrolment_link(gateway)
         self.relay = ["--relay", relay] if relay else []
+        self.run_by: list[str] = []
         self.running: Command | None = None
 
     def start(self, *options: str) -> NodeHome:
         self.running = Command(
             "run", "--home", str(self.home), "--link", self.link, "--sensor", f"gps=synthetic:{self.seed}",
-            "--speed", str(SPEED), "--json", *self.relay, *options,
+            "--speed", str(SPEED), "--json", *self.relay, *options, run_by=self.run_by,
         )  # fmt: skip
         return self
 
@@ -150,15 +155,21 @@ class NodeHome:
     def expected(self, until_us: int) -> dict[int, tuple[float, ...]]:
         """What the sensor reads at every time up to until_us."""
         source = Synthetic("gps", seed=self.seed, every_us=EVERY_US, origin_us=self.origin_us)
-        samples = source.read(until_us + 1)
-        rows = zip(*(samples.columns[name].tolist() for name in sorted(samples.columns)), strict=True)
-        return dict(zip(samples.time_us.tolist(), rows, strict=True))
+        found: dict[int, tuple[float, ...]] = {}
+        while not found or max(found) + EVERY_US <= until_us:  # one read gives so many at most
+            samples = source.read(until_us + 1)
+            rows = zip(*(samples.columns[name].tolist() for name in sorted(samples.columns)), strict=True)
+            found |= zip(samples.time_us.tolist(), rows, strict=True)
+        return found
 
 
-def log_rows(log: Path, device: bytes, edge: str) -> list[tuple[int, int, tuple[float, ...]]]:
+def log_rows(log: Path | str, device: bytes, edge: str) -> list[tuple[int, int, tuple[float, ...]]]:
     """(sequence number, event time, values by sorted column name) of every row of one edge, in log order."""
-    reader = Reader(log)
-    records = (record.frame for _, record in reader.read(reader.start, reader.valid_end()) if record.frame)
+    reader = open_log(log)
+    starts, ends = reader.starts(), reader.ends()
+    records = (
+        record.frame for each in ends for _, record in reader.read(each, starts[each], ends[each]) if record.frame
+    )
     frames = (decode_one(frame)[0] for frame in records)
     rows: list[tuple[int, int, tuple[float, ...]]] = []
     for batch in log_batches((frame for frame in frames if frame.source == device), edge):
@@ -170,6 +181,35 @@ def log_rows(log: Path, device: bytes, edge: str) -> list[tuple[int, int, tuple[
 def digest(rows: list[tuple[float, ...]]) -> str:
     """SHA-256 over the rows' float64 bits, in order."""
     return hashlib.sha256(np.asarray(rows, dtype=np.float64).tobytes()).hexdigest()[:16]
+
+
+class Compared(NamedTuple):
+    rows: int
+    read: str  # digest of what the sensor read at these times
+    logged: str  # and of what the log holds
+
+    def __str__(self) -> str:
+        return f"{self.rows} rows, digests {self.read} {self.logged}"
+
+
+def check_rows(log: Path | str, phone: NodeHome, *, gaps: int) -> Compared:
+    """Each row once, in order, exactly what the sensor read; readings may be missing only in `gaps` places."""
+    raw = log_rows(log, phone.device, "raw")
+    times = [time_us for _, time_us, _ in raw]
+    assert times == sorted(set(times)), "an element came twice or out of order"
+    expected = phone.expected(times[-1])
+    assert [values for _, _, values in raw] == [expected[time_us] for time_us in times]
+    holes = [after - before for before, after in itertools.pairwise(times) if after - before != EVERY_US]
+    assert len(holes) <= gaps, f"{len(holes)} holes of {holes} us"
+    if not gaps:
+        assert times == sorted(expected)
+    windows = log_rows(log, phone.device, "windows")
+    starts = [time_us for _, time_us, _ in windows]
+    assert starts == sorted(set(starts)), "a window was put out twice"
+    read, logged = digest([expected[time_us] for time_us in times]), digest([values for _, _, values in raw])
+    assert raw
+    assert read == logged
+    return Compared(len(raw), read, logged)
 
 
 def account(gateway: GatewayProcess, *phones: NodeHome) -> Account:

@@ -47,6 +47,8 @@ def test_of_five_operators_on_a_node_one_raises_and_one_hangs_and_the_others_go_
         tmp_path, program, hubs=1, strategy="ecoc", rows=ROWS, every=50, hanging=f"{HANGING_S:g}s",
         hosts=dict.fromkeys(FIVE, "hub1"),
     )  # fmt: skip
+    # On a busy machine a node may be silent for longer than the usual ten seconds: here only operators fail.
+    fleet.file.write_text(fleet.file.read_text().replace("strategy = ", 'absent = "5m"\nstrategy = ', 1))
     fleet.start()
     longest_s, last, at = 0.0, 0, 0.0
     try:
@@ -61,6 +63,7 @@ def test_of_five_operators_on_a_node_one_raises_and_one_hangs_and_the_others_go_
             time.sleep(0.05)
         expected = dict(zip(FIVE, (1, 1, 1, 2, 2), strict=True))
         wait_until(lambda: fleet.terms() == expected, "two vertices begun again, the others as they were")
+        fleet.wait_for(500, "rows of all five")
         assert set(fleet.placed().values()) == {"hub1"}, "nothing moved"
     except AssertionError:
         print(fleet.logs())
@@ -112,7 +115,7 @@ def test_an_operator_that_cannot_be_interrupted_silences_its_node_and_all_go_els
 
 
 @pytest.mark.soak
-@pytest.mark.covers("EC-15")
+@pytest.mark.covers("EC-15", "NB-3")
 def test_a_node_that_is_stopped_for_less_than_the_promised_delay_keeps_its_vertices(
     tmp_path: Path, claim: Claim
 ) -> None:

@@ -126,7 +126,7 @@ def shown_move(gateway: GatewayProcess, fleet: Fleet, killed: str) -> str:
     return f"the dashboard says: {moved['words']}, {moved['why']}"
 
 
-@pytest.mark.covers("EC-14", "EC-28")
+@pytest.mark.covers("EC-3", "EC-14", "EC-28")
 def test_a_killed_node_changes_no_result_and_the_dashboard_says_what_moved_and_why(
     tmp_path: Path, claim: Claim
 ) -> None:

@@ -100,6 +100,7 @@ def check(folder: Path, strategy: str, claim: Claim, *, kills: bool, gateway: Ga
     assert pause_s > 0, "how long it may be is measured by `resurge bench peers`"
 
 
+@pytest.mark.soak  # test_governed_fleet.py moves one in every run
 def test_a_vertex_moves_three_times_and_its_host_is_killed_midway_and_no_result_changes(
     tmp_path: Path, claim: Claim
 ) -> None:

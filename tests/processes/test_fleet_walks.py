@@ -57,6 +57,7 @@ def walk(fleet: WalkingFleet, before: tuple[str, ...], after: tuple[str, ...]) -
     return resumed_s
 
 
+@pytest.mark.covers("NB-10", "NB-11")
 def test_a_phone_walks_between_hubs_and_nothing_is_lost_or_twice(tmp_path: Path, claim: Claim) -> None:
     program = Program("walked", QUERY_1, {"count": "v"}, {"out": ("v", "twice")}, (), every_us=EVERY_US)
     with network(nodes_of(SMALL), SMALL, tmp_path) as links:

@@ -31,7 +31,7 @@ _REQUEST = (
     b"POST /v1/exchange HTTP/1.1\r\nhost: x\r\ncontent-type: " + MEDIA.encode() + b"\r\ncontent-length: %d\r\n\r\n"
 )
 DOCUMENTED = {200, 400, 401, 403, 404, 405, 408, 409, 413, 415, 422, 429}
-COUNTS = [10_000, pytest.param(100_000, marks=pytest.mark.soak)]
+COUNTS = [2_000, pytest.param(100_000, marks=pytest.mark.soak)]
 
 
 @pytest.fixture
@@ -81,8 +81,9 @@ class Client:
         self._connection.close()
 
 
+@pytest.mark.covers("SO-19")
 @pytest.mark.parametrize("requests", COUNTS)
-def test_ten_thousand_hostile_requests_never_upset_the_gateway(gateway: GatewayProcess, requests, claim):
+def test_hostile_requests_never_upset_the_gateway(gateway: GatewayProcess, requests, claim):
     rng = random.Random(11)
     phone = gateway.phone()
     phone.send(10)
@@ -153,7 +154,7 @@ def _hostile(rng: random.Random, phone: PhoneClient, stranger: PhoneClient) -> t
 
 
 @pytest.mark.parametrize("requests", COUNTS)
-def test_ten_thousand_replays_change_nothing(gateway: GatewayProcess, requests, claim):
+def test_replays_change_nothing(gateway: GatewayProcess, requests, claim):
     phone, other = gateway.phone("a"), gateway.phone("b")
     exchanges = [phone.session.seal([phone.declare(), phone.batch(lo, lo + 10)]) for lo in range(0, 100, 10)]
     exchanges.append(phone.session.seal([phone.tombstone(100, 110)]))

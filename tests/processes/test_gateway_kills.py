@@ -21,7 +21,7 @@ pytestmark = pytest.mark.processes
 @pytest.mark.covers("SO-22")
 @pytest.mark.parametrize(
     ("kills", "elements"),
-    [(3, 20_000), pytest.param(50, 1_000_000, marks=pytest.mark.soak)],
+    [(3, 10_000), pytest.param(50, 1_000_000, marks=pytest.mark.soak)],
 )
 def test_every_element_is_in_the_log_exactly_once_after_the_gateway_was_killed(tmp_path: Path, kills, elements, claim):
     phones_count, batch = 4, 50

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,10 @@ def test_a_gateway_keeps_its_databases_on_a_server_and_outlives_it(
     tmp_path: Path, server: PostgresServer, claim: Claim
 ) -> None:
     home, url = tmp_path / "home", server.url()
-    results = Results(url, patience_s=PATIENCE_S)
-    with GatewayProcess(home, "--database", url, "--results", url) as gateway:
+    with (
+        closing(Results(url, patience_s=PATIENCE_S)) as results,
+        GatewayProcess(home, "--database", url, "--results", url) as gateway,
+    ):
         phone = gateway.phone("walker")
         assert phone.send(10) == 10
         (device,) = json.loads(resurge("device", "list", "--home", str(home), "--json"))["devices"]
@@ -57,13 +60,12 @@ def test_a_gateway_keeps_its_databases_on_a_server_and_outlives_it(
         assert len(json.loads(resurge("device", "list", "--home", str(home), "--json"))["devices"]) == 2
         assert "ada" in resurge("person", "list", "--home", str(home))
     assert sorted(path.name for path in home.glob("*.sqlite")) == [
-        "alerts.sqlite", "contracts.sqlite", "fleet.sqlite", "history.sqlite",
+        "alerts.sqlite", "contracts.sqlite", "fleet.sqlite", "followers.sqlite", "history.sqlite",
     ]  # fmt: skip
     schemas = server.ask("SELECT schemaname, count(*) FROM pg_tables WHERE tablename = 'resurge' GROUP BY 1 ORDER BY 1")
     assert [name for name, _ in schemas] == [
         "accounts", "audit", "queries", "results", "roster",
     ]  # fmt: skip
-    results.close()
     claim(f"{server.starts - 1} kill of PostgreSQL under a gateway; {len(schemas)} databases in schemas")
 
 

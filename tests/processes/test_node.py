@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -17,47 +15,16 @@ from resurge.up.process_fleet import free_address
 from tests.patience import PATIENCE_S, wait_until
 from tests.processes.gateway_process import ROOT, GatewayProcess
 from tests.processes.node_processes import (
-    EVERY_US,
     SPEED,
     Command,
     NodeHome,
     account,
-    digest,
+    check_rows,
     listens,
-    log_rows,
     write_plan,
 )
 
 pytestmark = pytest.mark.processes
-
-
-class Compared(NamedTuple):
-    rows: int
-    read: str  # digest of what the sensor read at these times
-    logged: str  # and of what the log holds
-
-    def __str__(self) -> str:
-        return f"{self.rows} rows, digests {self.read} {self.logged}"
-
-
-def check_rows(gateway: GatewayProcess, phone: NodeHome, *, gaps: int) -> Compared:
-    """Each row once, in order, exactly what the sensor read; readings may be missing only in `gaps` places."""
-    raw = log_rows(gateway.home / "log", phone.device, "raw")
-    times = [time_us for _, time_us, _ in raw]
-    assert times == sorted(set(times)), "an element came twice or out of order"
-    expected = phone.expected(times[-1])
-    assert [values for _, _, values in raw] == [expected[time_us] for time_us in times]
-    holes = [after - before for before, after in itertools.pairwise(times) if after - before != EVERY_US]
-    assert len(holes) <= gaps, f"{len(holes)} holes of {holes} us"
-    if not gaps:
-        assert times == sorted(expected)
-    windows = log_rows(gateway.home / "log", phone.device, "windows")
-    starts = [time_us for _, time_us, _ in windows]
-    assert starts == sorted(set(starts)), "a window was put out twice"
-    read, logged = digest([expected[time_us] for time_us in times]), digest([values for _, _, values in raw])
-    assert raw
-    assert read == logged
-    return Compared(len(raw), read, logged)
 
 
 @pytest.fixture
@@ -112,7 +79,7 @@ def test_outages_are_masked_on_the_way_to_the_gateway_and_behind_a_relay(tmp_pat
                 phone.running.end()
             carried = relay.terminate()
         total = account(gateway, first, *phones)
-        checked = [check_rows(gateway, phone, gaps=gaps) for phone in phones]
+        checked = [check_rows(gateway.home / "log", phone, gaps=gaps) for phone in phones]
     assert [one["outages"] for one in accounts] == [1, 2]
     assert all(one["disconnections"] >= 1 for one in accounts)
     assert total.adds_up
@@ -167,7 +134,7 @@ def test_kills_of_phone_relay_and_gateway_lose_nothing_durable_and_repeat_nothin
             relay.end()
         after = account(gateway, *phones)
         # A hole is what the loss window took, and the time until the process ran again: one per stop.
-        checked = [check_rows(gateway, phone, gaps=phone_kills[phone.home.name] + 1) for phone in phones]
+        checked = [check_rows(gateway.home / "log", phone, gaps=phone_kills[phone.home.name] + 1) for phone in phones]
     assert before.adds_up, before
     assert after.adds_up, after
     assert after.spooled == 0
@@ -192,7 +159,7 @@ def test_a_node_without_any_gateway_records_and_delivers_when_it_is_paired_later
         assert later["spooled"] == 0
         assert later["delivered"] >= alone["produced"]
         assert account(gateway, phone).adds_up
-        check_rows(gateway, phone, gaps=1)
+        check_rows(gateway.home / "log", phone, gaps=1)
         status = Command("status", "--home", str(phone.home), "--json").finish()
         assert (status["running"], status["delivered"]) == (False, later["delivered"])
 

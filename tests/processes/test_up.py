@@ -111,7 +111,7 @@ def watch(home: Path, port: int, player: subprocess.Popen) -> dict:
     return view
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
 def test_asking_it_to_end_while_it_starts_leaves_nothing_running(tmp_path, number):
     home = tmp_path / "home"
     player = subprocess.Popen(

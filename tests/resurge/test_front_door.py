@@ -28,6 +28,7 @@ NAMES = [
     "feedback",
     "first",
     "floor",
+    "frame_operator",
     "function",
     "haversine",
     "hypot",

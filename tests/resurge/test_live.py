@@ -49,6 +49,21 @@ def test_a_window_goes_out_when_time_has_passed_it() -> None:
     assert seen.rows[1]["v"] == [9.0]
 
 
+@pytest.mark.covers("SO-3")
+def test_whoever_appends_a_signal_has_the_sensor_read_between_its_intervals() -> None:
+    """Sonora's Activate(): the timer has its reading, and a button that somebody presses another."""
+    readings = iter([{"ppm": 400.0}, {"ppm": 410.0}, {"ppm": 420.0}])
+    seen = Seen()
+    button = rs.stream("button", {"tick": "int64"})
+    signals = rs.timer("30s").select("tick").union(button, merge="arrival")
+    live = rs.Live(signals.read("co2", {"ppm": "float64"}).subscribe(seen), sensors={"co2": lambda: next(readings)})
+    live.append("timer 30s", time=0, tick=0)
+    live.append(button, time=7 * S, tick=0)
+    live.append("timer 30s", time=30 * S, tick=1)
+    live.close()
+    assert [(row["time"], row["ppm"]) for row in seen.rows] == [([0], [400.0]), ([7 * S], [410.0]), ([30 * S], [420.0])]
+
+
 @pytest.mark.covers("SO-3", "SO-8")
 def test_each_signal_queries_the_sensor_once() -> None:
     readings = iter([{"ppm": 400.0}, {"ppm": 410.0}])

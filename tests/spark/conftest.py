@@ -18,7 +18,7 @@ def spark() -> Iterator[object]:
 
 
 # Workers are reused and import a package once: all operator modules of the tests must be in one zip.
-OPERATOR_MODULES = ["tests.spark.operators", "tests.conformance.programs"]
+OPERATOR_MODULES = ["tests.spark.operators", "tests.spark.frame_operators", "tests.conformance.programs"]
 
 
 @pytest.fixture(scope="session")

@@ -40,3 +40,18 @@ def troubled(columns: dict[str, np.ndarray], *, faults: str = "") -> dict[str, n
     if _due(faults, "hang"):
         time.sleep(3600)
     return {"x": columns["x"], "cell": columns["cell"]}
+
+
+MEET_S = 60.0  # longer than any worker takes to begin
+
+
+@rs.operator("tests_spark_meets", takes=COLUMNS, gives=COLUMNS)
+def meets(columns: dict[str, np.ndarray], *, place: str = "") -> dict[str, np.ndarray]:
+    """The columns as they are, once another process is at the place as well."""
+    Path(place, str(os.getpid())).touch()
+    until = time.monotonic() + MEET_S
+    while len(list(Path(place).iterdir())) < 2:
+        if time.monotonic() > until:
+            raise TimeoutError("nobody else runs meanwhile")
+        time.sleep(0.01)
+    return {"x": columns["x"], "cell": columns["cell"]}

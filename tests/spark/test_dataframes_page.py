@@ -75,4 +75,4 @@ def test_the_page_runs_and_prints_what_it_says(tmp_path: Path, spark: Any, monke
             assert said.getvalue() == expected, f"line {line}"
         if "a stop near" in code:
             assert said.getvalue().count("a stop near [47.") == 2
-    assert ran == 7
+    assert ran == 8

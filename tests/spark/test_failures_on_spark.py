@@ -15,8 +15,9 @@ from tests.spark.worlds import World, cells_plan
 pytestmark = pytest.mark.spark
 
 
-SHORT = [(1000 + number, 3) for number in range(10)]
-LONG = [pytest.param(2000 + number, 8, marks=pytest.mark.soak) for number in range(50)]
+SHORT = [(1000 + number, 3) for number in range(4)]
+LONG = [pytest.param(1000 + number, 3, marks=pytest.mark.soak) for number in range(4, 10)]
+LONG += [pytest.param(2000 + number, 8, marks=pytest.mark.soak) for number in range(50)]
 
 
 @pytest.mark.parametrize(("seed", "rounds"), [*SHORT, *LONG])

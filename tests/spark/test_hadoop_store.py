@@ -1,5 +1,5 @@
-"""A store on a file system that Hadoop knows. HDFS and S3 are not to be had here; `file:` and `viewfs:` through Hadoop
-are, with the same client, the same calls, and workers that open the store by its URI."""
+"""A store on a file system that Hadoop knows: `file:` and `viewfs:` through Hadoop, with the same client, the same calls,
+and workers that open the store by its URI. A real HDFS is in `tests/brokers/test_stores.py`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from cloud_backend.spark.rollback.roll_back import roll_back
 from cloud_backend.spark.storage import hadoop
 from cloud_backend.spark.storage.files import files_at
 from cloud_backend.spark.task import state
+from resurge.bench._brokers import free_ports
+from shared.errors import UsageError
 from tests.cloud_backend.spark.storage.test_files import demand_a_file_system, demand_one_winner
 from tests.spark.worlds import World, cells_plan
 
@@ -70,6 +72,16 @@ def test_executors_open_the_store_by_its_uri(tmp_path: Path, runner: SparkRunner
         world.append()
         driver.drain()
     world.check(least_rows=20)
+
+
+def test_a_name_node_that_does_not_answer_is_named_in_one_line(jvm: None) -> None:
+    hadoop.configure({"ipc.client.connect.max.retries": "0", "ipc.client.connect.timeout": "1000"})
+    (port,) = free_ports(1)
+    with pytest.raises(UsageError) as error:
+        files_at(f"hdfs://127.0.0.1:{port}/store")
+    assert error.value.code == "store-unreachable"
+    assert "ConnectException" in error.value.message
+    assert "\n" not in error.value.message
 
 
 def _world(root: Path, runner: SparkRunner | None = None) -> World:

@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from cloud_backend.results.store import Results
 from cloud_backend.spark.job import FENCED_EXIT
 from cloud_backend.spark.manifest.manifest import ManifestLog
 from cloud_backend.spark.storage.store import Store
 from shared.plan.encoding import encode_plan
 from tests.claims import Claim
-from tests.patience import SPARK_PATIENCE_S, wait_until
+from tests.patience import PATIENCE_S, SPARK_PATIENCE_S, wait_until
+from tests.postgres import PostgresServer
 from tests.spark.worlds import World, cells_plan
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,6 +64,10 @@ def await_epoch(world: World, epoch: int, vertex: str = "everything") -> None:
     wait_until(reached, f"epoch {epoch}", patience_s=SPARK_PATIENCE_S)
 
 
+def last_cut(world: World) -> int:
+    return ManifestLog(Store(world.store_dir)).state.last_cut
+
+
 def test_three_kills_of_the_driver_change_nothing(tmp_path: Path, claim: Claim) -> None:
     world = World(tmp_path, cells_plan())
     for kill in range(3):
@@ -77,6 +83,47 @@ def test_three_kills_of_the_driver_change_nothing(tmp_path: Path, claim: Claim) 
         assert process.wait(SPARK_PATIENCE_S) == 0
     rows, digest = world.check(least_rows=50)
     claim(f"3 kills, {rows} rows compared, digest {digest[:12]}")
+
+
+def test_kills_of_the_driver_and_of_postgresql_change_nothing(tmp_path: Path, claim: Claim) -> None:
+    """A real job publishes to a real server: both are killed, the server while an epoch is being published or about to
+    be. The job waits for the server, and one that is started again goes on."""
+    server = PostgresServer()
+    try:
+        server.start()
+        world = World(tmp_path, cells_plan())
+        world.results.close()
+        world.results = Results(server.url(), patience_s=PATIENCE_S)
+        published = ("--results", server.url())
+        driver_kills = server_kills = 0
+        for _ in range(2):
+            world.append()
+            with job(world, *published) as process:
+                ready(process)
+                for _ in range(3):
+                    cut = last_cut(world)
+                    world.append()
+                    await_epoch(world, cut + 1)
+                    server.kill()
+                    server_kills += 1
+                    server.start()
+                    assert process.poll() is None, "the job did not wait for its server"
+                cut = last_cut(world)
+                world.append()
+                await_epoch(world, cut + 1, "mine")
+                os.killpg(process.pid, signal.SIGKILL)
+                driver_kills += 1
+        world.append()
+        with job(world, "--drain", *published) as process:
+            ready(process)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(SPARK_PATIENCE_S) == 0
+        rows, digest = world.check(least_rows=50)
+        claim(
+            f"{server_kills} kills of PostgreSQL, {driver_kills} of the driver, {rows} rows compared, digest {digest}"
+        )
+    finally:
+        server.remove()
 
 
 def test_ctrl_c_finishes_the_round_and_stops(tmp_path: Path) -> None:

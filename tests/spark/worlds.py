@@ -28,8 +28,8 @@ from shared.identity import device_id, edge_id
 from shared.plan.graph import Plan
 from shared.plan.placement import cloud_fragment
 from shared.spool.disk import PosixDisk
-from shared.wire import columns
-from shared.wire.messages import Data
+from shared.wire import columns, frame
+from shared.wire.messages import Data, Declare
 
 SECOND = 1_000_000
 
@@ -80,9 +80,12 @@ class World:
         self.results = Results(self.root / "results.sqlite")
         self.offsets: list[int] = []
 
-    def append(self, seconds: int = 30, *, batches: int = 2, poison: int | None = None) -> None:
+    def append(
+        self, seconds: int = 30, *, batches: int = 2, poison: int | None = None, steps: int | None = None
+    ) -> None:
         """Every device goes on for some seconds of event time, in shuffled order, `batches` batches each.
-        `poison`: this device's first row carries the value the test operator cannot bear."""
+        `poison`: this device's first row carries the value the test operator cannot bear. `steps`: of each row, where the
+        plan has that column."""
         records: list[Record] = []
         for batch in range(batches):
             for number in self.random.permutation(self.devices).tolist():
@@ -90,16 +93,23 @@ class World:
                 x = np.round(self.random.normal(size=rows), 3)
                 if poison == number and batch == 0:
                     x[0] = 666.0
-                records.append(self.record(number, x))
+                records.append(self.record(number, x, steps=steps))
         self.offsets += self.log.append(records)
         self.log.sync()
 
-    def record(self, number: int, x: np.ndarray, cells: int = 5) -> Record:
+    def declare(self) -> None:
+        """Every device says which columns it sends, as a session does; only readers of other forms look at it."""
+        (edge,) = self.plan.edges
+        frames = [Declare(each, 1, edge_id(edge.name), edge.name, edge.schema).frame() for each in self.ids]
+        self.log.append([Record(1_700_000_000_000_000, frame.encode(each)) for each in frames])
+
+    def record(self, number: int, x: np.ndarray, cells: int = 5, *, steps: int | None = None) -> Record:
         """The next seconds of a device, a row each, as the log gets them."""
         (edge,) = self.plan.edges
         lo, rows = self.next[number], len(x)
         content = Batch.of(
-            edge.schema, {"x": x, "cell": self.random.integers(0, cells, rows)},
+            edge.schema,
+            {"x": x, "cell": self.random.integers(0, cells, rows)} | ({} if steps is None else {"steps": [steps] * rows}),
             np.arange(lo, lo + rows) * SECOND, lo=lo, frontier_us=(lo + rows) * SECOND,
         )  # fmt: skip
         self.next[number] = lo + rows
@@ -108,7 +118,7 @@ class World:
             self.ids[number], 1, edge_id(edge.name), content.lo, content.hi, rows, edge.schema.id, 0, codec, payload,
             content.frontier_us,
         )  # fmt: skip
-        return Record(1_700_000_000_000_000 + lo, _encoded(data))
+        return Record(1_700_000_000_000_000 + lo, frame.encode(data.frame()))
 
     def driver(self, **changes: object) -> JobManager:
         return JobManager(
@@ -150,8 +160,9 @@ class World:
         for epoch in sorted(cuts):
             outputs: list[tuple[str, Batch]] = []
             found, _ = log_input.read_edges(
-                self.log_dir, slices_of(cuts[epoch]), {edge.name: edge.schema for edge in self.plan.edges}, WHOLE
-            )
+                self.log_dir, slices_of(cuts[epoch]), {edge.name: edge.schema for edge in self.plan.edges}, WHOLE,
+                missing={edge.name: dict(edge.missing) for edge in self.plan.edges},
+            )  # fmt: skip
             for name, arrivals in found.items():
                 for each in arrivals.units:
                     outputs += pipeline.push(name, replace(each.batch, frontier_us=NO_FRONTIER))
@@ -181,9 +192,3 @@ class World:
         return (
             f"missing {len(missing)}: {missing[:3]}\nextra {len(extra)}: {extra[:3]}\nother {len(other)}: {other[:3]}"
         )
-
-
-def _encoded(data: Data) -> bytes:
-    from shared.wire.frame import encode
-
-    return encode(data.frame())

@@ -17,7 +17,7 @@ from fastapi import FastAPI
 
 import resurge as rs
 from cloud_backend.contracts.audits import Aftermath, Audits, Device
-from cloud_backend.coordinator import alerts, queries
+from cloud_backend.coordinator import alerts, followers, queries
 from cloud_backend.coordinator.alerts import Condition
 from cloud_backend.coordinator.queries import Query
 from cloud_backend.coordinator.result_rules import rule_of
@@ -261,18 +261,18 @@ def _sources(directory: Path, log: Log, results: Results, roster: Roster, now_us
         home=home, log=log, roster=roster, results=results, access=Access(home, token=TOKEN, clock_us=clock_us),
         history=History(log), plan=directory / "plan.bin" if jobs else None,
         stores=lambda: stores | {name: further.store(name) for name in further.names()},
-        queries=queries.Queries(home / queries.FILE), alerts=alerts.Alerts(home / alerts.FILE),
+        queries=queries.Queries(home / queries.FILE), alerts=alerts.Alerts(home / alerts.FILE), followers=followers.Followers(home / followers.FILE),
         jobs=further if jobs else None, clock_us=clock_us, version="0.1.0",
         contracts=_audits(log, roster, directory / "plan.bin" if jobs else None, results, now_us),
     )  # fmt: skip
 
 
 def _audits(log: Log, roster: Roster, plan: Path | None, results: Results, now_us: int) -> Audits:
-    def devices() -> list[Device]:
-        return [
-            Device(entry.device.hex(), entry.incarnation, entry.enrolled_us)
-            for entry in roster.entries()
-            if entry.revoked_us is None
+    def devices(after: int) -> tuple[int, list[Device]]:
+        newest, changed = roster.changed(after)
+        return newest, [
+            Device(entry.device.hex(), entry.incarnation, entry.enrolled_us, revoked=entry.revoked_us is not None)
+            for entry in changed
         ]
 
     return Audits(

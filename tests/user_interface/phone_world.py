@@ -26,7 +26,7 @@ MINUTE = 60 * SECOND
 SINK_WINDOW_S = 60
 TRIPS = Path(__file__).with_name("trips_results.json")
 OUTAGES_S = [40.0] * 90 + [900.0] * 5 + [11_240.0] * 5
-UNHARMED = {"overruns": 0, "unreadable": 0, "note": ""}  # of a sensor that loses nothing
+UNHARMED = {"overruns": 0, "unreadable": 0, "note": "", "over": False}  # of a sensor that loses nothing
 
 
 def ride() -> dict[str, Any]:
@@ -170,9 +170,10 @@ def in_region() -> dict[str, Any]:
     """It stands at a bus stop with others: computes there, and holds copies for them."""
     view = hosting()
     stop = {"name": "stop2", "place": "hosting", "dwell_s": 30.0, "threshold": 4, "member": True,
-            "members": ["kiosk", "depot", "van-2"], "runs": ["people", "seats"], "kept_bytes": 3_412_000, "handed_bytes": 91_400}  # fmt: skip
+            "members": ["kiosk", "depot", "van-2"], "runs": ["people", "seats"], "kept_bytes": 3_412_000, "handed_bytes": 91_400,
+            "hour": {"exchanges": 1440, "wakes_alone": 4, "watt_hours": 1.27}}  # fmt: skip
     later = {"name": "stop3", "place": "outside", "dwell_s": 30.0, "threshold": 3, "member": False, "members": [], "runs": [],
-             "kept_bytes": 0, "handed_bytes": 0}  # fmt: skip
+             "kept_bytes": 0, "handed_bytes": 0, "hour": None}  # fmt: skip
     return view | {"regions": [stop, later]}
 
 

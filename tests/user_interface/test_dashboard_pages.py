@@ -145,6 +145,42 @@ def test_a_vertex_is_dragged_to_a_node_and_moves_only_after_its_dry_run_was_read
     assert asked() == [("level", "depot", "tram-07", False)]
 
 
+def test_dragging_across_a_chart_shows_that_time_and_reset_all_of_it(opened):
+    page = opened("sink", viewport={"width": 1280, "height": 900})
+    everything = page.locator(".headline p").inner_text()
+    chart = page.locator("#chart .u-over").bounding_box()
+    page.mouse.move(chart["x"] + 0.3 * chart["width"], chart["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(chart["x"] + 0.6 * chart["width"], chart["y"] + 60, steps=4)
+    page.mouse.up()
+    page.wait_for_url(re.compile(r"from=.*Z&to=.*Z"))
+    expect(page.locator(".headline p")).to_contain_text("in the chosen time")
+    expect(page.locator(".headline p")).not_to_contain_text(everything.split()[0])
+    page.locator("#chart canvas").wait_for()
+    expect(page.locator("a", has_text="CSV")).to_have_attribute("href", re.compile(r"from_us=\d+&to_us=\d+$"))
+    page.get_by_role("link", name="Reset zoom").click()
+    expect(page.locator(".headline p")).to_have_text(everything)
+
+
+def test_a_time_is_written_in_the_readers_zone_and_sent_in_utc(browser, morning, address):
+    page = new_page(browser, timezone_id="Europe/Zurich", reduced_motion="reduce")
+    page.goto(f"{address}/results/last_place")
+    expect(page.locator("#range-zone")).to_have_text("Europe/Zurich")
+    page.get_by_label("From").fill("2026-07-01T10:00")
+    page.get_by_label("To", exact=True).fill("2026-07-01T09:00")
+    page.get_by_role("button", name="Show").click()
+    assert (
+        page.get_by_label("To", exact=True).evaluate("field => field.validationMessage")
+        == "The chosen time ends before it begins."
+    )
+    page.get_by_label("To", exact=True).fill("2026-07-01T11:30")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_url("**from=2026-07-01T08%3A00%3A00Z&to=2026-07-01T09%3A30%3A00Z")
+    expect(page.get_by_label("From")).to_have_value("2026-07-01T10:00")
+    expect(page.locator("#rows")).to_contain_text("No window ends in the chosen time")
+    page.close()
+
+
 def test_devices_are_found_by_name_and_state(opened):
     page = opened("devices")
     page.locator("#show").select_option("offline")

@@ -22,6 +22,7 @@ from typing import Annotated, Any, Generic, Self, TypeVar, Union, get_args, get_
 from fastapi import Path
 from pydantic import BaseModel, ConfigDict
 
+from cloud_backend.coordinator import groups
 from cloud_backend.coordinator.people import NAME, Person
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.threads import in_thread, in_turn
@@ -33,6 +34,7 @@ POSITION_MAX = (1 << 53) - 1  # beyond it a browser's numbers have no such integ
 DeviceHex = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", description="the device's id in hexadecimal")]
 NameInPath = Annotated[str, Path(pattern=r"^[^\x00-\x1f\x7f]{1,200}$")]
 NumberInPath = Annotated[int, Path(ge=0, le=POSITION_MAX)]
+MAYBE_GROUP = rf"^({groups.NAME.pattern})?$"
 PersonName = Annotated[str, Path(pattern=rf"^{NAME.pattern}$")]
 
 

@@ -11,8 +11,9 @@ import segno
 from pydantic import Field
 
 from cloud_backend.coordinator.roster import CODE_LIFETIME_US
-from cloud_backend.dashboard.acts.act import Act, Attempt, DeviceHex, F, Fields, NoFields
+from cloud_backend.dashboard.acts.act import MAYBE_GROUP, Act, Attempt, DeviceHex, F, Fields, NoFields
 from cloud_backend.dashboard.views.devices import find
+from cloud_backend.dashboard.views.program import newest_version
 from cloud_backend.gateway.address_file import read_address
 from cloud_backend.gateway.reach import reach
 from shared.errors import UsageError
@@ -39,6 +40,10 @@ class Configure(Fields):
         1.0, ge=0.1, le=1.0, strict=False, description="share of the plan's sampling rate, 0.1 to 1"
     )
     note: str = Field("", max_length=NOTE_CHARACTERS_MAX, description="for operators, up to 500 characters")
+
+
+class Group(Fields):
+    group: str = Field("", pattern=MAYBE_GROUP, description="the group's name; empty: it is in none")
 
 
 class DeleteData(Fields):
@@ -102,6 +107,16 @@ def configure(attempt: Attempt[Configure]) -> dict[str, Any]:
     return settings
 
 
+def group(attempt: Attempt[Group]) -> dict[str, Any]:
+    """Put a device into a group, or take it out of its own; it gets that group's program with its next exchange."""
+    sources, name = attempt.sources, attempt.fields.group
+    entry = find(sources, attempt.subject)
+    newest = 0 if sources.program() is None else newest_version(sources)
+    attempt.note(name or "none")
+    sources.roster.groups.put(entry.device, name, newest=newest)
+    return {"group": name, "former": entry.group}
+
+
 def revoke(attempt: Attempt[NoFields]) -> None:
     """Refuse it from now on: open sessions end within seconds. What it delivered stays."""
     entry = find(attempt.sources, attempt.subject)
@@ -156,6 +171,10 @@ CONFIGURE = _on_device(
     summary="Ask for a share of its sampling rate; keep a note",
     success="The settings are saved; the device gets them with its next exchange.",
 )  # fmt: skip
+GROUP = _on_device(
+    group, Group, "operator", "device-grouped", verb="group", summary="Put it into a group, or take it out of its own",
+    success="The device has its new group; it takes that group's program with its next exchange.",
+)  # fmt: skip
 REVOKE = _on_device(
     revoke, NoFields, "operator", "device-revoked", verb="revoke",
     summary="Refuse it from now on; what it delivered stays",
@@ -166,4 +185,4 @@ DELETE_DATA = _on_device(
     summary="Revoke it and delete what it delivered",
     success="The device is revoked, and what it delivered is being deleted.",
 )  # fmt: skip
-ACTS = (PAIR, PAIRING, RENAME, CONFIGURE, REVOKE, DELETE_DATA)
+ACTS = (PAIR, PAIRING, RENAME, CONFIGURE, GROUP, REVOKE, DELETE_DATA)

@@ -10,13 +10,14 @@ from pydantic import Field
 from cloud_backend.coordinator.queries import Query, check_sinks, sinks_of
 from cloud_backend.dashboard.acts.act import Act, Attempt, Fields, NameInPath, NoFields
 from cloud_backend.dashboard.sources import Sources
-from cloud_backend.dashboard.views.queries import compiled, program_sinks, queries
+from cloud_backend.dashboard.views.queries import compiled, lag_said, program_sinks, queries
 from cloud_backend.spark.control.jobs import JobDirectory
 from shared.errors import UsageError
 from shared.plan.drawing import svg
 from shared.plan.explain import explain as explained
 
 SQL_CHARACTERS_MAX = 20_000
+BEHIND_S_MAX = 120.0  # of a job, above which nothing more is begun beside it
 NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{0,39}$"
 NAME_WORDS = "up to 40 small letters, digits, '-' and '_', and starts with neither of the last"
 
@@ -49,6 +50,7 @@ def submit(attempt: Attempt[Submit]) -> dict[str, Any]:
     jobs = _jobs(sources)
     plan = compiled(sources, question.name, sql=question.sql, plan=question.plan)
     sinks = check_sinks(plan, {*program_sinks(sources), *sources.results.sinks()})
+    _check_room(sources)
     on_fleet = sources.governed is not None and sources.governed.runs(question.name)
     if on_fleet or question.name in sources.stores():
         raise UsageError(
@@ -79,6 +81,7 @@ def resume(attempt: Attempt[NoFields]) -> None:
     _known(attempt)
     jobs = _jobs(attempt.sources)
     plan = jobs.plan(attempt.subject)
+    _check_room(attempt.sources)
     attempt.note()
     jobs.start(attempt.subject, plan)
 
@@ -101,6 +104,22 @@ def _known(attempt: Attempt[NoFields]) -> Query:
     if query is None:
         raise UsageError("no query has this name; resurge query list shows those that are", code="query-not-found")
     return query
+
+
+def _check_room(sources: Sources) -> None:
+    """Refuse one more query while a job that works does not keep up: they share what Spark has."""
+    jobs = {} if sources.jobs is None else sources.jobs.status()
+    stopped = {name for name, said in jobs.items() if said["wanted"] == "stopped"}  # whatever they said a moment ago
+    for name, store in sorted(sources.stores().items()):
+        if name in stopped:
+            continue
+        behind_s = lag_said(store, sources.clock_us())
+        if behind_s > BEHIND_S_MAX:
+            raise UsageError(
+                f"job {name} is {behind_s:.0f} s behind: there is no room for one more query; stop one, give Spark "
+                "more cores, or ask again when it has caught up",
+                code="query-room",
+            )
 
 
 def _jobs(sources: Sources) -> JobDirectory:

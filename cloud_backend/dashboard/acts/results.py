@@ -6,18 +6,24 @@ from typing import Literal
 
 from pydantic import Field
 
-from cloud_backend.dashboard.acts.act import Act, Attempt, Fields, NameInPath
+from cloud_backend.dashboard.acts.act import POSITION_MAX, Act, Attempt, Fields, NameInPath
 from cloud_backend.dashboard.views.exports import File, export
+from cloud_backend.dashboard.views.time_range import FROM, TO, TimeRange
 
 
 class Export(Fields):
-    format: Literal["csv", "parquet", "geojson", "gpx"] = Field("csv", description="how to write the rows")
+    format: Literal["csv", "json", "parquet", "geojson", "gpx"] = Field("csv", description="how to write the rows")
+    # Read from an address, where a number is text.
+    from_us: int | None = Field(None, ge=0, le=POSITION_MAX, strict=False, description=FROM)
+    to_us: int | None = Field(None, ge=0, le=POSITION_MAX, strict=False, description=TO)
 
 
 def take_away(attempt: Attempt[Export]) -> File:
     """A sink's rows as a file, as the person may see them. Noted when the file is there and before it is handed out."""
-    file = export(attempt.sources, attempt.subject, attempt.fields.format, exact=attempt.person.sees_places)
-    attempt.note(attempt.fields.format)
+    fields = attempt.fields
+    within = TimeRange(fields.from_us, fields.to_us)
+    file = export(attempt.sources, attempt.subject, fields.format, exact=attempt.person.sees_places, within=within)
+    attempt.note(fields.format if within.is_open else f"{fields.format} {within.address}")
     return file
 
 

@@ -12,6 +12,7 @@ from fastapi import Depends, Path, Query
 
 from cloud_backend.dashboard.acts.act import POSITION_MAX
 from cloud_backend.dashboard.sign_in.access import Person, require
+from cloud_backend.dashboard.views.time_range import FROM, TO, TimeRange
 from cloud_backend.gateway.http_problems import declare
 
 REFUSALS = declare(400, 401, 403, 404, 409, 413, 422, 429)
@@ -27,3 +28,13 @@ Number = Annotated[int, Query(ge=0, le=POSITION_MAX, description="also check tha
 HashHex = Annotated[str, Query(pattern=r"^([0-9a-f]{64})?$", description="and that this is its hash")]
 MaybeDevice = Annotated[str, Query(pattern=r"^([0-9a-f]{32})?$", description="only of this device")]
 MaybeEdge = Annotated[str, Query(pattern=r"^([0-9a-f]{16})?$", description="only of this edge")]
+
+
+def in_time(
+    from_us: Annotated[int | None, Query(ge=0, le=POSITION_MAX, description=FROM)] = None,
+    to_us: Annotated[int | None, Query(ge=0, le=POSITION_MAX, description=TO)] = None,
+) -> TimeRange:
+    return TimeRange(from_us, to_us)
+
+
+InTime = Annotated[TimeRange, Depends(in_time)]

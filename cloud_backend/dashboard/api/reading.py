@@ -14,6 +14,7 @@ from cloud_backend.dashboard.api.parameters import (
     Before,
     EdgeHex,
     HashHex,
+    InTime,
     Limit,
     MaybeDevice,
     MaybeEdge,
@@ -29,6 +30,7 @@ from cloud_backend.dashboard.views import (
     contracts,
     devices,
     fleets,
+    followers,
     jobs,
     ledger,
     program,
@@ -146,9 +148,19 @@ def _computed(sources: Sources) -> APIRouter:
     async def list_sinks(_: Viewer) -> dict[str, Any]:
         return {"sinks": await in_thread(results.sinks, sources)}
 
-    @router.get("/results/{sink}", summary="A sink's rows, newest windows first", tags=["results"])
-    async def rows(sink: NameInPath, person: Viewer, before_us: Before = None, limit: Limit = 100) -> dict[str, Any]:
-        return await in_thread(results.rows, sources, sink, exact=person.sees_places, before_us=before_us, limit=limit)
+    @router.get("/followers", summary="Who is sent results, and how that goes", tags=["results"])
+    async def list_followers(person: Viewer) -> dict[str, Any]:
+        return {"followers": await in_thread(followers.followers, sources, exact=person.may("admin"))}
+
+    @router.get(
+        "/results/{sink}", summary="A sink's rows, of a time if one is said, newest windows first", tags=["results"]
+    )
+    async def rows(
+        sink: NameInPath, person: Viewer, within: InTime, before_us: Before = None, limit: Limit = 100
+    ) -> dict[str, Any]:
+        return await in_thread(
+            results.rows, sources, sink, exact=person.sees_places, within=within, before_us=before_us, limit=limit
+        )
 
     return router
 

@@ -11,14 +11,16 @@ from typing import Any
 
 from cloud_backend.coordinator.alerts import Alert
 from cloud_backend.coordinator.device_operators import PlanNeeds
+from cloud_backend.coordinator.followers import Follower
 from cloud_backend.dashboard.drawing.number_text import duration, plural, size
 from cloud_backend.dashboard.fleet.device import Device
+from cloud_backend.dashboard.fleet.listing import COORDINATING, LOW_POWER, SILENT, Kind, Listing, Place
+from shared.wire.status import DeviceStatus
 
-BATTERY_LOW = 0.15
-FULL_SOON_S = 2 * 3600
 BACKLOG_BYTES = 16 * 1024 * 1024
 NAMES_MAX = 3
 ALERTS_MAX = 4
+FAILURES_SAID = 3  # in a row: what a restart of a receiver costs is not worth a person's time
 ALERTS_LINK = "/audit"  # for operators
 FLEETS_LINK = "/fleets"
 FLEET_STATES_FINE = ("running", "starting")
@@ -34,19 +36,19 @@ class Issue:
 
 
 def issues(
-    devices: Sequence[Device],
+    listing: Listing,
     jobs: Mapping[str, Mapping[str, Any]],
     quarantined: int,
     alerts: Sequence[Alert] = (),
     needs: PlanNeeds | None = None,
     *,
+    followers: Sequence[Follower] = (),
     now_us: int,
 ) -> list[Issue]:
-    """The worst first; empty when there is nothing to do."""
-    enrolled = [each for each in devices if each.state != "revoked"]
+    """The worst first; empty when there is nothing to do. Costs what is said, however many devices are listed."""
     found = [
-        *_alerts(alerts), *_losses(enrolled, now_us), *_jobs(jobs, quarantined), *_contact(enrolled), *_power(enrolled),
-        *_without_operators(enrolled, needs), *_fleets(enrolled),
+        *_alerts(alerts), *_losses(listing, now_us), *_jobs(jobs, quarantined), *_contact(listing), *_power(listing),
+        *_without_operators(listing, needs), *_followers(followers, now_us), *_fleets(listing.of_kind(COORDINATING)),
     ]  # fmt: skip
     return sorted(found, key=lambda issue: issue.severity != "wrong")
 
@@ -66,42 +68,69 @@ def _alerts(alerts: Sequence[Alert]) -> list[Issue]:
     return found
 
 
-def _losses(devices: Sequence[Device], now_us: int) -> list[Issue]:
+def _followers(followers: Sequence[Follower], now_us: int) -> list[Issue]:
+    failing = [each for each in followers if each.failures >= FAILURES_SAID]
+    return [
+        Issue("wrong", f"{each.name} has taken no results of {each.sink} for {duration((now_us - since) / 1e6)}",
+              f"{each.problem[:1].upper()}{each.problem[1:]}. Nothing is lost: it goes on where it was.", "/results")
+        for each in failing
+        if (since := each.failing_us) is not None
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Some:
+    """Devices that are named together: the first of them by name, and how many there are."""
+
+    first: Sequence[Place]
+    count: int
+
+    @property
+    def names(self) -> str:
+        names = [name for name, _ in self.first]
+        if self.count > NAMES_MAX:
+            return f"{', '.join(names[:2])} and {self.count - 2} more"
+        return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+    def link(self, show: str) -> str:
+        return f"/devices/{self.first[0][1]}" if self.count == 1 else f"/devices?show={show}"
+
+
+def _kind(listing: Listing, kind: Kind) -> _Some:
+    return _Some(listing.first(kind, NAMES_MAX), listing.count(kind))
+
+
+def _losses(listing: Listing, now_us: int) -> list[Issue]:
     found = []
-    soon = [each for each in devices if (left := each.overwrites_in_s(now_us)) is not None and left < FULL_SOON_S]
-    gone = [each for each in soon if not each.is_in_contact and each.overwrites_in_s(now_us) == 0]
-    away = [each for each in soon if not each.is_in_contact and each not in gone]
-    full = [each for each in soon if each.is_in_contact]
-    if gone:
+    gone = _Some(*listing.overwriting.gone(now_us))
+    away_places, away_s = listing.overwriting.away(now_us)
+    full_places, full_s = listing.overwriting.full()
+    away, full = _Some(away_places[:NAMES_MAX], len(away_places)), _Some(full_places[:NAMES_MAX], len(full_places))
+    if gone.count:
         found.append(
-            Issue("wrong", f"{_names(gone)} may be overwriting readings by now",
+            Issue("wrong", f"{gone.names} may be overwriting readings by now",
                   "If it goes on, its spool is full: it has been silent for longer than its room lasts.",
-                  _link(gone, "waiting"))
+                  gone.link("waiting"))
         )  # fmt: skip
-    if away:
+    if away.count:
         found.append(
-            Issue("wrong", f"{_names(away)} will overwrite readings in {_least(away, now_us)} if it goes on",
-                  "By then its spool is full. Get it back into contact.", _link(away, "waiting"))
+            Issue("wrong", f"{away.names} will overwrite readings in {duration(away_s)} if it goes on",
+                  "By then its spool is full. Get it back into contact.", away.link("waiting"))
         )  # fmt: skip
-    if full:
+    if full.count:
         found.append(
             Issue("wrong",
-                  f"{_names(full)} will overwrite readings in {_least(full, now_us)} although it is in contact",
+                  f"{full.names} will overwrite readings in {duration(full_s)} although it is in contact",
                   "Readings come faster than they leave it. Lower its sampling rate, let it exchange more often, or "
-                  "give it a larger spool.", _link(full, "waiting"))
+                  "give it a larger spool.", full.link("waiting"))
         )  # fmt: skip
-    given_up = [each for each in devices if each.phone.ledgered]
-    if given_up:
-        elements = sum(each.phone.ledgered for each in given_up)
+    given_up = _kind(listing, "ledgered")
+    if given_up.count:
         found.append(
-            Issue("note", f"{plural(elements, 'reading')} of {_names(given_up)} had to be given up",
-                  "The ledger says which ranges and why.", _link(given_up, "ledgered"))
+            Issue("note", f"{plural(listing.ledgered, 'reading')} of {given_up.names} had to be given up",
+                  "The ledger says which ranges and why.", given_up.link("ledgered"))
         )  # fmt: skip
     return found
-
-
-def _least(devices: Sequence[Device], now_us: int) -> str:
-    return duration(min(each.overwrites_in_s(now_us) or 0.0 for each in devices))
 
 
 def _jobs(jobs: Mapping[str, Mapping[str, Any]], quarantined: int) -> list[Issue]:
@@ -128,48 +157,43 @@ def _jobs(jobs: Mapping[str, Mapping[str, Any]], quarantined: int) -> list[Issue
     return found
 
 
-def _contact(devices: Sequence[Device]) -> list[Issue]:
-    away = [each for each in devices if each.state == "offline"]
-    if not away:
+def _contact(listing: Listing) -> list[Issue]:
+    away = _kind(listing, SILENT)
+    if not away.count:
         return []
-    held, unheard = sum(each.phone.buffered for each in away), sum(each.phone.unheard for each in away)
-    who, hold = ("They", "hold") if len(away) > 1 else ("It", "holds")
+    held, unheard = listing.silent()
+    who, hold = ("They", "hold") if away.count > 1 else ("It", "holds")
     detail = f"{who} held {plural(held, 'reading')} when last heard."
     if unheard:
         detail += (
             f" If {who.lower()} {'go' if hold == 'hold' else 'goes'} on, {who.lower()} {hold} about {unheard:,} more."
         )
-    return [
-        Issue(
-            "note", f"{_names(away)} {'is' if len(away) == 1 else 'are'} out of contact", detail, _link(away, "offline")
-        )
-    ]
+    words = f"{away.names} {'is' if away.count == 1 else 'are'} out of contact"
+    return [Issue("note", words, detail, away.link("offline"))]
 
 
-def _power(devices: Sequence[Device]) -> list[Issue]:
-    low = [
-        each for each in devices if each.battery is not None and each.battery < BATTERY_LOW and not each.status.charging
-    ]
-    if not low:
+def _power(listing: Listing) -> list[Issue]:
+    low = _kind(listing, LOW_POWER)
+    if not low.count:
         return []
-    return [
-        Issue(
-            "note",
-            f"{_names(low)} {'has' if len(low) == 1 else 'have'} little battery left",
-            "Under 15 %.",
-            _link(low, "all"),
-        )
-    ]
+    words = f"{low.names} {'has' if low.count == 1 else 'have'} little battery left"
+    return [Issue("note", words, "Under 15 %.", low.link("all"))]
 
 
-def _without_operators(devices: Sequence[Device], needs: PlanNeeds | None) -> list[Issue]:
-    found = [] if needs is None else [(each, why) for each in devices if (why := needs.why_withheld(each.status))]
-    if not found:
+def _without_operators(listing: Listing, needs: PlanNeeds | None) -> list[Issue]:
+    """By the apps that devices have: of one app all lack the same."""
+    if needs is None:
         return []
-    lacking = [each for each, _ in found]
-    words = f"{_names(lacking)} {'does' if len(found) == 1 else 'do'} not get the program as it is deployed"
-    detail = found[0][1]
-    return [Issue("wrong", words, f"{detail[:1].upper()}{detail[1:]}.", _link(lacking, "all"))]
+    apps_of_all = [app for app in listing.apps() if app.group not in needs.groups_apart]
+    whys = {app: needs.why_withheld(DeviceStatus(operators=app.operators, plan=app.plan)) for app in apps_of_all}
+    apps = [app for app, why in whys.items() if why]
+    if not apps:
+        return []
+    first = sorted((place, whys[app]) for app in apps for place in listing.first(app, NAMES_MAX))[:NAMES_MAX]
+    lacking = _Some([place for place, _ in first], sum(listing.count(app) for app in apps))
+    words = f"{lacking.names} {'does' if lacking.count == 1 else 'do'} not get the program as it is deployed"
+    detail = first[0][1]
+    return [Issue("wrong", words, f"{detail[:1].upper()}{detail[1:]}.", lacking.link("all"))]
 
 
 def _fleets(devices: Sequence[Device]) -> list[Issue]:
@@ -183,14 +207,3 @@ def _fleets(devices: Sequence[Device]) -> list[Issue]:
             words = f"{placed.vertex} of {placed.query} does not run on {' and '.join(placed.hosts)}"
             found.append(Issue("wrong", words, f"{placed.state.capitalize()}: {placed.why}.", FLEETS_LINK))
     return found
-
-
-def _names(devices: Sequence[Device]) -> str:
-    names = [each.phone.name for each in devices]
-    if len(names) > NAMES_MAX:
-        return f"{', '.join(names[:2])} and {len(names) - 2} more"
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _link(devices: Sequence[Device], show: str) -> str:
-    return f"/devices/{devices[0].phone.id}" if len(devices) == 1 else f"/devices?show={show}"

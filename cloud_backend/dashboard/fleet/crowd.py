@@ -1,20 +1,18 @@
 """What is said of all devices together, kept as they change: a page of a hundred thousand costs what changed.
 
 Counts and sums follow each device that is replaced by a newer look at it. Of names and of those who need somebody most
-there are lists in order, into which a change is put by halving.
+there are lists in order.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from threading import RLock
-from typing import TypeVar
 
+from cloud_backend.dashboard.fleet.ordered import Ordered
 from cloud_backend.dashboard.fleet.phones import Account, Phone
 
 Concern = tuple[bool, int, int, str, str]
-Entry = TypeVar("Entry", Concern, tuple[str, str])
 
 
 class Crowd:
@@ -23,8 +21,8 @@ class Crowd:
     def __init__(self, devices: Iterable[Phone] = ()) -> None:
         self._lock = RLock()
         self._phones: dict[str, Phone] = {}
-        self._concerns: list[Concern] = []
-        self._offline: list[tuple[str, str]] = []  # name and id, by name
+        self._concerns = Ordered[Concern]()
+        self._offline = Ordered[tuple[str, str]]()  # name and id
         self._delivered = self._spooled = self._ledgered = self.unheard = 0
         for phone in devices:
             self.put(phone)
@@ -47,14 +45,14 @@ class Crowd:
     def first_offline(self, count: int) -> list[str]:
         """The names of some of them, by name."""
         with self._lock:
-            return [name for name, _ in self._offline[:count]]
+            return [name for name, _ in self._offline.entries()[:count]]
 
     def concerning(self, count: int) -> Sequence[Phone]:
         """Those come first that somebody may have to do something about; by name if they are no more than asked for."""
         with self._lock:
             if len(self._phones) <= count:
                 return sorted(self._phones.values(), key=lambda phone: phone.name)
-            return [self._phones[concern[-1]] for concern in self._concerns[:count]]
+            return [self._phones[concern[-1]] for concern in self._concerns.entries()[:count]]
 
     def put(self, phone: Phone) -> None:
         """Say this of a device, in place of what was said before."""
@@ -63,9 +61,9 @@ class Crowd:
                 return
             self.remove(phone.id)
             self._phones[phone.id] = phone
-            insort(self._concerns, _concern(phone))
+            self._concerns.put(_concern(phone))
             if not phone.connected:
-                insort(self._offline, (phone.name, phone.id))
+                self._offline.put((phone.name, phone.id))
             self._count(phone, 1)
 
     def remove(self, device: str) -> None:
@@ -74,9 +72,9 @@ class Crowd:
             former = self._phones.pop(device, None)
             if former is None:
                 return
-            _drop(self._concerns, _concern(former))
+            self._concerns.drop(_concern(former))
             if not former.connected:
-                _drop(self._offline, (former.name, former.id))
+                self._offline.drop((former.name, former.id))
             self._count(former, -1)
 
     def _count(self, phone: Phone, sign: int) -> None:
@@ -88,7 +86,3 @@ class Crowd:
 
 def _concern(phone: Phone) -> Concern:
     return phone.connected, -phone.ledgered, -phone.buffered, phone.name, phone.id
-
-
-def _drop(ordered: list[Entry], entry: Entry) -> None:
-    del ordered[bisect_left(ordered, entry)]

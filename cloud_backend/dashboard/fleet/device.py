@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cloud_backend.coordinator.roster import RosterEntry
 from cloud_backend.dashboard.fleet.phones import Phone
 from cloud_backend.dashboard.history.arrivals import SECOND_US
-from cloud_backend.dashboard.history.trails import Point
+from cloud_backend.dashboard.history.trails import Point, point_of
 from shared.spool.advice import Advice, advice_of
+from shared.wire.live import LiveReading
 from shared.wire.status import NO_PLAN, DeviceStatus
 
 NEARLY_FULL = 0.8  # of a spool
@@ -25,6 +27,9 @@ class Device:
     revoked_us: int | None
     status: DeviceStatus
     position: Point | None
+    live: tuple[LiveReading, ...] = ()  # newer than what the log holds of their streams
+    position_is_live: bool = False  # it comes from one of those
+    group: str = ""
 
     @property
     def battery(self) -> float | None:
@@ -75,8 +80,22 @@ class Device:
         return advice_of({ALL_STREAMS: said.bytes_per_s}, room, said.outages, said.p95_s, said.p99_s)
 
 
-def device(entry: RosterEntry, phone: Phone, position: Point | None) -> Device:
+def device(
+    entry: RosterEntry, phone: Phone, logged: Point | None, live: tuple[LiveReading, ...] = ()
+) -> Device:  # fmt: skip
+    position = newest_position(logged, live)
     return Device(
         phone=phone, incarnation=entry.incarnation, enrolled_us=entry.enrolled_us, revoked_us=entry.revoked_us,
-        status=entry.status, position=position,
+        status=entry.status, position=position, live=live, position_is_live=position is not logged, group=entry.group,
     )  # fmt: skip
+
+
+def newest_position(logged: Point | None, live: Sequence[LiveReading]) -> Point | None:
+    """Where a device is: as the log has it, unless it said where it is now."""
+    newest = logged
+    for each in live:
+        values = dict(each.values)
+        point = point_of(each.time_us, values.get("lat"), values.get("lon"))
+        if point is not None and (newest is None or point.time_us > newest.time_us):
+            newest = point
+    return newest

@@ -15,32 +15,30 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cloud_backend.dashboard.history.arrivals import HISTORY_S, SECOND_US, Arrivals
+from cloud_backend.dashboard.history.edges import HOUR_US, EdgeHistory, EdgeOf, Streams, hour_of
 from cloud_backend.dashboard.history.file import HistoryFile, LedgerEntry
 from cloud_backend.dashboard.history.trails import Trails
 from cloud_backend.log.format import RECORD_HEADER_BYTES, Record
+from cloud_backend.log.index import pack_key
 from cloud_backend.log.log import Log
 from shared.batch import NO_FRONTIER
 from shared.errors import PeerError
+from shared.identity import EdgeKey
 from shared.language.schema import Schema
 from shared.wire.frame import HEADER_BYTES, Frame, FrameType, decode_one, stored_header
 from shared.wire.messages import DATA_PREFIX, Data, Declare, LostRange
 
-HOUR_US = 3600 * SECOND_US
-HOURS_KEPT = 48
 RECORDS_AT_ONCE = 2000  # between two of these the lock is free for a page
 SAVE_EVERY_S = 20.0  # what a restart reads again at most
 SAVE_EVERY_RECORDS = 200_000
 BATCHES_KEPT = 100  # per edge, for browsing
 RECENT_BYTES_MAX = 64 * 1024 * 1024  # read again at a start, at most; a second or two
 _LOGGED = frozenset({FrameType.DATA, FrameType.TOMBSTONE, FrameType.FRONTIER})
-
-EdgeOf = tuple[str, int, int]  # device in hex, incarnation, edge number
 
 
 class BatchPlace(NamedTuple):
@@ -54,40 +52,6 @@ class BatchPlace(NamedTuple):
     hi: int
     rows: int
     bytes: int
-
-
-@dataclass(slots=True)
-class Hour:
-    elements: int = 0
-    ledgered: int = 0
-    batches: int = 0
-    bytes: int = 0
-
-
-@dataclass(slots=True)
-class EdgeHistory:
-    first_us: int  # event time of the first thing heard of it
-    frontier_us: int  # how far it has come
-    received_us: int  # when it was last heard
-    high_water: int = 0
-    hours: dict[int, Hour] = field(default_factory=dict)
-
-    def coverage(self, hour: int, now_us: int) -> float | None:
-        """Which share of the hour, so far as it has passed, the frontier covers; None before its first element."""
-        start = max(hour * HOUR_US, self.first_us)
-        end = min((hour + 1) * HOUR_US, now_us)
-        if end <= start:
-            return None
-        return min(max((self.frontier_us - start) / (end - start), 0.0), 1.0)
-
-    def to_json(self) -> list[Any]:
-        hours = [[hour, each.elements, each.ledgered, each.batches, each.bytes] for hour, each in self.hours.items()]
-        return [self.first_us, self.frontier_us, self.received_us, self.high_water, hours]
-
-    @staticmethod
-    def from_json(value: list[Any]) -> EdgeHistory:
-        first, frontier, received, high_water, hours = value
-        return EdgeHistory(first, frontier, received, high_water, {hour: Hour(*sums) for hour, *sums in hours})
 
 
 class History:
@@ -106,22 +70,38 @@ class History:
         self.arrivals = Arrivals()
         self.touched: set[str] = set()  # devices of which something came since somebody emptied this
         self.edges: dict[EdgeOf, EdgeHistory] = {}
+        self.streams = Streams()
         self.names: dict[int, str] = {}
+        self._declared: dict[bytes, tuple[str, dict[int, Schema]]] = {}
+        self._before: dict[bytes, bytes] = {}  # declarations in the log when this began, by packed edge
         self._schemas: dict[EdgeOf, dict[int, Schema]] = {}  # what each device declared on each edge, by number
         self.seconds: dict[int, dict[int, int]] = {}  # by edge: second -> elements, over the last minutes
         self.recent: dict[int, deque[BatchPlace]] = {}  # by edge: its newest batches
         self.trails = Trails()
-        self._position = self._resume()
+        self._position: int | None = None  # until `begin`
 
     @property
     def behind_bytes(self) -> int:
         """How much of the log is not taken in yet."""
-        return max(self._log.durable_end - self._position, 0)
+        return max(self._log.durable_end - self.begin(), 0)
+
+    def begin(self) -> int:
+        """Read what was kept when this was last closed, unless that was done: a gateway's start does not wait for it.
+        Returns the place in the log up to which all is taken in."""
+        with self._following:
+            return self._begin()
+
+    def _begin(self) -> int:
+        if self._position is None:
+            with self.lock:
+                self._position = self._resume()
+        return self._position
 
     def follow(self, *, seconds_max: float | None = None) -> int:
         """Take in what the log holds now, or as much as fits the time; returns how many bytes are left."""
         deadline = None if seconds_max is None else time.monotonic() + seconds_max
         with self._following:
+            self._position = self._begin()
             end = self._log.durable_end
             records = self._log.read(self._position, end)
             while chunk := list(islice(records, RECORDS_AT_ONCE)):
@@ -158,6 +138,8 @@ class History:
 
     def save(self) -> None:
         """Make the sums durable together with the place in the log they belong to."""
+        if self._position is None:
+            return
         with self.lock:
             edges = {_text(edge): self.edges[edge].to_json() for edge in self._dirty}
             trails = {device: self.trails.to_json(device) for device in self.trails.changed}
@@ -182,9 +164,9 @@ class History:
             self.edges[_parsed(text)] = EdgeHistory.from_json(content)
         for device, points in saved.trails.items():
             self.trails.load(device, points)
-        for _, state in self._log.edges():
-            if state.declaration:
-                self._declare(state.declaration)
+        self._before = self._log.declarations()
+        for frame in {frame[HEADER_BYTES:]: frame for frame in self._before.values()}.values():
+            self._declare(frame)
         starts = self._log.segment_starts()
         position = max(saved.position or 0, starts[0])
         if position > self._log.durable_end:  # another log lies here now: its own history begins
@@ -221,6 +203,7 @@ class History:
             first = record.received_us if frontier_us == NO_FRONTIER else min(frontier_us, record.received_us)
             known = self.edges[key] = EdgeHistory(first, first, record.received_us)
         known.received_us = record.received_us
+        stream = self.streams.heard(key, known)
         if frontier_us != NO_FRONTIER or kind == FrameType.DATA:
             # A phone's clock may be wrong: a frontier is capped at its arrival. Without one the arrival has to do.
             reached_us = record.received_us if frontier_us == NO_FRONTIER else min(frontier_us, record.received_us)
@@ -230,15 +213,18 @@ class History:
         if kind == FrameType.FRONTIER:
             return
         known.high_water = header.hi
-        hour = self._hour(known)
+        reached = known.frontier_us // HOUR_US
+        sums = (hour_of(known.hours, reached), hour_of(stream.hours, reached))
         if kind == FrameType.DATA:
-            hour.elements += header.elements
-            hour.batches += 1
-            hour.bytes += header.payload_bytes
+            for hour in sums:
+                hour.elements += header.elements
+                hour.batches += 1
+                hour.bytes += header.payload_bytes
             if self.trails.is_due(device, known.frontier_us):
                 self._follow_trail(device, decode_one(record.frame)[0])
         else:
-            hour.ledgered += header.elements
+            for hour in sums:
+                hour.ledgered += header.elements
             self._give_up(key, header.seq, header.hi, offset, record)
 
     def _take_recent(self, offset: int, record: Record) -> None:
@@ -264,15 +250,6 @@ class History:
         last = now_us // SECOND_US
         return sum(count for second, count in self.seconds.get(edge, {}).items() if last - 60 <= second < last) / 60
 
-    def _hour(self, known: EdgeHistory) -> Hour:
-        number = known.frontier_us // HOUR_US
-        hour = known.hours.get(number)
-        if hour is None:
-            hour = known.hours[number] = Hour()
-            for old in [each for each in known.hours if each <= number - HOURS_KEPT]:
-                del known.hours[old]
-        return hour
-
     def _give_up(self, key: EdgeOf, lo: int, hi: int, offset: int, record: Record) -> None:
         try:
             reason = LostRange.of(decode_one(record.frame)[0]).reason
@@ -294,16 +271,33 @@ class History:
 
     def schema_of(self, data: Data) -> Schema | None:
         """What this batch's device declared for it; nobody else's word counts. None: before what is kept of the log."""
-        return self._schemas.get((data.device.hex(), data.incarnation, int(data.edge)), {}).get(data.schema_id)
+        edge = (data.device.hex(), data.incarnation, int(data.edge))
+        return (self._known_schemas(edge, EdgeKey(data.device, data.incarnation, data.edge)) or {}).get(data.schema_id)
+
+    def _known_schemas(self, edge: EdgeOf, key: EdgeKey) -> dict[int, Schema] | None:
+        """What a device declared on an edge. What it had declared before this began is read when it is asked for."""
+        frame = self._before.pop(pack_key(key), None)
+        if frame is not None:
+            self._declare(frame)
+        return self._schemas.get(edge)
 
     def _declare(self, frame: bytes | memoryview) -> None:
-        try:
-            declared = Declare.of(decode_one(frame)[0])
-        except PeerError:
-            return
-        self.names[declared.edge] = declared.name
-        edge = (declared.device.hex(), declared.incarnation, int(declared.edge))
-        self._schemas.setdefault(edge, {})[declared.schema.id] = declared.schema
+        header = stored_header(frame)
+        content = bytes(frame[HEADER_BYTES:])  # what a fleet declares is the same of every device: it is read once
+        if content not in self._declared:
+            try:
+                declared = Declare.of(decode_one(frame)[0])
+            except PeerError:
+                return
+            self._declared[content] = declared.name, {declared.schema.id: declared.schema}
+        name, schemas = self._declared[content]
+        self.names[header.edge] = name
+        edge = (header.source.hex(), header.incarnation, header.edge)
+        known = self._known_schemas(edge, EdgeKey(header.source, header.incarnation, header.edge))
+        if known is None:
+            self._schemas[edge] = schemas
+        elif known is not schemas:
+            self._schemas[edge] = known | schemas
 
 
 def _text(edge: EdgeOf) -> str:

@@ -29,6 +29,15 @@ def has_places(schema: Schema) -> bool:
     return {"lat", "lon"} <= set(schema.names)
 
 
+def point_of(time_us: int, lat: object, lon: object) -> Point | None:
+    """A place on Earth; None where these are none."""
+    if not isinstance(lat, int | float) or not isinstance(lon, int | float):
+        return None
+    if not (math.isfinite(lat) and math.isfinite(lon) and abs(lat) <= 90 and abs(lon) <= 180):
+        return None
+    return Point(time_us, float(lat), float(lon))
+
+
 class Trails:
     def __init__(self) -> None:
         self._trails: dict[str, deque[Point]] = {}
@@ -46,12 +55,10 @@ class Trails:
             batch = codecs.decode_data(data, schema)
         except PeerError:
             return  # Spark will quarantine it and say so
-        lat, lon = float(batch.columns["lat"][-1]), float(batch.columns["lon"][-1])
-        time_us = int(batch.time_us[-1])
+        point = point_of(int(batch.time_us[-1]), batch.columns["lat"][-1].item(), batch.columns["lon"][-1].item())
         trail = self._trails.setdefault(device, deque(maxlen=POINTS_MAX))
-        in_order = not trail or time_us > trail[-1].time_us
-        if in_order and math.isfinite(lat) and math.isfinite(lon) and abs(lat) <= 90 and abs(lon) <= 180:
-            trail.append(Point(time_us, lat, lon))
+        if point is not None and (not trail or point.time_us > trail[-1].time_us):
+            trail.append(point)
             self.changed.add(device)
 
     def of(self, device: str) -> list[Point]:

@@ -56,7 +56,9 @@ def _endpoint(act: Act[Any], sources: Sources, manner: ActPage) -> Callable[...,
     async def endpoint(request: Request, person: Person, form: Form) -> Response:
         given = dict(request.path_params)
         subject = str(given.pop(act.subject_name, ""))
-        visit = Visit(request, sources, person, form | given, subject)
+        # What only reads has its fields in the address, as the API has them.
+        fields_given = dict(request.query_params) if request.method == "GET" else form
+        visit = Visit(request, sources, person, fields_given | given, subject)
         try:
             if act.subject is not None:
                 _check_subject(act, subject)

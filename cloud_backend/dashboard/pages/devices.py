@@ -25,7 +25,7 @@ from cloud_backend.dashboard.pages.answers import (
 from cloud_backend.dashboard.privacy.places import trail_shown
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.threads import in_thread
-from cloud_backend.dashboard.views.devices import find_device, why_withheld
+from cloud_backend.dashboard.views.devices import find_device, live_shown, why_withheld
 from cloud_backend.gateway.http_problems import Problem
 from shared.identity import DeviceId
 
@@ -54,7 +54,7 @@ def devices_router(sources: Sources) -> APIRouter:
     @router.get("/devices/{device}", response_class=HTMLResponse)
     async def device_page(device: str, request: Request, person: Viewer) -> HTMLResponse:
         with refusing(request):
-            view = await in_thread(_one, sources, device)
+            view = await in_thread(_one, sources, device, person)
         return answer(request, "device.html", person, "Devices", part="device_facts.html", **view)
 
     @router.get("/devices/{device}/map.json")
@@ -98,19 +98,20 @@ def _listing(sources: Sources, request: Request) -> dict[str, Any]:
     parameters = request.query_params
     show = chosen(parameters.get("show"), SHOWN, "all")
     query = parameters.get("q", "")[:QUERY_CHARACTERS_MAX].strip()
-    sources.devices()
-    listing = sources.fleet.listing
-    places, pages = paged(listing.matching(show, query), whole_number(parameters.get("page"), lowest=1))
+    listing = sources.look().listing
+    groups = sources.roster.groups.sizes()
+    group = chosen(parameters.get("group"), {"": 0, **groups}, "")
+    places, pages = paged(listing.matching(show, query, group), whole_number(parameters.get("page"), lowest=1))
     counts = listing.counts()
     return {
         "now_us": sources.clock_us(), "rows": listing.devices(places), "pages": pages, "show": show, "shown": SHOWN,
         "query": query, "count": counts["all"], "counts": counts, "located": listing.has(LOCATED),
-        "fleets": listing.has(COORDINATING),
+        "fleets": listing.has(COORDINATING), "groups": groups, "group": group,
     }  # fmt: skip
 
 
 def _places(sources: Sources, person: Person) -> dict[str, Any]:
-    devices = [each for each in sources.devices() if each.state != "revoked" and each.position]
+    devices = sources.look().listing.of_kind(LOCATED)
     trail = len(devices) <= TRAILS_MAX
     features = [feature for each in devices for feature in _features(sources, each, person, trail=trail)]
     return {"type": "FeatureCollection", "features": features}
@@ -120,12 +121,13 @@ def _features(sources: Sources, device: Device, person: Person, *, trail: bool) 
     if device.position is None:
         return []
     about = {"name": device.phone.name, "id": device.phone.id, "stale": device.state != "connected"}
+    about |= {"live": True} if device.position_is_live else {}
     [[time_us, lat, lon]] = trail_shown([device.position], exact=person.sees_places)
     found = [_feature("Point", [lon, lat], about | {"time_us": time_us})]
     if trail:
         with sources.history.lock:
             points = sources.history.trails.of(device.phone.id)
-        points = [each for each in points if each.time_us > device.position.time_us - TRAIL_US]
+        points = [each for each in points if each.time_us > points[-1].time_us - TRAIL_US]
         line = [[each[2], each[1]] for each in trail_shown(points, exact=person.sees_places)]
         if len(line) > 1:
             found.append(_feature("LineString", line, about))
@@ -136,20 +138,20 @@ def _feature(kind: str, coordinates: list[Any], properties: dict[str, Any]) -> d
     return {"type": "Feature", "properties": properties, "geometry": {"type": kind, "coordinates": coordinates}}
 
 
-def _one(sources: Sources, device: str) -> dict[str, Any]:
+def _one(sources: Sources, device: str, person: Person) -> dict[str, Any]:
     found = find_device(sources, device)
     with sources.history.lock:
         edges = [
             {"name": sources.history.names.get(edge, f"{edge:016x}"), "incarnation": incarnation, "history": known}
-            for (owner, incarnation, edge), known in sources.history.edges.items()
-            if owner == device
+            for (_, incarnation, edge), known in sources.history.streams.edges_of(device)
         ]
     return {
         "now_us": sources.clock_us(), "device": found, "edges": sorted(edges, key=lambda each: str(each["name"])),
         "ledger": sources.history.ledger(device=device, limit=LEDGER_ROWS),
         "device_names": {device: found.phone.name}, "edge_names": sources.edge_names(),
         "settings": sources.roster.settings().get(DeviceId(bytes.fromhex(device)), {}),
-        "withheld": why_withheld(sources, found.status),
+        "withheld": why_withheld(sources, found.status, found.group), "groups": sources.roster.groups.sizes(),
+        "live": live_shown(found, exact=person.sees_places),
     }  # fmt: skip
 
 

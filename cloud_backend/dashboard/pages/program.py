@@ -47,7 +47,7 @@ def _asked(form: Form) -> Mapping[str, Any]:
         plan = None
     if not isinstance(plan, dict):
         raise UsageError("a plan is a JSON object, as `resurge plan FILE --json` prints it", code="query-plan")
-    return dry | {"plan": plan}
+    return dry | {"plan": plan, "group": form.get("group", "")}
 
 
 def _deployed(visit: Visit, found: dict[str, Any]) -> Response:

@@ -9,20 +9,25 @@ from fastapi.responses import HTMLResponse
 
 from cloud_backend.coordinator.people import Person
 from cloud_backend.dashboard.acts import results as acts
-from cloud_backend.dashboard.acts.act import Act
+from cloud_backend.dashboard.acts.act import POSITION_MAX, Act
+from cloud_backend.dashboard.acts.followers import ADD_FOLLOWER
 from cloud_backend.dashboard.pages.acting import ActPage, Visit
 from cloud_backend.dashboard.pages.answers import Viewer, answer, refusing, whole_number
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.threads import in_thread
-from cloud_backend.dashboard.views import exports
+from cloud_backend.dashboard.views import exports, followers
 from cloud_backend.dashboard.views import results as view
+from cloud_backend.dashboard.views.time_range import TimeRange
 from shared.errors import UsageError
 
 ROWS_SHOWN = 60
 CHART_ROWS = 3000
 LINES_MAX = 6
 PLACES_MAX = 2000
+COUNT_MAX = 100_000
 TIME_MAX = 1 << 62
+HOUR_US = 3_600_000_000
+RECENT = (("Last hour", HOUR_US), ("Last day", 24 * HOUR_US), ("Last week", 7 * 24 * HOUR_US))
 
 
 def results_router(sources: Sources) -> APIRouter:
@@ -38,31 +43,42 @@ def results_router(sources: Sources) -> APIRouter:
             "Results",
             part="results_table.html",
             sinks=sinks,
+            followers=await in_thread(followers.followers, sources, exact=person.may("admin")),
             now_us=sources.clock_us(),
         )
+
+    @router.get("/followers", response_class=HTMLResponse)
+    async def followers_fragment(request: Request, person: Viewer) -> HTMLResponse:
+        found = await in_thread(followers.followers, sources, exact=person.may("admin"))
+        return answer(request, "followers.html", person, "Results", followers=found, now_us=sources.clock_us())
 
     @router.get("/results/{sink}", response_class=HTMLResponse)
     async def sink_page(sink: str, request: Request, person: Viewer) -> HTMLResponse:
         before = whole_number(request.query_params.get("before"), highest=TIME_MAX) or None
         with refusing(request):
-            found = await in_thread(_one, sources, sink, before, person)
+            found = await in_thread(_one, sources, sink, _chosen_time(request), before, person)
         return answer(request, "sink.html", person, "Results", part="sink_rows.html", **found)
 
     @router.get("/results/{sink}/series.json")
     async def series(sink: str, request: Request, person: Viewer) -> dict[str, Any]:
         with refusing(request):
-            return await in_thread(_series, sources, sink, person)
+            return await in_thread(_series, sources, sink, _chosen_time(request), person)
 
     @router.get("/results/{sink}/map.json")
     async def places(sink: str, request: Request, person: Viewer) -> dict[str, Any]:
         with refusing(request):
-            return await in_thread(_places, sources, sink, person)
+            return await in_thread(_places, sources, sink, _chosen_time(request), person)
 
     return router
 
 
 def result_manners() -> dict[Act[Any], ActPage]:
-    return {acts.EXPORT: ActPage(done=_exported)}
+    return {acts.EXPORT: ActPage(done=_exported), ADD_FOLLOWER: ActPage(done=_follower_added)}
+
+
+def _follower_added(visit: Visit, follower: dict[str, Any]) -> Response:
+    """A page, not a redirect: the secret is shown once and belongs into no address."""
+    return answer(visit.request, "follower.html", visit.person, "Results", follower=follower)
 
 
 def _exported(_: Visit, file: exports.File) -> Response:
@@ -70,8 +86,12 @@ def _exported(_: Visit, file: exports.File) -> Response:
     return Response(file.content, media_type=file.media_type, headers=headers)
 
 
-def _one(sources: Sources, sink: str, before: int | None, person: Person) -> dict[str, Any]:
-    found = view.rows(sources, sink, exact=person.sees_places, before_us=before, limit=ROWS_SHOWN)
+def _chosen_time(request: Request) -> TimeRange:
+    return TimeRange.of_text(request.query_params.get("from"), request.query_params.get("to"))
+
+
+def _one(sources: Sources, sink: str, within: TimeRange, before: int | None, person: Person) -> dict[str, Any]:
+    found = view.rows(sources, sink, exact=person.sees_places, within=within, before_us=before, limit=ROWS_SHOWN)
     rows = found["rows"]
     width = max((len(row["key"]) for row in rows), default=0)
     keys = found["key_names"] if len(found["key_names"]) == width else ["Key", *[""] * (width - 1)][:width]
@@ -81,16 +101,28 @@ def _one(sources: Sources, sink: str, before: int | None, person: Person) -> dic
     numeric.sort(key=lambda name: name.endswith(("lat", "lon")))  # places have the map; the chart opens on a value
     return {
         "sink": sink, "rows": rows, "keys": keys, "names": names, "numeric": numeric, "windowed": windowed,
-        "before": before,
+        "before": before, "within": within, "recent": _recent(view.last_us(sources, sink)),
         "older": found["before_us"], "has_places": _has_places(rows), "device_names": found["device_names"],
-        "formats": list(exports.MEDIA_TYPES), "count": sources.results.sinks().get(sink, 0),
+        "formats": list(exports.MEDIA_TYPES), "count": _count(sources, sink, within), "count_max": COUNT_MAX,
         "now_us": sources.clock_us(),
     }  # fmt: skip
 
 
-def _series(sources: Sources, sink: str, person: Person) -> dict[str, Any]:
-    """Up to six lines by key over the end of their windows, newest windows only."""
-    rows = view.rows(sources, sink, exact=person.sees_places, limit=CHART_ROWS)["rows"]
+def _recent(last_us: int | None) -> list[tuple[str, str]]:
+    """Times that people ask for most, up to the newest window and on; none where there is no row, or one of no time."""
+    if last_us is None or not 0 <= last_us <= POSITION_MAX:
+        return []
+    return [(words, TimeRange(from_us=max(last_us - span_us, 0)).address) for words, span_us in RECENT]
+
+
+def _count(sources: Sources, sink: str, within: TimeRange) -> int:
+    return sources.results.count(sink, from_us=within.from_us, to_us=within.to_us, most=COUNT_MAX)
+
+
+def _series(sources: Sources, sink: str, within: TimeRange, person: Person) -> dict[str, Any]:
+    """Up to six lines by key over the end of their windows, the newest windows of that time."""
+    found = view.rows(sources, sink, exact=person.sees_places, within=within, limit=CHART_ROWS)
+    rows = found["rows"]
     names = sources.device_names()
     lines: dict[str, list[dict[str, Any]]] = {}
     for row in reversed(rows):
@@ -100,11 +132,12 @@ def _series(sources: Sources, sink: str, person: Person) -> dict[str, Any]:
     return {
         "lines": [{"label": label, "points": lines[label]} for label in sorted(kept)],
         "hidden": len(lines) - len(kept),
+        "newest": len(rows) if found["before_us"] is not None else None,
     }
 
 
-def _places(sources: Sources, sink: str, person: Person) -> dict[str, Any]:
-    rows = view.rows(sources, sink, exact=person.sees_places, limit=PLACES_MAX)["rows"]
+def _places(sources: Sources, sink: str, within: TimeRange, person: Person) -> dict[str, Any]:
+    rows = view.rows(sources, sink, exact=person.sees_places, within=within, limit=PLACES_MAX)["rows"]
     latitude, longitude = exports.place_of(rows)
     names = sources.device_names()
     paths: dict[str, list[list[float]]] = {}

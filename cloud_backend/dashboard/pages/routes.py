@@ -43,8 +43,7 @@ def pages_router(sources: Sources) -> APIRouter:
 
 def _overview(sources: Sources) -> FleetOverview:
     def crowd() -> Crowd:
-        sources.devices()
-        return sources.fleet.crowd
+        return sources.look().crowd
 
     return FleetOverview(
         log=sources.log, results=sources.results, crowd=crowd, clock_us=sources.clock_us,
@@ -57,7 +56,7 @@ def _overview(sources: Sources) -> FleetOverview:
 def _issues(sources: Sources) -> list[Issue]:
     """What needs attention, from what the other pages show."""
     return issues(
-        sources.devices(), sources.facts.all(sources.stores()), sources.quarantined(),
+        sources.look().listing, sources.facts.all(sources.stores()), sources.quarantined(),
         sources.alerts.alerts(only_open=True), sources.plan_needs(),
-        now_us=sources.clock_us(),
+        followers=sources.followers.all(), now_us=sources.clock_us(),
     )  # fmt: skip

@@ -6,6 +6,9 @@ const TRACK_HEIGHT = 92;
 const TRACK_HEIGHT_MANY = 58; // more than three tracks must fit beside the results
 const SERIES = 6;
 const WINDOWS_SHOWN = 60; // of a sink, the newest; more make a thicket of six lines
+const WINDOWS_DOTTED = 120; // with more, the dots run into each other
+const DAY_S = 86400;
+const DRAG_PX = 8; // less is a click
 
 const root = document.documentElement;
 const colour = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
@@ -26,7 +29,13 @@ function axis(overrides) {
   };
 }
 
+const day = (seconds) => new Date(seconds * 1000).toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+
 function timeLabels(plot, splits) {
+  if (splits.at(-1) - splits[0] >= DAY_S) {
+    const wholeDays = splits.every((second) => clockShort(second) === "00:00");
+    return splits.map((second) => (wholeDays ? day(second) : `${day(second)}\n${clockShort(second)}`));
+  }
   const wholeMinutes = splits.every((second) => second % 60 === 0);
   return splits.map((second) => (wholeMinutes ? clockShort(second) : clock(second)));
 }
@@ -161,11 +170,14 @@ export class Arrivals {
   }
 }
 
-// One column of one sink over the end of its windows, a line per key.
+// One column of one sink over the end of its windows, a line per key. `from` and `to` are the ends of the time that was
+// chosen, null where it is open; with `zoom`, dragging chooses a time and a double click asks for all of it.
 export class ResultLines {
-  constructor(element) {
+  constructor(element, { windows = WINDOWS_SHOWN, from = null, to = null, zoom = null, reset = null } = {}) {
     this.element = element;
     this.shape = "";
+    this.cut = false; // whether there are more windows than are drawn
+    Object.assign(this, { windows, from, to, zoom, reset });
     new ResizeObserver(() => this.plot?.setSize({ width: element.clientWidth, height: this.height() })).observe(element);
   }
 
@@ -175,9 +187,12 @@ export class ResultLines {
 
   // lines: [{label, points: Map(second -> value)}]
   show(lines, column) {
-    const ends = [...new Set(lines.flatMap((line) => [...line.points.keys()]))].sort((a, b) => a - b).slice(-WINDOWS_SHOWN);
+    const all = [...new Set(lines.flatMap((line) => [...line.points.keys()]))].sort((a, b) => a - b);
+    const ends = all.slice(-this.windows);
+    this.cut = ends.length < all.length;
     const data = [ends, ...lines.map((line) => ends.map((end) => line.points.get(end) ?? null))];
-    const shape = JSON.stringify([column, lines.map((line) => line.label)]);
+    const dotted = ends.length <= WINDOWS_DOTTED;
+    const shape = JSON.stringify([column, dotted, lines.map((line) => line.label)]);
     if (shape !== this.shape) {
       this.plot?.destroy();
       this.shape = shape;
@@ -186,8 +201,9 @@ export class ResultLines {
         height: this.height(),
         padding: [10, 28, 0, 0],
         legend: { live: false },
-        cursor: { y: false },
-        scales: { x: { time: true }, y: { range: (plot, min, max) => [Math.min(min, 0), max > 0 ? max * 1.12 : 1] } },
+        cursor: this.zoom ? { y: false, drag: { x: true, y: false, setScale: false, dist: DRAG_PX }, bind: { dblclick: () => () => this.reset() } } : { y: false },
+        hooks: this.zoom ? { setSelect: [(plot) => this.choose(plot)] } : {},
+        scales: { x: { time: true, range: (plot, min, max) => this.span(min, max) }, y: { range: (plot, min, max) => [Math.min(min, 0), max > 0 ? max * 1.12 : 1] } },
         axes: [
           axis({ size: 28, values: timeLabels, space: 56 }),
           axis({ size: 46, values: (plot, splits) => splits.map((value) => compact.format(value)) }),
@@ -198,12 +214,26 @@ export class ResultLines {
           width: 2,
           dash: [[], [6, 3], [2, 3]][(line.index ?? index) % 3],
           spanGaps: true,
-          points: { show: true, size: 6, fill: () => colour("card") },
+          points: { show: dotted, size: 6, fill: () => colour("card") },
         }))],
       }, data, this.element);
     } else {
       this.plot.setData(data);
     }
+  }
+
+  // The chosen time as far as it has ends; without a width there would be no axis.
+  span(min, max) {
+    const [from, to] = [this.from ?? min, this.to ?? max];
+    return from < to ? [from, to] : from === null || to === null ? [from, to] : [from - 30, to + 30];
+  }
+
+  choose(plot) {
+    const { left, width } = plot.select;
+    if (width < DRAG_PX) return;
+    const [from, to] = [plot.posToVal(left, "x"), plot.posToVal(left + width, "x")];
+    plot.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+    if (plot.data[0].some((end) => end >= from && end <= to)) this.zoom(from, to);
   }
 
   redraw() {

@@ -28,6 +28,8 @@ function style(outline) {
       { id: "border", type: "line", source: "outline", paint: { "line-color": colour("map-line"), "line-width": 1 } },
       { id: "trail", type: "line", source: "devices", filter: ["==", ["geometry-type"], "LineString"], layout: { "line-cap": "round", "line-join": "round" },
         paint: { "line-color": ["case", ["get", "stale"], colour("faint"), colour("series-1")], "line-width": 2.5, "line-opacity": 0.75 } },
+      { id: "live", type: "circle", source: "devices", filter: ["all", ["==", ["geometry-type"], "Point"], ["has", "live"]], // a ring: not yet part of results
+        paint: { "circle-radius": 12, "circle-color": "transparent", "circle-stroke-width": 2, "circle-stroke-color": colour("series-1") } },
       { id: "place", type: "circle", source: "devices", filter: ["==", ["geometry-type"], "Point"],
         paint: { "circle-radius": 6.5, "circle-color": ["case", ["get", "stale"], colour("card"), colour("series-1")], "circle-stroke-width": 2.5, "circle-stroke-color": ["case", ["get", "stale"], colour("faint"), colour("card")] } },
     ],
@@ -111,10 +113,10 @@ function showLabels(library, map, labels, places) {
     if (!label) {
       const element = document.createElement("span");
       element.className = "map-label";
-      element.textContent = properties.name;
       label = new library.Marker({ element, anchor: "left", offset: [12, 0] }).setLngLat(geometry.coordinates).addTo(map);
       labels.set(key, label);
     }
+    label.getElement().textContent = properties.live ? `${properties.name} (live)` : properties.name;
     label.getElement().classList.toggle("stale", properties.stale);
     label.setLngLat(geometry.coordinates);
   }

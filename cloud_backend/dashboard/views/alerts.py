@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import heapq
 import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from cloud_backend.coordinator.alerts import Condition, Rule
 from cloud_backend.coordinator.result_rules import OWN
-from cloud_backend.coordinator.roster import RosterEntry
 from cloud_backend.dashboard.history.arrivals import SECOND_US
-from cloud_backend.dashboard.history.history import HOUR_US
+from cloud_backend.dashboard.history.edges import HOUR_US
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.views.streams import lag_s
 from shared.contracts.auditor import Verdict
+from shared.identity import edge_id
 
 MIB = 1024 * 1024
 GAPS_MAX = 1000  # alerts at once: of more silent devices only that there are more is said
@@ -71,20 +69,19 @@ def conditions(sources: Sources) -> list[Condition]:
 
 
 def _gaps(sources: Sources, rule: Rule) -> Iterator[Condition]:
-    sources.devices()  # takes in what devices announced
+    listing = sources.look().listing  # takes in what devices announced
     now_us = sources.clock_us()
-    before_us = now_us - round(rule.threshold * SECOND_US)
-    found: list[tuple[int, RosterEntry, float]] = []
-    for entry in sources.roster.entries():
-        if entry.revoked_us is None and entry.seen_us is not None and entry.seen_us < before_us:
-            bound_s = _bound_s(sources, rule, entry.device.hex())
-            if (now_us - entry.seen_us) / SECOND_US > bound_s:
-                found.append((entry.seen_us, entry, bound_s))
-    newest = heapq.nlargest(GAPS_MAX, found, key=itemgetter(0))
-    for _, entry, bound_s in newest:
-        yield Condition("gap", entry.device.hex(), f"{entry.name} was not heard for more than {bound_s:.0f} s")
-    if len(found) > GAPS_MAX:
-        yield Condition("gap", "others", f"more than {GAPS_MAX} devices were not heard; those last heard have alerts")
+    found = 0
+    for seen_us, device in listing.heard_before(now_us - round(rule.threshold * SECOND_US)):
+        bound_s = _bound_s(sources, rule, device.phone.id)
+        if (now_us - seen_us) / SECOND_US <= bound_s:
+            continue  # as long as it announced
+        if found == GAPS_MAX:
+            detail = f"more than {GAPS_MAX} devices were not heard; those last heard have alerts"
+            yield Condition("gap", "others", detail)
+            return
+        found += 1
+        yield Condition("gap", device.phone.id, f"{device.phone.name} was not heard for more than {bound_s:.0f} s")
 
 
 def _bound_s(sources: Sources, rule: Rule, device: str) -> float:
@@ -97,29 +94,26 @@ def _bound_s(sources: Sources, rule: Rule, device: str) -> float:
 def _lags(sources: Sources, rule: Rule) -> Iterator[Condition]:
     """A stream lags when a device in contact does not come forward, as views/streams.py has it."""
     now_us = sources.clock_us()
-    in_contact = {
-        (each.phone.id, each.incarnation): each.phone.name for each in sources.devices() if each.is_in_contact
-    }
-    with sources.history.lock:
-        edges = list(sources.history.edges.items())
-    for (device, incarnation, edge), known in edges:
-        if (device, incarnation) not in in_contact:
-            continue
-        bound_s = _bound_s(sources, rule, device)
-        if lag_s(known, now_us) > bound_s:
-            name = sources.history.names.get(edge, f"{edge:016x}")
-            detail = f"{name} of {in_contact[device, incarnation]} lags more than {bound_s:.0f} s"
-            yield Condition("lag", f"{device}/{edge:016x}", detail)
+    for device in sources.look().in_contact():
+        with sources.history.lock:
+            edges = sources.history.streams.edges_of(device.phone.id)
+        for (id, incarnation, edge), known in edges:
+            bound_s = _bound_s(sources, rule, id)
+            if incarnation == device.incarnation and lag_s(known, now_us) > bound_s:
+                name = sources.history.names.get(edge, f"{edge:016x}")
+                detail = f"{name} of {device.phone.name} lags more than {bound_s:.0f} s"
+                if any(edge_id(each.stream) == edge for each in device.live):
+                    detail += "; it is sending what it holds, and its page shows the newest reading"
+                yield Condition("lag", f"{id}/{edge:016x}", detail)
 
 
 def _ledger(sources: Sources, rule: Rule) -> Iterator[Condition]:
     newest = sources.clock_us() // HOUR_US
-    given_up: dict[int, int] = {}
+    streams = sources.history.streams
     with sources.history.lock:
-        for (_, _, edge), known in sources.history.edges.items():
-            for hour in (newest, newest - 1):
-                if hour in known.hours:
-                    given_up[edge] = given_up.get(edge, 0) + known.hours[hour].ledgered
+        given_up = {
+            edge: sum(streams.of(edge).sums(hour).ledgered for hour in (newest, newest - 1)) for edge in streams
+        }
     for edge, elements in given_up.items():
         if elements > rule.threshold:
             name = sources.history.names.get(edge, f"{edge:016x}")

@@ -54,7 +54,8 @@ def verify(sources: Sources) -> dict[str, Any]:
 
 
 def report_json(report: Report) -> dict[str, Any]:
-    return report.content | {"hash": report.hash.hex(), "signature": report.signature.hex()}
+    """Reports of versions that knew of no queries' streams do not say who makes one."""
+    return {"query": None} | report.content | {"hash": report.hash.hex(), "signature": report.signature.hex()}
 
 
 def strategies(sources: Sources, sink: str) -> list[dict[str, Any]]:
@@ -85,5 +86,5 @@ def _now(each: SinkNow) -> dict[str, Any]:
         "sink": each.sink, "promise": each.contract.describe(), "levels": list(level_of(each.contract).names),
         "delay_us_max": each.contract.delay_us_max, "row": None if choice.row is None else choice.row.name,
         "every": choice.every, "why": choice.why or choice.refused, "recovery_s": choice.recovery_s,
-        "now": findings_json(each.findings),
+        "now": findings_json(each.findings), "query": each.query,
     }  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 from cloud_backend.coordinator.roster import RosterEntry
 from cloud_backend.dashboard.fleet.device import Device
+from cloud_backend.dashboard.privacy.hidden import AllBut
 from cloud_backend.dashboard.privacy.places import shown, trail_shown
 from cloud_backend.dashboard.sources import Sources
 from shared.errors import UsageError
@@ -45,12 +46,14 @@ def device(sources: Sources, device_hex: str, *, exact: bool) -> dict[str, Any]:
     report = (
         None if deletion is None else {"asked_us": deletion.asked_us, "done_us": deletion.done_us, **deletion.report}
     )
-    withheld = why_withheld(sources, entry.status)
-    advice = find_device(sources, device_hex).advice
+    withheld = why_withheld(sources, entry.status, entry.group)
+    found = find_device(sources, device_hex)
+    advice = found.advice
     return summary | {
         "withheld": withheld,
         "advice": None if advice is None else asdict(advice) | {"bytes_per_second": advice.bytes_per_second},
         "edges": edges,
+        "live": live_shown(found, exact=exact),
         "trail": trail(sources, device_hex, exact=exact),
         "deletion": report,
     }
@@ -62,23 +65,38 @@ def trail(sources: Sources, device_hex: str, *, exact: bool) -> list[list[object
     return trail_shown(sources.history.trails.of(device_hex), exact=exact)
 
 
-def why_withheld(sources: Sources, status: DeviceStatus) -> str:
-    """Why this device does not get the program as it is deployed; empty where nothing keeps it from it."""
+def live_shown(device: Device, *, exact: bool) -> list[dict[str, Any]]:
+    """Its newest readings while older ones are on their way. Who may not see places is shown coarse ones, and no other
+    value: no plan is asked what those tell."""
+    return [
+        {
+            "stream": each.stream, "time_us": each.time_us,
+            "values": shown(dict(each.values), exact=exact, hidden=AllBut(frozenset())),
+        }
+        for each in device.live
+    ]  # fmt: skip
+
+
+def why_withheld(sources: Sources, status: DeviceStatus, group: str) -> str:
+    """Why this device does not get the program as it is deployed; empty where nothing keeps it from it, or where its
+    group has a program of its own."""
     needs = sources.plan_needs()
-    return "" if needs is None else needs.why_withheld(status)
+    return "" if needs is None or group in needs.groups_apart else needs.why_withheld(status)
 
 
 def find(sources: Sources, device_hex: str) -> RosterEntry:
-    for entry in sources.entries():
-        if entry.device.hex() == device_hex:
-            return entry
-    raise _unknown()
+    try:
+        entry = sources.roster.entry(DeviceId(bytes.fromhex(device_hex)))
+    except ValueError:
+        entry = None
+    if entry is None or entry.device.hex() != device_hex:
+        raise _unknown()
+    return entry
 
 
 def find_device(sources: Sources, device_hex: str) -> Device:
     """The same with what the log holds of it and what it reported."""
-    sources.devices()
-    found = sources.fleet.listing.find(device_hex)
+    found = sources.look().listing.find(device_hex)
     if found is None:
         raise _unknown()
     return found
@@ -103,6 +121,7 @@ def _summary(
     return {
         "device": entry.device.hex(),
         "name": entry.name,
+        "group": entry.group,
         "incarnation": entry.incarnation,
         "state": "deleted" if is_deleted and entry.revoked_us else "revoked" if entry.revoked_us else "enrolled",
         "contact": known.state,
@@ -116,4 +135,5 @@ def _summary(
         "status": shown(entry.status.to_json(), exact=exact),
         "settings": dict(settings.get(entry.device, {})),
         "position": position,
+        "position_is_live": known.position_is_live,
     }

@@ -1,11 +1,11 @@
-"""A sink's rows to take away: CSV, Parquet, GeoJSON and GPX, with the same coarse places a viewer sees on pages."""
+"""A sink's rows to take away: CSV, JSON, Parquet, GeoJSON and GPX, with the coarse places a viewer sees on pages."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -14,11 +14,13 @@ from xml.sax.saxutils import escape, quoteattr
 from cloud_backend.dashboard.privacy.hidden import hidden_columns
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.views.results import check_sink, key_names, row_shown
+from cloud_backend.dashboard.views.time_range import ANY_TIME, TimeRange
 from shared.errors import UsageError
 
 ROWS_MAX = 200_000  # of one export, the newest; what is beyond is said in its name
 MEDIA_TYPES = {
     "csv": "text/csv; charset=utf-8",
+    "json": "application/json",
     "parquet": "application/vnd.apache.parquet",
     "geojson": "application/geo+json",
     "gpx": "application/gpx+xml",
@@ -34,14 +36,14 @@ class File:
     content: bytes
 
 
-def export(sources: Sources, sink: str, kind: str, *, exact: bool) -> File:
-    """The newest rows of a sink in this format, oldest first."""
+def export(sources: Sources, sink: str, kind: str, *, exact: bool, within: TimeRange = ANY_TIME) -> File:
+    """The newest rows of a sink, of a time, in this format, oldest first."""
     check_sink(sources, sink)
     hidden: Container[str] = () if exact else hidden_columns(sources, sink)
-    found = sources.results.page(sink, limit=ROWS_MAX)
+    found = sources.results.page(sink, from_us=within.from_us, to_us=within.to_us, limit=ROWS_MAX)
     names = key_names(sources, sink)
     rows = [row_shown(row, exact=exact, hidden=hidden) | {"key_names": names} for row in reversed(found)]
-    content = {"csv": as_csv, "parquet": as_parquet, "geojson": as_geojson, "gpx": as_gpx}[kind](rows)
+    content = _WRITERS[kind](rows)
     # A name from our own store, but made of plain letters only: a header is no place for anything else.
     name = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in sink)[:60] or "results"
     return File(f"{name}.{kind}", MEDIA_TYPES[kind], content)
@@ -55,6 +57,10 @@ def as_csv(rows: Sequence[Row]) -> bytes:
     for cells in zip(*table.values(), strict=True):
         writer.writerow([_cell(value) for value in cells])
     return text.getvalue().encode()
+
+
+def as_json(rows: Sequence[Row]) -> bytes:
+    return json.dumps([_flat_row(row) for row in rows], ensure_ascii=False).encode("utf-8", "replace")
 
 
 def as_parquet(rows: Sequence[Row]) -> bytes:
@@ -98,6 +104,11 @@ def as_gpx(rows: Sequence[Row]) -> bytes:
             lines.append(f"<trkpt {place}><time>{_time(row['window_end_us'])}</time></trkpt>")
         lines.append("</trkseg></trk>")
     return "\n".join([*lines, "</gpx>"]).encode()
+
+
+_WRITERS: dict[str, Callable[[Sequence[Row]], bytes]] = {
+    "csv": as_csv, "json": as_json, "parquet": as_parquet, "geojson": as_geojson, "gpx": as_gpx,
+}  # fmt: skip
 
 
 def place_of(rows: Sequence[Row]) -> tuple[str, str]:

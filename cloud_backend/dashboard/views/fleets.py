@@ -78,8 +78,8 @@ def _points(points: Iterable[Iterable[float]], *, exact: bool) -> list[list[obje
 
 def coordinated(sources: Sources, device: str) -> DeviceId:
     """The coordinator of this id, which is heard now; UsageError where there is none."""
-    found = next((each for each in sources.devices() if each.phone.id == device and each.state != "revoked"), None)
-    if found is None or found.status.fleet is None:
+    found = sources.look().listing.find(device)
+    if found is None or found.state == "revoked" or found.status.fleet is None:
         raise UsageError("no device of this id coordinates a fleet", code="fleet-unknown")
     if not found.is_in_contact:
         raise UsageError(f"{found.phone.name} is not heard; nothing can be moved until it is", code="fleet-silent")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
+from cloud_backend.coordinator.groups import GroupPlan
+from cloud_backend.coordinator.roster import RosterEntry
 from cloud_backend.dashboard.sources import PROGRAM, Sources
 from cloud_backend.spark.manifest.manifest import ManifestLog
 from cloud_backend.spark.manifest.plans import stored_plan
@@ -18,15 +21,38 @@ def program(sources: Sources) -> dict[str, Any]:
     """The deployed plan explained, the version Spark runs, and how many devices run which."""
     plan = current(sources)
     running = running_plan(sources)
-    versions = Counter(entry.plan_version for entry in sources.entries() if entry.revoked_us is None)
+    groups, sizes = sources.roster.groups.plans(), sources.roster.groups.sizes()
+    entries = [entry for entry in sources.entries() if entry.revoked_us is None]
+    versions = Counter(_version(entry, plan.version) for entry in entries if entry.group not in groups)
     return {
         "name": plan.name, "version": plan.version, "spark": None if running is None else running.version,
         "devices": [
             {"version": version, "devices": count}
             for version, count in sorted(versions.items(), key=lambda each: each[0] or 0, reverse=True)
         ],
+        "groups": [_group(name, size, groups.get(name), entries) for name, size in sizes.items()],
         "explanation": explain(plan),
     }  # fmt: skip
+
+
+def _version(entry: RosterEntry, version: int) -> int | None:
+    """The version of a program that a device runs; one from another group has it under a version of its own."""
+    has_it = entry.plan_version == max(version, entry.version)
+    return version if has_it else entry.plan_version
+
+
+def _group(name: str, size: int, plan: GroupPlan | None, entries: Sequence[RosterEntry]) -> dict[str, Any]:
+    """A group: its devices, its own program where it has one, and how many run that."""
+    own = [each for each in entries if each.group == name]
+    running = 0 if plan is None else sum(_version(each, plan.version) == plan.version for each in own)
+    return {"name": name, "devices": size, "version": None if plan is None else plan.version, "running": running}
+
+
+def newest_version(sources: Sources) -> int:
+    """No program has a higher one, of all or of a group."""
+    running = running_plan(sources)
+    of_all = max(current(sources).version, 0 if running is None else running.version)
+    return max(of_all, sources.roster.groups.newest())
 
 
 def current(sources: Sources) -> Plan:
@@ -49,6 +75,12 @@ def running_plan(sources: Sources) -> Plan | None:
         return stored_plan(store, number) if number else None
     except ResurgeError:  # its own page says what is wrong with it
         return None
+
+
+def query_plans(sources: Sources) -> dict[str, Plan]:
+    """What the queries' jobs run, by name."""
+    jobs = sources.jobs
+    return {} if jobs is None else {name: jobs.plan(name) for name in jobs.names()}
 
 
 def parked_vertices(sources: Sources) -> dict[str, int]:

@@ -13,12 +13,14 @@ from itertools import pairwise
 from typing import Any
 
 from cloud_backend.dashboard.history.arrivals import SECOND_US
-from cloud_backend.dashboard.history.completeness import Cell, Row, by_device, cells_of, hours_until
-from cloud_backend.dashboard.history.history import HOUR_US, BatchPlace, EdgeHistory
+from cloud_backend.dashboard.history.completeness import Cell, Row, by_device, cells_of_stream, hours_until
+from cloud_backend.dashboard.history.edges import HOUR_US, EdgeHistory, EdgeOf
+from cloud_backend.dashboard.history.history import BatchPlace
 from cloud_backend.dashboard.privacy.places import shown
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.log.format import Record
 from shared.errors import DamagedData, PeerError, UsageError
+from shared.identity import EdgeId
 from shared.language.schema import Schema
 from shared.wire import codecs
 from shared.wire.frame import HEADER_BYTES, FrameType, decode_one, stored_header
@@ -66,19 +68,15 @@ class Activity:
 def streams(sources: Sources, *, only: int | None = None) -> list[Stream]:
     """Every stream any device ever declared, by name; or one of them, by its number."""
     now_us = sources.clock_us()
-    current, in_contact = _contact(sources)
-    sums: dict[int, tuple[int, int]] = {}
-    for key, state in sources.log.edges():
-        delivered, ledgered = sums.get(key.edge, (0, 0))
-        sums[key.edge] = (delivered + state.high_water - state.ledgered, ledgered + state.ledgered)
+    sources.look()
+    sums = sources.log.sums()
     with sources.history.lock:
-        numbers = {edge for _, _, edge in sources.history.edges} | set(sources.history.names)
+        numbers = {*sources.history.streams, *sources.history.names}
         numbers = numbers if only is None else numbers & {only}
+    lags = _lags(sources, now_us)
+    with sources.history.lock:
         found = [
-            _stream(
-                sources, number, current=current, in_contact=in_contact, sums=sums.get(number, (0, 0)), now_us=now_us
-            )
-            for number in numbers
+            _stream(sources, number, lags.get(number), sums.get(EdgeId(number), (0, 0)), now_us) for number in numbers
         ]
     return sorted(found, key=lambda each: (each.name, each.number))
 
@@ -99,8 +97,7 @@ def stream(sources: Sources, edge_hex: str, *, hours: int = 24) -> dict[str, Any
                 "lag_s": lag_s(known, now_us),
                 "hours": [_hour(known, hour, now_us) for hour in span],
             }
-            for (device, incarnation, edge), known in sorted(sources.history.edges.items())
-            if edge == number
+            for (device, incarnation, _), known in sorted(sources.history.streams.of(number).edges.items())
         ]  # fmt: skip
     schema = schema_of(sources, summary.name)
     return summary.to_json() | {
@@ -115,12 +112,12 @@ def activity(sources: Sources, name: str) -> Activity:
     """What the page of one stream shows, by its name."""
     [summary] = streams(sources, only=number_named(sources, name))
     now_us = sources.clock_us()
-    current, _ = _contact(sources)
-    names = sources.device_names()
     now_s = now_us // SECOND_US
     history = sources.history
     with history.lock:
-        rows = by_device(history.edges, summary.number, current, names, now_us, count=HEAT_ROWS)
+        rows = by_device(
+            _furthest_behind(sources, summary.number, now_us), sources.device_names(), now_us, count=HEAT_ROWS
+        )
         recent = list(history.recent.get(summary.number, ()))[::-1][:BATCHES_SHOWN]
         seconds = history.seconds.get(summary.number, {})
         counts = [seconds.get(second, 0) for second in range(now_s - RATE_SPAN_S, now_s)]
@@ -196,7 +193,7 @@ def batch(sources: Sources, name: str, offset: int, *, exact: bool) -> dict[str,
 
 def number_of(sources: Sources, edge_hex: str) -> int:
     edge = int(edge_hex, 16)
-    if not any(key.edge == edge for key, _ in sources.log.edges()):
+    if edge not in sources.log.sums():
         raise _unknown()
     return edge
 
@@ -220,39 +217,50 @@ def _unknown() -> UsageError:
     )
 
 
-def _contact(sources: Sources) -> tuple[dict[str, int], set[str]]:
-    """The incarnation of every enrolled device, and which of them are in contact."""
-    devices = sources.devices()
-    current = {each.phone.id: each.incarnation for each in devices if each.state != "revoked"}
-    return current, {each.phone.id for each in devices if each.is_in_contact}
+def _lags(sources: Sources, now_us: int) -> dict[int, float]:
+    """By stream, of the device in contact that is furthest behind."""
+    found: dict[int, float] = {}
+    for device in sources.fleet.in_contact():
+        with sources.history.lock:
+            edges = sources.history.streams.edges_of(device.phone.id)
+        for (_, incarnation, number), known in edges:
+            if incarnation == device.incarnation:
+                found[number] = max(found.get(number, 0.0), lag_s(known, now_us))
+    return found
 
 
-def _stream(
-    sources: Sources,
-    number: int,
-    *,
-    current: dict[str, int],
-    in_contact: set[str],
-    sums: tuple[int, int],
-    now_us: int,
-) -> Stream:
+def _recent(sources: Sources, number: int, now_us: int) -> dict[EdgeOf, EdgeHistory]:
+    """The edges of enrolled devices of which something came within the hours that are shown."""
+    heard = sources.history.streams.of(number).heard_since(hours_until(now_us)[0] * HOUR_US)
+    return {edge: known for edge, known in heard if sources.fleet.is_current(edge[0], edge[1])}
+
+
+def _furthest_behind(sources: Sources, number: int, now_us: int) -> dict[str, EdgeHistory]:
+    """By device, all that may be among the first rows: whoever was heard in the hours shown, and of the others, which
+    gave up nothing in them, the first in order."""
+    found = {edge[0]: known for edge, known in _recent(sources, number, now_us).items()}
+    streams = sources.history.streams
+    for _, _, device in sources.fleet.listing.senders(number)[:HEAT_ROWS]:
+        for (_, incarnation, edge), known in streams.edges_of(device):
+            if edge == number and sources.fleet.is_current(device, incarnation):
+                found[device] = known
+    return found
+
+
+def _stream(sources: Sources, number: int, lag_s: float | None, sums: tuple[int, int], now_us: int) -> Stream:
     """Call it with the history's lock held."""
     history = sources.history
-    mine = {edge: known for edge, known in history.edges.items() if edge[2] == number}
-    parts = [(current.get(device) == incarnation, known) for (device, incarnation, _), known in mine.items()]
-    lags = [
-        lag_s(known, now_us)
-        for (device, incarnation, _), known in mine.items()
-        if device in in_contact and current.get(device) == incarnation
-    ]
+    known = history.streams.of(number)
+    recent = _recent(sources, number, now_us)
+    listing = sources.fleet.listing
+    quiet = len(listing.senders(number)) - sum(listing.is_sender(device, number) for device, _, _ in recent)
     newest = now_us // HOUR_US
-    hours = [known.hours[hour] for known in mine.values() for hour in (newest, newest - 1) if hour in known.hours]
     span_s = HOUR_US / SECOND_US + now_us % HOUR_US / SECOND_US
+    decided, ledgered = sums
     return Stream(
-        number, history.names.get(number, ""), sum(is_current for is_current, _ in parts), *sums,
-        history.rate(number, now_us), sum(hour.bytes for hour in hours) / span_s, max(lags, default=None),
-        max((known.received_us for known in mine.values()), default=None),
-        cells_of(parts, hours_until(now_us), now_us),
+        number, history.names.get(number, ""), quiet + len(recent), decided - ledgered, ledgered,
+        history.rate(number, now_us), sum(known.sums(hour).bytes for hour in (newest, newest - 1)) / span_s, lag_s,
+        known.received_us, cells_of_stream(known, list(recent.values()), quiet, hours_until(now_us), now_us),
     )  # fmt: skip
 
 

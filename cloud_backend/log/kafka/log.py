@@ -1,5 +1,8 @@
 """A log in Kafka as a gateway knows it: all partitions that it owns, behind the calls of a log on its disk.
 
+Alone a gateway owns every partition (`open`). One of several owns those it was given (`take_over`, `release`), and
+nothing is asked of it about a device that is in another.
+
 A device is in one partition, so each partition has a chain, an index and a transaction of its own. A group is committed
 in all its partitions at once. Where one of them fails, nothing of the group is answered: what the others committed is
 then a duplicate when its device repeats it.
@@ -18,6 +21,7 @@ from cloud_backend.log.kafka.reader import KafkaReader
 from cloud_backend.log.kafka.shard import Fenced, Shard, ShardGroup
 from cloud_backend.log.kafka.topics import partition_count
 from cloud_backend.log.partitions import Place, partition_of
+from shared.errors import PeerError
 from shared.identity import DeviceId, EdgeId, EdgeKey
 from shared.wire.frame import claimed_source
 
@@ -46,18 +50,30 @@ class KafkaLog:
         self._shards = {str(each): Shard(parsed, each, self.partitions) for each in range(self.partitions)}
         self._threads = ThreadPoolExecutor(min(self.partitions, THREADS_MAX), thread_name_prefix="kafka")
         self._pending: list[Record] = []
+        self._owned: frozenset[str] = frozenset()
 
     @staticmethod
     def open(location: str) -> KafkaLog:
         """The log at this location, every partition owned by this process from now on; its topics are made when there
         are none. UsageError or Unreachable in one line where that cannot be."""
         log = KafkaLog(location)
-        log.reopen()
+        log.take_over(frozenset(log._shards))
         return log
 
+    def take_over(self, partitions: frozenset[str]) -> None:
+        """Own these, too. Beside groups that are committed: they are of other partitions."""
+        self._all([self._threads.submit(self._shards[each].begin) for each in partitions])
+        self._owned |= partitions
+
+    def release(self, partitions: frozenset[str]) -> None:
+        """Own these no more. Not beside a group of them."""
+        self._owned -= partitions
+        for each in partitions:
+            self._shards[each].close()
+
     def reopen(self) -> None:
-        """Become the owner of every partition that is not open, and read what it really holds."""
-        closed = [shard for shard in self._shards.values() if not shard.is_open]
+        """Become the owner again of what was owned and is not open, and read what it really holds."""
+        closed = [shard for each in self._owned if not (shard := self._shards[each]).is_open]
         self._all([self._threads.submit(shard.begin) for shard in closed])
 
     def _all(self, futures: Sequence[object]) -> None:
@@ -81,11 +97,14 @@ class KafkaLog:
         return self._of(device).edges_of(device, incarnation)
 
     def edges(self) -> Iterator[tuple[EdgeKey, EdgeState]]:
-        for shard in self._shards.values():
-            yield from shard.edges()
+        for each in sorted(self._owned, key=int):
+            yield from self._shards[each].edges()
 
     def _of(self, device: DeviceId) -> Shard:
-        return self._shards[partition_of(device, self.partitions)]
+        partition = partition_of(device, self.partitions)
+        if partition not in self._owned:
+            raise PeerError("another gateway looks after what this is about; come back", code="gateway-moving")
+        return self._shards[partition]
 
     def append(self, records: Sequence[Record]) -> None:
         for record in records:

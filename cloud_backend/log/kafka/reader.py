@@ -26,7 +26,6 @@ from cloud_backend.log.kafka.topics import (
     Unreachable,
     admin_of,
     partition_count,
-    passes,
     unreachable,
 )
 from cloud_backend.log.partitions import Place
@@ -38,7 +37,8 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 READ_S = 60.0  # without a record: a leader is elected in seconds
-ELECTION_S = 30.0  # that a partition may be without a leader
+ELECTION_S = 60.0  # that a partition may be without a leader: seconds, and half a minute on a busy machine
+ELECTION_ASK_S = 5.0  # for one answer
 ELECTION_LOOK_S = 0.2
 MESSAGES_AT_ONCE = 512
 MEAN_BYTES = 1024.0  # of a record, where the first offsets belong to none
@@ -96,7 +96,8 @@ class KafkaReader:
 
     def declared_before(self, partition: str, before: int) -> Iterator[bytes]:
         yield from self.declared_now(partition, before)
-        for _, record in self.read(partition, self.starts()[partition], before):
+        start, end = self.starts()[partition], self.ends()[partition]
+        for _, record in self.read(partition, start, max(before, end)):  # what was trimmed is said again when replaced
             if frame_type(record.frame) == FrameType.DECLARE:
                 yield bytes(record.frame)
 
@@ -135,29 +136,34 @@ class KafkaReader:
 
 
 def _offsets(location: Location, topic: str, partitions: Iterable[int], *, earliest: bool) -> dict[int, int]:
-    """Where partitions begin, or where what was committed ends. Waits while a leader is elected."""
-    from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-    from confluent_kafka.admin import OffsetSpec
+    """Where partitions begin, or where what was committed ends. Waits while a leader is elected.
 
-    admin, errors = _admin(location)
-    errors.clear()
-    spec = OffsetSpec.earliest() if earliest else OffsetSpec.latest()
-    asked = {TopicPartition(topic, each): spec for each in partitions}
-    committed = IsolationLevel.READ_COMMITTED
+    A consumer is asked, which sees only what was committed. The admin client answers the same, but keeps to leaders
+    that are gone for longer than an election takes, and threads that share it have been seen to abort the process.
+    While brokers come and go the client fails in many words; of all but a refusal it recovers by itself."""
+    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException, TopicPartition
+
+    which = OFFSET_BEGINNING if earliest else OFFSET_END  # in the place of a time
+    wanted = [TopicPartition(topic, each, which) for each in partitions]
+    consumer = _take(location)
     deadline = time.monotonic() + ELECTION_S
-    while True:
-        try:
-            answers = admin.list_offsets(asked, isolation_level=committed, request_timeout=ELECTION_S)
-            found = {each.partition: future.result().offset for each, future in answers.items()}
-            if all(at >= 0 for at in found.values()):  # the client says -1001 while it looks for a leader
-                return found
+    try:
+        while True:
+            reason = "a partition has no leader"
+            try:
+                answers = consumer.offsets_for_times(wanted, timeout=ELECTION_ASK_S)
+                if all(each.error is None and each.offset >= 0 for each in answers):
+                    return {each.partition: each.offset for each in answers}
+            except KafkaException as error:
+                said = error.args[0]
+                if said.code() in _final():
+                    raise unreachable(location, [said], said.str()) from error
+                reason = said.str()
             if time.monotonic() > deadline:
-                raise unreachable(location, errors, "a partition has no leader")
-        except KafkaException as error:
-            admin.poll(0)  # hands out the errors that the client met
-            if not passes(error) or time.monotonic() > deadline:
-                raise unreachable(location, errors, error.args[0].str()) from error
-        time.sleep(ELECTION_LOOK_S)
+                raise unreachable(location, (), reason)
+            time.sleep(ELECTION_LOOK_S)
+    finally:
+        _give_back(location, consumer)
 
 
 def read_index(location: Location, partition: int) -> tuple[Head | None, dict[bytes, EdgeState]]:
@@ -182,10 +188,6 @@ def messages(location: Location, topic: str, partition: int, start: int, end: in
 
     if start >= end:
         return
-    final = {
-        KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    }  # fmt: skip
     consumer = _take(location)
     whole, deadline = False, time.monotonic() + READ_S
     try:
@@ -212,11 +214,21 @@ def messages(location: Location, topic: str, partition: int, start: int, end: in
                         "there; whoever needs it cannot go on from there",
                         code="log-trimmed",
                     )
-                elif error.code() in final:  # of any other the client recovers by itself
+                elif error.code() in _final():  # of any other the client recovers by itself
                     raise unreachable(location, [error], error.str())
     finally:
         consumer.unassign()
         _give_back(location, consumer)
+
+
+def _final() -> set[int]:
+    """What brokers say whatever is tried again."""
+    from confluent_kafka import KafkaError
+
+    return {
+        KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    }  # fmt: skip
 
 
 def _take(location: Location) -> Consumer:

@@ -108,14 +108,21 @@ class Shard:
         return self._index.edges()
 
     def append(self, records: Sequence[Record]) -> None:
-        """Decide that these come next; none is durable before the commit of its group returned."""
+        """Decide that these come next; none is durable before the commit of its group returned. A declaration that is
+        replaced is said once more before: the index forgets it, and where it stood may have been trimmed while batches
+        of its form were not read yet."""
         for record in records:
-            self._index.apply(record.frame)
-            head = self._decided
-            header, chain = encode_record(record, head.records, head.chain, 0)
-            value = header + bytes(record.frame)
-            self._values.append(value)
-            self._decided = Head(head.partitions, head.records + 1, head.size + len(value), chain)
+            if former := self._index.former_form(record.frame):
+                self._put(Record(record.received_us, former))
+            self._put(record)
+
+    def _put(self, record: Record) -> None:
+        self._index.apply(record.frame)
+        head = self._decided
+        header, chain = encode_record(record, head.records, head.chain, 0)
+        value = header + bytes(record.frame)
+        self._values.append(value)
+        self._decided = Head(head.partitions, head.records + 1, head.size + len(value), chain)
 
     def take(self) -> ShardGroup | None:
         """Everything appended since the last group, None where that is nothing."""
@@ -154,7 +161,11 @@ class Shard:
         self.head = group.head
 
     def close(self) -> None:
+        """Own it no more, and forget what it held."""
         self.give_up()
+        self._index = Index()
+        self._decided = self.head = Head(self._partitions)
+        self._values = []
 
     def _refused(self, error: KafkaException) -> ResurgeError:
         from confluent_kafka import KafkaError

@@ -99,8 +99,7 @@ def passes(error: KafkaException) -> bool:
 def _checked_count(admin: AdminClient, location: Location, *, make: bool) -> int:
     topics = _described(admin, location)
     if make and len(topics) < 2:
-        _make(admin, location, topics)
-        topics = _described(admin, location)
+        topics = _make(admin, location, topics)
     if len(topics) < 2:
         raise _missing(location, topics)
     count = _agreed_count(location, topics)
@@ -118,7 +117,8 @@ def _described(admin: AdminClient, location: Location) -> dict[str, list[int]]:
     }
 
 
-def _make(admin: AdminClient, location: Location, topics: Mapping[str, list[int]]) -> None:
+def _make(admin: AdminClient, location: Location, topics: Mapping[str, list[int]]) -> dict[str, list[int]]:
+    """Make those that are not there; both, as the first broker describes them that has heard of them."""
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import NewTopic
 
@@ -139,8 +139,9 @@ def _make(admin: AdminClient, location: Location, topics: Mapping[str, list[int]
                 code="kafka-topic",
             ) from error
     deadline = time.monotonic() + REACH_S
-    while len(_described(admin, location)) < 2 and time.monotonic() < deadline:
+    while len(described := _described(admin, location)) < 2 and time.monotonic() < deadline:
         time.sleep(LOOK_S)  # a topic is made before every broker has heard of it
+    return described  # asked again, another broker might not have heard of it yet
 
 
 def _is_empty(admin: AdminClient, location: Location, name: str) -> bool:

@@ -120,8 +120,8 @@ def _newest(
     retention: Retention,
     now_s: float,
 ) -> list[int]:
-    """The stable epochs from the first on that are all kept. They reach back until every range's snapshots in them
-    stand on two bases, so that one damaged base never takes all of them with it."""
+    """The stable epochs from the first on that are all kept. They reach back until every range has two snapshots among
+    them without a common file, so that one damaged base never takes all of them with it."""
     first = first_of_every({epoch: times[epoch] for epoch in stable if epoch in times}, retention, now_s)
     for lineage in manifest.vertices[vertex].values():
         if lineage.last is None:
@@ -130,14 +130,15 @@ def _newest(
 
 
 def _on_two_bases(lineage: Lineage) -> int:
-    """The newest epoch from which on its snapshots stand on two bases. 0 while they do not, and everything stays; a
-    range without state has nothing to lose."""
-    bases: set[str] = set()
+    """The newest epoch whose snapshot has no file in common with the last one. 0 while there is none, and everything
+    stays; a range without state has nothing to lose."""
+    last: set[str] = set()
     for epoch in range(lineage.position, lineage.recorded_from() - 1, -1):
-        bases |= {part.chain[0] for part in lineage.commits[epoch].state if part.chain}
-        if len(bases) >= BASES_MIN:
+        files = lineage.commits[epoch].state_files()
+        last = last or files
+        if files.isdisjoint(last):
             return epoch
-    return 0 if bases or not lineage.commits else lineage.position
+    return 0 if last or not lineage.commits else lineage.position
 
 
 def kept_files(manifest: Manifest) -> dict[str, int]:

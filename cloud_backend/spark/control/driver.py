@@ -157,6 +157,7 @@ class JobManager:
         self._alone: dict[Physical, int] = {}  # up to this epoch a range runs one at a time: several together failed
         self.term = self.manifest_log.take_over(self.owner)
         self._coming: Plan | None = None
+        self._program: PlanFile | None = None
         if not self.manifest.plan:
             self._put_plan(plan)
         self._follow_plan()
@@ -181,6 +182,13 @@ class JobManager:
         current = self.graph.plan
         news = plan.version >= current.version and encode_plan(current) != encode_plan(plan)
         self._coming = plan if news else None
+
+    def _follow_program(self) -> bool:
+        """Take what was deployed since this was last asked; whether there was something."""
+        plan = None if self._program is None else self._program.newer()
+        if plan is not None:
+            self.take(plan)
+        return plan is not None
 
     def _change_plan(self) -> bool:
         """Put the plan that comes in the place of the one at hand, between two epochs, when nothing is left to do."""
@@ -319,6 +327,8 @@ class JobManager:
                 "Restore the log as it was, or begin a job with a new store",
                 code="spark-log-partitions",
             )
+        if self._follow_program():
+            return False  # phones that run it already may have delivered what the plan at hand cannot read
         ends = {partition: max(start, reached[partition]) for partition, start in starts.items()}
         self._hint(self._reader.size(starts, ends))
         if ends == starts or self.manifest.last_cut - behind >= self.settings.epochs_ahead_max:
@@ -601,12 +611,12 @@ class JobManager:
     ) -> None:
         """Work until told to stop, renewing the lease; with `program`, go on with what is deployed there."""
         renewed_at = float("-inf")
+        self._program = program
         while not stop():
             if self._clock() - renewed_at >= self.settings.lease_s / RENEWALS:
                 renewed_at = self._clock()
                 self.lease.acquire()
-            if program is not None and (plan := program.newer()) is not None:
-                self.take(plan)
+            self._follow_program()
             if not self.step():
                 time.sleep(IDLE_REMOTE_S if self.store.counts_requests else idle_s)
         self.publication.write_place()

@@ -48,6 +48,17 @@ def slots_in(name: str) -> tuple[int, int] | None:
     return None
 
 
+def piece_suffix(part: int, parts: int) -> str:
+    """The suffix of a delta that is also one part of a base."""
+    return f"{part}of{parts}"
+
+
+def piece_in(name: str) -> tuple[int, int] | None:
+    """Which piece of a base a file is, and of how many; None for one that is none."""
+    part, of, parts = name.rpartition(".")[2].partition("of")
+    return (int(part), int(parts)) if of and part.isdigit() and parts.isdigit() else None
+
+
 _OF_TASK = 5  # parts of a name before those that tell a task's files apart
 _PLACE = re.compile(r"at([0-9]{1,15})\+([0-9]{1,15})")
 

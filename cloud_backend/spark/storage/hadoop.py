@@ -113,9 +113,10 @@ class HadoopFiles:
         for key, value in settings_of_session().items():
             configuration.set(key, value)
         self._root = self._jvm.org.apache.hadoop.fs.Path(location)
-        self._system = self._root.getFileSystem(configuration)
-        self._context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._root.toUri(), configuration)
-        self._system.mkdirs(self._root)
+        with _refusals_of(location):
+            self._system = self._root.getFileSystem(configuration)
+            self._context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._root.toUri(), configuration)
+            self._system.mkdirs(self._root)
         scheme = str(self._system.resolvePath(self._root).toUri().getScheme())
         self._way = way_to_put(location, scheme, bool(self._system.hasPathCapability(self._root, CONDITIONAL)))
 
@@ -239,6 +240,19 @@ class HadoopFiles:
 _ABSENT = ("FileNotFoundException", "NoSuchFileException")
 _PRESENT = ("FileAlreadyExistsException", "RemoteFileChangedException")
 _DAMAGED = ("ChecksumException", "BlockMissingException", "EOFException")
+
+
+@contextmanager
+def _refusals_of(location: str) -> Iterator[None]:
+    """One line of why a file system cannot be used, for whoever named this location."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        yield
+    except Py4JJavaError as error:
+        text = " ".join(str(error.java_exception.getMessage()).split())
+        kind = error.java_exception.getClass().getSimpleName()
+        raise UsageError(f"store {location!r} cannot be used: {kind}: {text[:200]}", code="store-unreachable") from None
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A store in an object store: `s3://BUCKET/PATH`, `gs://…`, `az://ACCOUNT/CONTAINER/PATH`, by the client `obstore`.
+"""A store in an object store: `s3://BUCKET/PATH`, `gs://…`, `az://CONTAINER/PATH`, by the client `obstore`.
 
 No JVM is needed for it. Credentials, region and endpoint come from the environment of each process (`AWS_…`,
 `GOOGLE_…`, `AZURE_…`): the driver's, and that of the executors' workers.
@@ -15,7 +15,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -185,8 +185,14 @@ class ObjectFiles:
         """Many with one request, where the server takes that."""
         for path in paths:
             kept.forget((self._location, path))
-        if paths:
+        if not paths:
+            return
+        try:
             self._client.delete(self._store, paths)
+        except FileNotFoundError:  # Azure says so of one that is gone already, and may have left out the others
+            for path in paths:
+                with suppress(FileNotFoundError):
+                    self._client.delete(self._store, path)
 
     def set_aside(self, path: str, to: str, unwanted: Callable[[bytes], bool]) -> bool:  # noqa: ARG002
         """Never: nobody ever sees half an object."""

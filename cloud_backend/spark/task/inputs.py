@@ -73,7 +73,10 @@ class Inputs:
 
     def _from_log(self, wire: Mapping[str, Schema]) -> list[Unit]:
         units = []
-        found, read = log_input.read_edges(self.inputs.log, self.inputs.slices, wire, self.range, met=self.graph.met)
+        found, read = log_input.read_edges(
+            self.inputs.log, self.inputs.slices, wire, self.range,
+            met=self.graph.met, missing=self.graph.missing,
+        )  # fmt: skip
         self.bytes_read += read
         for edge, arrivals in found.items():
             self.refused += arrivals.refused

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from cloud_backend.log.declared_forms import DeclaredForms
 from cloud_backend.log.format import Record
 from cloud_backend.log.partitions import LogReader, in_turn, open_log
 from cloud_backend.spark.manifest.lineage import LeftOut
@@ -21,12 +22,14 @@ from shared.batch import NO_FRONTIER, Batch
 from shared.engine.rows import constant
 from shared.errors import PeerError
 from shared.identity import edge_id
+from shared.language.expressions import Value
 from shared.language.schema import Schema
 from shared.plan.operators import DEVICE
 from shared.plan.stream_type import with_device
 from shared.wire import codecs, frame
 from shared.wire.frame import HEADER_BYTES, FrameType
 from shared.wire.messages import Data
+from shared.wire.other_forms import read_as
 
 
 @dataclass(slots=True)
@@ -36,6 +39,7 @@ class EdgeArrivals:
     refused: list[LeftOut] = field(default_factory=list)  # batches that cannot be decoded
 
 
+NOTHING_MISSING: Mapping[str, Mapping[str, Value]] = {}
 FRONTIER_AHEAD_US_MAX = 60_000_000  # of the time at which the gateway received it: clocks are not that wrong
 
 _slots: dict[bytes, int] = {}
@@ -54,19 +58,24 @@ def read_edges(
     range_: Range,
     *,
     met: Collection[str] = (),
+    missing: Mapping[str, Mapping[str, Value]] = NOTHING_MISSING,
 ) -> tuple[dict[str, EdgeArrivals], int]:
     """Per edge, the range's batches in the order of the log, and how many bytes of the log were decoded. `slices` are
     of all partitions, so that each record has the same number for everybody; those that hold other ranges' devices are
-    not read. `met` are the edges of a query's region: their rows say themselves whose they are, if anybody's."""
+    not read. `met` are the edges of a query's region: their rows say themselves whose they are, if anybody's. Batches
+    of phones that run an older or newer program are read as `wire` wants them, with `missing` in columns they lack."""
     reader, count = open_log(log), len(slices)
     found = {name: EdgeArrivals() for name in wire}
     names = {int(edge_id(name)): name for name in wire}
     read = 0
+    forms = DeclaredForms(log, reader, names.keys())
     own = [each for each in slices if range_.overlaps(slots_of_partition(int(each.partition), count))]
-    for place, record in itertools.chain.from_iterable(_numbered(reader, each, count) for each in own):
+    for each, place, record in itertools.chain.from_iterable(_numbered(reader, each, count) for each in own):
         header = frame.stored_header(record.frame)
         name = names.get(header.edge)
         if name is None or header.kind not in (FrameType.DATA, FrameType.FRONTIER):
+            if name is not None and header.kind == FrameType.DECLARE:
+                forms.note(record.frame)
             continue
         source = header.source
         if source not in _slots:
@@ -82,10 +91,7 @@ def read_edges(
         if header.kind == FrameType.DATA:  # the log has checked it
             data = replace(Data.of(frame.frame_of(header, bytes(record.frame[HEADER_BYTES:]))), frontier_us=frontier_us)
             try:
-                if data.schema_id != wire[name].id:
-                    reason = f"schema {data.schema_id:08x}, the plan's is {wire[name].id:08x}"
-                    raise PeerError(reason, code="ingest-schema")
-                batch = codecs.decode_data(data, wire[name])
+                batch = batch_of(data, wire[name], missing.get(name, {}), forms, each)
                 batch = batch if name in met else of_device(batch, device)
             except PeerError as error:
                 refused = LeftOut(name, data.lo, data.hi, error.message, error.code, device, data.incarnation)
@@ -97,9 +103,20 @@ def read_edges(
     return found, read
 
 
-def _numbered(reader: LogReader, each: Slice, partitions: int) -> Iterator[tuple[int, Record]]:
+def batch_of(data: Data, wanted: Schema, missing: Mapping[str, Value], forms: DeclaredForms, at: Slice) -> Batch:
+    """A batch as the plan wants it, whichever form of the stream its device had. Raises PeerError: quarantine it."""
+    if data.schema_id == wanted.id:
+        return codecs.decode_data(data, wanted)
+    written = forms.schema(data, at.partition, at.start)
+    if written is None:
+        reason = f"schema {data.schema_id:08x}, the plan's is {wanted.id:08x}"
+        raise PeerError(reason, code="ingest-schema")
+    return read_as(codecs.decode_data(data, written), wanted, missing)
+
+
+def _numbered(reader: LogReader, each: Slice, partitions: int) -> Iterator[tuple[Slice, int, Record]]:
     for ordinal, (_, record) in enumerate(reader.read(*each)):
-        yield in_turn(ordinal, each.partition, partitions), record
+        yield each, in_turn(ordinal, each.partition, partitions), record
 
 
 def of_device(batch: Batch, device: str) -> Batch:

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 import resurge as rs
-from resurge.energy_model import joules
 from resurge.examples.trips import program
 from resurge.examples.trips.cloud import Cloud
 from resurge.examples.trips.people import DAY, SECOND, Person
 from resurge.examples.trips.report import digest, failure_free
+from shared.energy_model import joules
 from shared.errors import BrokenInvariant
 from shared.plan.graph import Plan
 
@@ -62,7 +62,7 @@ class Sent:
     cpu_s: float  # the phone's part of the program, on this machine
 
     def as_json(self, raw_bytes: int, people: Sequence[Person]) -> dict[str, Any]:
-        """With the energy it takes by the model of `resurge/energy_model.py`: modelled, never measured."""
+        """With the energy it takes by the model of `shared/energy_model.py`: modelled, never measured."""
         readings: dict[str, int] = {}
         for person in people:
             for sensor, columns in person.sensors.items():

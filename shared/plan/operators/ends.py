@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from shared.errors import UsageError
 from shared.language.codecs import codec_names
 from shared.language.durations import duration_text
+from shared.language.expressions import Value
+from shared.language.schema import ADDED
+from shared.language.values import column_of
 from shared.plan.contracts import LOSSLESS, Contract, check_contract
 from shared.plan.operators.operator import KeepsColumns, Types, check_name
 from shared.plan.stream_type import DEVICE, StreamType
@@ -35,7 +38,8 @@ class Sync(End):
     `evict` says what a full spool gives up for this edge's rows: `query` what the device's own policy says, `oldest`
     the oldest batch of all, `priority` the least important. With `block` its rows are never given up: others make
     room for them, and when nothing else is left the sensors wait. `priority` orders edges (higher first),
-    `deadline_us` is how long a row is worth keeping (None: for ever).
+    `deadline_us` is how long a row is worth keeping (None: for ever). `missing` are values, by column, for rows of
+    phones whose program does not have that column yet.
     """
 
     kind: ClassVar[str] = "sync"
@@ -49,6 +53,7 @@ class Sync(End):
     evict: str = "query"
     priority: int = 0
     deadline_us: int | None = None
+    missing: tuple[tuple[str, Value], ...] = field(default=(), metadata={ADDED: True})
 
     @property
     def output_name(self) -> str:
@@ -57,6 +62,15 @@ class Sync(End):
     def output_type(self, inputs: Types) -> StreamType:
         check_name(self.name)
         check_contract(self.contract)
+        for name, value in self.missing:
+            if name not in inputs[0].schema:
+                raise UsageError(
+                    f"sync {self.name!r}: missing= names column {name!r}, which the stream does not have "
+                    f"(it has: {', '.join(inputs[0].schema.names)})",
+                    code="sync-missing",
+                )
+            kind = inputs[0].schema.kind(name)
+            column_of([value], kind, column=name, where=f"missing= of sync {self.name!r}", code="sync-missing")
         if not (0 < self.batch_rows <= 1_000_000 and 0 < self.batch_bytes <= 2**24 and self.within_us > 0):
             raise UsageError(
                 f"sync {self.name!r}: batch is 1 to 1000000 rows, batch_bytes 1 to 16777216, within more than zero",

@@ -9,7 +9,7 @@ from typing import ClassVar
 from shared.errors import UsageError
 from shared.language.aggregates import Parameters
 from shared.language.expressions import FLOATS, INTEGERS, literal
-from shared.language.registry import PLAIN, OperatorType, operator_type, parameters_of
+from shared.language.registry import FRAME, PLAIN, OperatorType, operator_type, parameters_of
 from shared.language.schema import ADDED, Schema
 from shared.language.windows import Window, check_window
 from shared.language.windows import text_of as window_text
@@ -72,13 +72,19 @@ class Apply(Operator):
         return keyed(streams[0], fields, windowed=self.window is not None)
 
     def _check_use(self, kind: OperatorType) -> None:
-        wanted_form = "window" if self.window is not None else "rows or machine or scalar or record"
+        wanted_form = "window" if self.window is not None else "rows or machine or scalar or record or frame"
         if self.keep and kind.form not in ("rows", *PLAIN):
             wanted_form = "rows or scalar or record"
         if kind.form not in wanted_form.split(" or "):
             raise UsageError(
                 f"operator type {kind.name!r} works on {kind.form}; this use needs one that works on {wanted_form}",
                 code="operator-form",
+            )
+        if kind.form == FRAME and self.config:
+            raise UsageError(
+                f"frame operator {kind.name!r} takes no config stream: a frame may see several settings. Use "
+                ".with_latest(config) before it, and read the settings as columns",
+                code="operator-config",
             )
         if self.window is not None:
             check_window(self.window)

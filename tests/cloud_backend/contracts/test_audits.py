@@ -53,7 +53,7 @@ class Bench:
 
     def open(self) -> Audits:
         return Audits(
-            self.log, self.directory / "contracts.sqlite", plan=lambda: self.plan, devices=lambda: self.devices,
+            self.log, self.directory / "contracts.sqlite", plan=lambda: self.plan, devices=lambda _: (0, self.devices),
             sign=KEYS.sign, aftermath=lambda: self.aftermath,
         )  # fmt: skip
 
@@ -171,8 +171,29 @@ def test_a_silent_stream_is_unknown_until_it_is_revoked(tmp_path: Path) -> None:
     bench.deliver(3700)
     assert bench.report(2)["verdict"] == "kept"
     bench.deliver(2 * 3600 + 10)
-    bench.devices.pop()
+    bench.devices[-1] = Device(OTHER.hex(), 1, START, revoked=True)
     assert (bench.report(3)["verdict"], bench.report(3)["streams"]) == ("kept", 1)
+
+
+def test_devices_of_which_nothing_changed_are_told_once_and_stay_due(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.audits.close()
+    asked: list[int] = []
+
+    def devices(after: int) -> tuple[int, list[Device]]:
+        asked.append(after)
+        everybody = [Device(PHONE.hex(), 1, START), Device(OTHER.hex(), 1, START)]
+        return 7, [] if after == 7 else everybody
+
+    bench.audits = Audits(
+        bench.log, tmp_path / "contracts.sqlite", plan=lambda: bench.plan, devices=devices, sign=KEYS.sign
+    )
+    bench.deliver(10)
+    bench.deliver(20)
+    found = bench.report()
+    assert (found["verdict"], found["silent"], found["streams"]) == ("unknown", [f"{OTHER.hex()}/1"], 2)
+    assert bench.report(2)["streams"] == 2
+    assert asked == [0, 7]
 
 
 def test_an_hour_in_which_nothing_came_is_unknown(tmp_path: Path) -> None:
@@ -203,6 +224,21 @@ def test_what_became_of_elements_later_is_counted_in_the_hour_it_became_known(tm
     bench.deliver(3700)
     found = bench.report(2)
     assert (found["wrong"], found["recoveries"], found["verdict"]) == (0, [], "kept")
+
+
+def test_a_rollback_that_was_seen_before_a_restart_is_in_its_hour_s_report_once(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.deliver(10)
+    bench.sync()
+    rollback = {"job": "main", "n": 1, "R": ["v"]}
+    bench.aftermath = Aftermath({}, {}, (rollback,))
+    bench.audits.follow(START + 60 * SECOND_US)
+    bench.restart()
+    bench.audits.follow(START + 120 * SECOND_US)
+    assert bench.report()["recoveries"] == [rollback]
+    bench.restart()
+    bench.deliver(3700)
+    assert bench.report(2)["recoveries"] == []
 
 
 def test_a_new_promise_closes_the_report_on_the_old_one(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from shared.identity import DeviceId, device_id, edge_id
 from shared.language.schema import Schema
 from shared.plan.encoding import encode_plan
 from shared.stream.drafts import Program, collecting, stop_collecting
+from shared.stream.formulas import col
 from shared.stream.functions import count, path_km
 from shared.stream.sources import stream
 from shared.wire import columns
@@ -36,14 +37,14 @@ SECOND_US = 1_000_000
 
 
 class House:
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, log: str | None = None) -> None:
         results = home / "results.sqlite"
         plan = home / "plan.bin"
         home.mkdir(parents=True, exist_ok=True)
         plan.write_bytes(encode_plan(program()))
         self.settings = Settings(
             home=home / "gateway", results=results, jobs=home / "jobs", plan=plan, stable=home / "spark" / "stable.json",
-            reserve_bytes=0,
+            reserve_bytes=0, log=log,
         )  # fmt: skip
         self.app: GatewayApp = create_app(self.settings)
         self.gateway = self.app.gateway
@@ -75,7 +76,7 @@ class House:
             LostRange(device, 1, EDGE, seq + rows, seq + rows + 2, "evicted").frame(),
         ]
         self.gateway.log.append([Record(self.now_us, encode(frame)) for frame in frames])
-        self.gateway.log.sync()
+        self.gateway.log.commit(self.gateway.log.take())
 
     def browser(self, role: str | None = None, **where: str) -> Browser:
         """Somebody with this role, signed in; without one, nobody."""
@@ -105,11 +106,12 @@ def every_route(router) -> Iterator[APIRoute]:
             yield from every_route(route.original_router)
 
 
-def program(*, window: str = "10s"):
+def program(*, window: str = "10s", good: float | None = None):
     written = Program(name="trips")
     token = collecting(written)
     try:
-        up = stream("gps", {"lat": "float64", "lon": "float64", "accuracy": "float32"}).sync("gps")
+        gps = stream("gps", {"lat": "float64", "lon": "float64", "accuracy": "float32"})
+        up = (gps if good is None else gps.where(col.accuracy < good)).sync("gps")
         trips = up.key_by("device").tumbling(window).aggregate(km=path_km("lat", "lon"), points=count())
         trips.sync_back("my_trips")
     finally:

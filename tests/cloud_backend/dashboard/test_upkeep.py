@@ -247,3 +247,20 @@ def test_a_promise_that_is_broken_is_told_and_over_with_its_hour(dashboard, sour
     upkeep.watch()
     assert not [alert for alert in sources.alerts.alerts(only_open=True) if alert.kind == "contract"]
     assert [each.verdict for each in sources.contracts.reports()][-1] == "broken"
+
+
+def test_what_is_noted_in_a_copy_of_a_log_in_kafka_keeps_no_exchange_waiting(dashboard, sources, upkeep):
+    class Copy:
+        """One that is being written, which may wait for brokers for a minute."""
+
+        def has_erased(self, *_: object) -> bool:
+            return False
+
+        def note_erased(self, *_: object) -> None:
+            noted.append(threading.current_thread() is threading.main_thread())
+
+    noted: list[bool] = []
+    deletion = sources.roster.delete_data(dashboard.phones[0], 1)
+    asyncio.run(upkeep._erase_in_kafka(deletion, Copy()))
+    assert noted == [False]
+    assert sources.roster.deletions()[0].report["batches"] == 1

@@ -128,6 +128,18 @@ def test_a_stream_that_gained_a_column_is_one_table_with_null_where_it_was_not_y
     assert table.column("v").to_pylist() == [1.0] * 60 + [2.0] * 60
 
 
+def test_a_column_that_became_wider_is_one_column_of_the_wide_kind(tmp_path):
+    old, new = Schema.of({"v": "float32", "n": "int32"}), Schema.of({"v": "float64", "n": "int64"})
+    writer = Writer(tmp_path)
+    for device, schema, v, n in ((ANN, old, 1.5, 7), (BOB, new, 0.1, 2**40)):
+        writer.declare(device, "s", schema)
+        writer.send(device, "s", schema, v=[v], n=[n])
+    assert stream_columns(writer.path, "s") == {"v": "float64", "n": "int64"}
+    table = writer.rows("s")
+    assert table.column("v").to_pylist() == [1.5, 0.1]
+    assert table.column("n").to_pylist() == [7, 2**40]
+
+
 def test_columns_that_contradict_each_other_are_refused_until_a_schema_says_which(tmp_path):
     writer = Writer(tmp_path)
     writer.declare(ANN, "s", Schema.of({"v": "float64"}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from shared.plan.wellformed import operators_on_device
 from shared.wire.frame import FrameType, encode
 from shared.wire.messages import PlanWithheld, Status
 from shared.wire.status import DeviceStatus
-from tests.cloud_backend.dashboard.fleet.test_attention import device
+from tests.cloud_backend.dashboard.fleet.test_attention import device, listed
 
 ABLE = DeviceStatus(operators=("withheld_fast@3",), build="Walks 1.0 (org.example.walks)")
 
@@ -115,9 +116,16 @@ def test_before_a_plan_is_deployed_the_devices_without_are_named(service):
 def test_it_is_among_what_needs_attention_until_the_device_has_the_version():
     needs = PlanNeeds(2, frozenset({"withheld_fast@3"}), ABLE.build)
     (issue,) = issues(
-        [device("a", operators=()), device("b", operators=("withheld_fast@3",))], {}, 0, needs=needs, now_us=1
+        listed([device("a", operators=()), device("b", operators=("withheld_fast@3",))]), {}, 0, needs=needs, now_us=1
     )
     assert issue.words == "a does not get the program as it is deployed"
     assert "needs withheld_fast@3" in issue.detail
     assert ABLE.build in issue.detail
-    assert issues([device("a", operators=(), plan=2), device("b")], {}, 0, needs=needs, now_us=1) == []
+    assert issues(listed([device("a", operators=(), plan=2), device("b")]), {}, 0, needs=needs, now_us=1) == []
+
+
+def test_a_group_with_a_program_of_its_own_does_not_miss_that_of_all():
+    needs = PlanNeeds(2, frozenset({"withheld_fast@3"}), ABLE.build, frozenset({"pilots"}))
+    apart, others = (replace(device(name, operators=()), group=group) for name, group in (("a", "pilots"), ("b", "x")))
+    (issue,) = issues(listed([apart, others]), {}, 0, needs=needs, now_us=1)
+    assert issue.words == "b does not get the program as it is deployed"

@@ -107,7 +107,7 @@ def test_rows_at_once_say_what_rows_one_by_one_say(epochs):
         compare(Results(Path(directory) / "results.sqlite"), epochs)
 
 
-@pytest.mark.parametrize("examples", [15, pytest.param(500, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("examples", [6, pytest.param(500, marks=pytest.mark.soak)])
 def test_so_they_do_on_a_server(postgres: PostgresServer, examples: int):
     def on_a_server(epochs) -> None:
         postgres.clear()

@@ -124,6 +124,44 @@ def test_what_vertices_say_to_each_other_is_not_dropped_when_others_flood_the_no
     assert refused["frame-truncated"] >= ROOM, "and those that came were refused by name"
 
 
+def test_queries_that_begin_alike_are_read_and_spooled_once_and_one_goes_on_without_the_other(tmp_path: Path) -> None:
+    file = fleet_file(tmp_path, "home")
+    first = file.read_text()
+    head, _, query = first.partition("[[query]]")
+    (tmp_path / "second.py").write_text(PROGRAM.replace("count=3", "count=4").replace("sums", "more"))
+    second = query.replace('"q"', '"second"').replace("program.py", "second.py")
+    file.write_text(f"{first}[[query]]{second}")
+
+    def more(node: Node) -> list[dict[str, object]]:
+        query = next(each for each in hosting_of(node).host.queries() if each.name == "second")
+        rows, lost = sink_rows(PosixDisk(tmp_path / "home" / "fleet"), query, "more")
+        assert not lost
+        return rows
+
+    def turned(node: Node, count: int) -> bool:
+        node.turn(node.rest.now())
+        return bool(hosting_of(node).host.queries()) and len(more(node)) >= count
+
+    both = started(tmp_path / "home", file)
+    try:
+        wait_until(lambda: turned(both, 20), "results of both")
+        hosting = hosting_of(both)
+        assert len(hosting.host.queries()) == 2
+        assert (len(hosting._runners), len(hosting._spool.statistics().edges)) == (1, 1)
+    finally:
+        both.close()
+    file.write_text(f"{head}[[query]]{second}")
+    left = started(tmp_path / "home", file)
+    try:
+        before = len(more(left))
+        wait_until(lambda: turned(left, before + 20), "results of the second one alone")
+        rows = more(left)
+    finally:
+        left.close()
+    assert [row["number"] for row in rows] == list(range(len(rows)))
+    assert {row["n"] for row in rows[3:]} == {8}, "no reading is missing where the first one ended"
+
+
 def test_the_own_queue_comes_before_the_others_and_keeps_its_order(node: Node) -> None:
     hosting = hosting_of(node)
     bodies = [b"first", b"second", b"third"]

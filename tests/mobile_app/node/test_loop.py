@@ -15,6 +15,7 @@ import pytest
 import resurge as rs
 from mobile_app.home.keys import load_keys
 from mobile_app.node.loop import Node
+from mobile_app.node.plan_runner import STEP_US
 from mobile_app.node.surroundings import Surroundings
 from mobile_app.sensors.choose import parse_choices
 from mobile_app.service.inspection import inspect
@@ -217,6 +218,24 @@ def test_the_program_sees_disconnection_and_reconnection(bench, tmp_path):
     bench.gateway.down = False
     bench.run_until(lambda: any(isinstance(event, Reconnected) for event in bench.events))
     assert bench.node.view()["connected"]
+
+
+def test_a_node_that_is_slower_than_its_sensors_sends_what_it_has_read(bench, tmp_path):
+    """Each turn would else read all that came while the one before it was computed, and be longer than that."""
+    node = bench.start(plan=plan(tmp_path, RAW))
+    bench.run_until(lambda: bench.delivered("raw") >= 40)
+    sent, reached, behind = bench.delivered("raw"), node.runner.computation.reached_us, 0
+    node.runner._step_us = STEP_US  # it has perhaps read more at once before
+    end = time.monotonic() + PATIENCE_S
+    while (bench.delivered("raw") < sent + 40 or behind < 10) and time.monotonic() < end:
+        node.turn(node.rest.now(), 0.0)  # time for one step
+        now_us = node.runner.computation.reached_us
+        assert now_us - reached <= STEP_US
+        reached, behind = now_us, behind + node.behind
+    assert bench.delivered("raw") >= sent + 40
+    assert behind >= 10, "four minutes pass in a second, and a step is a second at most"
+    node.turn(node.rest.now())
+    assert not node.behind
 
 
 def test_a_full_spool_that_may_give_nothing_up_stops_reading_until_a_receipt_makes_room(bench, tmp_path):

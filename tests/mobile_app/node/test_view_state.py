@@ -13,10 +13,10 @@ from shared.wire.status import DeviceStatus
 from tests.mobile_app.node.test_loop import RAW, bench, plan  # noqa: F401
 from tests.shared.sync.builders import pair
 
-OF_THE_SENDER = {"plan", "poll_s"}
+OF_THE_SENDER = {"live", "plan", "poll_s"}
 OF_A_HOST = {
-    "accuracy_m", "back", "boot", "cuts", "deployment", "instances", "kept", "neighbours", "offer", "offered", "position",
-    "stamps", "took", "unreachable",
+    "accuracy_m", "back", "base", "boot", "cuts", "deployment", "instances", "kept", "neighbours", "offer", "offered", "position",
+    "stamps", "took", "unreachable", "urgent",
 }  # to whoever coordinates  # fmt: skip
 FLEET = FleetStatus(3)
 VIEW = {

@@ -75,15 +75,24 @@ def test_numbers_whose_rows_were_filtered_away_are_covered_too():
     assert not batcher.holds
 
 
-def test_more_rows_than_a_batch_may_have_are_cut_and_only_the_end_has_the_frontier():
+def test_more_rows_than_a_batch_may_have_are_cut_and_each_promises_no_more_than_what_is_left_allows():
     batcher = EdgeBatcher(edge(rows=4), head=0)
     batcher.add(batch(0, [1.0] * 2), 0)
     batcher.reach(50)
     batcher.take()
     batcher.add(batch(2, [float(value) for value in range(10)]), 0)
-    batcher.reach(99)
+    batcher.reach(12 * SECOND_US)
     pieces = []
     while batcher.holds:
         pieces.append(batcher.take())
-    assert [(piece.lo, piece.hi, piece.frontier_us) for piece in pieces] == [(2, 6, 50), (6, 10, 50), (10, 12, 99)]
+    cuts = [(piece.lo, piece.hi, piece.frontier_us) for piece in pieces]
+    assert cuts == [(2, 6, 6 * SECOND_US), (6, 10, 10 * SECOND_US), (10, 12, 12 * SECOND_US)]
     assert np.concatenate([piece.columns["v"] for piece in pieces]).tolist() == list(range(10))
+
+
+def test_a_row_that_came_late_holds_the_frontier_of_a_cut_back_and_none_goes_back():
+    batcher = EdgeBatcher(edge(rows=2), head=0)
+    times = np.array([10, 20, 30, 5, 40])
+    batcher.add(Batch.of(SCHEMA, {"v": np.zeros(5)}, times, lo=0), 0)
+    batcher.reach(35)
+    assert [batcher.take().frontier_us for _ in range(3)] == [5, 35, 35]

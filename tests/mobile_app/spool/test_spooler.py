@@ -23,6 +23,7 @@ from shared.language.schema import Schema
 from shared.plan.contracts import LOSSLESS
 from shared.plan.graph import SyncEdge
 from shared.spool.entry import DataEntry
+from shared.spool.memory import MemoryDisk
 from shared.spool.ring import Spool
 from shared.sync.pacing import Pacing
 from shared.sync.sender import Sender
@@ -110,11 +111,13 @@ class Machine:
             self.computation.resume(snapshot)
             self.spooler.resume(snapshot)
 
-    def live(self, turns: int, start: float) -> float:
+    def live(self, turns: int, start: float, behind: int = 0) -> float:
+        """Reads a little in each turn, and now and then what came while it was `behind`."""
         now = start
         for _ in range(turns):
             now += self.rng.uniform(0.05, 0.4)
-            outputs = self.computation.read(self.rng.randrange(6))
+            late = behind and self.rng.random() < 0.3
+            outputs = self.computation.read(self.rng.randrange(behind) if late else self.rng.randrange(6))
             self.spooler.take(outputs, read_until_us=self.computation.reading, now=now)
             self.spooler.commit(now, 0)
             if self.rng.random() < 0.3:
@@ -134,8 +137,9 @@ class Machine:
         return rows
 
 
+@pytest.mark.parametrize("behind", [0, 60])
 @pytest.mark.parametrize("block", range(3))
-def test_after_any_kill_state_and_spool_fit_and_no_window_is_put_out_twice(block: int):
+def test_after_any_kill_state_and_spool_fit_and_no_window_is_put_out_twice(block: int, behind: int):
     crashes = 0
     for seed in range(block * 10, block * 10 + 10):
         machine = Machine(seed)
@@ -144,13 +148,13 @@ def test_after_any_kill_state_and_spool_fit_and_no_window_is_put_out_twice(block
         for _ in range(6):
             machine.disk.arm(machine.rng.randrange(1, 60))
             try:
-                now = machine.live(60, now)
+                now = machine.live(60, now, behind)
             except Crash:
                 crashes += 1
             machine.disk.crash()
             machine.switch_on()
         machine.disk.disarm()
-        machine.live(20, now + 100.0)
+        machine.live(20, now + 100.0, behind)
         machine.spooler.commit(1e6, 0, everything=True)
         machine.spool.sync()
 
@@ -163,3 +167,31 @@ def test_after_any_kill_state_and_spool_fit_and_no_window_is_put_out_twice(block
             assert total == sum(range(first, last + 1))
         assert sums["first"] == list(range(0, 7 * len(sums["first"]), 7))
     assert crashes > 20
+
+
+class Weighed(Snapshots):
+    """Counts the bytes that it writes."""
+
+    written = 0
+
+    def save(self, snapshot: Snapshot) -> None:
+        super().save(snapshot)
+        self.written += self._disk.open(self._needed).size()
+
+
+def snapshot_bytes(readings: int) -> int:
+    """Written to snapshots when so many readings are taken at once."""
+    disk = MemoryDisk()
+    spool = Spool.create(disk, capacity_bytes=1 << 22, device=DEVICE, incarnation=1)
+    rng = Random(1)
+    sender = Sender(spool, DeviceSession(ToyKeys(rng, {}), DEVICE, 1), pacing=Pacing(), rng=rng)
+    computation, snapshots = Windows(), Weighed(disk)
+    spooler = Spooler(computation, spool, sender, snapshots, loss_window_s=0.5)
+    spooler.take(computation.read(readings), read_until_us=readings, now=1.0)
+    spooler.commit(1.0, 0)
+    assert spool.head(edge_id("raw")) == readings - readings % 5
+    return snapshots.written
+
+
+def test_who_is_behind_by_many_batches_does_not_write_all_that_is_left_before_each_of_them():
+    assert snapshot_bytes(8_000) < 12 * snapshot_bytes(800)

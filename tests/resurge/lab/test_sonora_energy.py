@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from resurge.energy_model import PhonePower, adaptive_w, joules, radio_share, sensing_w, syncing_w
 from resurge.lab import sonora_energy
+from shared.energy_model import PhonePower, adaptive_w, joules, radio_share, sensing_w, syncing_w
 
 PHONE = PhonePower()
 

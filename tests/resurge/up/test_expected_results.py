@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +15,14 @@ from cloud_backend.log.log import Log
 from resurge.up.expected_results import Expected, devices_meet, expected_digest, expected_results
 from shared.batch import Batch
 from shared.identity import device_id, edge_id
+from shared.plan.encoding import encode_plan
 from shared.plan.graph import Plan
 from shared.spool.disk import PosixDisk
 from shared.stream.program import load_program
 from shared.wire import columns
 from shared.wire.frame import Frame, FrameType, encode
 from shared.wire.messages import Data
+from tests.cloud_backend.spark.task.test_frames import scored_plan
 from tests.spark.worlds import World, cells_plan, trips_plan
 
 SECOND_US = 1_000_000
@@ -150,3 +154,33 @@ def test_where_they_do_not_the_log_alone_says_it(tmp_path):
     world.driver().drain()
     assert not devices_meet(world.plan)
     assert expected_digest(world.plan, world.log_dir).digest == world.results.digest()
+
+
+def test_a_frame_operator_is_expected_too(tmp_path):
+    world = World(tmp_path, scored_plan())
+    world.started(3)
+    assert expected_digest(world.plan, world.log_dir, world.store_dir).digest == world.results.digest()
+
+
+def test_it_builds_frame_operators_by_itself(tmp_path):
+    """In a process that has imported nothing else: nobody but this module says how frames are called."""
+    world = World(tmp_path, scored_plan())
+    world.started(1)
+    (tmp_path / "plan").write_bytes(encode_plan(world.plan))
+    code = (
+        "import sys; from pathlib import Path; import tests.spark.frame_operators\n"
+        "from resurge.up.expected_results import expected_digest; from shared.plan.encoding import decode_plan\n"
+        "root = Path(sys.argv[1]); plan = decode_plan((root / 'plan').read_bytes())\n"
+        "print(expected_digest(plan, root / 'log', root / 'store').digest)"
+    )
+    said = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == world.results.digest()
+
+
+def test_nothing_is_expected_of_a_frame_that_depends_on_which_rows_came_together(tmp_path):
+    mean = rs.sensor("walk", every="1s", columns={"x": "float64", "cell": "int64"}).sync("walk", batch=20)
+    world = World(tmp_path, rs.plan_of(mean.apply("tests_frame_mean").subscribe("mean"), name="mean"))
+    world.started(1)
+    assert expected_digest(world.plan, world.log_dir, world.store_dir) == Expected(
+        None, "frame operator 'tests_frame_mean' may say something else for other rows together"
+    )

@@ -165,6 +165,7 @@ def test_a_row_between_two_sessions_makes_them_one() -> None:
     assert got(stream, "window_start", "window_end", "n", "newest", a=rows) == [(0, 7 * SECOND, 3, 4)]
 
 
+@pytest.mark.covers("SO-5")
 @pytest.mark.parametrize(("size", "hop"), [(4, 4), (4, 2), (4, 1)])
 def test_count_windows_take_each_keys_rows_in_turn(size: int, hop: int) -> None:
     rows = sample(7)
@@ -189,6 +190,7 @@ def test_count_windows_take_each_keys_rows_in_turn(size: int, hop: int) -> None:
     assert got(stream, "device", "window_start", "window_end", "s", "m", a=rows) == reference
 
 
+@pytest.mark.covers("SO-5")
 def test_sliding_by_time_gives_one_window_per_row() -> None:
     rows = sample(8)
     reference = []
@@ -211,6 +213,7 @@ def test_zip_pairs_by_number_and_combine_by_time() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.covers("SO-4")
 def test_join_gives_every_pair_within_the_interval() -> None:
     left, right = sample(9, 60), sample(10, 60)
     reference = sorted(
@@ -459,6 +462,7 @@ def test_daily_views_add_up_the_last_days_and_a_late_row_changes_its_own_day_alo
             source("a").daily(wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.covers("SO-4")
 def test_union_is_ordered_by_time_device_and_input() -> None:
     left, right = sample(11, 40), sample(12, 40)
     tagged = [(row[0], row[1], 0, place, row[3]) for place, row in enumerate(left)]

@@ -54,7 +54,6 @@ STREAMS = {
 }
 
 
-@pytest.mark.covers("SO-17")
 @pytest.mark.parametrize("odd", [False, True])
 @pytest.mark.parametrize("name", STREAMS)
 def test_small_batches_give_the_bits_of_one_large_one(name: str, odd: bool) -> None:

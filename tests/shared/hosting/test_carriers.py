@@ -8,6 +8,8 @@ from unittest.mock import Mock
 import pytest
 
 from shared.hosting.carrier import Carrier
+from shared.hosting.taking import Taking
+from shared.wire.frame import FrameType
 
 EDGE = 7
 
@@ -59,3 +61,13 @@ def test_a_carrier_goes_back_with_its_reader_behind_what_it_has_and_ahead_of_it(
     assert carrier.follow() == bool(goes_on_at)
     assert reader.restarted == goes_on_at
     assert (carrier.term != before) == bool(goes_on_at), "who sends to it asks where it is"
+
+
+def test_a_node_without_room_leaves_rows_where_they_came_from() -> None:
+    """Several exchanges of several devices may be under way when its room is used up."""
+    forgotten: list[bool] = []
+    carrier, here = Mock(taken=40), Mock(full=lambda: True)
+    taking = Taking(here, Mock(), Mock(), Mock(), Mock(), forget_edges=lambda: forgotten.append(True))
+    taking._pass_on(carrier, Mock(), Mock(lo=40, hi=50, kind=FrameType.DATA))
+    assert not carrier.take.called
+    assert forgotten == [True], "the receipt says where it stands, and they come again"

@@ -19,6 +19,7 @@ from shared.plan.deployment import HostedQuery, Link, Peer, Placement
 from shared.recovery.delays import (
     RECOVERY_S,
     RECOVERY_S_MAX,
+    REMEMBERED_MAX,
     SILENCE_S,
     SILENCE_S_MAX,
     SILENCE_S_MIN,
@@ -132,6 +133,56 @@ def test_a_silent_node_is_waited_for_as_long_as_the_query_says_and_a_phone_keeps
     assert moved == {"waiting": 40.0, "shared": 40.0}, "and `own` would be cut off from what its phone brings back"
 
 
+def running(one: Coordinator, name: str, host: Peer, now: float, state: str = "running") -> None:
+    """The host says so of the query's vertex, under its newest term."""
+    (placed,) = next(each for each in one.fleet.queries if each.name == name).placements
+    speak(
+        one, now, host, status=DeviceStatus(instances=(InstanceStatus(name, placed.vertex, placed.term, state, "x"),))
+    )
+
+
+def test_a_vertex_whose_host_died_is_remembered_as_moved_with_the_seconds_until_it_worked_again() -> None:
+    one = coordinator()
+    speak(one, 0.0, PHONE, HUB, SPARE)
+    speak(one, 4.0, PHONE, SPARE)
+    assert one.recoveries() == ()
+    speak(one, 8.5, PHONE, SPARE)
+    (begun,) = one.recoveries()
+    assert (begun.move.query, begun.move.before, begun.move.after) == ("eager", ("hub",), ("spare",))
+    assert (begun.kind, begun.took_s) == ("moved", None), "it does not work yet"
+    running(one, "eager", SPARE, 9.0, "starting")
+    assert [each.took_s for each in one.recoveries()] == [None]
+    running(one, "eager", SPARE, 9.75)
+    assert one.recoveries() == (replace(begun, took_s=1.25),)
+    again = Coordinator(DESK.node, lambda _data: b"", stored=one.step().persist[-1].data, now=20.0)
+    assert again.recoveries() == (begun,), "how long it took only that coordinator knew"
+    one.set_queries([each for each in one.fleet.queries if each.name != "eager"])
+    assert [each for each in one.recoveries() if each.move.query == "eager"] == [], "it runs no more"
+
+
+@pytest.mark.parametrize(("strategy", "kind"), [("ecoc", "restarted"), ("token", "rolled back")])
+def test_a_vertex_that_began_again_where_it_was_is_not_called_moved(strategy: str, kind: str) -> None:
+    one = Coordinator(DESK.node, lambda _data: b"")
+    one.set_fleet((DESK, PHONE, HUB, SPARE), [replace(query("q", LOSSLESS), row=strategy)])
+    speak(one, 0.0, PHONE, HUB, SPARE)
+    running(one, "q", HUB, 1.0, "failed")
+    running(one, "q", HUB, 1.75)
+    assert [(each.kind, each.move.after, each.took_s) for each in one.recoveries()] == [(kind, ("hub",), 0.75)]
+
+
+def test_how_long_each_recovery_took_is_known_of_the_last_ones_only() -> None:
+    times = RecoveryTimes()
+    for term in range(REMEMBERED_MAX + 2):
+        times.began("q", "v", term, float(term))
+        times.runs("q", "v", term, term + 0.5)
+    known = [term for term in range(REMEMBERED_MAX + 3) if times.took_s("q", "v", term) == 0.5]
+    assert known == list(range(2, REMEMBERED_MAX + 2))
+    assert times.took_s("q", "other", 5) is None
+    times.began("q", "slow", 1, 0.0)
+    times.runs("q", "slow", 1, 1e4)
+    assert times.took_s("q", "slow", 1) == 1e4, "as it was, whatever the average makes of it"
+
+
 def test_a_moving_average_that_one_long_wait_does_not_spoil() -> None:
     times = RecoveryTimes()
     for term, took_s in enumerate((2.0, 2.0, 4.0)):
@@ -210,6 +261,20 @@ def test_a_failed_hosts_vertices_go_where_their_rows_go_at_the_least_cost(
     moved = one.fleet.queries[0].placements[0]
     assert [each.name for each in peers if each.node in moved.hosts] == [goes_to]
     assert moved.term == 2
+
+
+def test_a_node_that_the_fleet_lists_no_more_leaves_once_what_it_had_is_elsewhere() -> None:
+    kept = query("kept", LOSSLESS)
+    one = Coordinator("", lambda _data: b"")
+    one.set_fleet((DESK, PHONE, HUB, SPARE), [kept])
+    speak(one, 1.0, DESK, PHONE, HUB, SPARE)
+    assert HUB.node in one.fleet.queries[0].placements[0].hosts
+    one.set_fleet((DESK, PHONE, SPARE), [kept])
+    assert HUB in one.fleet.peers, "it has a vertex"
+    speak(one, 1.1, DESK, PHONE, SPARE)
+    one.wake(1.2)
+    assert one.fleet.queries[0].placements[0].hosts == (SPARE.node,)
+    assert [peer.name for peer in one.fleet.peers] == ["desk", "phone", "spare"]
 
 
 def test_a_node_that_is_revoked_leaves_with_what_ends_on_it_and_the_others_do_not_wait() -> None:

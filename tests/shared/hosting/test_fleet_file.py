@@ -15,6 +15,7 @@ from shared.language.registry import references
 from shared.plan.deployment import HostedQuery
 from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Home, Include, Keep
+from shared.region.cuts import PERIOD_S
 
 NODE = f'[[node]]\nname = "laptop"\npublic_key = "{"ab" * 32}"\ncurve_key = "{"0" * 40}"\n'
 
@@ -28,6 +29,17 @@ def written(folder: Path, *lines: str) -> Path:
 def test_how_long_an_operator_may_take(tmp_path: Path) -> None:
     assert read_fleet(written(tmp_path)).hanging_s == HANGING_S
     assert read_fleet(written(tmp_path, 'hanging = "1500ms"')).hanging_s == 1.5
+
+
+def test_how_often_regions_are_cut(tmp_path: Path) -> None:
+    assert read_fleet(written(tmp_path)).cut_s == PERIOD_S
+    assert read_fleet(written(tmp_path, 'cuts = "20s"')).cut_s == 20.0
+
+
+@pytest.mark.parametrize("value", ['"1s"', "20", '"2d"', '"often"'])
+def test_a_time_between_cuts_that_makes_no_sense_is_refused(tmp_path: Path, value: str) -> None:
+    with pytest.raises(UsageError, match=r"cuts|duration"):
+        read_fleet(written(tmp_path, f"cuts = {value}"))
 
 
 @pytest.mark.parametrize("value", ['"2m"', "5", '"soon"', '""', '"0s"'])

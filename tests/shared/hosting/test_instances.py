@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ import resurge as rs
 from shared.batch import Batch
 from shared.hosting import instance as instance_module
 from shared.hosting.instance import Instance, Made
+from shared.hosting.vertices import Vertices
 from shared.hosting.wiring import VertexSpec, wire
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import Deployment, HostedQuery, Peer, Placement
+from shared.wire.frame import FrameType
 
 NODE = "ab" * 16
 READINGS, ANSWERS = 30, 5
@@ -87,7 +90,22 @@ def test_only_inputs_that_are_ahead_wait_for_room(monkeypatch: pytest.MonkeyPatc
 WHOLE = made_of([(GATHER, READINGS), (FEEDBACK, ANSWERS)])
 
 
+@pytest.mark.covers("T10")
 @given(schedules())
 def test_rows_merged_as_they_come_have_the_same_numbers_in_all_steps(steps: list[tuple[str, int]]) -> None:
     assert len(WHOLE) > ANSWERS, "answers and readings"
     assert made_of(steps) == WHOLE
+
+
+def test_rows_that_were_broadcast_wait_in_their_copy_while_there_is_no_room_for_what_is_made_of_them() -> None:
+    full = [True]
+    here = Mock(full=lambda: full[0], instances={})
+    instance, copy = Mock(), Mock(last=(3, 7))
+    instance.spec.back = frozenset()
+    vertices = Vertices(here, Mock(), Mock(), Mock(), forget_edges=Mock())
+    vertices.take_copied(instance, "g", copy, Mock(type=FrameType.DATA))
+    assert not instance.take.called
+    assert not vertices.catches_up, "its readers are waited for"
+    full[0] = False
+    assert vertices.catches_up
+    assert vertices._behind == {(instance, "g"): (3, 7)}, "it is read from there"

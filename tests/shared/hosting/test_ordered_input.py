@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,6 +64,7 @@ def run(
     return out + rows(held.release()[0])
 
 
+@pytest.mark.covers("T10")
 @given(schedules(), st.integers(-1, 12))
 def test_the_order_does_not_depend_on_arrival_batches_or_restarts(
     schedule: tuple[dict[str, list[int]], list[tuple[str, int]]], restore_at: int

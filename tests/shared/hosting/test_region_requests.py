@@ -71,7 +71,7 @@ def test_people_see_who_is_there_and_what_happened() -> None:
     status = watch.status(9.0, 9_000_000)
     (region,) = status.regions
     assert region.members == (("spare", "leaving"),), "it runs something yet"
-    assert [(event.region, event.kind) for event in status.events] == [("stop", START)]
+    assert [(event.region, event.kind) for event in status.events] == [("stop", START), ("stop", BYPASS)], "all leave"
     one.wake(60.0)
     assert [(event.kind, event.text) for event in one.region_events()][1:] == [
         (BYPASS, "stops: too few members are left (0)"), (FAILURE, "spare does not answer any more"),

@@ -87,6 +87,33 @@ def test_a_submitted_query_is_placed_along_the_links_and_stored() -> None:
     assert "  hub: 1 of 1 places taken, reaches spare (wired)" in lines
 
 
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ({"sources": ["nobody"]}, "query-node"),
+        ({"sink": "nobody"}, "query-node"),
+        ({"on": ["nobody"]}, "query-node"),
+        ({"on": ["gone=hub"]}, "query-vertex"),
+        ({"place": "sideways"}, "place-strategy"),
+        ({"strategy": "hope"}, "deployment-strategy"),
+        ({"sources": []}, "query-sources"),
+    ],
+)
+def test_what_a_fleet_does_not_have_is_named_and_nothing_changes(wrong: dict[str, Any], code: str) -> None:
+    one = coordinator()
+    with pytest.raises(UsageError) as refused:
+        submit(one, **wrong)
+    assert (refused.value.code, one.fleet.queries, one.step().persist) == (code, (), ())
+
+
+def test_nodes_without_any_room_are_why_a_query_is_refused() -> None:
+    one = coordinator()
+    one.set_fleet([replace(each, capacity=0) for each in PEERS], [], LINKS)
+    with pytest.raises(UsageError, match="hub has room for 0") as refused:
+        submit(one)
+    assert refused.value.code == "place-capacity"
+
+
 def test_explaining_changes_nothing() -> None:
     one = coordinator()
     said = submit(one, dry_run=True)
@@ -207,9 +234,10 @@ def test_sql_asks_what_a_fleet_gathers_with_the_devices_part_of_it() -> None:
     made = plan_of_sql("SELECT v * 2 AS twice FROM x WHERE v > 1", "doubled", running)
     found = submit(one, name="doubled", plan=encoded(made))
     assert found["vertices"]
-    (_, query) = one.fleet.queries
+    (first, query) = one.fleet.queries
     assert [sensor.name for sensor in query.plan.sensors] == ["x"]
-    assert [edge.name for edge in query.plan.gathers] == [f"x.{query.incarnation}"]
+    assert (found["shares"], query.shared) == (first.name, first.spooling), "what devices gather is the same"
+    assert [edge.name for edge in query.plan.gathers] == [f"x.{first.incarnation}"]
     with pytest.raises(UsageError, match="submit a program first"):
         plan_of_sql("SELECT v FROM x", "q", [])
     with pytest.raises(UsageError) as refused:

@@ -196,10 +196,10 @@ def test_a_device_turns_to_what_it_reaches_once_its_rows_have_waited_and_then_to
     alternates, edge = Alternates(), EdgeId(7)
     deployed = replace(Routing().listed(fleet()), node=PHONE)
     route = deployed.queries[0].route("g", PHONE)
-    assert not alternates.look(edge, 3, 9, 10.0)
-    assert not alternates.look(edge, 4, 9, 11.0), "it goes on, if slowly"
+    assert not alternates.look("q", edge, (3, 9), 10.0)
+    assert not alternates.look("q", edge, (4, 9), 11.0), "it goes on, if slowly"
     assert alternates.next_wake() == 11.0 + ALTERNATE_S
-    assert alternates.look(edge, 4, 9, 11.0 + ALTERNATE_S)
+    assert alternates.look("q", edge, (4, 9), 11.0 + ALTERNATE_S)
     assert alternates.next_wake() is None, "only an answer changes anything now"
     assert not alternates.turn("q", edge, route, lambda _path: False, 14.0)
     assert alternates.applied(deployed) is deployed
@@ -207,7 +207,7 @@ def test_a_device_turns_to_what_it_reaches_once_its_rows_have_waited_and_then_to
     turned = alternates.applied(deployed)
     assert ways(turned.queries[0]) == [[B]]
     assert alternates.status() == (TookStatus("q", "g", (B,)),)
-    assert not alternates.look(edge, 4, 9, 14.5), "another way gets its time"
+    assert not alternates.look("q", edge, (4, 9), 14.5), "another way gets its time"
     assert alternates.turn("q", edge, turned.queries[0].route("g", PHONE), lambda _path: True, 17.0)
     assert ways(alternates.applied(deployed).queries[0]) == [[A]], "the one that has not been tried"
     alternates.forget()

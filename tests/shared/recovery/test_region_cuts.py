@@ -123,6 +123,7 @@ class Region:
 GRAPHS = [each for n in (2, 3, 4) for each in all_graphs(n, cycles=True)]
 
 
+@pytest.mark.covers("MS-14")
 def test_every_cut_is_consistent_on_every_small_graph(claim: Claim) -> None:
     cuts = sum(Region(graph, Random(seed)).run() > 0 for graph in GRAPHS for seed in range(3))
     claim(f"token: {cuts} schedules on {len(GRAPHS)} graphs, {CUTS} cuts each, all exact")

@@ -67,9 +67,27 @@ def test_every_schedule_of_plain_ecoc_on_acyclic_graphs(claim: Claim) -> None:
 
 def test_every_schedule_with_slow_keepers_and_answers_where_rows_meet(claim: Claim) -> None:
     states = World(NAMED["two-source cycle"], EXTENDED, elements=1, every=1).every_schedule(STATES_MAX)
-    states += World(NAMED["SP3"], EXTENDED, elements=1, every=1).every_schedule(STATES_MAX)
-    claim(f"extended ECOC, cycles with slow keepers: {states} states")
+    claim(f"extended ECOC, a cycle of two sources with slow keepers: {states} states")
     assert states > 1_000
+
+
+@pytest.mark.covers("T9")
+@pytest.mark.parametrize(("name", "least"), [("SP2", 300), ("SP3", 2_000), ("SP4", 12_000)])
+def test_every_schedule_of_the_papers_processes_with_slow_keepers_and_answers(
+    name: str, least: int, claim: Claim
+) -> None:
+    """What is sent to extend, when that counts as acknowledged: nothing sticks, and nothing is gone that could be asked."""
+    states = World(NAMED[name], EXTENDED, elements=1, every=1).every_schedule(STATES_MAX)
+    claim(f"extended ECOC on {name} with slow keepers and answers: {states} states")
+    assert states > least
+
+
+@pytest.mark.covers("T9")
+def test_every_schedule_of_a_join_with_a_crash_anywhere(claim: Claim) -> None:
+    """Whoever extends may fail, too. The cycles take minutes: they are in `test_every_schedule_on_the_named_graphs`."""
+    states = World(NAMED["SP2"], EXTENDED, elements=1, every=1, crashes=1, prompt=True).every_schedule(STATES_MAX)
+    claim(f"extended ECOC on SP2, a crash anywhere: {states} states")
+    assert states > 2_000
 
 
 @pytest.mark.soak
@@ -93,6 +111,7 @@ def test_random_schedules_on_the_graph_with_every_edge(claim: Claim) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.covers("T9")
 @pytest.mark.parametrize("name", sorted(NAMED))
 def test_every_schedule_on_the_named_graphs(name: str, claim: Claim) -> None:
     crashing = World(NAMED[name], EXTENDED, elements=1, every=1, crashes=1, prompt=True).every_schedule(2_000_000)

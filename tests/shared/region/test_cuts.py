@@ -51,6 +51,7 @@ def test_every_source_is_told_to_mark_under_the_next_number_once_the_period_is_o
     assert cuts.order(region.query, CutStatus("q", 1, 0, 0)) is None, "who has sent its marks is not told again"
 
 
+@pytest.mark.covers("MS-13")
 def test_it_is_complete_when_every_vertex_has_its_part_and_every_source_was_read_up_to_its_mark() -> None:
     region, cuts = Region(), RegionCuts()
     region.look(cuts, 0.0)
@@ -63,6 +64,22 @@ def test_it_is_complete_when_every_vertex_has_its_part_and_every_source_was_read
     region.sources(reached=1)
     assert region.look(cuts, PERIOD_S + 3) == Cuts(1, 1, tuple(sorted((*PHONES, HUB))))
     assert cuts.order(region.query, CutStatus("q", 1, 0, 1)) == CutOrder("q", 1, 1)
+
+
+@pytest.mark.covers("MS-13")
+def test_regions_are_cut_independently_of_each_other() -> None:
+    region, other, cuts = Region(), Region(), RegionCuts()
+    other.query = replace(other.query, name="r")
+    other.said[HUB] = DeviceStatus(instances=(InstanceStatus("r", "out", 1, RUNNING, cut=0),))
+    for now in (0.0, PERIOD_S):
+        region.look(cuts, now)
+        other.look(cuts, now)
+    region.hub(cut=1)
+    region.sources(reached=1)
+    assert region.look(cuts, PERIOD_S + 1).complete == 1
+    assert other.look(cuts, PERIOD_S + 1) == replace(other.query.cuts, begun=1, complete=0), (
+        "it waits for its own nodes"
+    )
 
 
 @pytest.mark.parametrize("what", ["a vertex failed", "a source is away"])

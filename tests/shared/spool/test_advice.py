@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import strategies as st
 
 from shared.spool.advice import HEADROOM, OUTAGES_MIN, STEP_BYTES, advise, percentile
@@ -17,6 +18,7 @@ def test_what_is_not_measured_is_not_advised() -> None:
     assert (few.p95_s, few.p99_bytes, few.lost_share) == (None, None, 0.0)
 
 
+@pytest.mark.covers("NB-24")
 def test_the_paper_s_buffer_of_50_mb_and_its_two_queries() -> None:
     """Query 1 behind its first filter (67.6 % of 3.33 MiB/s) and Query 2 (488 KB/s): 50 MB are full in half a minute."""
     rates = {"q1": 0.676 * 3.33 * (1 << 20), "q2": 488_000.0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from shared.identity import EdgeId
 from shared.spool.disk import PosixDisk
 from shared.spool.entry import DataEntry, Reason, Tombstone
 from shared.spool.evict import Evict
+from shared.spool.fresh import Fresh
 from shared.spool.memory import MemoryDisk
 from shared.spool.ring import Spool, SpoolFull
 from shared.spool.segment import CONTROL_BYTES, UNIT_BYTES
@@ -137,6 +139,7 @@ def test_query_aware_bytes_takes_from_the_edge_with_the_most_bytes() -> None:
         assert [t.edge for t in spool.ledger] == [loser]
 
 
+@pytest.mark.covers("NB-24")
 def test_priority_gives_up_what_matters_least_and_never_for_something_lesser() -> None:
     spool = new_spool(evict=Evict.PRIORITY)
     fill(spool, ALERTS, 5, priority=9)
@@ -163,6 +166,7 @@ def test_block_refuses_and_does_not_use_up_the_number() -> None:
     assert len(list(spool.ledger)) == 0
 
 
+@pytest.mark.covers("T6")
 def test_a_batch_larger_than_the_spool_is_refused_and_entered_in_the_ledger() -> None:
     spool = new_spool()
     fill(spool, GPS, 2)
@@ -441,3 +445,34 @@ def test_shares_that_binary_cannot_hold_are_not_rounded_against_the_edge() -> No
         if not spool.head(GPS):
             fill(spool, GPS, 1, size=10)
         assert spool.statistics().edges[0].may_lose == lose
+
+
+def test_what_was_appended_lately_is_not_read_back_and_its_place_may_be_used_again() -> None:
+    disk = MemoryDisk()
+    spool = Spool.create(disk, capacity_bytes=4_096, device=DEVICE, incarnation=1, evict=Evict.BLOCK)
+    batches = []
+    for number in range(20):  # the same units again and again
+        batches.append(replace(batch_for(spool, GPS, 10, 1_500), payload=bytes([number]) * 1_500))
+        spool.append(batches[-1])
+        spool.sync()
+        if number:
+            spool.trim(GPS, batches[-2].hi)
+            spool.sync()
+    (entry,) = spool.pending(GPS)
+    assert isinstance(entry, DataEntry)
+    disk.files["spool"].content[spool._block.data_start :] = bytes(spool._block.data_units * UNIT_BYTES)
+    assert spool.read(entry) == batches[-1]
+    (entry,) = (again := Spool.open(disk)).pending(GPS)
+    assert isinstance(entry, DataEntry)
+    with pytest.raises(DamagedData, match="spool-payload"):
+        again.read(entry)
+
+
+def test_only_so_much_is_kept_in_memory_and_the_newest_has_to_do_without() -> None:
+    fresh = Fresh(100)
+    fresh.add(((0, 1),), b"a" * 60)
+    fresh.add(((1, 1),), b"b" * 60)
+    assert (fresh.get(((0, 1),)), fresh.get(((1, 1),)), fresh.get(())) == (b"a" * 60, None, None)
+    fresh.forget([(0, 1), (7, 2)])
+    fresh.add(((1, 1),), b"b" * 60)
+    assert (fresh.get(((0, 1),)), fresh.get(((1, 1),))) == (None, b"b" * 60)

@@ -126,6 +126,16 @@ def test_a_session_ends_with_its_lifetime_or_its_enrolment(node: Node) -> None:
         node.gateway.sessions.open(session.seal([]), 0.0)
 
 
+def test_sessions_of_devices_that_go_to_another_gateway_end_and_those_of_others_do_not() -> None:
+    node = pair()
+    session = opened(node)
+    node.gateway.sessions.end(lambda device: device != node.device)
+    assert node.gateway.sessions.open(session.seal([]), 0.0).fresh
+    node.gateway.sessions.end(lambda device: device == node.device)
+    with pytest.raises(PeerError, match="session-unknown"):
+        node.gateway.sessions.open(session.seal([]), 0.0)
+
+
 def test_expired_sessions_are_forgotten() -> None:
     node = pair(lifetime_s=10)
     opened(node)

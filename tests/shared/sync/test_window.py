@@ -150,6 +150,25 @@ def test_a_backlog_keeps_as_many_under_way_as_the_window_says_and_single_batches
     assert not pair.outbox.reading("reader").ahead, "nothing is under way any more"
 
 
+def test_what_comes_while_exchanges_are_under_way_follows_them_once_it_is_worth_one() -> None:
+    """Else who makes rows as fast as they are taken would wait for all answers, and then have much to send."""
+    pair = Pair()
+    pair.meet()
+    pair.append(1, 0.1)
+    assert len(pair.sent(0.1)) == 1
+    pair.append(1, 0.1)
+    assert not pair.sent(0.1), "too little to be worth one"
+    pair.append(1, 0.1)
+    assert len(pair.sent(0.1)) == 1
+    assert pair.sender.next_wake() > 0.1, "nothing more is due"
+    pair.append(2, 0.1)
+    assert len(pair.sent(0.1)) == 1
+    head = pair.append(2, 0.1)
+    assert (pair.sent(0.1), pair.sender.under_way) == ([], WINDOW)
+    pair.sender.fail(0.1)
+    assert [pair.reader.taken < head, *(pair.answers(body, 5.0) != [] for body in pair.sent(5.0))] == [True, True]
+
+
 def test_exchanges_grow_while_answers_are_quick_and_are_small_again_when_one_is_lost() -> None:
     pair = Pair()
     pair.sender.pace(replace(PACING, growth=4))

@@ -17,6 +17,7 @@ from shared.language.codecs import codec_names, register_codec
 from shared.language.schema import KINDS, Schema, dtype
 from shared.wire.codecs import CODEC_DEFLATE, CODEC_NONE, CODEC_REGISTERED, decode, encode
 from shared.wire.columns import CODEC_COLUMNS
+from shared.wire.frame import PAYLOAD_BYTES_MAX
 from shared.wire.uncompressed_rows import PLAIN_BYTES_MAX, write_rows
 
 NUMBERS = {"auto": CODEC_COLUMNS, "columns": CODEC_COLUMNS, "deflate": CODEC_DEFLATE, "none": CODEC_NONE, "turned": 3}
@@ -103,3 +104,13 @@ def test_codecs_are_named_for_plans_and_a_taken_name_is_refused(turned):
     for name in ("deflate", "no name", "x" * 41, "ü"):
         with pytest.raises(UsageError, match="codec-name"):
             register_codec(name, pack=bytes, unpack=lambda data, _: data)
+
+
+def test_what_fits_no_frame_as_it_is_goes_packed():
+    schema = Schema.of({"n": "int64"})
+    batch = Batch.of(schema, {"n": np.arange(300_000)}, np.arange(300_000), lo=0)
+    number, payload = encode(batch, "none")
+    assert (number, len(payload) < PAYLOAD_BYTES_MAX) == (NUMBERS["columns"], True)
+    back = decode(number, payload, schema, lo=0, hi=300_000)
+    assert np.array_equal(back.columns["n"], batch.columns["n"])
+    assert encode(batch.slice(0, 1_000), "none")[0] == NUMBERS["none"]

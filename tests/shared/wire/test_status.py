@@ -19,6 +19,7 @@ from shared.wire.fleet_status import (
     FleetStatus,
     PlacementStatus,
 )
+from shared.wire.live import LiveReading
 from shared.wire.messages import decode_json, encode_json
 from shared.wire.status import (
     OPERATORS_MAX,
@@ -40,10 +41,11 @@ FLEET = FleetStatus(
     (Move(1_700_000_000_000_002, "beats", "qrs", 2, ("hub",), ("laptop",), "hub is silent"),), 3,
 )  # fmt: skip
 FULL = DeviceStatus(
+    live=(LiveReading("gps", 5, (("lat", 47.5),)),),
     accuracy_m=4.5,
-    advice=AdviceStatus(1200.0, 7, 61.0, 300.0), battery=83, boot=3, build="My trips 1.0 (org.example.trips)", charging=True, clock_doubt_s=0.12, full_in_s=3600.0, incarnation=2, lane="wifi", late=6, leaving="battery low", malformed_results=1,
+    advice=AdviceStatus(1200.0, 7, 61.0, 300.0), base="e3b0c44298fc1c14", battery=83, boot=3, build="My trips 1.0 (org.example.trips)", charging=True, clock_doubt_s=0.12, full_in_s=3600.0, incarnation=2, lane="wifi", late=6, leaving="battery low", malformed_results=1,
     missing_sensors=("gps", "light"), operators=("track@1", "trip@2"), overruns=5, plan=3, poll_s=30.0, produced=12, python="3.11.9", refusal="no",
-    spool_bytes=4, spool_capacity_bytes=9, version="1.0", unreachable=("ab" * 16,),
+    spool_bytes=4, spool_capacity_bytes=9, version="1.0", unreachable=("ab" * 16,), urgent=("cd" * 16,),
     fleet=FLEET, back=BackStatus(("beats",), ("ab" * 16,)), stamps=(7, 1 << 31), took=(TookStatus("beats", "ecg", ("ab" * 16,)),),
     deployment=(3, 8), offer=HostOffer("hub", "0" * 40, ("tcp://192.0.2.7:7301",), 64, "wifi", (47.37, 8.54), cloud=True), neighbours=(("ab" * 16, 2),),
     instances=(InstanceStatus("beats", "qrs", 2, "failed", "it raised", 7, 14, 900), InstanceStatus("beats", "band", 2, "running", cut=4)), kept=(KeptStatus("beats", "qrs", 2, 14),),

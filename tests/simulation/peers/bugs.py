@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 INSTANCE, STORE = "shared/hosting/instance.py", "shared/hosting/store.py"
 TAKING, HEARING, CUTTING = "shared/hosting/taking.py", "shared/hosting/hearing.py", "shared/hosting/cutting.py"
-FOLLOWING = "shared/hosting/following.py"
+FOLLOWING, LANES = "shared/hosting/following.py", "shared/hosting/lanes.py"
 EXCHANGE, COMPOSER, OUTBOX = "shared/sync/exchange.py", "shared/sync/composer.py", "shared/sync/outbox.py"
 CHECKPOINTS, EXECUTOR = "shared/recovery/checkpoints.py", "shared/recovery/executor.py"
 COORDINATE, REIGN = "shared/hosting/coordinate.py", "shared/hosting/reign.py"
 ANSWERS, KEEPER = "shared/recovery/strategies/answers.py", "shared/hosting/keeper.py"
 PLANNED, COPIES = "shared/hosting/planned_moves.py", "shared/hosting/copies.py"
 USER_OPERATORS = "shared/engine/user_operators.py"
+DOWNLINK = "shared/hosting/fleet_downlink.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,18 @@ BUGS = (
         "regions", "token",
     ),
     PeerBug(
+        "urgent-lane-not-taken",
+        ((HEARING, "if event.code in BROKEN and self._calling.lanes.turn(node, now):", "if False:"),),
+        ("NobodyGoesBack",),
+        "regions", "token", "wifi",
+    ),
+    PeerBug(
+        "urgent-answer-ends-urgent-mode",
+        ((LANES, "return not urgent and self._knock_at.pop(node, None) is not None", "return self._knock_at.pop(node, None) is not None"),),
+        ("NobodyGoesBack", "OnlyStraysHandOver"),
+        "regions", "token", "wifi",
+    ),
+    PeerBug(
         "catch-up-discarded",
         ((TAKING, "            if data is not None:\n                lo = max(record.lo, sink.taken)\n",
           "            seen, sink.seen = getattr(sink, 'seen', 1), decode_one(record.frame)[0].term\n"
@@ -208,5 +221,13 @@ BUGS = (
          ("tests/simulation/peers/governed.py", "        if lease < self.lease:\n", "        if False:\n")),
         ("OneRules",),
         "governed", "standby",
+    ),
+    PeerBug(
+        "never-the-whole-after-a-refusal",
+        ((DOWNLINK, "before = self._before.get(follows)", "before = self._before.get(follows) and next(iter(self._before.values()))"),
+         (DOWNLINK, 'return encoded if base_digest(encoded).hex() == said else b""', "return encoded"),
+         (DOWNLINK, "if before is None or count > SHORTENED:", "if before is None:")),
+        ("OneRules", "ConvergesAfterHeal"),
+        "governed", "gateway",
     ),
 )  # fmt: skip

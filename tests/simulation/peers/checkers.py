@@ -22,6 +22,7 @@ from shared.hosting.keeper import cut_of
 from shared.hosting.kept_snapshot import KeptSnapshot
 from shared.hosting.messages import Committed, SinkTook
 from shared.hosting.planned_moves import ASKED, MoveEnded
+from shared.plan.deployment import Deployment
 from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Include
 from shared.sync.exchange import LogRecord
@@ -67,11 +68,15 @@ class Positions(Checker):
 
     def __init__(self) -> None:
         self._permanent: dict[str, dict[str, int]] = {}  # label of an input -> vertex -> position
+        self._newest: Deployment | None = None
+        self._vertices: frozenset[str] = frozenset()
 
     def noticed(self, node: SimulatedNode, event: object) -> None:
         """Its node may stop before anybody looks; its keepers have it all the same."""
         for instance in node.host.instances() if isinstance(event, Committed) else ():
             for label, at in instance.checkpoints.permanent.inputs.items():
+                if not at and instance.spec.query.shared is not None:
+                    continue  # it begins with what is there of another's edge
                 known = self._permanent.setdefault(label, {})
                 known[instance.vertex] = max(at, known.get(instance.vertex, 0))
 
@@ -79,9 +84,14 @@ class Positions(Checker):
         if STRATEGIES[world.settings.row].row.of_region:
             return ""  # inner edges are given up as they are taken: `RegionCut` looks at it
         instances = newest(world)
+        for known in self._permanent.values():
+            for vertex in known.keys() - self._deployed(world):
+                del known[vertex]  # its query was dropped
         for vertex, running in instances.items():
             for instance in running:
                 for label, at in instance.checkpoints.permanent.inputs.items():
+                    if not at and instance.spec.query.shared is not None:
+                        continue  # as above
                     if instance.checkpoints.row.include is Include.NOTHING or instance.spec.placement.anew:
                         self._permanent.get(label, {}).pop(vertex, None)  # it begins with a loss that is said
                     elif not instance.failed:
@@ -101,6 +111,14 @@ class Positions(Checker):
                     if start > taken:
                         return f"RelaxedConsistency: {spec.name} is restored at {start}, its reader {reader} at {taken}"
         return ""
+
+    def _deployed(self, world: PeerWorld) -> frozenset[str]:
+        """The vertices of the newest deployment that a node follows."""
+        deployed = max((host for host in hosts(world)), key=lambda host: host.version).deployed
+        if deployed is not None and deployed is not self._newest:
+            self._newest = deployed
+            self._vertices = frozenset(placed.vertex for query in deployed.queries for placed in query.placements)
+        return self._vertices
 
 
 class Numbers(Checker):

@@ -17,7 +17,7 @@ import numpy as np
 
 import resurge as rs
 from resurge import col
-from shared.hosting.fleet_events import CutComplete
+from shared.hosting.fleet_events import CutComplete, Recovered
 from shared.hosting.keeper import cut_of
 from shared.hosting.sink import sink_rows
 from shared.hosting.wiring import EdgeSpec
@@ -25,6 +25,7 @@ from shared.plan.area import Area
 from shared.plan.deployment import Feed, HostedQuery, Region
 from shared.plan.graph import Plan
 from shared.region.controller import RegionChanged, State
+from shared.region.member import REBUILD_S
 from tests.simulation.peers.checkers import Checker, Durable, Numbers, Promises, Terms
 from tests.simulation.peers.world import Fault, Observer, Outcome, PeerWorld, Settings, SimulatedNode
 
@@ -100,6 +101,31 @@ class Left(Checker):
                     )
 
     def look(self, _world: PeerWorld) -> str:
+        return self._found
+
+
+class Strays(Checker):
+    """NobodyGoesBack: where phones lose the Wi-Fi or walk away, and none fails, nothing is recovered.
+    OnlyStraysHandOver: what went elsewhere ran on one of those."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[tuple[str, str], str] = {}
+        self._found = ""
+
+    def noticed(self, node: SimulatedNode, event: object) -> None:
+        if isinstance(event, Recovered) and event.moves:
+            self._found = f"NobodyGoesBack: {sorted(event.moves)} of {event.query}, as {event.why}"
+
+    def look(self, world: PeerWorld) -> str:
+        strays = {world.nodes[fault.node].id for fault in world.settings.faults}
+        coordinator = world.nodes[0].machine.coordinator
+        for query in () if coordinator is None else coordinator.fleet.queries:
+            for placed in query.placements:
+                host = placed.hosts[0]
+                before = self._hosts.setdefault((query.name, placed.vertex), host)
+                if before != host and before not in strays:
+                    self._found = f"OnlyStraysHandOver: {placed.vertex} left {world.by_id[before].name}"
+                self._hosts[query.name, placed.vertex] = host
         return self._found
 
 
@@ -214,6 +240,21 @@ def violation_of(seed: int) -> str:
     rng = Random(f"left {seed}")
     faults = [Fault(rng.uniform(2.0, 9.0), rng.randint(5, 6), "cut", rng.uniform(1.0, 3.0)) for _ in range(3)]
     return RegionsWorld(2, 3, 3, seed=seed, within_s=12.0, loss=0.05, faults=faults).run().violation
+
+
+def without_wifi(seed: int, rows: int = 120) -> RegionsWorld:
+    """One to three phones of a region lose the Wi-Fi: some walk on, the others have it again before they count as gone."""
+    rng = Random(f"wifi {seed}")
+    lose = rng.sample(range(2, 7), rng.randint(1, 3))
+    walks, faults = [], []
+    for node in lose:
+        at, away = rng.uniform(3.0, 9.0), rng.random() < 0.5
+        faults.append(Fault(at, node, "wifi", 60.0 if away else rng.uniform(1.0, REBUILD_S - 3.0)))
+        if away:
+            walks.append(Walk(at + rng.uniform(0.0, 5.0), (node,)))
+    world = RegionsWorld(1, 6, 3, walks, faults=faults, rows=rows, seed=seed, within_s=100.0)
+    world.observers = [*world.observers, Strays()]
+    return world
 
 
 @functools.cache

@@ -59,6 +59,7 @@ def test_moves_among_failures_of_nodes_and_of_the_gateway_change_no_result(seeds
     assert moved
 
 
+@pytest.mark.covers("NB-1")
 @pytest.mark.parametrize("row", ["ecoc", "local", pytest.param("dist-2", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("seeds", [range(1), pytest.param(SEEDS, marks=pytest.mark.soak)], ids=["one", "many"])
 def test_a_revoked_nodes_vertices_move_at_once_and_it_is_a_stranger_to_all(

@@ -45,7 +45,10 @@ def test_moves_among_failures_change_no_result(name: str, row: str, seeds: range
     assert moved
 
 
-@pytest.mark.parametrize("row", ["ecoc", "local", "dist-2", "none", "ring", "rep-2"])
+@pytest.mark.parametrize(
+    "row",
+    ["ecoc", "none", "rep-2", *(pytest.param(row, marks=pytest.mark.soak) for row in ("local", "dist-2", "ring"))],
+)
 def test_a_vertex_moves_there_and_back_and_its_stream_pauses_for_less_than_two_seconds(row: str, claim: Claim) -> None:
     ideal = undisturbed("chain")
     moves = tuple(Fault(at, 0, "move", 0.0, to=to) for at, to in ((1.0, 3), (4.0, 4), (7.0, 1)))
@@ -65,17 +68,22 @@ def test_a_vertex_moves_there_and_back_and_its_stream_pauses_for_less_than_two_s
     assert outcome.pause_s < PAUSE_S_MAX
 
 
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(20), marks=pytest.mark.soak)])
 @pytest.mark.parametrize(("kind", "ended"), [("meet", "given up"), ("leave", "recovered")], ids=["target", "old host"])
-def test_when_one_side_of_a_move_stops_the_vertex_stays_or_is_recovered(kind: str, ended: str, claim: Claim) -> None:
+def test_when_one_side_of_a_move_stops_the_vertex_stays_or_is_recovered(
+    kind: str, ended: str, seeds: range, claim: Claim
+) -> None:
     ideal = undisturbed("chain")
     stops = Fault(1.0, 0, kind, 30.0, to=3)
-    for seed in range(3):
+    for seed in seeds:
         world = PeerWorld(settings("chain", seed=seed, every_s=0.2, faults=(stops,)), observers=every_checker())
         outcome = world.run(ideal.elements)
         assert (outcome.violation, outcome.lost, outcome.digest) == ("", 0, ideal.digest), seed
         assert outcome.crashes == 1
         assert outcome.moved + outcome.given_up == 1
-    claim(f"{kind}: 3 nodes stopped midway ({ended}), {outcome.elements} rows compared, digest {outcome.digest}")
+    claim(
+        f"{kind}: {len(seeds)} nodes stopped midway ({ended}), {outcome.elements} rows compared, digest {outcome.digest}"
+    )
 
 
 def test_a_coordinator_that_is_killed_midway_goes_on_with_the_move(claim: Claim) -> None:

@@ -45,6 +45,7 @@ def plant(bug: Planted, directory: Path) -> None:
         path.write_text(text.replace(old, new))
 
 
+@pytest.mark.covers("T3", "T12")
 @pytest.mark.soak
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_a_planted_bug_between_nodes_is_caught_by_name(bug: PeerBug, tmp_path: Path, claim: Claim) -> None:

@@ -21,6 +21,7 @@ CASES = [
     (name, world) for world in ("halved", "disturbed", "moving") for name in PROGRAMS if name not in ("sp1", "to_cloud")
 ]
 CASES += [("wide", "large")]
+OTHER_ROWS = ("local", "dist-1", "ecoc")
 FORMED = [(1, 8), (2, 6), (4, 8)]  # regions in a line, phones in each
 WORLDS = range(4000, 4000 + int(os.environ.get("SIM_SEEDS", "120")) // len(FORMED))
 MANY = range(3000, 3000 + int(os.environ.get("SIM_SEEDS", "500")) // len(CASES) + 1)
@@ -85,7 +86,9 @@ def test_phones_come_fail_and_walk_away_and_each_region_gives_the_same_results(
 
 
 @pytest.mark.covers("MS-35")
-@pytest.mark.parametrize("row", ["token", "none", "local", "dist-1", "rep-2", "ecoc", "ecoc-region"])
+@pytest.mark.parametrize(
+    "row", ["token", "none", "rep-2", "ecoc-region", *(pytest.param(row, marks=pytest.mark.soak) for row in OTHER_ROWS)]
+)
 def test_half_of_a_region_walks_away_at_once_and_hands_over_under_every_row(row: str, claim: Claim) -> None:
     """No phone has failed, so nothing is lost under rows that keep nothing, either."""
     expected, ideal = regions.undisturbed(1, 6)

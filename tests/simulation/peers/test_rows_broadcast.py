@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.hosting import vertices
+from shared.hosting import here, taking, vertices
 from tests.claims import Claim
 from tests.simulation.peers.programs import settings, undisturbed
 from tests.simulation.peers.world import Fault, Outcome, PeerWorld, SimulatedNode
@@ -72,4 +72,28 @@ def test_a_node_that_reads_its_copy_again_answers_meanwhile(monkeypatch: pytest.
     read = [rows for rows in turns if rows]
     assert len(read) > 3, f"one go: {turns}"
     assert max(read) <= 2 * 60
+    assert not any(node.host.vertices.catches_up for node in world.nodes if node.up)
+
+
+@pytest.mark.covers("MS-26", "MS-28")
+def test_a_node_that_reads_its_copy_again_waits_while_its_readers_have_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that came is read again by whoever begins anew: more than may wait for its readers, and more than those have
+    who need none of it again."""
+    undisturbed("wide")
+    monkeypatch.setattr(vertices, "TURN_BYTES", 1)
+    monkeypatch.setattr(here, "MADE_BYTES", 16 << 10)
+    for module in (here, taking):
+        monkeypatch.setattr(module, "CREDIT_BYTES", 8 << 10)
+    most: list[int] = []
+    catch_up = vertices.Vertices.catch_up
+
+    def counted(self: vertices.Vertices) -> None:
+        catch_up(self)
+        most.append(self._here.made.used_bytes)
+
+    monkeypatch.setattr(vertices.Vertices, "catch_up", counted)
+    world, outcome = played(heard=0.0, faults=(Fault(9.0, 2, "crash", 100.0),), batch=30)
+    assert outcome.recoveries
+    assert not outcome.failed
+    assert max(most) > 8 << 10, "there was no room for a while"
     assert not any(node.host.vertices.catches_up for node in world.nodes if node.up)

@@ -61,7 +61,8 @@ RowsOf = Callable[[EdgeSpec, int, int], tuple[dict[str, object], np.ndarray]]
 class Fault:
     """At a time something fails for so long. `node` is a number; where the kind is about a vertex, which one, in order.
 
-    crash: the node stops. cut: it reaches nobody. part: it and the next one do not reach each other. raise: a vertex raises
+    crash: the node stops. cut: it reaches nobody. part: it and the next one do not reach each other. wifi: it
+    reaches nobody but the coordinator's node. raise: a vertex raises
     on the node that runs it. primary, backup, both: the node that runs a vertex stops, one that keeps it, all of those.
     commit: the node that runs a vertex stops while a snapshot of it is on the way to its keepers. torn: a node stops while
     it writes. move: a person asks that a vertex goes to another node, which is no failure; asked again while it cannot.
@@ -116,6 +117,7 @@ class Outcome:
     kinds: Counter[str] = field(default_factory=Counter)  # of the faults that fired
     moved: int = 0  # vertices that went where a person wanted them
     given_up: int = 0
+    passed: int = 0  # messages that went by way of the coordinator's node
     pause_s: float = 0.0  # the longest between two results
     control_bytes: int = 0
     broadcast_bytes: int = 0
@@ -257,12 +259,19 @@ class SimulatedNode:
             sent = self.host.calling.senders[each.node]._under_way
             control = not sent or not sent[-1].numbered
             world.count(each.body, control=control, own=to is self)
-            world.carry(self, to, Arrival((self.number, self.boot, control), each.body), None)
+            handle = self.number, self.boot, control, each.by
+            self._carry(to, Arrival(handle, each.body), None, each.by)
         else:
-            number, boot, control = each.handle  # type: ignore[misc]
+            number, boot, control, by = each.handle  # type: ignore[misc]
             to = world.nodes[number]
             world.count(each.body, control=control, own=to is self)
-            world.carry(self, to, Answer(self.id, each.body), boot)
+            self._carry(to, Answer(self.id, each.body, urgent=bool(by)), boot, by)
+
+    def _carry(self, to: SimulatedNode, message: object, boot: int | None, by: str) -> None:
+        if by:
+            self.world.carry_by(self, self.world.by_id[by], to, message, boot)
+        else:
+            self.world.carry(self, to, message, boot)
 
     def _notice(self, event: object) -> None:
         world = self.world
@@ -360,19 +369,35 @@ class PeerWorld:
 
     def carry(self, sender: SimulatedNode, to: SimulatedNode, message: object, boot: int | None) -> None:
         """Carry a message, perhaps."""
+        calls = isinstance(message, Arrival) and to.number in self.settings.uncalled
+        self._carry(sender, to, lambda: to.deliver(message, boot), lost=calls)
+
+    def carry_by(
+        self, sender: SimulatedNode, by: SimulatedNode, to: SimulatedNode, message: object, boot: int | None
+    ) -> None:
+        """Carry a message by way of a node, perhaps: to it and, while it is up, on the connection that `to` made."""
+
+        def pass_on() -> None:
+            if by.up:
+                self.outcome.passed += 1
+                self._carry(by, to, lambda: to.deliver(message, boot))
+
+        self._carry(sender, by, pass_on)
+
+    def _carry(
+        self, sender: SimulatedNode, to: SimulatedNode, arrive: Callable[[], None], *, lost: bool = False
+    ) -> None:
         if sender is to:
-            self.clock.after(0.0, to.deliver, message, boot)
+            self.clock.after(0.0, arrive)
             return
         settings, rng = self.settings, self.rng
-        lost = rng.random() < settings.loss and not self._healed
-        if lost or self._cut.get(sender.number) or self._cut.get(to.number):
+        dropped = rng.random() < settings.loss and not self._healed
+        if dropped or self._cut.get(sender.number) or self._cut.get(to.number):
             return
-        if self._parted.get(frozenset({sender.number, to.number})):
-            return
-        if isinstance(message, Arrival) and to.number in settings.uncalled:
+        if lost or self._parted.get(frozenset({sender.number, to.number})):
             return
         for _ in range(2 if rng.random() < settings.duplication else 1):
-            self.clock.after(rng.uniform(0.001, 0.03), to.deliver, message, boot)
+            self.clock.after(rng.uniform(0.001, 0.03), arrive)
 
     def broadcast(self, sender: SimulatedNode, message: Broadcast) -> None:
         """Carry a datagram to whoever hears it: some do, some twice, in any order."""
@@ -448,6 +473,12 @@ class PeerWorld:
                 self._parted[pair] = self._parted.get(pair, 0) + 1
                 self.tell("network", "part", f"{sorted(pair)} for {fault.seconds:.1f} s")
                 self.clock.after(fault.seconds, self._mend, self._parted, pair)
+            case "wifi":
+                pairs = [frozenset({fault.node, other}) for other in range(1, len(self.nodes)) if other != fault.node]
+                self._parted.update((pair, self._parted.get(pair, 0) + 1) for pair in pairs)
+                self.tell("network", "wifi", f"node{fault.node} for {fault.seconds:.1f} s")
+                for each in pairs:
+                    self.clock.after(fault.seconds, self._mend, self._parted, each)
             case "raise":
                 placed = self._placement(fault.node)
                 self.tell("world", "raise", f"{placed.vertex} on {self.by_id[placed.hosts[0]].name}")

@@ -85,6 +85,19 @@ BUGS = (
         "slow",
     ),
     WalkBug(
+        "slower-query-ignored",
+        (("shared/hosting/wiring.py", "ways = _shortest([one | {*way} for one in ways for way in edge.ways])",
+          "ways = [frozenset(way) for way in edges[0].ways]"),),
+        ("TrimNeverPassesReader", "NothingLost", "ConvergesAfterHeal", "OutputAsIdeal"),
+        "shared",
+    ),
+    WalkBug(
+        "applied-what-only-one-wants",
+        (("shared/hosting/wiring.py", "in_common([each.runs.run for each in alike])", "len(alike[0].runs)"),),
+        ("BacklogDrains", "AppliedOnce", "NothingBreaks", "OutputAsIdeal", "ConvergesAfterHeal"),
+        "shared",
+    ),
+    WalkBug(
         "duplicate-of-second-path",
         ((VERTICES, "if data.hi <= arrived:\n            return None", "if data.hi <= 0:\n            return None"),
          (VERTICES, "batch if batch.lo >= arrived else batch.after(arrived)", "batch"),

@@ -17,7 +17,7 @@ from tests.simulation.walks.bugs import BUGS, WalkBug
 from tests.simulation.walks.world import EDITED, outcome_of, undisturbed
 
 pytestmark = pytest.mark.sim
-KINDS = ("calm", "alone", "detour", "rough", "edit", "move", "slow")
+KINDS = ("calm", "alone", "detour", "rough", "edit", "move", "slow", "shared")
 SEEDS = int(os.environ.get("WALK_SEEDS", "500"))
 MANY = range(1000, 1000 + SEEDS // len(KINDS) + 1)  # of each, so many worlds in all
 MIXED = range(1000, 1000 + SEEDS)
@@ -34,13 +34,14 @@ SEEDS_MAX = 30
         ("rough", range(10, 11)),
         ("edit", range(1, 2)),
         ("move", range(1, 2)),
+        ("shared", range(1)),
         ("mixed", range(1)),
         pytest.param("mixed", MIXED, marks=pytest.mark.soak),
         *(pytest.param(kind, MANY, marks=pytest.mark.soak) for kind in KINDS),
     ],
 )
 def test_a_phone_that_walks_loses_nothing(kind: str, seeds: range, claim: Claim) -> None:
-    ideal = undisturbed(False).outcome
+    ideal = undisturbed(False, kind == "shared").outcome
     assert ideal.elements
     outcomes = [outcome_of(seed, kind) for seed in seeds]
     broken = [

@@ -63,6 +63,13 @@ def filtered() -> Plan:
     return rs.plan_of(rows.where(col.x > -6).where(col.x < 12).subscribe("alerts"))
 
 
+def beginning_alike(gather: str) -> Plan:
+    """Begins as `walked` does, and has the first of its filters. Where its gather has the same name, too, what phones
+    spool is shared."""
+    rows = rs.sensor("x", every="33ms", columns={"x": "float64", "times": "int64"}).gather(gather)
+    return rs.plan_of(rows.where(col.x > -8).where(col.x < 12).subscribe("alerts"))
+
+
 def rows_of(spec: EdgeSpec, lo: int, hi: int) -> tuple[dict[str, object], np.ndarray]:
     numbers = np.arange(lo, hi)
     shift = spec.key.device[0] % 7
@@ -91,6 +98,7 @@ class Walk:
     slow_s: float = 0.0  # that a message of a phone takes longer
     edit_at: float | None = None
     room: int | None = None  # of phones, where it is not drawn
+    other: Plan | None = None  # the second query; not said: `filtered`
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +223,7 @@ class WalkWorld(PeerWorld):
         """Of the gathers of a device, one that neither those who read it nor the first node of its way has as much of as
         there was at its last step."""
         phone = self.by_id[event.source].host
-        ours = {spec.label for query, spec in phone.here.wiring.sources if query.name == event.query}
+        ours = {fed.edge.label for fed in phone.here.wiring.fed if fed.query.name == event.query}
         held = dict.fromkeys(ours, 0)
         for node in self.nodes:
             if not node.up:
@@ -278,7 +286,7 @@ class WalkWorld(PeerWorld):
         rng = Random(f"placed {self.walk.rooms}")
         topology = Topology([node.peer for node in self.nodes], cloud=first.id)
         queries: list[HostedQuery] = []
-        for name, plan in (("q", self._plan), ("p", filtered())):
+        for name, plan in (("q", self._plan), ("p", self.walk.other or filtered())):
             placed = []
             for at, vertex in enumerate(region_vertices(plan)):
                 host = hub[(rng.randrange(4) + at) % 4]
@@ -287,7 +295,9 @@ class WalkWorld(PeerWorld):
                 name, 1, plan, self.settings.row, self.settings.every, sources, first.id, tuple(placed), PUSH_DOWN,
                 forward=self.walk.forward,
             )  # fmt: skip
-            queries.append(replace(query, routes=first_routes(query, topology, queries)))
+            query = replace(query, routes=first_routes(query, topology, queries))
+            alike = queries and plan.gathers == queries[0].plan.gathers
+            queries.append(replace(query, shared=queries[0].spooling) if alike else query)
         coordinator.set_fleet([node.peer for node in self.nodes], queries)
         for node in self.nodes[1:]:
             node.host.deploy(*coordinator.deployment(node.id), 0.0)
@@ -344,12 +354,9 @@ class Alone(Checker):
                 continue
             if world.settings.loss:  # each lost message costs a time-out: it may take longer than nobody coordinates
                 continue
-            for query, spec in node.host.here.wiring.sources:
-                route = query.route(spec.name, node.id)
-                firsts = [
-                    [path[0].node] if path else node.host.here.wiring.reading[spec.key]
-                    for path in (*route.paths, *route.alternates)
-                ]
+            for fed in node.host.here.wiring.fed:
+                spec, route = fed.edge, fed.query.route(fed.edge.name, node.id)
+                firsts = [[path[0].node] if path else fed.ends for path in (*route.paths, *route.alternates)]
                 near = {world.nodes[hub].id for hub in world.reaches[number]}
                 open_ways = [first for first in firsts if near >= {*first}]
                 if open_ways and world.arrived(spec.label) < world.brought.get(spec.label, 0):
@@ -446,7 +453,8 @@ class Ways(Checker):
 
 def walk_of(seed: int, kind: str) -> Walk:
     """calm: only phones walk. alone: nobody coordinates meanwhile. detour: nor when a node that passes rows on loses the next. rough: hubs crash and are cut off, too. edit: the query is edited meanwhile. move: its
-    vertices are moved meanwhile, as somebody asks. slow: messages of phones take long, and go over two paths.
+    vertices are moved meanwhile, as somebody asks. shared: of two queries that read the same edges of phones, one is
+    moved, and hubs fail. slow: messages of phones take long, and go over two paths.
     mixed: all of it at once, and the next hop of a node goes while that passes on what a phone brings back."""
     rng = Random(f"walk {kind} {seed}")
     steps = []
@@ -469,6 +477,9 @@ def walk_of(seed: int, kind: str) -> Walk:
             *(Fault(rng.uniform(0.5, 12.0), 0, "move", 0.0, to=rng.choice(HUBS)) for _ in range(rng.randint(1, 2))),
             *(Fault(rng.uniform(0.5, 6.0), rng.randint(0, 1), "cascade", rng.uniform(1.0, 9.0)) for _ in range(2)),
         )
+    elif kind == "shared":
+        asked = tuple(Fault(rng.uniform(0.5, 12.0), 0, "move", 0.0, to=rng.choice(HUBS)) for _ in range(2))
+        faults = (*faults_of(rng, HUBS, rng.randint(0, 2), 8.0, ("crash", "cut", "part", "torn")), *asked)
     elif kind == "alone":
         steps, faults = _alone(rng)
     elif kind == "detour":
@@ -483,6 +494,8 @@ def walk_of(seed: int, kind: str) -> Walk:
         settle_s=80.0 if kind == "mixed" else 40.0,  # a move that cannot be made is given up after 60 s
     )  # fmt: skip
     forward = "paths:2" if kind == "slow" else rng.choice(("dynamic", "dynamic", "paths:2"))
+    if kind == "shared":
+        return Walk(settings, tuple(steps), "dynamic", seed, other=beginning_alike("g"))
     ring = kind in ("rough", "mixed") and rng.random() < 0.5
     edit_at = rng.uniform(0.5, 8.0) if kind in EDITED else None
     slow_s = rng.uniform(0.1, 0.4) if kind == "slow" else 0.0
@@ -511,18 +524,18 @@ def _detour(rng: Random) -> tuple[list[Step], tuple[Fault, ...]]:
 
 
 @cache
-def undisturbed(edit: bool) -> WalkOutcome:
-    """What the sinks hold when nobody walks."""
+def undisturbed(edit: bool, alike: bool = False) -> WalkOutcome:
+    """What the sinks hold when nobody walks, and nothing is shared."""
     settings = Settings(
         walked(edit), ROWS, rows_of, nodes=7, sources=PHONES, row="ecoc", every=32, batch=8, within_s=30.0
     )
-    world = WalkWorld(Walk(settings, (), "dynamic", 0), edit=edit)
+    world = WalkWorld(Walk(settings, (), "dynamic", 0, other=beginning_alike("h") if alike else None), edit=edit)
     return WalkOutcome(world.run(), world.results()[0], 0, 0)
 
 
 def outcome_of(seed: int, kind: str, *, keep: bool = False) -> WalkOutcome:
     """Of one world; what is wrong with its results is named as what is wrong in it."""
-    ideal = undisturbed(False)
+    ideal = undisturbed(False, kind == "shared")
     walk = walk_of(seed, kind)
     ways = Ways(calm=kind == "calm")
     watching = every_checker()
@@ -534,7 +547,7 @@ def outcome_of(seed: int, kind: str, *, keep: bool = False) -> WalkOutcome:
     outcome = world.run(ideal.outcome.elements)
     rows = world.results()[0]
     if not outcome.violation:
-        outcome.violation = wrong(outcome, rows, edited=kind in EDITED)
+        outcome.violation = wrong(outcome, rows, ideal, edited=kind in EDITED)
     longest = max((len(path) for event in ways.rerouted for path in event.paths), default=0)
     return WalkOutcome(outcome, rows, len(ways.rerouted), longest, frozenset(ways.shares), len(alone.turned))
 
@@ -547,9 +560,8 @@ def alike(output: str, one: Sequence[Any], other: Sequence[Any]) -> bool:
     return output == "out" and not any(others) and abs(most - round(most)) < 1e-6 and round(most) <= 4
 
 
-def wrong(outcome: Outcome, rows: list[tuple[Any, ...]], *, edited: bool) -> str:
+def wrong(outcome: Outcome, rows: list[tuple[Any, ...]], ideal: WalkOutcome, *, edited: bool) -> str:
     """What is wrong with the results, or nothing."""
-    ideal = undisturbed(False)
     if outcome.lost:
         return f"NothingLost: {outcome.lost} elements are"
     times = {row[TIMES] for row in rows if row[0] == "out"}

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import resurge as rs
+from cloud_backend.coordinator.groups import GroupPlan
 from cloud_backend.coordinator.result_rules import rule_of
-from cloud_backend.dashboard.acts import alerts, devices, fleets, jobs, moves, people, queries, results
+from cloud_backend.dashboard.acts import alerts, devices, fleets, followers, jobs, moves, people, queries, results
 from cloud_backend.dashboard.acts import program as program_acts
 from cloud_backend.dashboard.acts.act import Act, NoFields
 from cloud_backend.dashboard.acts.table import ACTS
@@ -71,7 +72,26 @@ def plan_of(**changed: Any) -> dict[str, Any]:
 
 
 def deploy_form(fields: dict[str, Any]) -> dict[str, str]:
-    return {"text": json.dumps(fields["plan"])}
+    return {"text": json.dumps(fields["plan"]), "group": str(fields.get("group", ""))}
+
+
+FOLLOWER = {"name": "desk", "sink": "my_trips", "url": "https://example.org/rows", "private": False}
+
+
+def unfollowed(house: House) -> None:
+    house.app.state.sources.followers.remove("desk")
+
+
+def followed(house: House) -> None:
+    unfollowed(house)
+    house.app.state.sources.followers.add(
+        "desk", "my_trips", "https://example.org/rows", place=0, now_us=1, private=False, retained=False, password=""
+    )
+
+
+def grouped(house: House) -> None:
+    """A group has a program of its own."""
+    house.gateway.roster.groups.deploy("pilots", GroupPlan(7, encode_plan(program(good=20.0))))
 
 
 def submitted(house: House) -> None:
@@ -189,12 +209,14 @@ EXAMPLES: dict[Act[Any], Example] = {
     moves.MOVE: Example(
         {"query": "noise", "vertex": "band", "to": "hub"}, first_device, before=coordinates, refused_subject="f" * 32
     ),
+    devices.GROUP: Example({"group": "pilots"}, first_device, refused_subject="0" * 32),
     devices.REVOKE: Example({}, first_device, refused_subject="0" * 32),
     devices.DELETE_DATA: Example({"name": "tram-07"}, first_device, refused_fields={"name": "bus-12"}),
     program_acts.DEPLOY: Example(
         {"plan": plan_of(window="7m"), "dry_run": False}, form=deploy_form,
         refused_fields={"plan": plan_of(), "dry_run": False},
     ),
+    program_acts.WITHDRAW: Example({}, lambda _: "pilots", before=grouped, refused_subject="other"),
     queries.SUBMIT: Example(
         {"name": "counts", "sql": SQL}, form=query_form, refused_fields={"name": "counts", "sql": "SELECT x FROM gps"}
     ),
@@ -232,6 +254,11 @@ EXAMPLES: dict[Act[Any], Example] = {
     alerts.REMOVE_RESULT_RULE: Example({}, lambda _: "far", before=watched, refused_subject="other"),
     alerts.ADD_WEBHOOK: Example({"url": "https://example.org/hook"}, refused_fields={"url": "ftp://example.org"}),
     alerts.REMOVE_WEBHOOK: Example({}, newest_hook, before=hooked, refused_subject="77"),
+    followers.ADD_FOLLOWER: Example(
+        FOLLOWER, form=lambda fields: {name: str(each) for name, each in fields.items() if each is not False},
+        before=unfollowed, refused_fields=FOLLOWER | {"sink": "nobody"},
+    ),
+    followers.REMOVE_FOLLOWER: Example({}, lambda _: "desk", before=followed, refused_subject="other"),
     alerts.TEST_WEBHOOK: Example({}, newest_hook, before=hooked, refused_subject="77"),
 }  # fmt: skip
 # What these leave behind would be in the way of others; for the rest, one house by API and one by page do.
@@ -253,7 +280,7 @@ def ask(house: House, act: Act[Any], role: str, way: str, subject: str, fields: 
         form = EXAMPLES[act].form(values)
         for name in re.findall(r"\{(\w+)\}", path):
             path = path.replace("{" + name + "}", form.pop(name, "none"))
-        sent = {} if method == "GET" else {"data": form}
+        sent = {"params": form} if method == "GET" else {"data": form}
     headers = {"x-csrf-token": browser.csrf, "accept": "application/json"}
     return browser.ask(method, path, headers=headers, **sent)
 
@@ -363,7 +390,8 @@ WRONG = {
     "forward": "f" * 60,
     "add_region sink": "n" * 300, "center": "c" * 100, "radius_m": -1, "corners": ["1,1"] * 300, "dwell_s": -1,
     "after": ["a=b/c"] * 100, "add_result_rule sink": "n" * 300, "condition": "c" * 300, "during": "d" * 30,
-    "phones": ["p"] * 100,
+    "phones": ["p"] * 100, "add_follower sink": "n" * 300, "add_follower password": "p" * 300,
+    "from_us": -1, "to_us": "now",
 }  # fmt: skip
 WRONG_NAMES = {
     "rename": "",
@@ -374,8 +402,16 @@ WRONG_NAMES = {
     "submit_to_fleet": "No Name",
     "add_region": "No Name",
     "add_result_rule": "n" * 50,
+    "add_follower": "n" * 50,
 }
-LOOSE = {"dry_run", "enabled", "private", "plan"}  # a form cannot say these wrongly: a box is ticked or not
+LOOSE = {
+    "dry_run",
+    "enabled",
+    "private",
+    "plan",
+    "retained",
+    "new_only",
+}  # a form cannot say these wrongly: a box is ticked or not
 
 
 def field_cases() -> list[Any]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
+import resurge as rs
 from cloud_backend.spark.control.jobs import JobDirectory
 from shared.plan.encoding import encode_plan
 from shared.wire.enrolment import EnrolmentLink, comparison_digits
@@ -118,12 +120,13 @@ def test_the_page_explains_a_query_under_the_name_that_was_typed(admin, typed, s
         ({"name": "my_trips", "sql": SQL}, "query-name-taken"),
     ],
 )
-def test_a_query_that_cannot_run_is_refused_and_nothing_is_kept(dashboard, admin, body, code):
+def test_a_query_that_cannot_run_is_refused_and_nothing_is_kept(house, body, code):
+    admin = house.browser("admin")
     answer = admin.post("/v1/api/queries", json=body)
     assert answer.status_code in (409, 422), answer.text
     assert answer.json()["code"] == code
     assert admin.get("/v1/api/queries").json()["queries"] == []
-    assert JobDirectory(dashboard.settings.jobs).names() == []
+    assert JobDirectory(house.settings.jobs).names() == []
 
 
 def test_a_plan_that_tells_phones_something_is_no_query(admin):
@@ -135,6 +138,37 @@ def test_a_plan_that_tells_phones_something_is_no_query(admin):
 def test_two_queries_have_two_names(dashboard, admin):
     assert admin.post("/v1/api/queries", json={"name": "a", "sql": SQL}).status_code == 200
     assert admin.post("/v1/api/queries", json={"name": "a", "sql": SQL}).json()["code"] == "query-name-taken"
+
+
+@pytest.mark.parametrize(
+    ("behind_s", "said_before_s", "code"), [(500.0, 10, "query-room"), (500.0, 1000, ""), (5.0, 1, "")]
+)
+def test_a_query_is_refused_while_a_job_that_works_does_not_keep_up(dashboard, admin, behind_s, said_before_s, code):
+    jobs = JobDirectory(dashboard.settings.jobs)
+    assert admin.post("/v1/api/queries", json={"name": "first", "sql": SQL}).status_code == 200
+    jobs.store("first").mkdir(parents=True, exist_ok=True)
+    status = {"lag_s": behind_s, "at": time.time() - said_before_s}
+    (jobs.store("first") / "status.json").write_text(json.dumps(status))
+    answer = admin.post("/v1/api/queries", json={"name": "second", "sql": SQL})
+    assert answer.json().get("code", "") == code
+    assert jobs.names() == (["first"] if code else ["first", "second"])
+    if code:
+        assert "job first is 500 s behind" in answer.json()["detail"]
+        admin.post("/v1/api/queries/first/stop")  # as the refusal says: what it said before counts no more
+        assert admin.post("/v1/api/queries", json={"name": "second", "sql": SQL}).status_code == 200
+        jobs.store("second").mkdir(parents=True, exist_ok=True)
+        (jobs.store("second") / "status.json").write_text(json.dumps(status))
+        assert admin.post("/v1/api/queries/first/resume").json()["code"] == "query-room"
+    assert admin.get("/v1/api/queries").json()["queries"][0]["lag_s"] == (behind_s if said_before_s < 300 else 0.0)
+
+
+def test_a_query_reads_rows_without_a_column_as_the_program_states(dashboard, admin, monkeypatch):
+    walked = rs.stream("walked", {"metres": "float64", "steps": "int64"}).sync("walked", missing={"steps": -1})
+    monkeypatch.setattr(type(dashboard.app.state.sources), "program", lambda _: rs.plan_of(walked.subscribe("rows")))
+    question = {"name": "far", "sql": "SELECT metres, steps FROM walked WHERE metres > 5"}
+    assert admin.post("/v1/api/queries", json=question).status_code == 200
+    [edge] = JobDirectory(dashboard.settings.jobs).plan("far").edges
+    assert (edge.name, edge.missing) == ("walked", (("steps", -1),))
 
 
 def test_people_are_added_changed_and_removed_and_one_admin_stays(dashboard, admin):

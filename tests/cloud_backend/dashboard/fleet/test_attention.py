@@ -8,6 +8,7 @@ from cloud_backend.coordinator.alerts import Alert
 from cloud_backend.dashboard.fleet import attention
 from cloud_backend.dashboard.fleet.attention import Issue
 from cloud_backend.dashboard.fleet.device import Device
+from cloud_backend.dashboard.fleet.listing import Listing
 from cloud_backend.dashboard.fleet.phones import Phone
 from shared.wire.status import DeviceStatus
 
@@ -23,8 +24,15 @@ def device(
     return Device(phone=phone, incarnation=1, enrolled_us=1, revoked_us=revoked_us, status=status, position=None)
 
 
-def issues(*found) -> list[Issue]:
-    return attention.issues(*found, now_us=1)
+def issues(devices, *found) -> list[Issue]:
+    return attention.issues(listed(devices), *found, now_us=1)
+
+
+def listed(devices) -> Listing:
+    listing = Listing()
+    for each in devices:
+        listing.put(each)
+    return listing
 
 
 def test_a_fleet_in_order_needs_none():

@@ -44,7 +44,8 @@ class World:
         self.looked_at.clear()
         self.fleet.forget()
         self.history.follow()
-        return {each.phone.name: each for each in self.fleet.devices(self.roster.entries(), self.now_us)}
+        self.fleet.look(self.roster, self.now_us)
+        return {each.phone.name: each for each in self.fleet.devices()}
 
     def lose(self, number: int, lo: int, hi: int) -> None:
         frame = LostRange(self.ids[number], 1, edge_id("gps"), lo, hi, "evicted").frame()
@@ -105,7 +106,7 @@ def test_who_is_renamed_revoked_or_new_shows_at_the_next_look(world: World):
     assert "phone-20" not in found
     assert found["phone-21"].state == "revoked"
     assert len(world.fleet.crowd) == DEVICES  # one came, one is revoked
-    assert [each.phone.name for each in world.fleet.devices(world.roster.entries(), NOW)] == sorted(found)
+    assert [each.phone.name for each in world.fleet.devices()] == sorted(found)
 
 
 def test_what_another_process_changed_is_read_and_the_rest_is_the_same_object(world: World, tmp_path: Path):

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloud_backend.dashboard.fleet.device import Device
-from cloud_backend.dashboard.fleet.listing import COORDINATING, LOCATED, SHOWN, Listing, kinds_of
+from cloud_backend.dashboard.fleet.listing import COORDINATING, LOCATED, SHOWN, App, Listing, kinds_of
 from cloud_backend.dashboard.fleet.phones import Phone
 from cloud_backend.dashboard.history.trails import Point
 from shared.wire.fleet_status import FleetStatus
-from shared.wire.status import DeviceStatus
+from shared.wire.status import NO_PLAN, DeviceStatus
 
 
 @st.composite
@@ -47,4 +47,5 @@ def test_after_any_changes_it_lists_what_listing_anew_does(said: list[Device], k
 def test_a_revoked_device_is_in_the_list_of_those_only():
     phone = Phone("aa", "tram", "", True, 5, 3, 0, 0, 2, 0, (), None)
     assert kinds_of(Device(phone, 1, 1, 7, DeviceStatus(), None)) == {"revoked"}
-    assert kinds_of(Device(phone, 1, 1, None, DeviceStatus(), None)) == {"all", "connected", "waiting", "ledgered"}
+    kinds = kinds_of(Device(phone, 1, 1, None, DeviceStatus(), None))
+    assert kinds == {"all", "connected", "waiting", "ledgered", App(None, NO_PLAN)}

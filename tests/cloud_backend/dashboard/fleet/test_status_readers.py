@@ -25,6 +25,7 @@ OTHERWISE = {
 OF_A_HOST = {
     "accuracy_m",
     "back",
+    "base",
     "boot",
     "cuts",
     "deployment",
@@ -37,10 +38,13 @@ OF_A_HOST = {
     "stamps",
     "took",
     "unreachable",
+    "urgent",
 }  # a node says them to its fleet's coordinator, which reads them
 
 
-@pytest.mark.parametrize("field", [field.name for field in fields(DeviceStatus) if field.name not in OF_A_HOST])
+@pytest.mark.parametrize(
+    "field", [field.name for field in fields(DeviceStatus) if field.name not in {*OF_A_HOST, "live"}]
+)
 def test_every_field_of_a_status_is_shown_on_the_devices_page(house, monkeypatch, field):
     monkeypatch.setattr(devices, "FRESH_S", 0.0)
     object.__setattr__(house.app.state.sources, "clock_us", lambda: house.now_us)  # pages say how long ago

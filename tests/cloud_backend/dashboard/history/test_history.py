@@ -6,7 +6,8 @@ import pytest
 
 from cloud_backend.dashboard.drawing.heat_map import heat_map, level, strip, summary
 from cloud_backend.dashboard.history.completeness import by_device, cells_of, hours_until
-from cloud_backend.dashboard.history.history import HOUR_US, History
+from cloud_backend.dashboard.history.edges import HOUR_US
+from cloud_backend.dashboard.history.history import History
 from cloud_backend.log.format import Record
 from cloud_backend.log.log import Log
 from shared.batch import Batch
@@ -81,6 +82,18 @@ def test_a_restart_goes_on_where_it_stopped_and_counts_nothing_twice(world):
     assert again.names == {EDGE: NAME}
 
 
+def test_opening_reads_nothing_until_somebody_asks_and_closing_at_once_keeps_what_was_there(world):
+    world.batch(NOW_US - 1)
+    world.history().close()
+    closed_at_once = History(world.log, world.path)
+    assert (closed_at_once.edges, closed_at_once.names) == ({}, {})  # a gateway's start does not wait for them
+    closed_at_once.close()
+    again = History(world.log, world.path)
+    assert again.behind_bytes == 0
+    assert again.names == {EDGE: NAME}
+    assert [known.high_water for known in again.edges.values()] == [10]
+
+
 def test_a_restart_shows_the_last_minutes_again(world):
     for second in range(30):
         world.batch(HOUR * HOUR_US + second * 1_000_000 + 20_000_000, count=2)
@@ -142,7 +155,6 @@ def test_nothing_is_awaited_from_a_revoked_device(world):
     (cell,) = cells_of([(False, edge) for edge in history.edges.values()], [HOUR], NOW_US)
     assert cell.share is None
     assert cell.delivered == 10
-    assert by_device(history.edges, EDGE, {}, {}, NOW_US, count=9) == []
 
 
 def test_a_frontier_from_the_future_is_capped_at_its_arrival(world):
@@ -163,7 +175,7 @@ def test_a_heat_map_says_in_words_what_it_shows_and_escapes_names(world):
     world.batch(HOUR * HOUR_US + 1_800_000_000)
     world.lose(10, at_us=HOUR * HOUR_US + 1_800_000_000)
     history = world.history()
-    rows = by_device(history.edges, EDGE, {DEVICE.hex(): 1}, {DEVICE.hex(): "<b>"}, NOW_US, count=9)
+    rows = by_device({DEVICE.hex(): each for each in history.edges.values()}, {DEVICE.hex(): "<b>"}, NOW_US, count=9)
     drawn = heat_map(rows)
     assert "&lt;b&gt;" in drawn
     assert "<b>" not in drawn

@@ -10,13 +10,14 @@ import pytest
 import resurge as rs
 from cloud_backend.spark.manifest.manifest import ManifestLog
 from cloud_backend.spark.manifest.plans import PlanFile, stored_plan
+from cloud_backend.spark.manifest.quarantine import quarantined_count
 from cloud_backend.spark.rollback.roll_back import roll_back
 from cloud_backend.spark.rollback.undo import undo, undoable
 from cloud_backend.spark.storage.store import Store
 from shared.errors import UsageError
 from shared.plan.encoding import encode_plan
 from shared.plan.graph import Plan
-from tests.spark.worlds import World
+from tests.spark.worlds import SECOND, World
 
 
 def walks(window: str = "10s", *, total: str = "20s", more: bool = False, version: int = 1) -> Plan:
@@ -167,3 +168,60 @@ def test_lines_that_moved_change_no_state(tmp_path):
     driver.drain()
     assert stored_plan(driver.store, driver.manifest.plan).nodes[0].line.line == 9
     assert {lineage.first for each in driver.manifest.vertices.values() for lineage in each.values()} == {1}
+
+
+def grown(columns: dict[str, str], version: int = 1, **missing: int) -> Plan:
+    up = rs.sensor("walk", every="1s", columns=columns).sync("walk", batch=20, missing=missing)
+    sums = {"total": rs.sum("x")} | ({"steps": rs.sum("steps")} if "steps" in columns else {})
+    return rs.plan_of(up.tumbling("10s").aggregate(n=rs.count(), **sums).subscribe("mine"), version=version)
+
+
+def test_old_and_new_phones_deliver_side_by_side_after_a_column_is_added_and_one_is_wider(tmp_path, claim):
+    world = World(tmp_path, grown({"x": "float32", "cell": "int32"}))
+    world.declare()
+    driver = world.started(1)
+    before, new = world.plan, grown({"x": "float64", "cell": "int64", "steps": "int64"}, 2, steps=0)
+    driver.take(new)
+    driver.drain()
+    world.append(30)  # phones that have not heard of it
+    driver.drain()
+    world.plan = new
+    world.declare()
+    world.append(30, steps=2)  # those that have
+    world.plan = before
+    world.append(30)  # and again some that were away
+    driver.drain()
+    assert driver.graph.plan.version == 2
+    assert quarantined_count(driver.manifest) == 0
+    found = [row for row in world.results.current() if row.sink == "mine"]
+    steps = sum(row.values["steps"] for row in found if "steps" in row.values)
+    assert steps == 2 * 30 * world.devices
+    world.plan = new
+    start = 30 * SECOND  # the first epoch ran under the old plan, whose open windows went
+    wanted = {row.identity: row.content() for row in world.expected() if row.window_start_us >= start}
+    assert {row.identity: row.content() for row in found if row.window_start_us >= start} == wanted
+    claim(f"{len(wanted)} results over batches of two forms")
+
+
+def test_an_epoch_is_not_cut_behind_a_program_that_was_just_deployed(tmp_path):
+    world = World(tmp_path, grown({"x": "float32", "cell": "int32"}))
+    file = tmp_path / "plan.bin"
+    file.write_bytes(encode_plan(world.plan))
+    driver = world.driver()
+    program = PlanFile(file)
+    program.read()
+    stops = iter([False, True])
+    driver.run(stop=lambda: next(stops), program=program)
+    world.plan = grown({"x": "float64", "cell": "int64"}, 2)
+    world.append(30)
+    reached = driver._reader.ends
+
+    def deployed_meanwhile():
+        file.write_bytes(encode_plan(world.plan))  # a phone has it, and has delivered, before the log was looked at
+        return reached()
+
+    driver._reader.ends = deployed_meanwhile
+    assert driver._cut() is False
+    driver.drain()
+    assert driver.graph.plan.version == 2
+    assert quarantined_count(driver.manifest) == 0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.claims import Claim
 from tests.spark.worlds import World, cells_plan, trips_plan
 
@@ -18,7 +16,6 @@ def test_one_keyed_vertex_gives_what_the_engine_gives(tmp_path: Path, claim: Cla
     claim(f"{rows} rows compared")
 
 
-@pytest.mark.covers("SO-16")
 def test_three_vertices_over_two_rekeyings_give_what_the_engine_gives(tmp_path: Path) -> None:
     world = World(tmp_path, cells_plan())
     driver = world.started(6)

@@ -13,11 +13,13 @@ from typer.testing import CliRunner
 from cloud_backend.spark.cluster.faults import ClusterFault, fault_in
 from cloud_backend.spark.cluster.session import LocalRunner
 from cloud_backend.spark.control.driver import JobManager, JobSettings
+from cloud_backend.spark.control.schedule import ready_steps
 from cloud_backend.spark.manifest.entries import Division, Rollback
 from cloud_backend.spark.manifest.manifest import Manifest
 from cloud_backend.spark.manifest.quarantine import quarantine
 from cloud_backend.spark.rollback.roll_back import roll_back
 from cloud_backend.spark.slots import Range
+from cloud_backend.spark.storage.file_names import piece_in
 from cloud_backend.spark.task import state
 from resurge.cli import ledger
 from resurge.up import account
@@ -49,7 +51,7 @@ def test_a_driver_killed_at_any_durable_call_is_resumed_exactly(
     assert points >= 10
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(8, 12))])
 def test_random_schedules_without_a_jvm(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claim: Claim
 ) -> None:
@@ -199,6 +201,34 @@ def test_an_asked_rollback_gives_up_nothing_whole_for_a_snapshot_that_is_gone(tm
     world.check(least_rows=50)
 
 
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_lost_piece_of_a_base_is_survived_like_a_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    monkeypatch.setattr(state, "PIECE_BYTES", 100)
+    monkeypatch.setattr(state, "PIECES_MAX", 3)
+    world = World(tmp_path, cells_plan(), settings=replace(_forgetful(), chain_max=3))
+    driver = world.driver()
+    rotations = set[str]()
+    for _ in range(60):
+        if len(rotations) == 2 and min(driver.manifest.cuts) > 1:
+            break
+        world.append()
+        driver.drain()
+        lineage = driver.manifest.vertices["mine"][min(driver.manifest.vertices["mine"])]
+        (part,) = lineage.commits[lineage.position].state
+        if piece_in(part.chain[0]) is not None:
+            rotations.add(part.chain[0])
+    assert min(driver.manifest.cuts) > 1  # no start from nothing
+    (driver.store.files / part.chain[place]).unlink()
+    state.forget_all()
+    world.append()
+    driver.drain()
+    assert len(driver.manifest.rollbacks) == 1
+    assert not driver.failures.waiting()
+    world.check(least_rows=50)
+
+
 def _divide(driver: JobManager, old: list[Range], new: list[Range]) -> None:
     assert driver._append(Division("cells", tuple(old), tuple(new), new[0].since))
 
@@ -331,6 +361,29 @@ def test_stable_results_cannot_be_undone(tmp_path: Path) -> None:
     world.check(least_rows=10)
     with pytest.raises(UsageError, match=r"choose --to 1 or later \[rollback-past-stable\]"):
         roll_back(driver.store.root, "firm", 0)
+
+
+@pytest.mark.covers("T11")
+def test_results_that_must_be_stable_wait_for_the_ranges_of_their_snapshot_and_others_do_not(tmp_path: Path) -> None:
+    import resurge as rs
+
+    up = rs.sensor("walk", every="1s", columns={"x": "float64", "cell": "int64"}).sync("walk", batch=20)
+    counted = up.tumbling("10s").aggregate(n=rs.count())
+    plan = rs.plan_of(counted.sync_back("firm", commit="stable"), counted.subscribe("quick"))
+    world = World(tmp_path, plan)
+    driver = world.driver()
+    world.append()
+    driver._catch_up()
+    driver._cut()
+    first, second = ready_steps(driver.manifest, driver.graph)
+    driver._run([first])
+    driver.publication.publish(driver.manifest_log, driver.term, driver.snapshots)
+    assert world.results.sinks().keys() == {"quick"}
+    driver._run([second])
+    driver.publication.publish(driver.manifest_log, driver.term, driver.snapshots)
+    assert world.results.sinks().keys() == {"firm", "quick"}
+    driver.drain()
+    world.check(least_rows=10)
 
 
 @pytest.mark.covers("T10")

@@ -19,8 +19,9 @@ from cloud_backend.spark.control import collection
 from cloud_backend.spark.control.driver import JobManager
 from cloud_backend.spark.manifest import manifest as manifests
 from cloud_backend.spark.manifest.entries import Cut
-from cloud_backend.spark.manifest.lineage import Committed
+from cloud_backend.spark.manifest.lineage import Committed, Lineage, StatePart
 from cloud_backend.spark.manifest.manifest import Fenced, ManifestLog
+from cloud_backend.spark.slots import Range
 from cloud_backend.spark.storage.files import PosixFiles
 from cloud_backend.spark.storage.store import Store
 from cloud_backend.spark.task import state
@@ -82,12 +83,13 @@ def calls_of(act: Callable[[], object]) -> int:
     return count
 
 
-def test_an_epoch_late_in_a_long_run_costs_what_an_early_one_did(tmp_path: Path, claim: Claim) -> None:
+@pytest.mark.parametrize("epochs", [400, pytest.param(800, marks=pytest.mark.soak)])
+def test_an_epoch_late_in_a_long_run_costs_what_an_early_one_did(tmp_path: Path, claim: Claim, epochs: int) -> None:
     job = LongRun(tmp_path)
     job.run(100)
     early = calls_of(lambda: job.run(100)) / 100
     opened_early = calls_of(lambda: ManifestLog(job.driver.store))
-    job.run(800)
+    job.run(epochs)
     late = calls_of(lambda: job.run(100)) / 100
     opened_late = calls_of(lambda: ManifestLog(job.driver.store))
     claim(f"calls per epoch {early:.0f} then {late:.0f}, to open the manifest {opened_early} then {opened_late}")
@@ -185,3 +187,21 @@ def test_a_driver_killed_at_any_step_of_forgetting_leaves_a_manifest_that_opens(
     assert died_at == {
         f"{when} {what}" for when in ("before", "after") for what in ("put_summary", "remove", "put_entry")
     }
+
+
+@pytest.mark.parametrize(
+    ("chains", "kept_from"),
+    [
+        ([["b"], ["b", "d"], ["b", "d", "e"]], 0),  # all stand on one base
+        ([["b"], ["b", "d"], ["c"], ["c", "e"]], 2),
+        ([["b"], ["b", "d"], ["b", "d", "p"], ["p", "q"], ["p", "q", "e"]], 2),  # a piece that both have is one base
+    ],
+)
+def test_what_is_kept_reaches_back_to_a_snapshot_without_a_file_of_the_newest(
+    chains: list[list[str]], kept_from: int
+) -> None:
+    commits = {
+        epoch: Committed(epoch, 0, {}, (StatePart(Range(0, 1024), tuple(chain), (1,) * len(chain)),), 1, 1, 0.1, "c", 1)
+        for epoch, chain in enumerate(chains, start=1)
+    }
+    assert collection._on_two_bases(Lineage(1, position=len(chains), commits=commits)) == kept_from

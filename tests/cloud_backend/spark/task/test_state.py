@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cloud_backend.spark.control.driver import JobSettings
+from cloud_backend.spark.storage.file_names import piece_in
 from cloud_backend.spark.storage.store import Store
 from cloud_backend.spark.task import state
 from shared.errors import DamagedData
@@ -36,6 +37,10 @@ class Counters:
         changes = {key: self.values[key] for key in sorted(self.dirty)}
         self.dirty.clear()
         return json.dumps(changes).encode()
+
+    def piece(self, part: int, parts: int) -> bytes:
+        self.dirty |= {*[*self.values][part::parts]}
+        return self.changes_since_snapshot()
 
     def apply_changes(self, data: bytes) -> None:
         self.values |= json.loads(data)
@@ -102,6 +107,55 @@ def test_deltas_are_compacted_once_they_outweigh_the_base(store: Store) -> None:
     assert max(lengths) <= state.DELTAS_MIN + 2
     state.forget_all()
     assert state.load(store, KEY, chain, Counters).pipeline.values == {f"key{i}": 12 for i in range(5)}  # type: ignore[attr-defined]
+
+
+@pytest.mark.covers("SO-26")
+def test_a_large_base_is_written_in_pieces_and_every_state_on_the_way_can_be_read(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "PIECE_BYTES", 500)
+    keys = [f"key{number}" for number in range(200)]
+    loaded = state.load(store, KEY, (), Counters)
+    loaded.pipeline.values = dict.fromkeys(keys, 0)  # type: ignore[attr-defined]
+    chain, sizes = state.save(store, "v", loaded.pipeline, (), ())
+    state.keep(KEY, chain, loaded.pipeline)
+    (base,) = sizes
+    wanted = dict.fromkeys(keys, 0)
+    began_with, written = set(), []
+    for number in range(120):
+        chain, sizes = epoch(store, chain, sizes, keys[number * 7 % 200])
+        wanted[keys[number * 7 % 200]] += 1
+        written.append(sizes[-1])
+        began_with.add(chain[0])
+        fresh = Counters()
+        state.restore(store, fresh, chain)  # type: ignore[arg-type]
+        assert fresh.values == wanted
+        assert state._cache[KEY].pipeline.values == wanted  # type: ignore[attr-defined]
+    assert len(began_with) >= 3
+    assert max(written) < base / 3
+    assert len(chain) < 32 + 2 * state.PIECES_MAX
+
+
+def test_a_worker_that_was_behind_when_the_last_piece_came_applies_only_what_it_misses(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "PIECE_BYTES", 20)
+    chain: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+    piece = None
+    for number in range(60):
+        mine, behind = (state._cache[KEY], chain) if chain else (None, chain)
+        state._cache.clear()
+        chain, sizes = epoch(store, chain, sizes, f"key{number % 5}")
+        piece = piece_in(chain[-1])
+        if behind and chain[0] in behind[1:]:
+            break
+    assert piece is not None
+    assert piece[0] == piece[1] - 1
+    assert mine is not None
+    state._cache[KEY] = mine
+    loaded = state.load(store, KEY, chain, Counters)
+    assert (loaded.how, loaded.bytes_read) == ("caught-up", sizes[-1])
 
 
 @pytest.mark.parametrize("damage", ["flip", "remove"])

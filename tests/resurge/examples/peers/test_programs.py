@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import resurge as rs
+from mobile_app.sensors.file_formats import load
 from resurge.examples.peers.operators import BLOCK, LAG, Attenuate
 from shared.batch import END_OF_TIME, Batch
 from shared.plan.cuts import back_edges, region_vertices
@@ -17,6 +19,7 @@ from shared.plan.graph import Plan
 from shared.plan.placement import device_fragment
 from tests.claims import Claim
 from tests.reference.region_run import BEGINNING_OF_TIME, Devices, OnePipeline, Scattered, VertexByVertex
+from tests.resurge.examples.ecg.test_heart import annotated_beats, matches
 
 EXAMPLES = "resurge/examples/peers/{}.py"
 ROWS = 800
@@ -63,6 +66,23 @@ def direct(first: np.ndarray, second: np.ndarray, attenuates: tuple[bool, bool])
         means = sliding(sliding(both, "sum"), "mean") if upto >= 199 else np.empty(0)
         gains = [0.5 if means[at + BLOCK - 1] > 150.0 else 1.0 for at in range(0, len(means) - BLOCK + 1, BLOCK)]
     return means
+
+
+@pytest.mark.covers("EC-29")
+def test_the_beats_of_a_recorded_heart_are_those_that_its_annotators_marked(
+    outside_recordings: Path, claim: Claim
+) -> None:
+    track = load(outside_recordings / "ecg" / "100.hea")
+    rows = 60 * 360
+    signal = {"time": track.time_us[:rows], "device": np.array(["ann"] * rows), "mv": track.columns["mv"][:rows]}
+    got = rs.evaluate(program("beats"), {"ecg": signal})["beats"]["beat_us"]
+    truth = annotated_beats(outside_recordings / "ecg" / "100.atr") * (1e6 / 360)
+    truth = truth[truth < signal["time"][-1] - 1e6]  # a beat is told of 0.6 s after it
+    hits = matches(got, truth)
+    claim(f"SP1 on a minute of a recorded lead: {len(truth)} beats annotated, {len(got)} found, {hits} within 150 ms")
+    assert len(truth) > 60
+    assert hits >= len(truth) - 1
+    assert hits >= len(got) - 1
 
 
 @pytest.mark.covers("EC-30", "EC-31")

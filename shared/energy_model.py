@@ -93,3 +93,25 @@ def joules(
         "cpu": phone.core_w * cpu_s,
     }
     return {**parts, "total": sum(parts.values())}
+
+
+@dataclass(frozen=True, slots=True)
+class HourOfHosting:
+    """What it costs a phone for an hour to be awake for others, beside an hour of its own pace."""
+
+    exchanges: int  # that it makes at least, to be heard
+    wakes_alone: int  # of its processor, which would sleep else
+    watt_hours: float  # that it takes more, modelled
+
+    @staticmethod
+    def of(
+        report_every_s: float, look_every_s: float, ask_every_s: float, phone: PhonePower | None = None
+    ) -> HourOfHosting:
+        """Where it says how it is so often; else it would look around and ask its gateway so often. What it sends is
+        left out: the radio is up for longer after each word than a word takes."""
+        phone = PhonePower() if phone is None else phone
+        awake_w = phone.base_w + syncing_w(phone, 0.0, report_every_s)
+        up_share = min(1.0, phone.wake_s / look_every_s)
+        alone_w = phone.asleep_w * (1.0 - up_share) + phone.base_w * up_share + syncing_w(phone, 0.0, ask_every_s)
+        hour_s = 3600.0
+        return HourOfHosting(round(hour_s / report_every_s), round(hour_s / look_every_s), max(0.0, awake_w - alone_w))

@@ -1,0 +1,90 @@
+"""The peer of publishing: what `Results.publish` was before it was made set-based, statements and encoding for each row
+as they were then."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cloud_backend.results.publication import LAST_CHANGE
+from cloud_backend.results.rows import Identity, ResultRow, Value
+from cloud_backend.results.store import Results
+
+_SAME = "sink = ? AND key = ? AND window_start_us = ? AND window_end_us = ? AND row = ?"
+
+
+class RowByRow:
+    """On the tables of a store of results, so that both write the same."""
+
+    def __init__(self, path: Path) -> None:
+        Results(path).close()
+        self._database = sqlite3.connect(path, isolation_level=None)
+        self._database.execute("PRAGMA journal_mode = WAL")
+        self._database.execute("PRAGMA synchronous = FULL")
+
+    def close(self) -> None:
+        self._database.close()
+
+    def publish(self, epoch: int, rows: Sequence[ResultRow]) -> int:
+        lines = sorted(f"{row.revision}\t{row.retract}\t{row.row}\t{_content(row)}" for row in rows)
+        digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+        self._database.execute("BEGIN IMMEDIATE")
+        news = [row for row in rows if self._is_news(row)]
+        for row in news:
+            self._put(row)
+        self._database.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?, ?)", (epoch, len(rows), digest))
+        self._database.execute("COMMIT")
+        return len(news)
+
+    def _is_news(self, row: ResultRow) -> bool:
+        known = self._database.execute(f"SELECT * FROM answers WHERE {_SAME}", _identity(row)).fetchone()
+        return known is None or known[6] < row.revision
+
+    def _put(self, row: ResultRow) -> None:
+        known = self._database.execute(
+            f"SELECT 1 FROM answers WHERE {_SAME} AND NOT retract", _identity(row)
+        ).fetchone()
+        if known is not None:
+            self._database.execute(
+                "INSERT INTO marks VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET value = value + 1",
+                (f"corrected {row.sink}",),
+            )
+        said = int(row.retract), int(row.complete), _values(row)
+        stored = (*_identity(row), row.device, row.revision, *said)
+        (last,) = self._database.execute(LAST_CHANGE).fetchone()
+        ten = "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
+        self._database.execute(f"INSERT OR REPLACE INTO answers VALUES ({ten})", (*stored, last + 1))
+        if not row.device:
+            return
+        (seq,) = self._database.execute(
+            "INSERT INTO downlink_heads VALUES (?, 1) ON CONFLICT (device) DO UPDATE SET head = head + 1"
+            " RETURNING head",
+            (row.device,),
+        ).fetchone()
+        self._database.execute(f"INSERT INTO downlinks VALUES ({ten})", (*stored, seq))
+
+
+def _identity(row: ResultRow) -> Identity:
+    key = _text([_tagged(value) for value in row.key])
+    return (row.sink, key, row.window_start_us, row.window_end_us, row.row)
+
+
+def _content(row: ResultRow) -> str:
+    return _text([*_identity(row)[:4], row.device, row.complete, _values(row)])
+
+
+def _values(row: ResultRow) -> str:
+    return _text({name: _tagged(row.values[name]) for name in sorted(row.values)})
+
+
+def _text(value: list[object] | Mapping[str, object]) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _tagged(value: Value) -> object:
+    if isinstance(value, float):
+        return "f" + value.hex()
+    return "s" + value if isinstance(value, str) else value

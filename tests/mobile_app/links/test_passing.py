@@ -1,0 +1,113 @@
+"""Exchanges that go by way of the node that coordinates, over ZeroMQ on this machine."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mobile_app.links import passing
+from mobile_app.links.passing import Passing
+from mobile_app.links.peers import CurveKeys, PeerLinks
+from shared.hosting.messages import Answer, Ask, Unreachable
+from shared.plan.deployment import Peer
+from shared.sync.receiver import Arrival, Reply
+
+HUB, ONE, OTHER, NOBODY = "aa" * 16, "bb" * 16, "cc" * 16, "dd" * 16
+PATIENCE_S = 10.0
+
+
+@pytest.fixture
+def links() -> Iterator[dict[str, PeerLinks]]:
+    """The hub passes on; the two phones have no address, so nobody can call them."""
+    keys = {node: CurveKeys.generate() for node in (HUB, ONE, OTHER)}
+
+    def peers(address: tuple[str, ...]) -> list[Peer]:
+        return [
+            Peer(node, node[:2], b"k" * 32, each.public, address if node == HUB else ()) for node, each in keys.items()
+        ]
+
+    hub = PeerLinks("tcp://127.0.0.1:*", keys[HUB], peers(()), lambda: None, passes=True)
+    found = {HUB: hub}
+    found |= {
+        node: PeerLinks("tcp://127.0.0.1:*", keys[node], peers((hub.address,)), lambda: None) for node in (ONE, OTHER)
+    }
+    try:
+        yield found
+    finally:
+        for each in found.values():
+            each.close()
+
+
+def next_of(links: PeerLinks) -> Any:
+    return links.arrivals.get(timeout=PATIENCE_S)
+
+
+def call(links: dict[str, PeerLinks], node: str) -> None:
+    """As it reports to its coordinator."""
+    links[node].send(Ask(HUB, b"report"))
+    arrival = next_of(links[HUB])
+    links[HUB].send(Reply(arrival.handle, b"good"))
+    assert bytes(next_of(links[node]).body) == b"good"
+
+
+@pytest.mark.covers("MS-31")
+def test_two_phones_that_nobody_can_call_speak_by_way_of_the_node_that_coordinates(links: dict[str, PeerLinks]) -> None:
+    call(links, ONE)
+    call(links, OTHER)
+    links[ONE].send(Ask(OTHER, b"rows"))
+    assert next_of(links[ONE]) == Unreachable(OTHER)
+    for number in range(3):
+        body = b"rows %d" % number * 10_000
+        links[ONE].send(Ask(OTHER, body, follows=number > 0, by=HUB))
+        arrival = next_of(links[OTHER])
+        assert isinstance(arrival, Arrival)
+        assert bytes(arrival.body) == body
+        links[OTHER].send(Reply(arrival.handle, b"receipt %d" % number))
+        answer = next_of(links[ONE])
+        assert answer == Answer(OTHER, b"receipt %d" % number, urgent=True)
+    assert links[HUB].arrivals.empty(), "what is passed on is not for who passes it on"
+    counted = links[HUB].passing
+    assert counted is not None
+    assert (counted.passed, counted.refused) == (3, 0)
+
+
+def test_a_knock_that_nobody_hears_does_not_end_the_urgent_lane(links: dict[str, PeerLinks]) -> None:
+    links[ONE].send(Ask(OTHER, b""))
+    with pytest.raises(queue.Empty):
+        links[ONE].arrivals.get(timeout=0.3)
+
+
+def test_nothing_is_passed_on_to_who_is_not_in_the_fleet_or_has_not_called(links: dict[str, PeerLinks]) -> None:
+    call(links, ONE)
+    for to in (NOBODY, OTHER):
+        links[ONE].send(Ask(to, b"rows", by=HUB))
+    call(links, ONE)  # behind those two
+    counted = links[HUB].passing
+    assert counted is not None
+    assert (counted.passed, counted.refused) == (0, 2)
+    assert links[OTHER].arrivals.empty()
+
+
+def test_who_does_not_coordinate_passes_nothing_on(links: dict[str, PeerLinks]) -> None:
+    assert links[ONE].passing is None
+
+
+def test_nobody_answers_for_another_and_what_nobody_answers_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passing, "OPEN_MAX", 2)
+    peers = {node: Peer(node, node[:2], b"k" * 32, node[:1] * 40, ()) for node in (ONE, OTHER, HUB)}
+    keys = {node: peer.curve_key for node, peer in peers.items()}
+    by = Passing()
+    for node, key in keys.items():
+        by.called(key, node.encode())
+    sent = [by.take(keys[ONE], b"one", b"%d" % number, OTHER.encode(), peers) for number in range(3)]
+    first, second, third = [each.number for each in sent if each is not None]
+    assert by.take(keys[HUB], b"hub", second, b"", peers) is None
+    assert by.take(keys[OTHER], b"other", first, b"", peers) is None, "forgotten"
+    answered = by.take(keys[OTHER], b"other", third, b"", peers)
+    assert answered is not None
+    assert (answered.connection, answered.number, answered.other) == (b"one", b"2", b"")
+    assert by.take("x" * 40, b"stranger", b"1", OTHER.encode(), peers) is None
+    assert by.refused == 3
