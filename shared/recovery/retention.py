@@ -30,7 +30,7 @@ class Retention:
 
     keep: int = 2  # newest epochs that are kept whatever their age
     every_s: float = 600.0  # every epoch is kept this long
-    hours: float = 24.0  # points are kept this long
+    hours: float = 24.0  # points are kept this long; 0: there are none
     bytes_max: int = 8_000_000_000  # that points may keep alive
 
 
@@ -59,7 +59,7 @@ def first_of_every(times: Mapping[int, float], retention: Retention, now_s: floa
 def thinned(times: Mapping[int, float], retention: Retention, now_s: float) -> list[int]:
     """The epochs to keep as points, by their age alone, ascending."""
     oldest: dict[tuple[int, int], int] = {}
-    for epoch in sorted(times, reverse=True):
+    for epoch in sorted(times, reverse=True) if retention.hours else ():  # no hours: nothing, not this second's either
         age_s = now_s - times[epoch]
         if age_s <= retention.every_s:
             continue

@@ -44,6 +44,12 @@ def test_over_a_day_of_seconds_few_points_are_kept_and_none_is_far(claim: Claim)
         assert kept[after] - kept[before] <= max(1.0, 2 * (now_s - kept[before]) / THINNING)
 
 
+def test_without_hours_there_are_no_points_not_even_of_this_second() -> None:
+    times = {epoch: NOON_S + epoch / 100 for epoch in range(1, 31)}
+    assert thinned(times, Retention(every_s=0.0, hours=0.0), NOON_S + 0.5) == []
+    assert thinned(times, Retention(every_s=0.0, hours=1.0), NOON_S + 0.5) == [1]
+
+
 @st.composite
 def days(draw: st.DrawFn) -> tuple[dict[int, float], Retention]:
     gaps = draw(st.lists(st.floats(0.1, 20_000.0), min_size=1, max_size=60))
