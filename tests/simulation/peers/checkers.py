@@ -113,8 +113,9 @@ class Positions(Checker):
         return ""
 
     def _deployed(self, world: PeerWorld) -> frozenset[str]:
-        """The vertices of the newest deployment that a node follows."""
-        deployed = max((host for host in hosts(world)), key=lambda host: host.version).deployed
+        """The vertices of the newest deployment that a node follows; those known last while every node is down."""
+        newest_host = max(hosts(world), key=lambda host: host.version, default=None)
+        deployed = newest_host.deployed if newest_host is not None else None
         if deployed is not None and deployed is not self._newest:
             self._newest = deployed
             self._vertices = frozenset(placed.vertex for query in deployed.queries for placed in query.placements)
