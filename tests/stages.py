@@ -41,7 +41,8 @@ PEERS = "tests/simulation/peers"
 LABS = ["tests/resurge/lab", "tests/resurge/examples/trips/test_modes.py"]
 WHOLE = ["tests/packaging", "tests/docs/test_story.py", "tests/cloud_backend/dashboard/api/test_contract.py"]
 # Runs that each collect only their own: workers of one run would each collect everything. A node's tests wait a lot.
-CLOUD, NODE, DOORS = ["tests/cloud_backend"], ["tests/mobile_app"], ["tests/resurge", "tests/formats"]
+CLOUD, DOORS = ["tests/cloud_backend"], ["tests/resurge", "tests/formats"]
+NODE, HEADLESS, APPS = ["tests/mobile_app/node"], ["tests/mobile_app/test_headless.py"], ["tests/mobile_app"]
 OTHER_STAGES_OWN = [f"tests/{name}" for name in ("architecture", "simulation", "spark", "processes", "brokers")]
 ELSEWHERE = [*OTHER_STAGES_OWN, *JOBS, *CRASHES, *LABS, *WHOLE, *TERMUX]
 # Brokers that are killed have a cluster of their own. Not side by side: six brokers on two cores lose their sessions.
@@ -67,7 +68,11 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
         120,
         [
             [*PYTEST, "-m", UNIT, *part, *(f"--ignore={path}" for path in (*others, *ELSEWHERE))]
-            for part, others in ((CLOUD, []), (NODE, []), (DOORS, []), (["tests"], [*CLOUD, *NODE, *DOORS]))
+            for part, others in (
+                *((part, []) for part in (CLOUD, DOORS, NODE, HEADLESS)),
+                (APPS, [*NODE, *HEADLESS]),
+                (["tests"], [*CLOUD, *DOORS, *APPS]),
+            )
         ],
     ),
     "sim": (
