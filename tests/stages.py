@@ -39,12 +39,14 @@ JOBS = ["tests/cloud_backend/spark", "tests/conformance"]
 CRASHES = ["tests/cloud_backend/log/test_crashes.py", "tests/shared/spool/test_crash_images.py"]
 PEERS = "tests/simulation/peers"
 LABS = ["tests/resurge/lab", "tests/resurge/examples/trips/test_modes.py"]
+# What the dashboard answers without a browser, beside what a browser sees of it.
+SERVED = [f"tests/cloud_backend/dashboard/{part}" for part in ("acts", "api", "pages", "views")]
 WHOLE = ["tests/packaging", "tests/docs/test_story.py", "tests/cloud_backend/dashboard/api/test_contract.py"]
 # Runs that each collect only their own: workers of one run would each collect everything. A node's tests wait a lot.
 CLOUD, DOORS = ["tests/cloud_backend"], ["tests/resurge", "tests/formats"]
 NODE, HEADLESS, APPS = ["tests/mobile_app/node"], ["tests/mobile_app/test_headless.py"], ["tests/mobile_app"]
 OTHER_STAGES_OWN = [f"tests/{name}" for name in ("architecture", "simulation", "spark", "processes", "brokers")]
-ELSEWHERE = [*OTHER_STAGES_OWN, *JOBS, *CRASHES, *LABS, *WHOLE, *TERMUX]
+ELSEWHERE = [*OTHER_STAGES_OWN, *JOBS, *CRASHES, *LABS, *WHOLE, *TERMUX, *SERVED]
 # Brokers that are killed have a cluster of their own. Not side by side: six brokers on two cores lose their sessions.
 KILLED_BROKERS = [f"tests/brokers/test_{part}.py" for part in ("faults", "several_gateways")]
 PHONE = ["tests/user_interface/test_phone_screens.py"]
@@ -109,6 +111,7 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
         180,
         [
             *([*PYTEST, "-m", "ui and not soak", *part] for part in (PHONE, APP, STORY)),
+            [*PYTEST, "-m", UNIT, *SERVED, *(f"--ignore={path}" for path in WHOLE)],
             [
                 *PYTEST,
                 "-m",

@@ -253,6 +253,7 @@ def test_a_home_remembers_where_its_databases_are(tmp_path: Path):
         keep_url(tmp_path, url, ["roster.sqlite", "audit.sqlite"])
 
 
+@pytest.mark.soak
 def test_a_path_is_a_file_and_a_url_a_schema():
     found: list[Location] = [located(each, "results.sqlite") for each in ("DIR/r.db", Path("r"), "postgres://h/d")]
     assert found == [Path("DIR/r.db"), Path("r"), Served("postgres://h/d", "results")]

@@ -64,6 +64,7 @@ def test_a_phone_and_a_hub_on_the_way_apply_their_filters(tmp_path: Path, claim:
 
 
 @pytest.mark.covers("NB-24")
+@pytest.mark.soak
 def test_a_query_is_edited_while_its_phone_filters(tmp_path: Path, claim: Claim) -> None:
     """Every second reading, and from the edit on every sixth: nothing else, nothing twice, none missing."""
     first = Program("first", FIRST, {"count": "v"}, {"first": ("v", "n")}, ())

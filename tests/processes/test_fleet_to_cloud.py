@@ -80,6 +80,7 @@ class Logged:
         return max((hi for _, hi, _ in self.ranges()), default=0)
 
 
+@pytest.mark.soak
 def test_rows_that_a_fleet_computed_end_in_spark_and_on_the_phone_though_who_sends_them_is_killed(
     tmp_path: Path, claim: Claim
 ) -> None:

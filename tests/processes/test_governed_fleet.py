@@ -22,6 +22,7 @@ MORE = 300  # results after each step
 STANDS_S = 2.0  # after a node died and nobody coordinates: what was under way arrives, then nothing does
 
 
+@pytest.mark.soak
 def test_a_vertex_moves_when_it_is_asked_for_and_after_the_gateway_that_coordinates_was_killed(
     tmp_path: Path, claim: Claim
 ) -> None:

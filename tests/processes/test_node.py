@@ -55,6 +55,7 @@ def empty_spools(gateway: GatewayProcess, *phones: NodeHome) -> int:
 
 
 @pytest.mark.covers("SO-9", "SO-10", "SO-44", "NB-4", "NB-10")
+@pytest.mark.soak
 def test_outages_are_masked_on_the_way_to_the_gateway_and_behind_a_relay(tmp_path, plan, claim):
     address = free_address()
     with GatewayProcess(tmp_path / "gateway", "--plan", str(plan)) as gateway:

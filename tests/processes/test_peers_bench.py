@@ -13,6 +13,7 @@ from resurge.up.process_fleet import ROOT
 pytestmark = pytest.mark.processes
 
 
+@pytest.mark.soak
 def test_elements_over_an_edge_are_counted_at_every_size() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "resurge", "bench", "peers", "--quick", "--json"], cwd=ROOT, capture_output=True,

@@ -43,7 +43,10 @@ def test_there_are_at_least_twelve_bugs_with_different_names() -> None:
     assert len({bug.name for bug in BUGS}) == len(BUGS) >= 12
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+@pytest.mark.parametrize(
+    "bug",
+    [pytest.param(bug, id=bug.name, marks=[pytest.mark.soak] * (number % 2)) for number, bug in enumerate(BUGS)],
+)
 def test_a_planted_bug_is_caught_by_name(bug: Bug, tmp_path: Path, claim: Claim) -> None:
     copy_of_the_tree(tmp_path)
     plant(bug, tmp_path)

@@ -77,6 +77,7 @@ def addresses(house: House):
             )
 
 
+@pytest.mark.soak
 def test_every_page_and_answer_survives(odd):
     admin = odd.browser("admin")
     for status in STATUSES:

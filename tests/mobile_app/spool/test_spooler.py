@@ -138,7 +138,7 @@ class Machine:
 
 
 @pytest.mark.parametrize("behind", [0, 60])
-@pytest.mark.parametrize("block", range(3))
+@pytest.mark.parametrize("block", [0, *(pytest.param(block, marks=pytest.mark.soak) for block in (1, 2))])
 def test_after_any_kill_state_and_spool_fit_and_no_window_is_put_out_twice(block: int, behind: int):
     crashes = 0
     for seed in range(block * 10, block * 10 + 10):

@@ -20,6 +20,7 @@ def held(report: dict[str, Any], *parts: str) -> dict[str, bool]:
 
 
 @pytest.mark.covers("EC-33")
+@pytest.mark.soak
 def test_coordinated_checkpoints_cost_a_fraction_of_the_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ecoc_overhead, "EVERY", (450, 900))  # whole batches of every sensor
     names = ("without a strategy", "falls as 1/c", "extended over plain", "both cycles end", "as many results")
@@ -69,6 +70,7 @@ def test_only_uncoordinated_snapshots_grow_with_the_interval(monkeypatch: pytest
 
 
 @pytest.mark.covers("EC-35")
+@pytest.mark.soak
 def test_processor_time_is_compared_between_strategies(monkeypatch: pytest.MonkeyPatch) -> None:
     """That it runs and compares the right runs; a figure needs a machine that does nothing else."""
     monkeypatch.setattr(ecoc_cpu, "EVERY", (250,))

@@ -36,6 +36,7 @@ def test_after_the_failure_every_rule_ends_with_the_same_results(monkeypatch: py
 
 
 @pytest.mark.covers("SO-39")
+@pytest.mark.soak
 def test_recovery_costs_what_the_model_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sonora_interval, "INTERVALS", (4, 6, 8))
     monkeypatch.setattr(sonora_interval, "EPOCHS", 8)
@@ -49,6 +50,7 @@ def test_recovery_costs_what_the_model_says(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.covers("SO-40")
+@pytest.mark.soak
 def test_partial_rollback_saves_the_other_vertices_raw_input(monkeypatch: pytest.MonkeyPatch) -> None:
     assert round(sonora_rollback.raw_over_processed(), 1) == 7.9  # by hand from the paper's figures
     monkeypatch.setattr(_sonora, "ROWS", 8_000)

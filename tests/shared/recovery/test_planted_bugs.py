@@ -22,7 +22,10 @@ PACKAGES = ("tests/__init__.py", "tests/shared/__init__.py", "tests/shared/recov
 
 
 @pytest.mark.covers("T9")
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+@pytest.mark.parametrize(
+    "bug",
+    [pytest.param(bug, id=bug.name, marks=[pytest.mark.soak] * (number % 2)) for number, bug in enumerate(BUGS)],
+)
 def test_a_planted_bug_is_caught_by_name(bug: Bug, tmp_path: Path, claim: Claim) -> None:
     for name in NEEDED:
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -24,6 +24,7 @@ def test_every_epoch_is_kept_for_a_while_and_the_newest_whatever_their_age() -> 
 
 
 @pytest.mark.covers("SO-31")
+@pytest.mark.soak
 def test_over_a_day_of_seconds_few_points_are_kept_and_none_is_far(claim: Claim) -> None:
     """As collection does it: every twenty epochs, judging only what is still there."""
     retention, kept, most = Retention(), dict[int, float](), 0

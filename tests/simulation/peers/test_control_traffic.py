@@ -51,6 +51,7 @@ def run_until(world: GovernedWorld, seconds: float) -> None:
 
 
 @pytest.mark.covers("MS-4")
+@pytest.mark.soak
 def test_four_regions_of_eight_phones_take_less_than_two_kilobytes_a_second(claim: Claim) -> None:
     speak = Pacing(poll_s=SPEAK_S, timeout_s=2.0, backoff_s_min=0.1, backoff_s_max=1.0)
     sources = tuple(region * PHONES + 1 for region in range(REGIONS))

@@ -121,7 +121,7 @@ class Mended(Checker):
 
 
 @pytest.mark.covers("MS-24")
-@pytest.mark.parametrize("row", ["token", "ecoc-region"])
+@pytest.mark.parametrize("row", ["token", pytest.param("ecoc-region", marks=pytest.mark.soak)])
 def test_a_region_goes_on_within_ten_seconds_of_a_failure(
     row: str, monkeypatch: pytest.MonkeyPatch, claim: Claim
 ) -> None:

@@ -116,7 +116,7 @@ def undisturbed(kind: type[Line], row: str) -> tuple[int, dict[str, tuple[int, i
     return world._reached(), world.digests()
 
 
-CASES = [(Line, "token", "union", False), (Stateless, "ecoc-region", "out", False)]
+CASES = [(Stateless, "ecoc-region", "out", False)]
 MORE = [
     (kind, row, vertex, walks)
     for kind, vertices in ((Line, ("union", "out")), (Stateless, ("out",)))

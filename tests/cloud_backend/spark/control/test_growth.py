@@ -98,6 +98,7 @@ def test_an_epoch_late_in_a_long_run_costs_what_an_early_one_did(tmp_path: Path,
     assert opened_late <= 2.5 * opened_early
 
 
+@pytest.mark.soak
 def test_the_manifest_stays_as_large_as_what_it_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collection.forget_history, "__defaults__", (100,))
     monkeypatch.setattr(manifests, "SUMMARY_EVERY", 50)
