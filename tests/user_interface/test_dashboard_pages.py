@@ -21,7 +21,7 @@ pytestmark = [
 LEGEND = re.compile(r"^(Time|Value|)$")  # of a chart: its first label, and the value under the pointer
 NAMES = (
     "overview", "devices", "device", "fleets", "move", "pair", "streams", "stream", "contracts", "contract", "query",
-    "jobs", "job", "rollback", "results", "sink", "audit", "account", "people",
+    "jobs", "job", "rollback", "results", "sink", "coloured", "logs", "audit", "account", "people",
 )  # fmt: skip
 
 
@@ -209,7 +209,7 @@ def empty_page(browser, tmp_path_factory):
     empty.close()
 
 
-@pytest.mark.parametrize("place", ["/", "/devices", "/fleets", "/streams", "/jobs", "/results", "/audit"])
+@pytest.mark.parametrize("place", ["/", "/devices", "/fleets", "/streams", "/jobs", "/results", "/audit", "/logs"])
 def test_an_empty_gateway_says_what_to_do_first(empty_page, place):
     empty_page.goto(place)
     empty_page.locator("#live[data-state=live]").wait_for()
