@@ -49,6 +49,11 @@ _SECRETS = (
 # As Spark's own pattern has it: 26/11/19 08:00:00 WARN TaskSetManager: Lost task 0.0
 _JVM = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) ([^\s:]+): (.*)", re.S)
 _JVM_LEVELS = {"TRACE": "debug", "WARN": "warning", "FATAL": "critical"}
+# What every start of Spark says, and nobody has to look at.
+_GREETINGS = (
+    "Using Spark's default log4j profile", "Setting default log level to", "To adjust logging level use",
+    "Picked up JAVA_TOOL_OPTIONS",
+)  # fmt: skip
 _FOLLOWS = re.compile(r"\s|Caused by: |Suppressed: ")
 
 
@@ -211,7 +216,7 @@ def _of_child(line: Line, said: str) -> Line:
     if (found := _JVM.fullmatch(said)) is not None:
         level, logger, message = found.groups()
         return replace(line, level=_JVM_LEVELS.get(level, level.lower()), logger=logger, message=message)
-    return replace(line, message=said)
+    return replace(line, level="info" if said.startswith(_GREETINGS) else line.level, message=said)
 
 
 def _bounded(text: str, characters: int, *, end: bool = False) -> str:

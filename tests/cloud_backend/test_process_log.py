@@ -162,7 +162,7 @@ CHILD = r"""
 import sys
 print('{"level": "error", "logger": "org.apache.Driver", "message": "in JSON", "error": "java.lang.X\\n\\tat a"}',
       "26/11/19 08:00:00 WARN TaskSetManager: Lost task 0.0: boom", "java.lang.X: boom", "\tat org.apache.A(B.java:1)",
-      "\tat org.apache.C(D.java:2)", "Caused by: java.lang.Y", "last", sep="\n", file=sys.stderr)
+      "\tat org.apache.C(D.java:2)", "Caused by: java.lang.Y", 'Setting default log level to "WARN".', "last", sep="\n", file=sys.stderr)
 """
 
 
@@ -186,6 +186,7 @@ def test_what_a_process_that_was_started_says_is_kept_with_its_level_and_its_tra
         ("org.apache.Driver", "error", "in JSON", "java.lang.X\n    at a"),
         ("TaskSetManager", "warning", "Lost task 0.0: boom", ""),
         ("resurge.spark", "warning", "java.lang.X: boom", trace),
+        ("resurge.spark", "info", 'Setting default log level to "WARN".', ""),
         ("resurge.spark", "warning", "last", ""),
     ]
     shown = capfd.readouterr().err.splitlines()
