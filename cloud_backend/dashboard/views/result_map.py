@@ -72,7 +72,7 @@ def share_of(value: object, scale: Mapping[str, Any]) -> float | None:
     if low == high:
         return 0.5
     # Halved, since the distance of two numbers may be too large for one.
-    share = (float(value) / 2 - low / 2) / (high / 2 - low / 2)  # type: ignore[arg-type]
+    share: float = (float(value) / 2 - low / 2) / (high / 2 - low / 2)  # type: ignore[arg-type]
     return round(min(max(share, 0.0), 1.0), 4)
 
 
