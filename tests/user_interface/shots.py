@@ -102,7 +102,7 @@ def pages(morning: Morning) -> dict[str, tuple[str, Callable[[Page], None]]]:
         "rollback": ("/jobs/main#roll-back", rollback),
         "results": ("/results", live),
         "sink": ("/results/last_place", sink),
-        "coloured": ("/results/last_place?colour=speed", coloured),
+        "coloured": ("/results/last_place?from=2026-11-16T06:00:00Z&colour=speed", coloured),
         "logs": ("/logs", live),
         "audit": ("/audit", live),
         "account": ("/account", live),

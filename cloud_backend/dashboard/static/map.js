@@ -13,6 +13,9 @@ const empty = { type: "FeatureCollection", features: [] };
 const valued = ["==", ["typeof", ["get", "share"]], "number"];
 const ramp = () => ["interpolate", ["linear"], ["get", "share"], ...[1, 2, 3, 4, 5].flatMap((step) => [(step - 1) / 4, colour(`scale-${step}`)])];
 
+const radius = (factor) => ["case", valued, ["interpolate", ["linear"], ["get", "share"], 0, 4.5 * factor, 1, 7.5 * factor], 4.5 * factor];
+const DENSE = 200; // with more points they are smaller, so that they hide less of each other
+
 function note(words) {
   const element = document.createElement("p");
   element.className = "map-note";
@@ -37,9 +40,8 @@ function style(outline) {
         paint: { "line-color": ["case", ["get", "stale"], colour("faint"), colour("series-1")], "line-width": ["case", ["has", "faint"], 1.5, 2.5], "line-opacity": ["case", ["has", "faint"], 0.3, 0.75] } },
       { id: "live", type: "circle", source: "devices", filter: ["all", ["==", ["geometry-type"], "Point"], ["has", "live"]], // a ring: not yet part of results
         paint: { "circle-radius": 12, "circle-color": "transparent", "circle-stroke-width": 2, "circle-stroke-color": colour("series-1") } },
-      { id: "value", type: "circle", source: "devices", filter: ["all", ["==", ["geometry-type"], "Point"], ["has", "share"]], // larger and on top where there is more
-        layout: { "circle-sort-key": ["coalesce", ["get", "share"], -1] },
-        paint: { "circle-radius": ["case", valued, ["interpolate", ["linear"], ["get", "share"], 0, 4.5, 1, 7.5], 4.5], "circle-color": ["case", valued, ramp(), colour("card")],
+      { id: "value", type: "circle", source: "devices", filter: ["all", ["==", ["geometry-type"], "Point"], ["has", "share"]], // larger where there is more
+        paint: { "circle-radius": radius(1), "circle-color": ["case", valued, ramp(), colour("card")],
           "circle-stroke-width": ["case", valued, 1, 2], "circle-stroke-color": ["case", valued, colour("scale-edge"), colour("faint")] } },
       { id: "place", type: "circle", source: "devices", filter: ["all", ["==", ["geometry-type"], "Point"], ["!", ["has", "share"]]],
         paint: { "circle-radius": 6.5, "circle-color": ["case", ["get", "stale"], colour("card"), colour("series-1")], "circle-stroke-width": 2.5, "circle-stroke-color": ["case", ["get", "stale"], colour("faint"), colour("card")] } },
@@ -144,6 +146,9 @@ async function show() {
     const data = await read();
     map.getSource("devices").setData(data);
     const places = data.features.filter(({ geometry, properties }) => geometry.type === "Point" && !properties.earlier);
+    const dense = (data.scale?.points ?? 0) > DENSE;
+    map.setPaintProperty("value", "circle-radius", radius(dense ? 0.6 : 1));
+    map.setPaintProperty("value", "circle-stroke-width", ["case", valued, dense ? 0.5 : 1, dense ? 1.5 : 2]);
     if (data.scale || (chooser && !chooser.value)) legend(data.scale ?? null);
     if (first && data.features.length) map.fitBounds(extent(data.features), { padding: 56, maxZoom: 15, animate: false });
     if (places.length <= 40) showLabels(library, map, labels, places);

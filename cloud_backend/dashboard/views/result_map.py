@@ -18,6 +18,7 @@ from cloud_backend.dashboard.views.time_range import ANY_TIME, TimeRange
 from shared.errors import UsageError
 
 PLACES_MAX = 2000
+WAYS_MAX = 200  # coloured points with ways between them; more make a thicket
 BEYOND = 0.02  # of the points, at either end of a scale
 Row = dict[str, Any]
 
@@ -97,10 +98,9 @@ def _features(
             more |= {"value": value if is_number(value) else None, "share": share_of(value, scale)}
             more |= {} if row is way[-1][1] else {"earlier": True}
         found.append(_feature("Point", place, about | more))
-    if len(way) > 1:
-        found.append(
-            _feature("LineString", [place for place, _ in way], about | ({} if scale is None else {"faint": True}))
-        )
+    if len(way) > 1 and (scale is None or scale["points"] <= WAYS_MAX):
+        more = {} if scale is None else {"faint": True}
+        found.append(_feature("LineString", [place for place, _ in way], about | more))
     return found
 
 

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from cloud_backend.dashboard.views import result_map
 from cloud_backend.dashboard.views.result_map import scale_of, share_of
 from cloud_backend.results.rows import ResultRow
 from tests.cloud_backend.dashboard.house import LAT, LON, House, cheap_passwords
@@ -66,7 +67,7 @@ def test_a_scale_of_anything(values, low, high, missing):
         assert (min(known), max(known)) == (0, 1)
 
 
-def test_every_row_is_a_point_with_its_share_and_the_legend_knows_the_rest(house):
+def test_every_row_is_a_point_with_its_share_and_the_legend_knows_the_rest(house, monkeypatch):
     answer = house.browser("operator").get(f"/results/{SINK}/map.json?colour=level")
     found = points(answer)
     assert len(found) == 103
@@ -78,6 +79,10 @@ def test_every_row_is_a_point_with_its_share_and_the_legend_knows_the_rest(house
     assert (scale["column"], scale["missing"], scale["most"], scale["points"]) == ("level", 2, 1e9, 103)
     assert scale["high"] < 100
     assert scale["above"] >= 1
+    ways = [each for each in answer.json()["features"] if each["geometry"]["type"] == "LineString"]
+    assert [each["properties"]["faint"] for each in ways] == [True, True]
+    monkeypatch.setattr(result_map, "WAYS_MAX", 100)
+    assert "LineString" not in house.browser("operator").get(f"/results/{SINK}/map.json?colour=level").text
 
 
 def test_without_a_column_it_is_each_keys_way_and_last_place(house):
