@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from cloud_backend import process_log
 from cloud_backend.database import URL_FILE
 from cloud_backend.log.format import segment_base
 from cloud_backend.log.kafka.copy import location_of_copy
@@ -46,7 +47,8 @@ DATABASES = (
     "roster.sqlite", "accounts.sqlite", "audit.sqlite", "queries.sqlite", "alerts.sqlite", "contracts.sqlite",
     "fleet.sqlite", "followers.sqlite",
 )  # fmt: skip
-SKIPPED = frozenset({"lease.json", "hints.json"})  # of a store: who drives it now, what it asks for now
+# Of a store: who drives it now, what it asks for now, what it said.
+SKIPPED = frozenset({"lease.json", "hints.json", process_log.FILE, process_log.BEFORE})
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ STATUS = {
     "query-no-runner": 409,
     "query-room": 409,
     "query-not-found": 404,
+    "results-no-column": 404,
     "results-no-places": 409,
     "results-no-sink": 404,
     "rollback-past-stable": 409,

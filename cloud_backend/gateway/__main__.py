@@ -143,7 +143,7 @@ def parse(arguments: list[str]) -> Settings:
 
 def main(arguments: list[str]) -> int:
     settings = parse(arguments)
-    set_up_logging(as_json=settings.log_json)
+    set_up_logging(as_json=settings.log_json, keep=settings.home)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.collect()
     gc.disable()  # until all is read: looking through a large index again and again would take longer than reading it
@@ -183,11 +183,13 @@ def main(arguments: list[str]) -> int:
         servers.append(server)
         calm_collector()
         print(json.dumps({"listening": f"{settings.host}:{port}", "home": str(settings.home)}), flush=True)
+        _log.info("listens on %s:%d", settings.host, port)
         offer_first_link(settings, port)
         for number in (signal.SIGTERM, signal.SIGINT):
             # uvicorn shuts down gracefully and then raises the signal again; by then all is done.
             signal.signal(number, lambda *_: None)
         server.run(sockets=[listener])
+    _log.info("has stopped")
     if gateway.deposed:
         return DEPOSED
     return DISK_FAILED if gateway.broken is not None else 0
@@ -203,6 +205,7 @@ def stand_by(settings: Settings) -> None:
             if not said:
                 said = True
                 print(json.dumps({"standing_by": str(settings.home)}), flush=True)
+                _log.info("stands by until the gateway that runs is gone")
             time.sleep(STANDBY_LOOK_S)
     finally:
         tenure.close()

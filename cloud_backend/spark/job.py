@@ -3,8 +3,8 @@
 With --jobs DIR it also runs every job that is wanted there (`cloud_backend.spark.control.jobs`), in the same session.
 Prints one JSON line when it is ready and one when it stops. SIGTERM and SIGINT finish the round at hand and stop;
 kill -9 at any point costs nothing but time. With --log-json all else it says, Spark included, is JSON as well, on
-standard error (`cloud_backend.logging_setup`). With --standby it waits until the lease of the running driver has run
-out.
+standard error (`cloud_backend.logging_setup`). Its last lines, Spark's among them, are kept where the gateway finds the
+job's status, for the dashboard. With --standby it waits until the lease of the running driver has run out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
 from cloud_backend.coordinator.roster import Roster
@@ -41,11 +40,13 @@ FENCED_EXIT = 3
 ROSTER = "roster.sqlite"
 SERVER_PATIENCE_S = 60.0  # a PostgreSQL server that is away is waited for so long
 LOG4J_JSON = Path(__file__).parent / "log4j2-json.properties"  # the same fields as `cloud_backend.logging_setup`
+log = logging.getLogger("resurge.spark")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
-    set_up_logging(as_json=options.log_json)
+    keep = options.local or (None if is_uri(options.store) else Path(options.store))
+    set_up_logging(as_json=options.log_json, keep=keep)
     stopping = False
 
     def stop(*_: object) -> None:
@@ -55,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     if options.standby:
+        log.info("stands by until the lease of the running driver has run out")
         watched = Lease(Store(options.store), owner="standby", duration_s=0, now=time.time)
         while watched.holder() is not None and not stopping:
             time.sleep(0.2)
@@ -76,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ["SPARK_SUBMIT_OPTS"] = (
             f"-Dlog4j2.configurationFile={LOG4J_JSON.as_uri()} {os.environ.get('SPARK_SUBMIT_OPTS', '')}"
         )
-    with children_logged("resurge.spark") if options.log_json else nullcontext():
+    with children_logged(log.name):
         manager = JobManager(
             options.log,
             options.store,
@@ -93,6 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     signal.signal(signal.SIGINT, stop)  # again: a Spark session sets one of its own, which ends in a traceback
     _say({"ready": True, "owner": manager.owner, "term": manager.term, "epoch": manager.manifest.last_cut})
+    log.info("drives the job in term %d, from epoch %d on", manager.term, manager.manifest.last_cut)
     others: list[threading.Thread] = []
     if options.jobs:
         manager.runner = Turns(manager.runner, cores(manager.runner))
@@ -111,8 +114,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             manager.drain()
     except Fenced as fenced:
         _say({"fenced": True, "message": fenced.message})
+        log.warning("ends: %s", fenced.message)
         return FENCED_EXIT
     _say({"stopped": True, **manager.status()})
+    log.info("has stopped at epoch %d", manager.manifest.last_cut)
     return 0
 
 
@@ -235,5 +240,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except ResurgeError as error:
-        logging.getLogger("resurge.spark").critical("%s", error)
+        log.critical("%s", error)
         sys.exit(1)

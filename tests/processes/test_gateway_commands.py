@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cloud_backend.gateway.reach import machine_addresses
+from cloud_backend.process_log import newest
 from mobile_app.links.gateway import GatewayLink
 from mobile_app.links.link import LinkDown
 from shared.wire.enrolment import EnrolmentAnswer, EnrolmentLink
@@ -123,6 +124,7 @@ def test_a_damaged_log_is_found_and_repaired_from_its_copy(tmp_path: Path):
             phone.send(10)
         phone.exchange(phone.tombstone(50, 55))
         assert gateway.stop() == 0
+    assert [line.message for line in newest(home)] == ["has stopped", f"listens on 127.0.0.1:{gateway.port}"]
     report = json.loads(resurge("log", "verify", "--home", str(home), "--copy", str(copy), "--json"))
     assert report["sound"]
     assert [(log["delivered"], log["ledgered"], log["duplicates"]) for log in report["logs"]] == [(50, 5, 0)] * 2
@@ -168,6 +170,7 @@ def test_a_damaged_file_ends_the_start_in_one_line_that_names_it(tmp_path: Path,
     assert said.returncode == 1
     assert said.stderr.startswith(f"resurge.gateway: {name} is damaged")
     assert said.stderr.count("\n") == 1
+    assert [f"resurge.gateway: {line.message}\n" for line in newest(home)] == [said.stderr]
 
 
 def test_the_spark_job_says_it_as_well(tmp_path: Path):
@@ -182,3 +185,4 @@ def test_the_spark_job_says_it_as_well(tmp_path: Path):
     [line] = [json.loads(text) for text in said.stderr.splitlines()]
     assert (line["level"], line["logger"]) == ("critical", "resurge.spark")
     assert line["message"].startswith("results.sqlite is damaged")
+    assert [each.message for each in newest(tmp_path / "spark")] == [line["message"]]

@@ -16,6 +16,7 @@ from pathlib import Path
 from fastapi import FastAPI
 
 import resurge as rs
+from cloud_backend import process_log
 from cloud_backend.contracts.audits import Aftermath, Audits, Device
 from cloud_backend.coordinator import alerts, followers, queries
 from cloud_backend.coordinator.alerts import Condition
@@ -395,8 +396,51 @@ def _place(phone: PhoneOfDay, second: int) -> tuple[float, float]:
     )
 
 
+LOST_TASK = """org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "cloud_backend/spark/task/run.py", line 88, in run
+    rows = vertex.push(port, rows)
+ZeroDivisionError: float division by zero
+    at org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:581)
+    at org.apache.spark.scheduler.Task.run(Task.scala:147)"""
+
+
+FAILED_TICK = """Traceback (most recent call last):
+  File "cloud_backend/gateway/gateway.py", line 152, in _tick
+    self._trim()
+OSError: [Errno 5] Input/output error: 'stable.json'"""
+
+
+def _log_lines(home: Path, store: Path, now_us: int) -> None:
+    """What gateway and Spark said of this day."""
+    gateway, spark = "resurge.gateway", "resurge.spark"
+    said = [
+        (86_390.0, gateway, "warning", "cut 1432 bytes of a torn write off the log", ""),
+        (86_389.8, gateway, "info", "listens on 127.0.0.1:8750", ""),
+        (86_376.2, spark, "info", "drives the job in term 1, from epoch 0 on", ""),
+        (28_800.0, "resurge.audit", "info", "ingrid device-revoked old-tablet", ""),
+        (
+            19_640.5,
+            "org.apache.spark.scheduler.TaskSetManager",
+            "warning",
+            "Lost task 0.0 in stage 1841.0 (TID 3682)",
+            LOST_TASK,
+        ),
+        (19_640.1, spark, "warning", "range busy_cells/0-1 failed in epoch 371 (died)", ""),
+        (5_400.0, "resurge.audit", "info", "ingrid query-submitted slow-buses", ""),
+        (1_260.0, "resurge.audit", "info", "ingrid job-rolled-back main", ""),
+        (612.4, gateway, "error", "a tick failed; the next one tries again", FAILED_TICK),
+    ]
+    for ago_s, logger, level, message, error in said:
+        ours = logger in (gateway, "resurge.audit")
+        line = process_log.Line(
+            now_us - round(ago_s * SECOND_US), level, logger, 2104 if ours else 2204, message, error
+        )
+        process_log.keep(home if ours else store, line)
+
+
 def _mishaps(sources: Sources, store: Path, manager: JobManager, now_us: int) -> None:
     """A rollback that has run again, a query, alerts, people who did things."""
+    _log_lines(sources.home, store, now_us)
     roll_back(store, "my_trips", manager.manifest.last_cut - 3)
     manager.drain()
     manager.write_status()

@@ -55,6 +55,11 @@ def sink(page: Page) -> None:
     page.locator("#chart canvas").wait_for()
 
 
+def coloured(page: Page) -> None:
+    sink(page)
+    page.locator("#scale:visible, #map .map-note").first.wait_for()
+
+
 def pairing(page: Page) -> None:
     page.get_by_role("button", name="Make a code").click()
     page.locator(".qr-box svg").wait_for()
@@ -97,6 +102,8 @@ def pages(morning: Morning) -> dict[str, tuple[str, Callable[[Page], None]]]:
         "rollback": ("/jobs/main#roll-back", rollback),
         "results": ("/results", live),
         "sink": ("/results/last_place", sink),
+        "coloured": ("/results/last_place?from=2026-11-16T06:00:00Z&colour=speed", coloured),
+        "logs": ("/logs", live),
         "audit": ("/audit", live),
         "account": ("/account", live),
         "people": ("/people", live),

@@ -9,6 +9,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from cloud_backend.process_log import Line, keep
 from shared.moves import PREVIEW, MoveAnswer, MovePreview
 from tests.user_interface.browser import Console, new_page, no_wider_than, served
 from tests.user_interface.morning import build, build_empty
@@ -21,7 +22,7 @@ pytestmark = [
 LEGEND = re.compile(r"^(Time|Value|)$")  # of a chart: its first label, and the value under the pointer
 NAMES = (
     "overview", "devices", "device", "fleets", "move", "pair", "streams", "stream", "contracts", "contract", "query",
-    "jobs", "job", "rollback", "results", "sink", "audit", "account", "people",
+    "jobs", "job", "rollback", "results", "sink", "coloured", "logs", "audit", "account", "people",
 )  # fmt: skip
 
 
@@ -181,6 +182,40 @@ def test_a_time_is_written_in_the_readers_zone_and_sent_in_utc(browser, morning,
     page.close()
 
 
+def test_a_column_chosen_by_keyboard_colours_the_map_and_stays_in_the_address(opened):
+    page = opened("sink", viewport={"width": 360, "height": 780})
+    expect(page.locator("#scale")).to_be_hidden()
+    page.get_by_label("Colour by").focus()
+    page.keyboard.type("speed")
+    expect(page.locator("#scale-title")).to_have_text("speed")
+    expect(page.locator("#scale-note")).to_have_text(re.compile(r"^From [\d.]+ to [\d.]+ in \d+ points"))
+    assert page.url.endswith("/results/last_place?colour=speed")
+    no_wider_than(page, 360)
+    page.get_by_role("link", name="Last hour").click()
+    page.wait_for_url("**from=*&colour=speed")
+    expect(page.locator("#scale-title")).to_have_text("speed")
+    page.get_by_label("Colour by").select_option("")
+    expect(page.locator("#scale")).to_be_hidden()
+    assert "colour" not in page.url
+
+
+def test_a_line_that_is_said_shows_at_once_and_an_opened_traceback_stays_open(opened, morning):
+    page = opened("logs")
+    rows = page.locator("#lines tbody tr")
+    before = rows.count()
+    page.locator("#lines summary").first.click()
+    expect(page.locator("#lines pre").first).to_contain_text("OSError")
+    keep(
+        morning.sources.home, Line(morning.sources.clock_us(), "warning", "resurge.gateway", 1, "<i>said</i> just now")
+    )
+    expect(rows).to_have_count(before + 1)
+    expect(rows.first).to_contain_text("<i>said</i> just now")
+    expect(page.locator("#lines details[open] pre")).to_contain_text("OSError")
+    page.get_by_label("Level").select_option("error")
+    page.wait_for_url("**level=error**")
+    expect(rows).to_have_count(1)
+
+
 def test_devices_are_found_by_name_and_state(opened):
     page = opened("devices")
     page.locator("#show").select_option("offline")
@@ -209,7 +244,7 @@ def empty_page(browser, tmp_path_factory):
     empty.close()
 
 
-@pytest.mark.parametrize("place", ["/", "/devices", "/fleets", "/streams", "/jobs", "/results", "/audit"])
+@pytest.mark.parametrize("place", ["/", "/devices", "/fleets", "/streams", "/jobs", "/results", "/audit", "/logs"])
 def test_an_empty_gateway_says_what_to_do_first(empty_page, place):
     empty_page.goto(place)
     empty_page.locator("#live[data-state=live]").wait_for()

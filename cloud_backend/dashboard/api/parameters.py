@@ -26,7 +26,11 @@ Limit = Annotated[int, Query(ge=1, le=1000, description="at most this many")]
 Before = Annotated[int | None, Query(ge=0, le=POSITION_MAX, description="where the last answer ended")]
 Number = Annotated[int, Query(ge=0, le=POSITION_MAX, description="also check that this line is there")]
 HashHex = Annotated[str, Query(pattern=r"^([0-9a-f]{64})?$", description="and that this is its hash")]
+ByColumn = Annotated[str, Query(max_length=200, description="a column with numbers, to colour points by")]
 MaybeDevice = Annotated[str, Query(pattern=r"^([0-9a-f]{32})?$", description="only of this device")]
+MaybePart = Annotated[str, Query(pattern=r"^(gateway|spark)?$", description="only what this part said")]
+FromLevel = Annotated[str, Query(pattern=r"^(info|warning|error)$", description="lines of this level and above")]
+InLine = Annotated[str, Query(max_length=100, description="only lines with this text, in large or small letters")]
 MaybeEdge = Annotated[str, Query(pattern=r"^([0-9a-f]{16})?$", description="only of this edge")]
 
 

@@ -12,12 +12,16 @@ from cloud_backend.dashboard.api.parameters import (
     REFUSALS,
     Admin,
     Before,
+    ByColumn,
     EdgeHex,
+    FromLevel,
     HashHex,
+    InLine,
     InTime,
     Limit,
     MaybeDevice,
     MaybeEdge,
+    MaybePart,
     Number,
     Operator,
     Viewer,
@@ -33,11 +37,13 @@ from cloud_backend.dashboard.views import (
     followers,
     jobs,
     ledger,
+    logs,
     program,
     queries,
     results,
     streams,
 )
+from cloud_backend.dashboard.views import result_map as result_maps
 
 BATCHES_MAX = 100
 
@@ -162,6 +168,15 @@ def _computed(sources: Sources) -> APIRouter:
             results.rows, sources, sink, exact=person.sees_places, within=within, before_us=before_us, limit=limit
         )
 
+    @router.get(
+        "/results/{sink}/map", tags=["results"],
+        summary="A sink's rows as GeoJSON, of a time if one is said; with a column each point's share of its scale",
+    )  # fmt: skip
+    async def result_map(sink: NameInPath, person: Viewer, within: InTime, colour: ByColumn = "") -> dict[str, Any]:
+        return await in_thread(
+            result_maps.result_map, sources, sink, exact=person.sees_places, within=within, colour=colour
+        )
+
     return router
 
 
@@ -209,6 +224,13 @@ def _people(sources: Sources) -> APIRouter:
     @router.get("/audit/head", summary="The newest line by number and hash, signed; keep it elsewhere", tags=["audit"])
     async def head(_: Operator) -> dict[str, Any]:
         return await in_thread(audit.head, sources)
+
+    @router.get("/logs", summary="What gateway and Spark said last, newest first", tags=["logs"])
+    async def log_lines(
+        _: Operator, part: MaybePart = "", level: FromLevel = "info", text: InLine = "", before_us: Before = None,
+        limit: Limit = 100,
+    ) -> dict[str, Any]:  # fmt: skip
+        return await in_thread(logs.lines, sources, part=part, level=level, text=text, before_us=before_us, limit=limit)
 
     @router.get("/alerts", summary="Open alerts first, then those that ended; and the rules", tags=["alerts"])
     async def list_alerts(_: Viewer, limit: Limit = 100) -> dict[str, Any]:

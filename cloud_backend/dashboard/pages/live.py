@@ -19,6 +19,7 @@ from cloud_backend.dashboard.sign_in.access import access_of, may_still_look, re
 from cloud_backend.dashboard.sign_in.security_headers import SECURITY_HEADERS
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.threads import in_thread
+from cloud_backend.dashboard.views import logs
 
 EVERY_S = 1.0
 DEVICES_EVERY_S = 2  # contact is a matter of time as well: a silence shows although nothing came
@@ -56,6 +57,7 @@ def versions(sources: Sources) -> dict[str, Any]:
         "results": sources.results.last_change(),
         "jobs": _jobs(sources),
         "alerts": sources.alerts.version(),
+        "logs": logs.version(sources),
         "audit": [line.number for line in sources.access.audit_log.lines(limit=1)],
     }
 

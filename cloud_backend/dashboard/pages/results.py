@@ -13,17 +13,19 @@ from cloud_backend.dashboard.acts.act import POSITION_MAX, Act
 from cloud_backend.dashboard.acts.followers import ADD_FOLLOWER
 from cloud_backend.dashboard.pages.acting import ActPage, Visit
 from cloud_backend.dashboard.pages.answers import Viewer, answer, refusing, whole_number
+from cloud_backend.dashboard.privacy.places import is_place
 from cloud_backend.dashboard.sources import Sources
 from cloud_backend.dashboard.threads import in_thread
 from cloud_backend.dashboard.views import exports, followers
 from cloud_backend.dashboard.views import results as view
+from cloud_backend.dashboard.views.result_map import is_number, result_map
 from cloud_backend.dashboard.views.time_range import TimeRange
 from shared.errors import UsageError
 
 ROWS_SHOWN = 60
 CHART_ROWS = 3000
 LINES_MAX = 6
-PLACES_MAX = 2000
+COLUMN_MAX = 200
 COUNT_MAX = 100_000
 TIME_MAX = 1 << 62
 HOUR_US = 3_600_000_000
@@ -57,7 +59,10 @@ def results_router(sources: Sources) -> APIRouter:
         before = whole_number(request.query_params.get("before"), highest=TIME_MAX) or None
         with refusing(request):
             found = await in_thread(_one, sources, sink, _chosen_time(request), before, person)
-        return answer(request, "sink.html", person, "Results", part="sink_rows.html", **found)
+        return answer(
+            request, "sink.html", person, "Results", part="sink_rows.html", **found,
+            **_colours(found["numeric"], _colour(request)),
+        )  # fmt: skip
 
     @router.get("/results/{sink}/series.json")
     async def series(sink: str, request: Request, person: Viewer) -> dict[str, Any]:
@@ -67,7 +72,14 @@ def results_router(sources: Sources) -> APIRouter:
     @router.get("/results/{sink}/map.json")
     async def places(sink: str, request: Request, person: Viewer) -> dict[str, Any]:
         with refusing(request):
-            return await in_thread(_places, sources, sink, _chosen_time(request), person)
+            return await in_thread(
+                result_map,
+                sources,
+                sink,
+                exact=person.sees_places,
+                within=_chosen_time(request),
+                colour=_colour(request),
+            )
 
     return router
 
@@ -90,6 +102,17 @@ def _chosen_time(request: Request) -> TimeRange:
     return TimeRange.of_text(request.query_params.get("from"), request.query_params.get("to"))
 
 
+def _colour(request: Request) -> str:
+    """The column that points of the map are coloured by; nothing where none was chosen."""
+    return request.query_params.get("colour", "")[:COLUMN_MAX]
+
+
+def _colours(numeric: list[str], colour: str) -> dict[str, Any]:
+    """What may be chosen: what has numbers in the rows that are shown, and what was chosen."""
+    columns = [name for name in numeric if not is_place(name)]
+    return {"colour": colour, "columns": columns if not colour or colour in columns else [*columns, colour]}
+
+
 def _one(sources: Sources, sink: str, within: TimeRange, before: int | None, person: Person) -> dict[str, Any]:
     found = view.rows(sources, sink, exact=person.sees_places, within=within, before_us=before, limit=ROWS_SHOWN)
     rows = found["rows"]
@@ -97,7 +120,7 @@ def _one(sources: Sources, sink: str, within: TimeRange, before: int | None, per
     keys = found["key_names"] if len(found["key_names"]) == width else ["Key", *[""] * (width - 1)][:width]
     names = list(dict.fromkeys(name for row in rows for name in row["values"]))
     windowed = any(row["window_start_us"] != row["window_end_us"] for row in rows)
-    numeric = [name for name in names if any(_is_number(row["values"].get(name)) for row in rows)]
+    numeric = [name for name in names if any(is_number(row["values"].get(name)) for row in rows)]
     numeric.sort(key=lambda name: name.endswith(("lat", "lon")))  # places have the map; the chart opens on a value
     return {
         "sink": sink, "rows": rows, "keys": keys, "names": names, "numeric": numeric, "windowed": windowed,
@@ -136,35 +159,9 @@ def _series(sources: Sources, sink: str, within: TimeRange, person: Person) -> d
     }
 
 
-def _places(sources: Sources, sink: str, within: TimeRange, person: Person) -> dict[str, Any]:
-    rows = view.rows(sources, sink, exact=person.sees_places, within=within, limit=PLACES_MAX)["rows"]
-    latitude, longitude = exports.place_of(rows)
-    names = sources.device_names()
-    paths: dict[str, list[list[float]]] = {}
-    for row in reversed(rows):
-        place = [row["values"].get(longitude), row["values"].get(latitude)]
-        if all(_is_number(each) for each in place) and abs(place[1]) <= 90 and abs(place[0]) <= 180:
-            label = ", ".join(names.get(str(part), str(part)) for part in row["key"]) or sink
-            paths.setdefault(label, []).append(place)
-    features: list[dict[str, Any]] = []
-    for label, path in paths.items():
-        about = {"name": label, "id": "", "stale": False}
-        features.append(
-            {"type": "Feature", "properties": about, "geometry": {"type": "Point", "coordinates": path[-1]}}
-        )
-        if len(path) > 1:
-            line = {"type": "LineString", "coordinates": path}
-            features.append({"type": "Feature", "properties": about, "geometry": line})
-    return {"type": "FeatureCollection", "features": features}
-
-
 def _has_places(rows: list[dict[str, Any]]) -> bool:
     try:
         exports.place_of(rows)
     except UsageError:
         return False
     return True
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -14,6 +14,7 @@ from cloud_backend.dashboard.pages.devices import device_manners, devices_router
 from cloud_backend.dashboard.pages.fleets import fleet_manners, fleets_router
 from cloud_backend.dashboard.pages.jobs import job_act_pages, jobs_router
 from cloud_backend.dashboard.pages.live import live_router
+from cloud_backend.dashboard.pages.logs import logs_router
 from cloud_backend.dashboard.pages.overview import dashboard_router
 from cloud_backend.dashboard.pages.people import people_manners, people_router
 from cloud_backend.dashboard.pages.program import program_manners, program_router
@@ -25,7 +26,7 @@ from cloud_backend.dashboard.sources import Sources
 
 ROUTERS = (
     live_router, devices_router, fleets_router, streams_router, contracts_router, queries_router, jobs_router,
-    results_router, audit_router, people_router, program_router,
+    results_router, audit_router, people_router, program_router, logs_router,
 )  # fmt: skip
 
 

@@ -1,10 +1,20 @@
 // A map without a map service: country outlines that came with the gateway, the devices' trails, and where each was last.
+// A sink's points can be coloured by a column; the address keeps which, and the legend says what the colours mean.
 // MapLibre runs from its own files under the strict policy (no blob: worker). Where there is no WebGL, the table has it all.
 
 const box = document.getElementById("map");
 const root = document.documentElement;
+const EVERY_MS = 3000; // how often results are asked for again at most
 const colour = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
+const chooser = document.getElementById("colour");
+const byId = (id) => document.getElementById(id);
 const empty = { type: "FeatureCollection", features: [] };
+
+const valued = ["==", ["typeof", ["get", "share"]], "number"];
+const ramp = () => ["interpolate", ["linear"], ["get", "share"], ...[1, 2, 3, 4, 5].flatMap((step) => [(step - 1) / 4, colour(`scale-${step}`)])];
+
+const radius = (factor) => ["case", valued, ["interpolate", ["linear"], ["get", "share"], 0, 4.5 * factor, 1, 7.5 * factor], 4.5 * factor];
+const DENSE = 200; // with more points they are smaller, so that they hide less of each other
 
 function note(words) {
   const element = document.createElement("p");
@@ -27,10 +37,13 @@ function style(outline) {
       { id: "grid", type: "line", source: "grid", paint: { "line-color": colour("map-line"), "line-width": 0.5, "line-opacity": 0.6 } },
       { id: "border", type: "line", source: "outline", paint: { "line-color": colour("map-line"), "line-width": 1 } },
       { id: "trail", type: "line", source: "devices", filter: ["==", ["geometry-type"], "LineString"], layout: { "line-cap": "round", "line-join": "round" },
-        paint: { "line-color": ["case", ["get", "stale"], colour("faint"), colour("series-1")], "line-width": 2.5, "line-opacity": 0.75 } },
+        paint: { "line-color": ["case", ["get", "stale"], colour("faint"), colour("series-1")], "line-width": ["case", ["has", "faint"], 1.5, 2.5], "line-opacity": ["case", ["has", "faint"], 0.3, 0.75] } },
       { id: "live", type: "circle", source: "devices", filter: ["all", ["==", ["geometry-type"], "Point"], ["has", "live"]], // a ring: not yet part of results
         paint: { "circle-radius": 12, "circle-color": "transparent", "circle-stroke-width": 2, "circle-stroke-color": colour("series-1") } },
-      { id: "place", type: "circle", source: "devices", filter: ["==", ["geometry-type"], "Point"],
+      { id: "value", type: "circle", source: "devices", filter: ["all", ["==", ["geometry-type"], "Point"], ["has", "share"]], // larger where there is more
+        paint: { "circle-radius": radius(1), "circle-color": ["case", valued, ramp(), colour("card")],
+          "circle-stroke-width": ["case", valued, 1, 2], "circle-stroke-color": ["case", valued, colour("scale-edge"), colour("faint")] } },
+      { id: "place", type: "circle", source: "devices", filter: ["all", ["==", ["geometry-type"], "Point"], ["!", ["has", "share"]]],
         paint: { "circle-radius": 6.5, "circle-color": ["case", ["get", "stale"], colour("card"), colour("series-1")], "circle-stroke-width": 2.5, "circle-stroke-color": ["case", ["get", "stale"], colour("faint"), colour("card")] } },
     ],
   };
@@ -66,7 +79,54 @@ function extent(features) {
   return [[min(lons), min(lats)], [max(lons), max(lats)]];
 }
 
-const read = async () => (await fetch(box.dataset.map, { headers: { Accept: "application/json" } })).json();
+async function read() {
+  const address = new URL(box.dataset.map, location.href);
+  if (chooser?.value) address.searchParams.set("colour", chooser.value);
+  const answer = await fetch(address, { headers: { Accept: "application/json" } });
+  if (answer.ok || !chooser?.value) return answer.json();
+  legend(null, (await answer.json()).detail ?? "The gateway refused this.");
+  address.searchParams.delete("colour");
+  return (await fetch(address, { headers: { Accept: "application/json" } })).json();
+}
+
+// What the colours mean: where the scale begins and ends, what is beyond it, and what has no value.
+const digits = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
+const count = new Intl.NumberFormat("en");
+const points = (number) => `${count.format(number)} ${number === 1 ? "point" : "points"}`;
+
+function legend(scale, problem = "") {
+  const words = [];
+  byId("scale").hidden = !scale && !problem;
+  byId("scale-title").hidden = !scale;
+  byId("scale-bar").hidden = !scale || scale.low === null;
+  byId("scale-missing").hidden = !scale?.missing;
+  if (problem) words.push(problem);
+  if (scale) {
+    byId("scale-title").textContent = scale.column;
+    byId("scale-low").textContent = scale.below ? `≤ ${digits.format(scale.low)}` : digits.format(scale.low);
+    byId("scale-high").textContent = scale.above ? `≥ ${digits.format(scale.high)}` : digits.format(scale.high);
+    byId("scale-missing").lastElementChild.textContent = `no value: ${points(scale.missing)}`;
+    if (scale.low === null) words.push("No point has a number here.");
+    else if (scale.least === scale.most) words.push(`All points have ${digits.format(scale.least)}.`);
+    else words.push(`From ${digits.format(scale.least)} to ${digits.format(scale.most)} in ${points(scale.points - scale.missing)}; larger points have more.`);
+    if (scale.below + scale.above) words.push(`${points(scale.below + scale.above)} beyond an end of the scale ${scale.below + scale.above === 1 ? "has" : "have"} its colour.`);
+  }
+  byId("scale-note").textContent = words.join(" ");
+}
+
+// The choice stays in the address, and goes along to other times and pages of this sink.
+function keep() {
+  const set = (text) => {
+    const address = new URL(text, location.href);
+    if (chooser.value) address.searchParams.set("colour", chooser.value);
+    else address.searchParams.delete("colour");
+    return address.pathname + address.search + address.hash;
+  };
+  if (location.pathname + location.search + location.hash !== set(location.href)) history.replaceState(null, "", set(location.href));
+  for (const link of document.querySelectorAll("a[data-keeps]")) link.href = set(link.href);
+  byId("range-colour").value = chooser.value;
+  byId("range-colour").disabled = !chooser.value;
+}
 
 async function show() {
   const library = await import(box.dataset.library);
@@ -85,7 +145,11 @@ async function show() {
   const refresh = async (first) => {
     const data = await read();
     map.getSource("devices").setData(data);
-    const places = data.features.filter(({ geometry }) => geometry.type === "Point");
+    const places = data.features.filter(({ geometry, properties }) => geometry.type === "Point" && !properties.earlier);
+    const dense = (data.scale?.points ?? 0) > DENSE;
+    map.setPaintProperty("value", "circle-radius", radius(dense ? 0.6 : 1));
+    map.setPaintProperty("value", "circle-stroke-width", ["case", valued, dense ? 0.5 : 1, dense ? 1.5 : 2]);
+    if (data.scale || (chooser && !chooser.value)) legend(data.scale ?? null);
     if (first && data.features.length) map.fitBounds(extent(data.features), { padding: 56, maxZoom: 15, animate: false });
     if (places.length <= 40) showLabels(library, map, labels, places);
   };
@@ -93,10 +157,22 @@ async function show() {
   const grid = () => map.getSource("grid").setData(fineGrid(map.getBounds()));
   map.on("moveend", grid);
   grid();
-  map.on("click", "place", ({ features: [{ properties }] }) => location.assign(`/devices/${encodeURIComponent(properties.id)}`));
-  map.on("mouseenter", "place", () => { map.getCanvas().classList.add("over-place"); });
-  map.on("mouseleave", "place", () => { map.getCanvas().classList.remove("over-place"); });
-  document.body.addEventListener("changed-devices", () => refresh(false));
+  for (const layer of ["place", "value"]) {
+    map.on("click", layer, ({ features: [{ properties, geometry }] }) => {
+      if (properties.id) location.assign(`/devices/${encodeURIComponent(properties.id)}`);
+      else new library.Popup({ offset: 10, maxWidth: "260px" }).setLngLat(geometry.coordinates).setDOMContent(about(properties)).addTo(map);
+    });
+    map.on("mouseenter", layer, () => { map.getCanvas().classList.add("over-place"); });
+    map.on("mouseleave", layer, () => { map.getCanvas().classList.remove("over-place"); });
+  }
+  let asked = 0;
+  const again = async () => {
+    if (document.hidden || Date.now() - asked < (box.dataset.changes ? EVERY_MS : 0)) return;
+    asked = Date.now();
+    await refresh(false);
+  };
+  document.body.addEventListener(`changed-${box.dataset.changes ?? "devices"}`, again);
+  chooser?.addEventListener("change", () => refresh(false));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", async () => {
     map.setStyle(style(outline));
     await map.once("styledata");
@@ -122,6 +198,16 @@ function showLabels(library, map, labels, places) {
   }
 }
 
+// What a point of a sink is, for whoever clicks on it.
+function about({ name, at_us, value, share }) {
+  const element = document.createElement("p");
+  element.className = "map-about";
+  const lines = [name, new Date(at_us / 1000).toLocaleString("en-GB")];
+  if (share !== undefined) lines.push(`${chooser.value}: ${typeof value === "number" ? digits.format(value) : "no value"}`);
+  for (const line of lines) element.append(Object.assign(document.createElement("span"), { textContent: line }));
+  return element;
+}
+
 function hasWebgl() {
   try {
     return Boolean(document.createElement("canvas").getContext("webgl2"));
@@ -130,5 +216,10 @@ function hasWebgl() {
   }
 }
 
+if (chooser) {
+  keep();
+  chooser.addEventListener("change", keep);
+  document.addEventListener("fragment", keep);
+}
 if (hasWebgl()) show().catch(() => note("The map could not be drawn; the table has the same devices."));
 else note("This browser draws no maps (WebGL is off); the table has the same devices.");

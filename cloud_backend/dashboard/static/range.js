@@ -14,6 +14,8 @@ export const chosen = { from: moment(first.dataset.at), to: moment(last.dataset.
 // Open the page for another time, or for all of it.
 export function choose(from, to) {
   const address = new URL(form.action);
+  const colour = new URL(location.href).searchParams.get("colour"); // of the map: kept with whatever time
+  if (colour) address.searchParams.set("colour", colour);
   if (from) address.searchParams.set("from", short(from));
   if (to) address.searchParams.set("to", short(to));
   address.hash = scrollY ? "range" : ""; // somebody who had scrolled to the chart sees it again

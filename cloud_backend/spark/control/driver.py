@@ -64,6 +64,7 @@ RENEWALS = 4  # of a lease before it would run out
 IDLE_REMOTE_S = 0.5  # each look for what others appended is a request
 LOOK_EVERY_S = 5.0  # while there is work; whoever appends finds out anyway
 LOADS_KEPT = 8  # of each range: more than `redivision` looks at
+_log = logging.getLogger("resurge.spark")
 
 
 class Runner(Protocol):
@@ -318,7 +319,7 @@ class JobManager:
         try:
             reached = self._reader.ends()
         except Unreachable as error:  # brokers come back; what was cut before is worked off meanwhile
-            logging.getLogger("resurge.spark").warning("no epoch is cut: %s", error)
+            _log.warning("no epoch is cut: %s", error)
             self._cut_at = now
             return False
         if {*reached} != {*starts}:
@@ -472,6 +473,8 @@ class JobManager:
 
     def _failed(self, step: RangeEpoch, spec: Specification, outcome: Failed) -> None:
         kind, message = outcome.kind, outcome.message
+        # Not the message: an operator's may say what somebody measured. The job's page has it.
+        _log.warning("range %s failed in epoch %d (%s)", physical_name(step.physical), step.epoch, kind)
         self.failures.note(step, kind, message, self._clock())
         if self._moved(step, spec):
             return
@@ -486,7 +489,7 @@ class JobManager:
             self.failures.wait(step.physical, message, self._clock())
         # An operator that raises on its state will raise again; a hung or dead task may have been the machine.
         elif self.failures.count(step.physical) >= (1 if kind == "operator" else ATTEMPTS_MAX):
-            self.failures.park(step.physical, f"{kind}: {message}")
+            self._park(step.physical, f"{kind}: {message}")
         else:
             self._retry(step, spec)
 
@@ -508,6 +511,10 @@ class JobManager:
         else:
             self._failed(step, spec, outcome)
 
+    def _park(self, physical: Physical, reason: str) -> None:
+        self.failures.park(physical, reason)
+        _log.error("range %s is parked; the job's page says why", physical_name(physical))
+
     def _mend(
         self,
         failed: Physical,
@@ -524,12 +531,12 @@ class JobManager:
                 lost=lost, configurations=Configurations(self.store, self.graph),
             )  # fmt: skip
         except UsageError as error:  # nothing intact is left inside the horizon: say so, the rest goes on
-            self.failures.park(failed, f"{reason}; {error.message}")
+            self._park(failed, f"{reason}; {error.message}")
             return
         ranges = map(self.manifest.lineage, entry.rollback)
         moves = any(lineage.position > max(entry.to, lineage.first - 1) for lineage in ranges)
         if not entry.lost and not moves:  # nobody would wait for a record either, and it would come up without end
-            self.failures.park(failed, reason)
+            self._park(failed, reason)
             return
         if self._append(entry):
             self.events.rollbacks += 1

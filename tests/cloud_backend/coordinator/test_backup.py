@@ -26,6 +26,8 @@ def house(tmp_path):
         "manifest/1.json": "{}",
         "files/a.bin": "state",
         "lease.json": "me",
+        "process-log.jsonl": "a line",  # grows while it is linked: in a backup it would be no whole file
+        "process-log.1.jsonl": "a line",
         "plans/1.plan": "p",
     }.items():
         (store / name).parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +52,7 @@ def test_what_is_restored_has_the_log_the_people_and_the_jobs(house, backup, tmp
         key: state.high_water for key, state in house.gateway.log.edges()
     }
     names = {path.relative_to(target / "spark").as_posix() for path in (target / "spark").rglob("*") if path.is_file()}
-    assert names == {"manifest/1.json", "files/a.bin", "plans/1.plan"}  # who drove it is not
+    assert names == {"manifest/1.json", "files/a.bin", "plans/1.plan"}  # who drove it and what it said are not
     assert (target / "gateway" / "gateway.key").read_bytes() == (house.settings.home / "gateway.key").read_bytes()
     with sqlite3.connect(target / "gateway" / "roster.sqlite") as roster:
         assert roster.execute("SELECT count(*) FROM devices").fetchone() == (2,)

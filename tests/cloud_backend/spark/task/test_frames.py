@@ -116,11 +116,13 @@ def refusing_plan(operator: str, behind: str, faults: str) -> Plan:
     [("log", "more than 64 batches of one epoch raise"), ("vertex", "ValueError: cannot bear anything")],
 )
 def test_one_that_raises_for_every_row_waits_as_any_other_and_the_rest_goes_on(
-    tmp_path: Path, operator: str, behind: str, says: str
+    tmp_path: Path, operator: str, behind: str, says: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World(tmp_path, refusing_plan(operator, behind, str(tmp_path)), devices=40)
     driver = world.started(2)
     parked = driver.status()["parked"]
+    assert all(f"range {name} is parked" in caplog.text for name in parked)
+    assert says not in caplog.text, "an exception may hold what somebody measured: it is on the job's page only"
     assert {name.split()[0] for name in parked} == {"marked"}
     assert all(why.startswith("operator: ") and says in why for why in parked.values())
     assert {(each["vertex"], each["kind"]) for each in driver.status()["exceptions"]} == {("marked", "operator")}
