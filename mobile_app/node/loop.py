@@ -264,6 +264,7 @@ class Node:
         wanted = capture.looked_at(now)
         if running is not None:
             wanted |= running.about.sensors
+        wanted = {sensor: every for sensor, every in wanted.items() if self.access.consents.allows(sensor)}
         if self.locates and not self.decision.pause:
             wanted.setdefault("gps", POSITION_US)
         if wanted or capture.opened:

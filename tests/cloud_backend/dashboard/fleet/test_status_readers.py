@@ -18,7 +18,7 @@ OTHERWISE = {
     "advice": AdviceStatus(1200.0, 7, 61.0, 300.0), "battery": 7, "build": "My trips 1.0", "clock_doubt_s": 18.0, "charging": True, "fleet": FleetStatus(3), "full_in_s": 600.0, "incarnation": 2, "lane": "cellular", "late": 4,
     "leaving": "battery low",
     "malformed_results": 3, "missing_sensors": ("gps",), "operators": ("track@1",), "overruns": 9, "plan": 4, "poll_s": 60.0, "produced": 900,
-    "python": "3.14.0", "refusal": "revoked", "spool_bytes": 8_500, "spool_capacity_bytes": 50_000, "version": "2.0",
+    "python": "3.14.0", "refusal": "revoked", "refused_sensors": ("gps",), "spool_bytes": 8_500, "spool_capacity_bytes": 50_000, "version": "2.0",
 }  # fmt: skip
 
 
