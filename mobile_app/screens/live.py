@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from functools import partial
 from typing import Any
@@ -13,7 +14,6 @@ from mobile_app.screens.widgets.controls import Choices, PushButton
 from mobile_app.screens.widgets.derived import Spectrum, magnitude, span_s, spectrum
 from mobile_app.screens.widgets.icons import Icon, sensor_icon
 from mobile_app.screens.widgets.plots import LinePlot
-from mobile_app.screens.widgets.plotting import round_step, tick_text
 from mobile_app.screens.widgets.surfaces import Card, Notice, Swatch
 from mobile_app.screens.widgets.text import Column, Row, Text, Wrap, replace
 from mobile_app.screens.words import number_text
@@ -28,6 +28,7 @@ SLOW_SHARE = 0.8  # a rate below this share of what was asked is pointed out
 VECTOR = ("x", "y", "z")
 VALUES, MAGNITUDE, SPECTRUM = "Values", "Magnitude", "Spectrum"  # what can be drawn of a sensor
 SPECTRUM_EVERY_S = 0.5
+TICKS_MAX = 6
 UNITS = {"accelerometer": "m/s²", "linear_acceleration": "m/s²", "gravity": "m/s²", "gyroscope": "rad/s",
          "magnetometer": "µT", "barometer": "hPa", "light": "lx", "microphone": "dB"}  # fmt: skip
 
@@ -194,12 +195,14 @@ class SensorCard(Card):
         self._note.text = spectrum_text(found, self._unit)
         plot.opacity = 1.0 if there else 0.25  # what was drawn before is not of now
         if there:
-            top_hz = there[0].hz[-1]
-            same = [each.amplitude if len(each.hz) == len(there[0].hz) else None for each in found.values()]
-            nothing = np.zeros(len(there[0].hz))
-            plot.show(
-                there[0].hz, [nothing if each is None else each for each in same], (0.0, top_hz), _hertz_below(top_hz)
-            )
+            hz = there[0].hz
+            seen = hz >= there[0].resolution_hz  # what is slower is left of the trend
+            same = [
+                each.amplitude[seen] if len(each.hz) == len(hz) else np.zeros(seen.sum()) for each in found.values()
+            ]
+            across = np.log10(hz[seen])
+            span = (float(across[0]), float(across[-1]))
+            plot.show(across, same, span, _hertz_below(*span))
 
 
 def _value_text(name: str, value: Any) -> str:
@@ -208,10 +211,16 @@ def _value_text(name: str, value: Any) -> str:
     return number_text.number(value) if isinstance(value, float) else str(value)
 
 
-def _hertz_below(top_hz: float) -> list[tuple[float, str]]:
-    step = round_step(top_hz, 5)
-    ticks = [index * step for index in range(int(top_hz / step + 1e-9) + 1)]
-    return [(tick / top_hz, tick_text(tick, step) + (" Hz" if tick == ticks[-1] else "")) for tick in ticks]
+def _hertz_below(low: float, high: float) -> list[tuple[float, str]]:
+    """Round frequencies below an axis that goes by powers of ten: walking and engines both have room."""
+    decades = range(math.floor(low), math.ceil(high) + 1)
+    finer = [digit * 10.0**power for power in decades for digit in (1, 2, 5)]
+    fine = [each for each in finer if low <= math.log10(each) <= high]
+    if len(fine) > TICKS_MAX:
+        coarser = [digit * 10.0**power for power in decades for digit in (1, 3)]
+        fine = [each for each in coarser if low <= math.log10(each) <= high]
+    places = [(math.log10(each) - low) / (high - low) for each in fine]
+    return [(at, f"{each:g}{' Hz' if each == fine[-1] else ''}") for at, each in zip(places, fine, strict=True)]
 
 
 def spectrum_text(found: dict[str, Spectrum], unit: str) -> str:
@@ -225,7 +234,7 @@ def spectrum_text(found: dict[str, Spectrum], unit: str) -> str:
     if swinging:
         name, best = max(swinging.items(), key=lambda item: item[1].strongest)
         which = f"{name} at " if len(found) > 1 else ""
-        amplitude = f"{number_text.number(best.strongest)} {unit}".strip()
+        amplitude = f"{best.strongest:.3g} {unit}".strip()
         said = f"Strongest: {which}{number_text.hertz(best.strongest_hz or 0.0, best.resolution_hz)}, {amplitude}."
     return f"{said} Of the last {number_text.duration(first.seconds)}, resolution {first.resolution_hz:.2g} Hz."
 

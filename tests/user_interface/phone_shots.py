@@ -61,7 +61,7 @@ SCREENS = (
     Shot("record-plan", "record", "keeps_back", ("For the plan “commute”", "Kept from the plan “commute”; the gateway is told"),
          (("tap", "Choose sensors"), ("scroll", "Kept from the plan")), waits_for="Tram 7"),
     Shot("live-magnitude", "live", "ride", ("accelerometer  m/s²", "magnitude"), (("tap", "Magnitude"),), waits_for="965.3"),
-    Shot("live-spectrum", "live", "ride", ("accelerometer  m/s²", "Strongest: y at 1.13 Hz, 1.598 m/s²"), (("tap", "Spectrum"),),
+    Shot("live-spectrum", "live", "ride", ("accelerometer  m/s²", "Strongest: y at 1.13 Hz, 1.6 m/s²"), (("tap", "Spectrum"),),
          waits_for="965.3"),
     Shot("live-empty", "live", "empty", ("No sensor is being read",)),
     Shot("live-offline", "live", "offline", ("Offline", "accelerometer  m/s²"), waits_for="965.3"),

@@ -13,11 +13,12 @@ def rate(hertz: float | None) -> str:
 
 
 def recorded(sensor: str, hertz: float, view: Mapping[str, Any]) -> str:
-    """How often a recording reads it, and who else does."""
-    at = number_text.rate(view.get("to_record", {}).get(sensor, hertz))
+    """How often a recording reads it, or would; and that the plan reads it whatever a recording takes."""
+    taken = view.get("to_record", {})
+    at = number_text.rate(taken.get(sensor, hertz))
     if view.get("consents", {}).get(sensor) is not True or sensor not in view.get("asked_sensors", {}):
         return at
-    return f"{at}; the plan reads it too"
+    return f"{at}; the plan reads it too" if sensor in taken else "Not recorded; the plan still reads it"
 
 
 def of_plan(sensor: str, view: Mapping[str, Any]) -> str:
