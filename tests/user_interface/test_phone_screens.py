@@ -135,7 +135,7 @@ def test_a_sensor_is_drawn_as_its_values_its_magnitude_or_its_spectrum(home):
         hand.until_text("magnitude")
         newest = cards["accelerometer"]._newest
         length = sum(newest[axis] ** 2 for axis in "xyz") ** 0.5
-        assert hand.says(f"{length:.2f} m/s²") or hand.says(f"{length:.1f} m/s²")
+        assert hand.says(f"{length:.3f} m/s²")
         hand.tap("Spectrum")
         hand.until_text("Strongest: y at 1.13 Hz, 1.6 m/s²")  # made with 7.1 radians a second and 1.6
         assert hand.says("Of the last 10 s, resolution 0.2 Hz.")
