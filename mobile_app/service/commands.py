@@ -230,8 +230,7 @@ class Commands:
 
     def _consent(self, sensor: str, allow: bool | str) -> dict[str, Consent]:
         def decide(node: Node) -> dict[str, Consent]:
-            node.access.consents.decide(sensor, allow=allow)
-            node.runner.begin_again()
+            node.decide(sensor, allow=allow)
             node.publish()
             return node.access.consents.states([sensor])
 
