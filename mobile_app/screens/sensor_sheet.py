@@ -24,12 +24,13 @@ from mobile_app.screens.widgets.icons import sensor_icon
 from mobile_app.screens.widgets.sheets import Sheet
 from mobile_app.screens.widgets.surfaces import Divider
 from mobile_app.screens.widgets.text import Column, Space, Text
+from mobile_app.screens.widgets.theme import TOUCH
 from mobile_app.screens.words import sensor_words
 
 if TYPE_CHECKING:
     from mobile_app.app import ResurgeApp
 
-HIGHEST = 0.62  # of the screen: the rest of the list is scrolled to
+MARGIN = 32  # above and below the sheet
 KEPT_FROM = (
     "It reads these also while nothing is recorded, and what it makes of them goes to the gateway. One that you switch "
     "off is not read for it: results go without, and the gateway is told that you keep it back."
@@ -71,12 +72,16 @@ class SensorSheet(Sheet):
             "The next one, and those after it. Rates are what is asked of the phone; Live shows the real ones.",
             self._scroll, PushButton("Done", self.dismiss, kind="tonal"),
         )  # fmt: skip
-        rows.bind(height=self._fit)
-        self.bind(height=self._fit)
+        for part in (self, rows, *(part for part in self.card.children if part is not self._scroll)):
+            part.bind(height=self._fit)
         self.show(view)
 
     def _fit(self, *_: object) -> None:
-        self._scroll.height = min(self._rows.height, self.height * HIGHEST)
+        """The list takes what is left of the screen, also with large text or in landscape."""
+        parts = [part.height for part in self.card.children if part is not self._scroll]
+        taken = sum(parts) + self.card.spacing * len(parts) + self.card.padding[1] + self.card.padding[3]
+        room = self.height - taken - look.insets[1] - look.insets[3] - dp(MARGIN)
+        self._scroll.height = max(dp(TOUCH), min(self._rows.height, room))
 
     def show(self, view: View) -> None:
         self._view = view

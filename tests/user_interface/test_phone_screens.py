@@ -112,6 +112,28 @@ def test_a_person_chooses_what_a_recording_takes_and_what_the_plan_gets(home):
         assert not hand.says("gps is missing")
 
 
+@pytest.mark.parametrize("size", [(340, 480), (915, 412), (412, 915)])
+def test_the_choice_of_sensors_fits_every_screen(home, size):
+    Preferences(welcomed=True, appearance="light", text_size="largest").save(home)
+    with open_app(home, world.keeps_back()) as hand:
+        hand.until(lambda: hand.app.view)
+        window = hand.app.shell.get_root_window()
+        before = window.size
+        try:
+            window.size = size
+            hand.tap("Choose sensors")
+            hand.until_text("What a recording takes")
+            hand.until_still()
+            sheet = hand.app.shell.sheet
+            assert sheet.card.height <= sheet.height
+            hand.tap(sheet._plans["gps"])
+            hand.until(lambda: ("consent", {"sensor": "gps", "allow": True}) in hand.service.told)
+            hand.tap("Done")
+            assert hand.app.shell.sheet is None
+        finally:
+            window.size = before
+
+
 def test_a_recording_takes_at_least_one_sensor(home):
     with open_app(home, world.ride() | {"recording": None, "to_record": {"gps": 1.0}}) as hand:
         hand.until_text("gps  1.0 Hz")
