@@ -75,3 +75,14 @@ def test_of_a_silent_device_only_what_was_known_is_said(dashboard, monkeypatch):
     assert "when last heard" in silent
     assert "if it goes on; when last heard it had room for" in silent
     assert "within 1 ms of its wall clock" in silent
+
+
+def test_a_sensor_that_its_person_keeps_from_the_plan_is_said_so_and_not_called_missing(dashboard, monkeypatch):
+    monkeypatch.setattr(devices, "FRESH_S", 0.0)
+    device, browser = dashboard.phones[0], dashboard.browser("viewer")
+    object.__setattr__(dashboard.app.state.sources, "clock_us", lambda: dashboard.now_us)
+    said = replace(SAID, missing_sensors=("gps", "light"), refused_sensors=("gps",))
+    dashboard.gateway.roster.seen([(device, dashboard.now_us, said)])
+    page = browser.get(f"/devices/{device.hex()}", headers={"hx-request": "true"}).text
+    assert "<dt>Missing sensors</dt><dd>light</dd>" in page
+    assert "<dt>Kept from the plan</dt><dd>gps " in page
