@@ -2,7 +2,7 @@
 
 settings.toml    a person's choices, all optional (below)
 policy.json      what was changed on the screen since; it counts before settings.toml
-consents.json    which sensors a plan may read (home/consents.py)
+consents.json    which sensors may be read, and by whom (home/consents.py)
 health           why it stopped (condition/health.py)
 recordings/      named recordings (recordings/store.py); exports/ copies of them for other programs
 gateway.json     which gateway, its pinned keys, our incarnation; written by `resurge node enrol`
@@ -56,7 +56,7 @@ class Settings:
     free_mb: int = 100  # stop a recording when less than this is left on the device
     area: str = ""  # the area of a region of its own, "lat, lon, metres"; a fleet's regions say theirs
     dwell_s: float = 60.0  # how long it has to stay inside that before it counts as there
-    record: str = ""  # what a recording reads, "gps, accelerometer"; empty: every sensor there is
+    record: str = ""  # what a recording reads, "gps, accelerometer"; empty: every sensor that is allowed
     hosting: str = "no"  # part in the gateway's fleet: "no", "feeds" (its readings only), or "hosts" (computes, too)
     capacity: int = 64  # vertices that it hosts at most
     lane: str = ""  # how it reaches other nodes: wired, wifi, bluetooth or cellular; empty: wired

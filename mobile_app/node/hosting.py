@@ -237,6 +237,11 @@ class Hosting:
             runner.take_over(now)
             runner.read(until_us, now, within_s)
 
+    def begin_again(self) -> None:
+        """Begin what it feeds anew, with what may be read now."""
+        for runner in self._runners.values():
+            runner.begin_again()
+
     @property
     def behind(self) -> bool:
         """Whether there was more to read than there was time for."""

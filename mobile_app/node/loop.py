@@ -240,6 +240,13 @@ class Node:
             found["gps"] = max(found["gps"], round(LOOK_EVERY_S * 1e6))  # nothing comes until motion wakes us
         return found
 
+    def decide(self, sensor: str, *, allow: bool | str) -> None:
+        """Keep a person's word on a sensor; what reads for a gateway follows it at the next turn."""
+        self.access.consents.decide(sensor, allow=allow)
+        self.runner.begin_again()
+        if self.hosting is not None:
+            self.hosting.begin_again()
+
     def catch_up(self) -> None:
         """Read everything up to this moment, between two turns."""
         if not self.decision.pause:
@@ -264,6 +271,7 @@ class Node:
         wanted = capture.looked_at(now)
         if running is not None:
             wanted |= running.about.sensors
+        wanted = {sensor: every for sensor, every in wanted.items() if self.access.consents.allows(sensor)}
         if self.locates and not self.decision.pause:
             wanted.setdefault("gps", POSITION_US)
         if wanted or capture.opened:

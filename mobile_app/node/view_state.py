@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from mobile_app.condition.upkeep import Facts, Ground
 from mobile_app.home.files import publish
-from mobile_app.settings import policies
+from mobile_app.settings import policies, recorded_sensors
 from shared.contracts.light import Waiting, verdict
 from shared.identity import edge_id
 from shared.language.registry import references
@@ -178,7 +178,8 @@ def node_view(node: Node) -> dict[str, Any]:
     wanted = [] if plan is None else [sensor.name for sensor in plan.sensors]
     recording = stores.recordings.state()
     if recording is not None:
-        recording["missing"] = {s: why for s, why in access.capture.missing.items() if s in recording["sensors"]}
+        gone = {s: "not allowed any more" for s in recording["sensors"] if not access.consents.allows(s)}
+        recording["missing"] = {s: why for s, why in access.capture.missing.items() if s in recording["sensors"]} | gone
     missing = {} if runner.computation is None else runner.computation.troubles()
     return {
         "name": node.settings.name,
@@ -191,8 +192,10 @@ def node_view(node: Node) -> dict[str, Any]:
         "time_uncertainty_us": stores.clock.uncertainty_us,
         "boot_id": anchor.boot_id,
         "plan": None if plan is None else {"name": plan.name, "version": plan.version},
+        "asked_sensors": access.asked(plan),
         "sensors": access.readings.states(),
         "missing_sensors": missing | access.capture.missing,
+        "refused_sensors": access.refused(plan),
         "empty_columns": {} if runner.computation is None else runner.computation.empty_columns,
         "edges": edge_states(statistics, edge_names),
         "spool": spool_state(statistics, now_us=now_us, full_in_s=full_in_s),
@@ -209,6 +212,9 @@ def node_view(node: Node) -> dict[str, Any]:
         "last_receipt_us": node.gateway.last_receipt_us,
         "recording": recording,
         "consents": access.consents.states(wanted),
+        "to_record": {
+            sensor: access.hertz_recorded(sensor, plan) for sensor in access.to_record(recorded_sensors(node.settings))
+        },
         "policies": policies(node.settings),
         "battery": {"level": condition.battery, "charging": condition.charging},
         "lane": condition.network or around.lane,
@@ -335,6 +341,7 @@ def status_for_fleet(view: dict[str, Any], refusal: str, fleet: FleetStatus | No
         produced=view["produced"],
         python=platform.python_version(),
         refusal=clean_text(refusal),
+        refused_sensors=tuple(view["refused_sensors"][:SENSORS_MAX]),
         spool_bytes=view["spool"]["used_bytes"],
         spool_capacity_bytes=view["spool"]["capacity_bytes"],
         version=_version(),

@@ -15,6 +15,8 @@ from mobile_app.screens.widgets.surfaces import Card, Notice
 from mobile_app.screens.widgets.text import Column, Text, replace
 from mobile_app.screens.words import number_text
 
+KEPT = "Nothing is read of it here, so nothing is delivered or given up. The gateway is told; change it in Setup."
+
 
 def _sideways(diagram: Diagram) -> Widget:
     """The diagram, scrolling sideways where its columns need more room than there is."""
@@ -49,10 +51,11 @@ class FlowPage(Page):
         if plan is None:
             return
         missing = view.get("missing_sensors", {})
-        state = (repr(plan), repr(missing), view.get("gateway"))
+        refused = view.get("refused_sensors", [])
+        state = (repr(plan), repr(missing), repr(refused), view.get("gateway"))
         if state != self._drawn:
             self._drawn = state
-            self._draw(view, plan, missing)
+            self._draw(view, plan, {name: why for name, why in missing.items() if name not in refused})
         if self._diagram is not None:
             for operator, note in notes(view, plan).items():
                 self._diagram.note(operator, note)
@@ -73,6 +76,7 @@ class FlowPage(Page):
             self._content,
             Card(Text(str(plan["name"]), size="title", bold=True), Text(text, size="label", colour="soft"), gap=3),
             *(Notice("warn", f"{name} is missing", sentence(why)) for name, why in sorted(missing.items())),
+            *(Notice("info", f"You keep {name} from this plan", KEPT) for name in view.get("refused_sensors", [])),
             _sideways(self._diagram),
         )  # fmt: skip
 
@@ -96,7 +100,9 @@ def notes(view: View, plan: dict[str, Any]) -> dict[int, str]:
         if operator["kind"] == "sensor":
             sensor = operator["text"].split(" ")[1]
             state = view.get("sensors", {}).get(sensor)
-            if sensor in view.get("missing_sensors", {}):
+            if sensor in view.get("refused_sensors", []):
+                found[operator["id"]] = "kept from it by you"
+            elif sensor in view.get("missing_sensors", {}):
                 found[operator["id"]] = "missing"
             elif state is not None:
                 readings = number_text.plural(state["readings"], "reading")

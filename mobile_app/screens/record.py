@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -11,8 +12,9 @@ from kivy.uix.anchorlayout import AnchorLayout
 from kivy.uix.behaviors import ButtonBehavior
 from kivy.uix.widget import Widget
 
-from mobile_app.screens.page import Page, View, allowed, apart, section, sentence
+from mobile_app.screens.page import Page, View, apart, section, sentence
 from mobile_app.screens.recording_sheet import RecordingSheet
+from mobile_app.screens.sensor_sheet import SensorSheet
 from mobile_app.screens.widgets.appearance import look
 from mobile_app.screens.widgets.controls import Field, IconButton, Pressed, PushButton
 from mobile_app.screens.widgets.icons import Icon, sensor_icon
@@ -80,6 +82,7 @@ class RecordPage(Page):
         self._clock = Text("00:00:00", size="display", align="center", bold=True)
         self._counts = Text("", size="label", colour="soft", align="center")
         self._recordings: list[dict[str, Any]] = []
+        self._chooser: SensorSheet | None = None
 
     def refresh(self) -> None:
         self.app.ask(lambda client: client.do("recordings"), self._take_recordings, key="recordings")
@@ -88,7 +91,11 @@ class RecordPage(Page):
 
     def show(self, view: View) -> None:
         recording = view.get("recording")
-        filled = (allowed(view), _where_it_stays(view)) if recording is None else recording["id"]
+        if self._chooser is not None and self._chooser.parent is not None:
+            self._chooser.show(view)
+        lacks = {} if recording is None else recording["missing"]
+        shown = dict(view.get("to_record", {})) if recording is None else recording["id"]
+        filled = (shown, _where_it_stays(view), dict(lacks))
         if self._filled != filled:
             self._filled = filled
             self._button.show(recording is not None)
@@ -109,22 +116,29 @@ class RecordPage(Page):
         if recording is not None:
             replace(
                 self._hero, Text(recording["name"], size="title", bold=True, align="center"), self._clock, self._counts,
-                Space(4), button, _chips(recording["sensors"]),
+                Space(4), button, _chips(dict.fromkeys(recording["sensors"])),
             )  # fmt: skip
+            for sensor, why in sorted(recording["missing"].items()):
+                self._hero.add_widget(Text(f"Without {sensor}: {why}", size="label", colour="warn", align="center"))
             return
-        may_be_read = allowed(view)
         stays = Text(_where_it_stays(view), colour="soft", align="center")
         replace(self._hero, button, stays, Space(2), self._field)
-        if may_be_read:
+        if view.get("to_record"):
             self._hero.add_widget(Text("Will be recorded", size="caption", colour="faint", align="center"))
-            self._hero.add_widget(_chips(may_be_read))
+            self._hero.add_widget(_chips(view["to_record"]))
         else:
             self._hero.add_widget(
-                Notice("info", "No sensor may be recorded yet", "Choose in Setup which ones this app may read.")
+                Notice("info", "No sensor may be recorded yet", "Choose which ones. None is read before.")
             )
-            self._hero.add_widget(
-                PushButton("Choose sensors", lambda: self.app.go("setup"), kind="tonal", icon="setup")
-            )
+        self._hero.add_widget(PushButton("Choose sensors", self._choose, kind="tonal", icon="setup"))
+
+    def _choose(self) -> None:
+        self.app.ask(lambda client: client.do("sensors"), self._open_chooser, key="sensors")
+
+    def _open_chooser(self, found: dict[str, dict[str, Any]]) -> None:
+        if self.app.view is not None and self.app.view.get("recording") is None:
+            self._chooser = SensorSheet(self.app, found, self.app.view)
+            self.app.open_sheet(self._chooser)
 
     def _show_markers(self, recording: dict[str, Any] | None) -> None:
         marked = None if recording is None else (recording["id"], len(recording["markers"]))
@@ -226,8 +240,16 @@ def _where_it_stays(view: View) -> str:
     plan = view.get("plan")
     if plan is None:
         return "A recording stays on this phone. The gateway has sent no plan, so nothing goes there."
-    return f"A recording stays on this phone. What goes to the gateway is what the plan “{plan['name']}” reads."
+    refused = ", ".join(view.get("refused_sensors", []))
+    without = f", without {refused}: you keep that from it, and the gateway is told" if refused else ""
+    return (
+        f"A recording stays on this phone. What goes to the gateway is what the plan “{plan['name']}” reads{without}."
+    )
 
 
-def _chips(sensors: list[str]) -> Widget:
-    return Wrap(*(Chip(sensor, icon=sensor_icon(sensor)) for sensor in sensors), gap=6, centred=True)
+def _chips(sensors: Mapping[str, float | None]) -> Widget:
+    """The sensors, each with its rate where that is to be said."""
+    words = {
+        sensor: sensor if hertz is None else f"{sensor}  {number_text.rate(hertz)}" for sensor, hertz in sensors.items()
+    }
+    return Wrap(*(Chip(text, icon=sensor_icon(sensor)) for sensor, text in words.items()), gap=6, centred=True)

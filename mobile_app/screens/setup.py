@@ -10,6 +10,7 @@ from kivy.clock import Clock
 from kivy.core.clipboard import Clipboard
 from kivy.uix.widget import Widget
 
+from mobile_app.home.consents import RECORDINGS
 from mobile_app.home.preferences import APPEARANCES, TEXT_SIZES
 from mobile_app.screens.disclosure import offer_background
 from mobile_app.screens.page import Page, View, fact, section
@@ -19,7 +20,7 @@ from mobile_app.screens.widgets.icons import Icon, sensor_icon
 from mobile_app.screens.widgets.sheets import Entry, Question, Sheet, buttons
 from mobile_app.screens.widgets.surfaces import Card, Divider, Notice
 from mobile_app.screens.widgets.text import Column, Row, Space, Text, replace
-from mobile_app.screens.words import number_text
+from mobile_app.screens.words import number_text, sensor_words
 
 LANES = (
     ("wifi_only", "Only over Wi-Fi",
@@ -57,7 +58,7 @@ class SetupPage(Page):
         self._shared: object = None
         self._data, self._about = Card(), Card(gap=4)
         self._paired: object = self
-        self._consents: dict[str, Any] | None = None
+        self._consents: dict[str, str] | None = None  # what is said beside each sensor
         self._available: dict[str, dict[str, Any]] = {}
         self._switches: dict[str, SwitchRow] = {}
         self._floor: Choices | None = None
@@ -200,12 +201,12 @@ class SetupPage(Page):
         for sensor, state in self._available.items():
             if state.get("available"):
                 consents.setdefault(sensor, None)
-        if self._consents is not None and consents.keys() == self._consents.keys():
+        said = {sensor: _consent_text(sensor, view) for sensor in consents}
+        if said == self._consents:
             for sensor, allowed in consents.items():
-                self._switches[sensor].show(allowed is True)
-            self._consents = consents
+                self._switches[sensor].show(bool(allowed))
             return
-        self._consents = consents
+        self._consents = said
         self._switches = {}
         replace(
             self._sensors,
@@ -215,12 +216,9 @@ class SetupPage(Page):
         if not consents:
             self._sensors.add_widget(Text("No sensor was found on this device.", colour="soft"))
         for sensor in sorted(consents):
-            detail = (
-                "A plan asks to read this" if sensor in view.get("consents", {}) and consents[sensor] is None else ""
-            )
             row = SwitchRow(
-                sensor, detail, partial(self._consent, sensor),
-                on=consents[sensor] is True, icon=sensor_icon(sensor),
+                sensor, said[sensor], partial(self._consent, sensor),
+                on=bool(consents[sensor]), icon=sensor_icon(sensor),
             )  # fmt: skip
             self._switches[sensor] = row
             self._sensors.add_widget(row)
@@ -353,6 +351,13 @@ class SetupPage(Page):
         self.app.open_sheet(
             Entry("Name of this device", "Name", "Rename", lambda new: self._policy("name", new), value=name, text=text)
         )
+
+
+def _consent_text(sensor: str, view: View) -> str:
+    """What the gateway's plan has to do with a sensor, or whether a plan could have it."""
+    text = sensor_words.of_plan(sensor, view)
+    only = "For recordings alone; a plan would not get it"
+    return text or (only if view.get("consents", {}).get(sensor) == RECORDINGS else "")
 
 
 def _nearest(value: float | None, words: dict[str, str]) -> str:

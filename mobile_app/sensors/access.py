@@ -5,15 +5,15 @@ Plan, recording and Live screen all open sensors here, so that every reading pas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from weakref import WeakSet
 
 from mobile_app.home.clock import EventClock
 from mobile_app.home.consents import Consents
 from mobile_app.sensors.capture import Capture
+from mobile_app.sensors.capture import every_us as recorded_every_us
 from mobile_app.sensors.choose import Choice, open_source
-from mobile_app.sensors.device_sensors import available
 from mobile_app.sensors.mqtt import KINDS
 from mobile_app.sensors.readings import Readings
 from mobile_app.sensors.source import SensorMissing, Source
@@ -56,9 +56,15 @@ class SensorAccess:
         """Sensors that a person chose a source for by hand."""
         return sorted(self._chosen)
 
-    def recordable(self) -> list[str]:
-        """What a recording takes when nobody names a sensor: what was chosen by hand, or all there are."""
-        return self.chosen or [sensor for sensor, why in available().items() if not why]
+    def to_record(self, chosen: Collection[str]) -> list[str]:
+        """What a recording takes: of those that its person chose, or else of all, the ones that they allow."""
+        return [sensor for sensor in chosen or self.consents.states(()) if self.consents.allows(sensor)]
+
+    def hertz_recorded(self, sensor: str, plan: Plan | None) -> float:
+        """How often a recording asks for it; a plan that reads it oftener sets the pace of both."""
+        planned_us = _every_us(plan).get(sensor, 0) if plan is not None and self.may_read(plan, sensor) else 0
+        own_us = recorded_every_us(sensor)
+        return round(1e6 / (min(own_us, planned_us) if planned_us else own_us), 3)
 
     def from_us(self, plan: Plan) -> int:
         """Where a plan's sensors are read from: now, or at the very first start where a file's beginning was put.
@@ -92,7 +98,9 @@ class SensorAccess:
     def open_for(self, plan: Plan, sensor: str, every_us: int, from_us: int | None = None) -> Source:
         """The sensor for a plan that may read it. `from_us`: what `from_us(plan)` said when the plan began."""
         if not self.may_read(plan, sensor):
-            raise SensorMissing(f"{sensor!r} waits for its person's consent", code="sensor-consent")
+            waits = self.consents.of(sensor) is None
+            why = "waits for its person's consent" if waits else "is kept from this plan by its person"
+            raise SensorMissing(f"{sensor!r} {why}", code="sensor-consent")
         schema = next((each.schema for each in plan.sensors if each.name == sensor), None)
         source = self.open(sensor, every_us, self.from_us(plan) if from_us is None else from_us, schema)
         return self.readings.watch(sensor, source, every_us)
@@ -103,6 +111,23 @@ class SensorAccess:
 
     def undecided(self, plan: Plan | None) -> list[str]:
         """Sensors that the plan wants and nobody has allowed or refused."""
+        return sorted(sensor for sensor in self.asked(plan) if self.consents.of(sensor) is None)
+
+    def refused(self, plan: Plan | None) -> list[str]:
+        """Sensors that the plan wants and its person keeps from it."""
+        return sorted(sensor for sensor in self.asked(plan) if self.consents.of(sensor) not in (True, None))
+
+    def asked(self, plan: Plan | None) -> dict[str, float | None]:
+        """{sensor: readings a second, None on request} that a gateway's plan asks its person for."""
         if plan is None or plan is self._own_plan:
-            return []
-        return sorted(sensor.name for sensor in plan.sensors if self.consents.of(sensor.name) is None)
+            return {}
+        return {sensor: round(1e6 / every, 3) if every else None for sensor, every in _every_us(plan).items()}
+
+
+def _every_us(plan: Plan) -> dict[str, int]:
+    """Microseconds between readings, of each sensor where the plan reads it most often; 0: on request only."""
+    found: dict[str, int] = {}
+    for sensor in plan.sensors:
+        known = found.get(sensor.name, 0)
+        found[sensor.name] = min(known or sensor.every_us, sensor.every_us or known)
+    return found

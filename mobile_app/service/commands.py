@@ -16,6 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
+from mobile_app.home.consents import Consent
 from mobile_app.home.erasure import cloud_has, erase
 from mobile_app.links.pairing import Pairing
 from mobile_app.node.loop import Node
@@ -170,12 +171,13 @@ class Commands:
 
     def _start_recording(self, name: str = "", sensors: list[str] | None = None) -> dict[str, Any]:
         def start(node: Node) -> dict[str, Any]:
-            asked = sensors or recorded_sensors(node.settings) or node.access.recordable()
+            access = node.access
+            asked = sensors or recorded_sensors(node.settings) or access.to_record(())
             missing = {
-                sensor: why
-                for sensor, why in available().items()
-                if why and sensor in asked and sensor not in node.access.chosen
-            }
+                sensor: why for sensor, why in available().items()
+                if why and sensor in asked and sensor not in access.chosen
+            }  # fmt: skip
+            missing |= {each: "its person has not allowed it" for each in asked if not access.consents.allows(each)}
             wanted = {sensor: every_us(sensor) for sensor in asked if sensor not in missing}
             if why := node.stores.recordings.room(node.settings.recordings_mb, node.settings.free_mb):
                 raise UsageError(f"{why}; make room first", code="recording-room")
@@ -226,10 +228,10 @@ class Commands:
         remedy = "its operator still lists this device, and has what was delivered; ask them to revoke or delete it"
         return {"gateway": gateway, "remedy": remedy}
 
-    def _consent(self, sensor: str, allow: bool) -> dict[str, bool | None]:
-        def decide(node: Node) -> dict[str, bool | None]:
-            node.access.consents.decide(sensor, allow=bool(allow))
-            node.runner.begin_again()
+    def _consent(self, sensor: str, allow: bool | str) -> dict[str, Consent]:
+        def decide(node: Node) -> dict[str, Consent]:
+            node.decide(sensor, allow=allow)
+            node.publish()
             return node.access.consents.states([sensor])
 
         return self._in_loop(decide)
@@ -278,10 +280,12 @@ class Commands:
         return self._in_loop(ask)
 
     def _sensors(self) -> dict[str, dict[str, Any]]:
-        found = {sensor: {"available": not why, "why": why} for sensor, why in available().items()}
         node = self._node
         named = () if node is None else node.access.chosen
-        return found | {sensor: {"available": True, "why": ""} for sensor in named}
+        return {
+            sensor: {"available": not why, "why": why, "hz": round(1e6 / every_us(sensor), 3)}
+            for sensor, why in (available() | dict.fromkeys(named, "")).items()
+        }
 
     def _move(self, query: str, vertex: str, to: str, leaving: str = "", dry_run: bool = False) -> dict[str, Any]:
         def move(node: Node) -> dict[str, Any]:

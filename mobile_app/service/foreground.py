@@ -50,7 +50,7 @@ class LiveNotice:
 
     def __call__(self, view: Mapping[str, Any]) -> None:
         now, text = self._clock(), notice(view)
-        positions = view.get("consents", {}).get("gps") is True
+        positions = bool(view.get("consents", {}).get("gps"))  # for plans or for recordings alone
         changed = positions != self._mark.exists()
         if changed:
             self._mark.touch() if positions else self._mark.unlink()

@@ -149,6 +149,7 @@ class DeviceStatus:
     produced: int | None = None  # elements numbered by this incarnation
     python: str = ""
     refusal: str = ""  # what the gateway or a plan last refused
+    refused_sensors: tuple[str, ...] = ()  # of its plan's, those that its person keeps from it
     spool_bytes: int | None = None
     spool_capacity_bytes: int | None = None
     stamps: tuple[int, ...] = ()  # of rows it has that met operators which their query has no more
@@ -467,6 +468,7 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "produced": _count(0, NUMBER_MAX),
     "python": _text(WORD_CHARACTERS),
     "refusal": _text(TEXT_CHARACTERS),
+    "refused_sensors": _names,
     "spool_bytes": _count(0, NUMBER_MAX),
     "spool_capacity_bytes": _count(0, NUMBER_MAX),
     "stamps": _stamps,

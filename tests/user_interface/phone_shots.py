@@ -56,6 +56,13 @@ SCREENS = (
          waits_for="Tram 7"),
     Shot("live-data", "live", "ride", ("accelerometer  m/s²", "100 Hz of 100 Hz", "2 gaps, silent for 17 s in all"),
          waits_for="965.3"),
+    Shot("record-sensors", "record", "quiet", ("What a recording takes", "accelerometer", "100 Hz; the plan reads it too"),
+         (("tap", "Choose sensors"),), waits_for="Tram 7"),
+    Shot("record-plan", "record", "keeps_back", ("For the plan “commute”", "Kept from the plan “commute”; the gateway is told"),
+         (("tap", "Choose sensors"), ("scroll", "Kept from the plan")), waits_for="Tram 7"),
+    Shot("live-magnitude", "live", "ride", ("accelerometer  m/s²", "magnitude"), (("tap", "Magnitude"),), waits_for="965.3"),
+    Shot("live-spectrum", "live", "ride", ("accelerometer  m/s²", "Strongest: y at 1.13 Hz, 1.6 m/s²"), (("tap", "Spectrum"),),
+         waits_for="965.3"),
     Shot("live-empty", "live", "empty", ("No sensor is being read",)),
     Shot("live-offline", "live", "offline", ("Offline", "accelerometer  m/s²"), waits_for="965.3"),
     Shot("live-error", "live", "trouble", ("gps is missing",), waits_for="965.3"),
@@ -150,7 +157,7 @@ def states() -> dict[str, Callable[[], dict[str, Any]]]:
     return {
         "ride": world.ride, "offline": world.offline, "empty": world.empty, "trouble": world.trouble,
         "trips": lambda: world.ride() | {"recording": None, "plan": {"name": "trips", "version": 1}},
-        "crashed": world.ride, "asks": world.ride, "withheld": world.withheld, "hosting": world.hosting, "in_region": world.in_region, "quiet": lambda: world.ride() | {"recording": None}, "welcome": world.empty, "gone": world.ride,
+        "crashed": world.ride, "asks": world.ride, "withheld": world.withheld, "hosting": world.hosting, "in_region": world.in_region, "quiet": lambda: world.ride() | {"recording": None}, "keeps_back": world.keeps_back, "welcome": world.empty, "gone": world.ride,
         "pairing": lambda: world.empty() | {"pairing": {"confirmation": "482913", "gateway": "gateway.example.org"}},
     }  # fmt: skip
 

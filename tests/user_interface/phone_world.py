@@ -41,7 +41,9 @@ def ride() -> dict[str, Any]:
         "exchanges": 1_406, "failures": 31, "bytes_sent": 18_734_112, "disconnections": 6, "incarnation": 1, "filtered": 0, "unreadable": 0,
         "malformed_results": 0, "empty_columns": {},
         "gateway": "https://gateway.example.org:8443", "connected": True, "why_not": "", "time_us": NOW_US,
-        "time_uncertainty_us": 1200, "boot_id": "5d1e", "plan": {"name": "commute", "version": 7},
+        "time_uncertainty_us": 1200, "boot_id": "5d1e",
+        "plan": {"name": "commute", "version": 7}, "asked_sensors": {"gps": 1.0, "accelerometer": 100.0},
+        "refused_sensors": [], "to_record": {"accelerometer": 100.0, "gps": 1.0, "barometer": 1.0},
         "sensors": {
             "accelerometer": {"readings": 86_122, "rate_hz": 99.6, "asked_hz": 100.0, "gaps": 0, "gap_s": 0.0, **UNHARMED, "last_us": NOW_US - 40_000},
             "gps": {"readings": 866, "rate_hz": 0.98, "asked_hz": 1.0, "gaps": 2, "gap_s": 17.4, **UNHARMED, "last_us": NOW_US - 600_000},
@@ -116,11 +118,21 @@ def empty() -> dict[str, Any]:
     nothing = {"produced": 0, "delivered": 0, "spooled": 0, "ledgered": 0, "results": 0, "exchanges": 0, "failures": 0,
                "bytes_sent": 0, "disconnections": 0}  # fmt: skip
     return view | nothing | {
-        "name": "phone", "gateway": None, "connected": False, "plan": None, "sensors": {}, "edges": {}, "recording": None,
-        "consents": {}, "last_receipt_us": None, "goes_first": [], "promises": [], "lane": "none",
+        "name": "phone", "gateway": None, "connected": False, "plan": None, "asked_sensors": {}, "sensors": {}, "edges": {}, "recording": None,
+        "consents": {}, "to_record": {}, "last_receipt_us": None, "goes_first": [], "promises": [], "lane": "none",
         "advice": advice_view(advise({}, 52_428_800, [])),
         "spool": view["spool"] | {"used_bytes": 0, "batches": 0, "oldest_s": None, "full_in_s": None},
         "policies": view["policies"] | {"record": []}, "health": [entry("not-paired", "no gateway is paired", 60)],
+    }  # fmt: skip
+
+
+def keeps_back() -> dict[str, Any]:
+    """The plan does without positions, as its person chose; recordings take them."""
+    view = ride()
+    return view | {
+        "recording": None, "consents": view["consents"] | {"gps": "recordings"}, "refused_sensors": ["gps"],
+        "missing_sensors": {"gps": "'gps' is kept from this plan by its person"},
+        "to_record": {"accelerometer": 100.0, "gps": 1.0},
     }  # fmt: skip
 
 
@@ -304,8 +316,9 @@ def ledger() -> list[dict[str, Any]]:
 
 
 SENSORS = {
-    name: {"available": True, "why": ""} for name in ("accelerometer", "gps", "light", "microphone", "barometer")
-} | {"magnetometer": {"available": False, "why": "this phone has none"}}
+    name: {"available": True, "why": "", "hz": hertz}
+    for name, hertz in (("accelerometer", 50.0), ("gps", 1.0), ("light", 1.0), ("microphone", 1.0), ("barometer", 1.0))
+} | {"magnetometer": {"available": False, "why": "this phone has none", "hz": 50.0}}
 
 
 class Recorded:
@@ -347,6 +360,13 @@ class Recorded:
         if name == "sensors":
             return SENSORS
         self.told.append((name, arguments))
+        if name == "policy" and "record" in arguments:
+            self.view["to_record"] = {sensor: SENSORS[sensor]["hz"] for sensor in arguments["record"]}
+        elif name == "consent":
+            self.view["consents"][arguments["sensor"]] = arguments["allow"]
+            self.view["refused_sensors"] = sorted(
+                each for each in self.view["asked_sensors"] if self.view["consents"][each] in (False, "recordings")
+            )
         if name == "pair":
             self.view["pairing"] = {"confirmation": "482913", "gateway": "gateway.example.org"}
         elif name == "confirm_pair":

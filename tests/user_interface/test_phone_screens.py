@@ -74,11 +74,97 @@ def test_the_first_sensor_that_is_allowed_is_one_that_will_be_recorded(home):
     with open_app(home, world.empty(), full=False) as hand:
         hand.until_text("No sensor may be recorded yet")
         hand.type("Name this recording", "Typed before")
-        hand.service.view["consents"] = {"gps": True, "microphone": False}
+        hand.service.view |= {"consents": {"gps": True, "microphone": False}, "to_record": {"gps": 1.0}}
         hand.until_text("Will be recorded")
         assert hand.says("gps")
         assert not hand.says("microphone")
         assert hand.says("Typed before")
+
+
+def test_a_person_chooses_what_a_recording_takes_and_what_the_plan_gets(home):
+    with open_app(home, world.ride() | {"recording": None}) as hand:
+        hand.until_text("accelerometer  100 Hz")
+        hand.tap("Choose sensors")
+        hand.until_text("What a recording takes")
+        assert hand.says("100 Hz; the plan reads it too")
+        sheet = hand.app.shell.sheet
+        assert {sensor: row.switch.on for sensor, row in sheet._mine.items()} == {
+            "accelerometer": True, "barometer": True, "gps": True, "light": False, "microphone": False,
+        }  # fmt: skip
+        hand.tap(sheet._mine["accelerometer"])
+        hand.until(lambda: ("policy", {"record": ["gps", "barometer"]}) in hand.service.told)
+        assert hand.service.view["consents"]["accelerometer"] is True
+        hand.until_text("Not recorded; the plan still reads it")
+        hand.tap(sheet._mine["microphone"])  # refused in Setup until now
+        hand.until(lambda: ("policy", {"record": ["gps", "barometer", "microphone"]}) in hand.service.told)
+        assert ("consent", {"sensor": "microphone", "allow": "recordings"}) in hand.service.told
+        assert hand.bench.asked_for == [("microphone",)]
+        hand.tap(sheet._plans["gps"])
+        hand.until(lambda: ("consent", {"sensor": "gps", "allow": "recordings"}) in hand.service.told)
+        hand.until_text("Kept from the plan “commute”; the gateway is told")
+        assert sheet._mine["gps"].switch.on
+        hand.tap("Done")
+        hand.until_text("without gps: you keep that from it")
+        hand.go("flow")
+        hand.until_text("You keep gps from this plan")
+        hand.go("live")
+        hand.until_text("gps")
+        assert not hand.says("gps is missing")
+
+
+@pytest.mark.parametrize("size", [(340, 480), (915, 412), (412, 915)])
+def test_the_choice_of_sensors_fits_every_screen(home, size):
+    Preferences(welcomed=True, appearance="light", text_size="largest").save(home)
+    with open_app(home, world.keeps_back()) as hand:
+        hand.until(lambda: hand.app.view)
+        window = hand.app.shell.get_root_window()
+        before = window.size
+        try:
+            window.size = size
+            hand.tap("Choose sensors")
+            hand.until_text("What a recording takes")
+            hand.until_still()
+            sheet = hand.app.shell.sheet
+            assert sheet.card.height <= sheet.height
+            hand.tap(sheet._plans["gps"])
+            hand.until(lambda: ("consent", {"sensor": "gps", "allow": True}) in hand.service.told)
+            hand.tap("Done")
+            assert hand.app.shell.sheet is None
+        finally:
+            window.size = before
+
+
+def test_a_recording_takes_at_least_one_sensor(home):
+    with open_app(home, world.ride() | {"recording": None, "to_record": {"gps": 1.0}}) as hand:
+        hand.until_text("gps  1.0 Hz")
+        hand.tap("Choose sensors")
+        hand.until_text("What a recording takes")
+        hand.tap(hand.app.shell.sheet._mine["gps"])
+        hand.until_text("at least one sensor")
+        assert hand.app.shell.sheet._mine["gps"].switch.on
+        assert [name for name, _ in hand.service.told] == []
+
+
+def test_a_sensor_is_drawn_as_its_values_its_magnitude_or_its_spectrum(home):
+    with open_app(home, world.ride(), at="live") as hand:
+        hand.until_text("100 Hz of 100 Hz")
+        cards = hand.app.shell.current._cards
+        hand.until(lambda: all(card._newest for card in cards.values()), "readings of each")
+        offered = {sensor: card._offered for sensor, card in cards.items()}
+        assert offered["accelerometer"] == ["Values", "Magnitude", "Spectrum"]
+        assert offered["barometer"] == ["Values", "Spectrum"]
+        hand.tap("Magnitude")
+        hand.until_text("magnitude")
+        newest = cards["accelerometer"]._newest
+        length = sum(newest[axis] ** 2 for axis in "xyz") ** 0.5
+        assert hand.says(f"{length:.3f} m/s²")
+        hand.tap("Spectrum")
+        hand.until_text("Strongest: y at 1.13 Hz, 1.6 m/s²")  # made with 7.1 radians a second and 1.6
+        assert hand.says("Of the last 10 s, resolution 0.2 Hz.")
+        assert [text for text in cards["accelerometer"]._plot.texts if text not in "012"] == ["0.3", "3", "10", "30 Hz"]
+        hand.tap("Values")
+        hand.until(lambda: "now" in cards["accelerometer"]._plot.texts, "time again")
+        assert not hand.overlaps()
 
 
 def test_a_kept_recording_is_exported_renamed_and_deleted(home):

@@ -61,6 +61,32 @@ def test_a_recording_is_made_marked_kept_and_exported_with_no_server_at_all(hand
     assert "turn" in exported[0].read_text()
 
 
+def test_what_a_person_chooses_is_what_the_node_records_and_what_the_plan_gets(hand):
+    hand.go("record")
+    hand.tap("Choose sensors")
+    hand.until_text("What a recording takes")
+    sheet = hand.app.shell.sheet
+    others = sorted(sensor for sensor in hand.app.view["to_record"] if sensor != "gps")
+    hand.tap(sheet._mine["gps"])
+    hand.until(lambda: sorted(hand.app.view["to_record"]) == others, "gps is not recorded")
+    assert "gps" not in hand.app.view["missing_sensors"]  # the plan reads it all the same
+    hand.tap(sheet._plans["gps"])
+    hand.until(lambda: hand.app.view["refused_sensors"] == ["gps"], "gps is kept from the plan")
+    hand.until(lambda: "kept from this plan" in hand.app.view["missing_sensors"].get("gps", ""), "it is closed")
+    hand.tap("Done")
+    hand.tap(hand.app.shell.current._button)
+    hand.until(lambda: hand.app.view["recording"], "a recording runs")
+    assert hand.app.view["recording"]["sensors"] == others
+    hand.tap(hand.app.shell.current._button)
+    hand.until_text("Choose sensors")
+    hand.tap("Choose sensors")
+    hand.until_text("What a recording takes")
+    hand.tap(hand.app.shell.sheet._mine["gps"])
+    hand.tap(hand.app.shell.sheet._plans["gps"])
+    hand.until(lambda: "gps" in hand.app.view["to_record"] and not hand.app.view["missing_sensors"], "all as before")
+    hand.tap("Done")
+
+
 def test_live_shows_what_the_sensors_give(hand):
     hand.go("live")
     hand.until_text("accelerometer  m/s²")

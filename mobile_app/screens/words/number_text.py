@@ -59,6 +59,12 @@ def rate(hertz: float | None) -> str:
     return f"{hertz:.0f} Hz" if hertz >= 9.95 else f"{hertz:.1f} Hz"
 
 
+def hertz(frequency: float, resolution: float) -> str:
+    """A frequency, to a tenth of what can be told apart."""
+    digits = max(0, math.ceil(-math.log10(resolution / 10)))
+    return f"{frequency:.{digits}f} Hz"
+
+
 def number(value: float) -> str:
     """A reading, with as many digits as mean something on a phone."""
     if not math.isfinite(value):

@@ -124,6 +124,33 @@ def test_what_vertices_say_to_each_other_is_not_dropped_when_others_flood_the_no
     assert refused["frame-truncated"] >= ROOM, "and those that came were refused by name"
 
 
+def test_a_consent_that_is_taken_back_ends_what_the_node_feeds_until_it_is_given_again(
+    node: Node, tmp_path: Path
+) -> None:
+    def came(count: int) -> bool:
+        node.turn(node.rest.now())
+        return bool(hosting_of(node).host.queries()) and len(results(node, tmp_path / "home")) >= count
+
+    def reads() -> bool:
+        node.turn(node.rest.now())
+        return any(each.computation is not None and not each.computation.missing for each in runners.values())
+
+    wait_until(lambda: came(5), "results")
+    runners = hosting_of(node)._runners
+    node.decide("gps", allow=False)
+    wait_until(lambda: not reads(), "the sensor is closed")
+    taken = node.view()["sensors"]["gps"]["readings"]
+    for _ in range(20):
+        node.turn(node.rest.now())
+    assert node.view()["sensors"]["gps"]["readings"] == taken
+    node.decide("gps", allow=True)
+    wait_until(reads, "the sensor is open again")
+    wished = len(results(node, tmp_path / "home")) + 10
+    wait_until(lambda: came(wished), "more results")
+    rows = results(node, tmp_path / "home")
+    assert [row["number"] for row in rows] == list(range(len(rows)))
+
+
 def test_queries_that_begin_alike_are_read_and_spooled_once_and_one_goes_on_without_the_other(tmp_path: Path) -> None:
     file = fleet_file(tmp_path, "home")
     first = file.read_text()

@@ -10,6 +10,7 @@ from mobile_app.sensors import choose
 from mobile_app.sensors.source import Samples, SensorMissing, SoftwareSource
 from mobile_app.settings import Settings
 from shared.identity import edge_id
+from shared.sync.exchange import StatusReceived
 from shared.wire.status import DeviceStatus
 from tests.mobile_app.node.test_loop import RAW, bench, plan  # noqa: F401 - bench is a fixture
 
@@ -54,6 +55,33 @@ def test_a_sensor_nobody_decided_about_is_asked_for_and_not_opened(bench, tmp_pa
     bench.run_until(lambda: "consent-needed" in [entry["code"] for entry in node.stores.health.entries()])
     assert "light" in next(e["what"] for e in node.stores.health.entries() if e["code"] == "consent-needed")
     assert "sensor-missing" not in [entry["code"] for entry in node.stores.health.entries()]
+
+
+def test_what_a_person_keeps_from_a_plan_is_told_to_the_gateway_and_recorded_all_the_same(bench, tmp_path):  # noqa: F811
+    bench.gateway.plan_to_send = plan(tmp_path, *BOTH)
+    node = bench.start()
+    node.access.consents.decide("gps", allow="recordings")
+    node.stores.recordings.start("mine", {"gps": 1_000_000, "accelerometer": 1_000_000}, node.stores.clock.now_us())
+    recorded = lambda: node.stores.recordings.state()["readings"]  # noqa: E731
+    bench.run_until(lambda: bench.delivered("shake") >= 20 and recorded().get("gps", 0) >= 20)
+    assert bench.delivered("raw") == 0
+    view = node.view()
+    assert view["asked_sensors"] == {"gps": 1.0, "accelerometer": 1.0}
+    assert (view["refused_sensors"], view["recording"]["missing"]) == (["gps"], {})
+    assert "is kept from this plan by its person" in view["missing_sensors"]["gps"]
+    assert "consent-needed" not in [entry["code"] for entry in node.stores.health.entries()]
+    heard: list[object] = []
+
+    def told() -> bool:
+        heard.extend(bench.gateway.receiver.events())
+        return any(isinstance(each, StatusReceived) and each.status.refused_sensors == ("gps",) for each in heard)
+
+    bench.run_until(told)
+    node.access.consents.decide("gps", allow=False)  # to nobody any more: the recording stops reading it, too
+    taken, shaken = recorded()["gps"], recorded()["accelerometer"]
+    bench.run_until(lambda: recorded()["accelerometer"] >= shaken + 40)
+    assert recorded()["gps"] == taken
+    assert node.view()["recording"]["missing"] == {"gps": "not allowed any more"}
 
 
 def test_consent_is_kept_over_a_restart(bench, tmp_path):  # noqa: F811

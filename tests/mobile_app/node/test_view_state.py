@@ -22,7 +22,7 @@ FLEET = FleetStatus(3)
 VIEW = {
     "battery": {"level": 0.834, "charging": True}, "spool": {"used_bytes": 4, "capacity_bytes": 9, "full_in_s": 59.7},
     "incarnation": 2, "lane": "wifi", "paused": "battery-floor", "malformed_results": 3, "late": [{"rows": 4}],
-    "missing_sensors": {"gps": "no permission"}, "produced": 12, "build": "Walks 1.0", "time_uncertainty_us": 123_456, "operators": ["walk@2"], "advice": {"bytes_per_second": 123.4, "outages": 7, "p95_s": 61.2, "p99_s": None}, "sensors": {"light": {"overruns": 5}},
+    "missing_sensors": {"gps": "no permission"}, "refused_sensors": ["gps"], "produced": 12, "build": "Walks 1.0", "time_uncertainty_us": 123_456, "operators": ["walk@2"], "advice": {"bytes_per_second": 123.4, "outages": 7, "p95_s": 61.2, "p99_s": None}, "sensors": {"light": {"overruns": 5}},
 }  # fmt: skip
 
 

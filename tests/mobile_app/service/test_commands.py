@@ -120,6 +120,52 @@ def test_policies_change_at_once_and_are_shown(service):
     assert service.client.view()["policies"]["wifi_only"] is True
 
 
+def test_a_recording_takes_what_its_person_chose_and_allows_and_the_choice_is_remembered(tmp_path):
+    service = Service(tmp_path / "home")
+    do = service.client.do
+    try:
+        assert service.client.view()["to_record"] == {"accelerometer": 50.0, "gps": 1.0}  # nobody chose yet
+        do("policy", record=["gps"])
+        assert service.client.view()["to_record"] == {"gps": 1.0}
+        do("start_recording", name="chosen")
+        assert service.wait(lambda: service.client.view()["recording"])["sensors"] == ["gps"]
+        do("stop_recording")
+        do("consent", sensor="gps", allow=False)
+        assert service.client.view()["to_record"] == {}
+        for sensors in (None, ["gps"], ["thermometer"]):
+            with pytest.raises(ServiceRefused) as refused:
+                do("start_recording", sensors=sensors)
+            assert refused.value.code == "recording-sensors"
+        assert do("start_recording", sensors=["gps", "accelerometer"])["missing"] == {
+            "gps": "its person has not allowed it"
+        }
+        with pytest.raises(ServiceRefused) as refused:
+            do("consent", sensor="gps", allow="perhaps")
+        assert refused.value.code == "settings-value"
+        assert do("consent", sensor="gps", allow="recordings") == {"accelerometer": True, "gps": "recordings"}
+        assert do("sensors")["gps"] == {"available": True, "why": "", "hz": 1.0}
+    finally:
+        service.end()
+    again = Service(tmp_path / "home")
+    try:
+        assert again.client.view()["to_record"] == {"gps": 1.0}
+        assert again.client.view()["consents"]["gps"] == "recordings"
+    finally:
+        again.end()
+
+
+def test_a_recording_goes_at_the_pace_of_a_plan_that_reads_oftener(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("import resurge as rs\nrs.sensor('accelerometer', every='10ms').sync('raw', within='5s')\n")
+    service = Service(tmp_path / "home", plan=rs.load_program(program))
+    try:
+        view = service.wait(lambda: next((v for v in [service.client.view()] if v["plan"]), None))
+        assert view["to_record"] == {"accelerometer": 100.0, "gps": 1.0}
+        assert view["asked_sensors"] == {}  # its person started that program by hand
+    finally:
+        service.end()
+
+
 def test_who_chooses_to_work_with_other_devices_takes_part_in_the_gateways_fleet_and_leaves_it(tmp_path):
     home = tmp_path / "home"
     home.mkdir()

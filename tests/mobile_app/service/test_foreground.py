@@ -60,3 +60,5 @@ def test_the_mark_for_the_foreground_type_follows_the_consent(tmp_path: Path):
     assert len(shown) == 2, "shown again at once: the type changes with the notification"
     live({"consents": {"gps": False}})
     assert not mark.exists()
+    live({"consents": {"gps": "recordings"}})
+    assert mark.exists()

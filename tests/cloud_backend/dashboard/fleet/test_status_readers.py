@@ -18,7 +18,7 @@ OTHERWISE = {
     "advice": AdviceStatus(1200.0, 7, 61.0, 300.0), "battery": 7, "build": "My trips 1.0", "clock_doubt_s": 18.0, "charging": True, "fleet": FleetStatus(3), "full_in_s": 600.0, "incarnation": 2, "lane": "cellular", "late": 4,
     "leaving": "battery low",
     "malformed_results": 3, "missing_sensors": ("gps",), "operators": ("track@1",), "overruns": 9, "plan": 4, "poll_s": 60.0, "produced": 900,
-    "python": "3.14.0", "refusal": "revoked", "spool_bytes": 8_500, "spool_capacity_bytes": 50_000, "version": "2.0",
+    "python": "3.14.0", "refusal": "revoked", "refused_sensors": ("gps",), "spool_bytes": 8_500, "spool_capacity_bytes": 50_000, "version": "2.0",
 }  # fmt: skip
 
 
@@ -75,3 +75,14 @@ def test_of_a_silent_device_only_what_was_known_is_said(dashboard, monkeypatch):
     assert "when last heard" in silent
     assert "if it goes on; when last heard it had room for" in silent
     assert "within 1 ms of its wall clock" in silent
+
+
+def test_a_sensor_that_its_person_keeps_from_the_plan_is_said_so_and_not_called_missing(dashboard, monkeypatch):
+    monkeypatch.setattr(devices, "FRESH_S", 0.0)
+    device, browser = dashboard.phones[0], dashboard.browser("viewer")
+    object.__setattr__(dashboard.app.state.sources, "clock_us", lambda: dashboard.now_us)
+    said = replace(SAID, missing_sensors=("gps", "light"), refused_sensors=("gps",))
+    dashboard.gateway.roster.seen([(device, dashboard.now_us, said)])
+    page = browser.get(f"/devices/{device.hex()}", headers={"hx-request": "true"}).text
+    assert "<dt>Missing sensors</dt><dd>light</dd>" in page
+    assert "<dt>Kept from the plan</dt><dd>gps " in page
