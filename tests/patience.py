@@ -9,6 +9,7 @@ from typing import TypeVar
 PATIENCE_S = 120.0
 SPARK_PATIENCE_S = 300.0  # a JVM starts, or tasks queue behind another test's
 LOOK_AGAIN_S = 0.02
+RAN_OUT = "did not happen within"
 Answer = TypeVar("Answer")
 
 
@@ -33,5 +34,5 @@ def wait_until(
                 return answer
         except again_after as error:
             last = f"; the last answer was {error!r}"
-        assert time.monotonic() < end, f"{what} did not happen within {patience_s:.0f} s{last}"
+        assert time.monotonic() < end, f"{what} {RAN_OUT} {patience_s:.0f} s{last}"
         time.sleep(LOOK_AGAIN_S)

@@ -3,7 +3,8 @@
 Runs under any Python, before the environment exists: its first stage makes it. A stage over its budget is
 said, not failed: machines differ. A test may be skipped for one of the two reasons in `skips.py`; any other
 skip fails its stage, for root and for everybody else. `stages.py recordings` runs again, where recordings lie
-beside the clone or RESURGE_RECORDINGS names them, what reads them; there none of them may be skipped.
+beside the clone or RESURGE_RECORDINGS names them, what reads them; there none of them may be skipped. A test that ran out of
+patience beside the others is run once more, alone, and that is said (`again.py`); any other failure fails its stage.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import xml.etree.ElementTree as ElementTree
 from contextlib import nullcontext
 from pathlib import Path
 
+from again import MOST, out_of_patience
 from scratch import scratch
 from skips import OTHER_REASON, RECORDINGS, forbidden
 
@@ -53,6 +55,7 @@ PHONE = ["tests/user_interface/test_phone_screens.py"]
 APP = [f"tests/user_interface/test_phone_{part}.py" for part in ("service", "starts", "window")]
 STORY = ["tests/user_interface/test_dashboard_story.py"]
 SIDE_BY_SIDE = {"check", "unit", "sim", "spark", "processes", "ui"}
+TESTS_FAILED = 1  # pytest's own code for it; any other means that it did not get to the end
 ON_DISK = {"install", "soak"}  # every other stage keeps its files in memory where it can
 STAGES: dict[str, tuple[int, list[list[str]]]] = {
     "install": (240, [["make", "--no-print-directory", "setup"]]),
@@ -143,8 +146,8 @@ def verdict(name: str, passed: bool, skips: list[str]) -> str:
     return ""
 
 
-def run_stage(name: str, commands: list[list[str]]) -> tuple[bool, list[str]]:
-    """Run a stage's commands until one fails; return whether all passed, and the reasons of skipped tests."""
+def run_stage(name: str, commands: list[list[str]]) -> tuple[bool, list[str], list[str]]:
+    """Run a stage's commands; return whether all passed, the reasons of skipped tests, and which passed only alone."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "RESURGE_SOAK": "1" if name == "soak" else ""}
     # Hundreds of processes start in a stage; each would compile the product again.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -157,18 +160,35 @@ def run_stage(name: str, commands: list[list[str]]) -> tuple[bool, list[str]]:
     with nullcontext({}) if name in ON_DISK else scratch() as more:
         environment |= more
         if name in SIDE_BY_SIDE:
-            passed = run_side_by_side(name, commands, environment)
+            statuses = run_side_by_side(name, commands, environment)
         else:
-            passed = all(subprocess.run(c, cwd=ROOT, env=environment, check=False).returncode == 0 for c in commands)
+            statuses = [subprocess.run(c, cwd=ROOT, env=environment, check=False).returncode for c in commands]
+        passed = not any(statuses)
+        late = [] if passed else to_run_again(statuses, reports)
+        if late:
+            print(f"\n===== {name}, alone: {len(late)} that ran out of patience beside the others", flush=True)
+            passed = subprocess.run([*PYTEST, *late], cwd=ROOT, env=environment, check=False).returncode == 0
     skips: list[str] = []
     for report in reports:
         if report is not None and report.exists():
             skips += [element.get("message", "") for element in ElementTree.parse(report).iter("skipped")]
-    return passed, skips
+    return passed, skips, late if passed else []
 
 
-def run_side_by_side(name: str, commands: list[list[str]], environment: dict[str, str]) -> bool:
-    """All at once, each with its output in a file that is shown when it has ended; whether all passed."""
+def to_run_again(statuses: list[int], reports: list[Path | None]) -> list[str]:
+    """The tests that failed, if all of them ran out of patience and every command that failed says which they were."""
+    names: list[str] = []
+    for status, report in zip(statuses, reports, strict=True):
+        if status:
+            late = out_of_patience(report) if status == TESTS_FAILED and report and report.exists() else None
+            if late is None:
+                return []
+            names += late
+    return names if len(names) <= MOST else []
+
+
+def run_side_by_side(name: str, commands: list[list[str]], environment: dict[str, str]) -> list[int]:
+    """All at once, each with its output in a file that is shown when it has ended; their exit codes."""
     outputs = [REPORTS / f"{name}-{number}.txt" for number in range(len(commands))]
     running = []
     for command, output in zip(commands, outputs, strict=True):
@@ -178,7 +198,7 @@ def run_side_by_side(name: str, commands: list[list[str]], environment: dict[str
     for process, output in zip(running, outputs, strict=True):
         statuses.append(process.wait())
         print(output.read_text(errors="replace"), flush=True)
-    return not any(statuses)
+    return statuses
 
 
 def main(names: list[str]) -> int:
@@ -190,7 +210,7 @@ def main(names: list[str]) -> int:
         budget, commands = STAGES[name] if name in STAGES else (0, OTHER_STAGES[name])
         print(f"\n===== {name}", flush=True)
         started = time.monotonic()
-        passed, skips = run_stage(name, commands)
+        passed, skips, alone = run_stage(name, commands)
         seconds = time.monotonic() - started
         wrong = verdict(name, passed, skips)
         if wrong:
@@ -198,6 +218,7 @@ def main(names: list[str]) -> int:
         over = f" (over its budget of {budget} s)" if budget and seconds > budget else ""
         lines.append(f"{name:<10} {wrong or 'passed':<8} {seconds:6.1f} s  skips {len(skips)}{over}")
         lines += [f"           skipped: {reason}" for reason in sorted(set(skips))]
+        lines += [f"           passed when run alone, after it had run out of patience: {test}" for test in alone]
         if name == "install" and not passed:
             break
     print("\n===== stages\n" + "\n".join(lines))
