@@ -36,6 +36,8 @@ GOVERNED = [f"tests/processes/test_{part}.py" for part in ("governed_fleet", "ga
 PRODUCT = [f"tests/processes/test_{part}.py" for part in ("up", "up_processes", "peers_bench")]
 PAGES = ["tests/processes/test_pages.py", "tests/processes/test_node_failures.py", *TERMUX]
 NODES = ["tests/processes/test_node.py"]
+STREAMS = [f"tests/processes/test_{part}.py" for part in ("changed_streams", "mqtt", "contracts", "backup", "live")]
+PROCESSES = (PRODUCT, FLEETS, GOVERNED, CLOUDED, PAGES, NODES, STREAMS)
 # Units that belong to what another stage is about, and would make the units' own stage too long.
 JOBS = ["tests/cloud_backend/spark", "tests/conformance"]
 CRASHES = ["tests/cloud_backend/log/test_crashes.py", "tests/shared/spool/test_crash_images.py"]
@@ -93,13 +95,13 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
     "processes": (
         120,
         [
-            *([*PYTEST, "-m", "not soak", *part] for part in (PRODUCT, FLEETS, GOVERNED, CLOUDED, PAGES, NODES)),
+            *([*PYTEST, "-m", "not soak", *part] for part in PROCESSES),
             [
                 *PYTEST,
                 "-m",
                 "not soak",
                 "tests/processes",
-                *(f"--ignore={path}" for path in (*PRODUCT, *FLEETS, *GOVERNED, *CLOUDED, *PAGES, *NODES)),
+                *(f"--ignore={path}" for part in PROCESSES for path in part),
             ],
         ],
     ),
