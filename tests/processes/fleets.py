@@ -21,7 +21,7 @@ from shared.hosting.sink import sink_rows
 from shared.language.registry import references
 from shared.plan.deployment import HostedQuery
 from shared.stream.program import load_operators
-from tests.patience import SPARK_PATIENCE_S
+from tests.patience import RAN_OUT, SPARK_PATIENCE_S
 from tests.processes.gateway_process import ROOT
 
 __all__ = ["COORDINATOR", "PHONE", "Fleet", "Program", "digest", "example", "first_reading", "ideal"]
@@ -146,7 +146,7 @@ class Fleet(ProcessFleet):
         """Until every sink holds so many results. The nodes need the machine more than this does: look seldom."""
         end = time.monotonic() + SPARK_PATIENCE_S
         while (found := self.count()) < count:
-            assert time.monotonic() < end, f"{what}: {found} of {count} results\n{self.logs()}"
+            assert time.monotonic() < end, f"{what} {RAN_OUT} patience: {found} of {count} results\n{self.logs()}"
             time.sleep(0.2)
 
     def placed(self) -> dict[str, str]:

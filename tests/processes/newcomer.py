@@ -15,7 +15,7 @@ from pathlib import Path
 
 from resurge.up.home import free_ports
 from tests.docs.pages import ROOT, Block, blocks
-from tests.patience import PATIENCE_S, SPARK_PATIENCE_S
+from tests.patience import PATIENCE_S, RAN_OUT, SPARK_PATIENCE_S
 
 # What shows that a lasting command has come up.
 SIGNS = {
@@ -167,7 +167,9 @@ class Newcomer:
             assert "Traceback" not in done.stderr, done.stderr
             if done.returncode == status and re.search(wanted, done.stdout + done.stderr, re.M):
                 return done.stdout + done.stderr
-            assert time.monotonic() < end, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+            assert time.monotonic() < end, (
+                f"{wanted} {RAN_OUT} patience; {command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+            )
             for terminal in self.terminals:
                 if terminal.process.poll() not in (None, 0):
                     raise AssertionError(f"{terminal.command} ended:\n{terminal.said()[-3000:]}")
@@ -185,7 +187,7 @@ class Newcomer:
         end = time.monotonic() + SPARK_PATIENCE_S
         while not (found := re.search(sign, terminal.said())):
             assert process.poll() is None, f"{command} ended:\n{terminal.said()}"
-            assert time.monotonic() < end, f"{command} says:\n{terminal.said()}"
+            assert time.monotonic() < end, f"{sign} {RAN_OUT} patience; {command} says:\n{terminal.said()}"
             time.sleep(0.1)
         if found.groups():
             self.link = found[1]

@@ -20,7 +20,7 @@ from resurge.lab._linked_nodes import PORT, _ip, may_make_namespaces
 from resurge.up.process_fleet import COORDINATOR, PHONE, free_address
 from shared.hosting.store import stored_fleet
 from shared.plan.deployment import HostedQuery, decode_deployment
-from tests.patience import SPARK_PATIENCE_S
+from tests.patience import RAN_OUT, SPARK_PATIENCE_S
 from tests.processes.fleets import Fleet, Program, Rows
 
 WIFI_MBIT, UP_MBIT, DOWN_MBIT = 3.0, 0.168, 0.745  # the middle of what the paper measured
@@ -203,7 +203,9 @@ class RegionOfPhones(Fleet):
         begins = last = time.monotonic()
         count, longest = self.count(), 0.0
         while not is_over():
-            assert time.monotonic() < begins + SPARK_PATIENCE_S, f"{what}: {count} results\n{self.logs()}"
+            assert time.monotonic() < begins + SPARK_PATIENCE_S, (
+                f"{what} {RAN_OUT} patience: {count} results\n{self.logs()}"
+            )
             time.sleep(LOOK_S)
             if (found := self.count()) > count:
                 count, longest, last = found, max(longest, time.monotonic() - last), time.monotonic()

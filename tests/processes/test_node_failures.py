@@ -33,7 +33,7 @@ from shared.spool.entry import Tombstone
 from shared.spool.ring import Spool
 from shared.wire import codecs
 from tests.mobile_app.sensors.termux.commands import FakeTermux
-from tests.patience import PATIENCE_S, let_pass, wait_until
+from tests.patience import PATIENCE_S, RAN_OUT, let_pass, wait_until
 from tests.processes.gateway_process import ROOT
 from tests.processes.node_processes import digest
 
@@ -82,7 +82,7 @@ class Service:
                     return answer
             except ResurgeError:
                 self._hang_up()
-            assert time.monotonic() < end, "the node did not come to it in time"
+            assert time.monotonic() < end, f"an answer of the node {RAN_OUT} {PATIENCE_S:.0f} s"
             assert self.process.poll() is None, self.process.stdout.read()
             time.sleep(0.02)
 

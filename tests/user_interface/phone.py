@@ -41,7 +41,7 @@ from kivy.uix.widget import Widget
 from mobile_app.app import ResurgeApp
 from mobile_app.platforms import NOTHING
 from mobile_app.screens.widgets.plots import Plot
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, RAN_OUT
 from tests.user_interface.phone_world import Recorded
 
 FRAME_S = 0.02  # between frames: drawing without a graphics card is the test's own cost
@@ -155,7 +155,9 @@ class Hand:
         end = time.monotonic() + PATIENCE_S
         while not condition():
             if time.monotonic() > end:
-                raise AssertionError(f"never came: {what or condition}; the screen says {self.texts()}")
+                raise AssertionError(
+                    f"{what or condition} {RAN_OUT} {PATIENCE_S:.0f} s; the screen says {self.texts()}"
+                )
             EventLoop.idle()
             time.sleep(FRAME_S)
 

@@ -121,6 +121,7 @@ def test_the_choice_of_sensors_fits_every_screen(home, size):
         before = window.size
         try:
             window.size = size
+            hand.until_still()
             hand.tap("Choose sensors")
             hand.until_text("What a recording takes")
             hand.until_still()

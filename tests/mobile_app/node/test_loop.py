@@ -31,7 +31,7 @@ from shared.sync.events import Disconnected, Reconnected, Refused
 from shared.wire.frame import FrameType
 from tests.log_batches import log_columns
 from tests.mobile_app.small_gateway import SmallGateway
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, RAN_OUT
 
 SETTINGS = Settings(loss_window_s=0.05, spool_mb=2)
 SENSORS = parse_choices(["gps=synthetic:3", "accelerometer=synthetic:3"])
@@ -81,7 +81,7 @@ class Bench:
     def run_until(self, condition: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
         end = time.monotonic() + timeout_s
         self.node.run(lambda: condition() or time.monotonic() > end)
-        assert condition()
+        assert condition(), f"what it waited for {RAN_OUT} {timeout_s:.0f} s"
 
     def kill(self) -> None:
         """Leave as SIGKILL would: nothing is flushed, the kernel gives the lock back."""
