@@ -7,10 +7,12 @@ tests. Each is broker and controller, so one may go and the others go on; with t
 from __future__ import annotations
 
 import os
+import random
 import socket
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -23,6 +25,7 @@ VERSION = "4.1.1"
 MODULE = ("org.apache.kafka", "kafka_2.13", VERSION)
 CLUSTER_ID = "cmVzdXJnZS1icm9rZXJzLQ"  # any 16 bytes
 START_S = 120.0
+PORTS = range(15_000, 32_000)  # below those that kernels give to connections
 
 SETTINGS = """\
 process.roles=broker,controller
@@ -134,8 +137,15 @@ class Cluster:
         for broker in self.brokers:
             if not broker.is_running:
                 broker.start()
-        _until(lambda: all(broker.is_listening() for broker in self.brokers), "the brokers listen")
+        _until(self._listen, "the brokers listen")
         _until(self.is_whole, "every copy has caught up")
+
+    def _listen(self) -> bool:
+        for broker in self.brokers:
+            if not broker.is_running:
+                last = (broker.folder / "output.txt").read_text(errors="replace")[-2000:]
+                raise RuntimeError(f"broker {broker.node} ended while it started: {last}")
+        return all(broker.is_listening() for broker in self.brokers)
 
     def is_whole(self) -> bool:
         """Whether all brokers are there and every copy of every partition is in step."""
@@ -161,8 +171,13 @@ def _until(ask: Callable[[], bool], what: str) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in held]
-    for each in held:
-        each.close()
-    return ports
+    """None that a connection would be given before a broker, which takes seconds to start, has bound it."""
+    held: list[socket.socket] = []
+    try:
+        while len(held) < count:
+            with suppress(OSError):
+                held.append(socket.create_server(("127.0.0.1", random.choice(PORTS))))
+        return [each.getsockname()[1] for each in held]
+    finally:
+        for each in held:
+            each.close()
