@@ -67,7 +67,7 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
             [PYTHON, "-m", "ruff", "check", "."],
             [PYTHON, "-m", "ruff", "format", "--check", "."],
             [PYTHON, "-m", "mypy"],
-            [*PYTEST, "tests/architecture"],
+            [*PYTEST, "-m", "not soak", "tests/architecture", *WHOLE],
             [*PYTEST, "-q", "--collect-only"],  # every test is compiled here once, not by each worker of the next stage
         ],
     ),
@@ -88,10 +88,10 @@ STAGES: dict[str, tuple[int, list[list[str]]]] = {
             [PYTHON, "-m", "tests.simulation.run", "--seeds", "500", "--json"],
             [*PYTEST, "-m", "not soak", PEERS],
             [*PYTEST, "-m", "not soak", *LABS],
-            [*PYTEST, "-m", "not soak", "tests/simulation", f"--ignore={PEERS}", *CRASHES, *WHOLE],
+            [*PYTEST, "-m", "not soak", "tests/simulation", f"--ignore={PEERS}"],
         ],
     ),
-    "spark": (240, [[*PYTEST, "-m", "not soak", "tests/spark"], [*PYTEST, "-n", "2", "-m", UNIT, *JOBS]]),
+    "spark": (240, [[*PYTEST, "-m", "not soak", "tests/spark"], [*PYTEST, "-n", "2", "-m", UNIT, *JOBS, *CRASHES]]),
     "processes": (
         120,
         [
