@@ -20,11 +20,19 @@ if "ANDROID_ARGUMENT" not in os.environ:  # a phone's console is its log, and a 
 
 from kivy.app import App
 from kivy.clock import Clock
+from kivy.config import Config
+
+from mobile_app import platforms
+
+if "ANDROID_ARGUMENT" not in os.environ and Config.get("graphics", "width") == "800":  # as Kivy comes
+    # The window is made by its import, and a driver without a screen cannot give it another size afterwards.
+    for side, pixels in zip(("width", "height"), platforms.DESKTOP_WINDOW, strict=True):
+        Config.set("graphics", side, str(pixels))
+
 from kivy.core.window import Window
 from kivy.metrics import Metrics, dp
 from kivy.uix.widget import Widget
 
-from mobile_app import platforms
 from mobile_app.home.crashes import watch_for_crashes
 from mobile_app.home.preferences import TEXT_SIZES, load_preferences
 from mobile_app.screens.page import Page, View

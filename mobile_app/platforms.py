@@ -18,6 +18,7 @@ from shared.errors import ResurgeError
 HOME_VARIABLE = "RESURGE_HOME"
 APPEARANCE_VARIABLE = "RESURGE_APPEARANCE"
 SIMULATED = ("gps", "accelerometer", "battery")
+DESKTOP_WINDOW = (412, 700)  # density-independent pixels: the shape of a phone, low enough for a small laptop
 NOTHING: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
 
@@ -98,8 +99,7 @@ class DesktopPlatform:
         """A desktop draws its own."""
 
     def window_size(self) -> tuple[int, int]:
-        """A phone's shape, and low enough for a small laptop's screen."""
-        return 412, 700
+        return DESKTOP_WINDOW
 
     def start_service(self) -> None:
         if self._thread is None or not self._thread.is_alive():

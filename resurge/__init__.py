@@ -104,7 +104,7 @@ __all__ = sorted((*_NAMES, "evaluate", "sql"))  # noqa: PLE0605  # computed from
 def __getattr__(name: str) -> object:
     home = _NAMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'resurge' has no attribute {name!r}")
+        raise AttributeError(f"module 'resurge' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
     found = globals()[name] = getattr(import_module(home), name)
     return found
 

@@ -45,7 +45,7 @@ class Exposition:
         sources = self._sources
         crowd = sources.look().crowd
         self._devices.labels("heard").set(crowd.connected)
-        self._devices.labels("silent").set(crowd.offline)
+        self._devices.labels("silent").set(crowd.offline + crowd.unseen)
         for stream in streams(sources):
             name = stream.name or f"{stream.number:016x}"
             self._elements.labels(name).set(stream.delivered + stream.ledgered)

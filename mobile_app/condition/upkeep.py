@@ -262,7 +262,7 @@ class Upkeep:
         if facts.blocked:
             found["spool-full"] = "the spool is full and may give nothing up, so no sensor is read"
         states = self._readings.states()
-        if notes := [f"{name}: {state['note']}" for name, state in states.items() if state["unreadable"]]:
+        if notes := [f"{name}: {state['note']}" for name, state in states.items() if state["note"]]:
             found["rows-unreadable"] = "; ".join(notes)
         if ended := [name for name, state in states.items() if state["over"]]:
             found["recording-over"] = (

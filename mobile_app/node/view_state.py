@@ -16,6 +16,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from mobile_app.condition.upkeep import Facts, Ground
+from mobile_app.home.clock import Anchor
 from mobile_app.home.files import publish
 from mobile_app.settings import policies, recorded_sensors
 from shared.contracts.light import Waiting, verdict
@@ -35,6 +36,7 @@ from shared.wire.status import (
     WORD_CHARACTERS,
     AdviceStatus,
     DeviceStatus,
+    PaceStatus,
     clean_text,
     reportable_operators,
 )
@@ -190,6 +192,7 @@ def node_view(node: Node) -> dict[str, Any]:
         "why_not": node.gateway.refusal or (node.uplink.last_failure if node.sender.disconnected else ""),
         "time_us": now_us,
         "time_uncertainty_us": stores.clock.uncertainty_us,
+        "pace": pace_of(stores.clock.anchor),
         "boot_id": anchor.boot_id,
         "plan": None if plan is None else {"name": plan.name, "version": plan.version},
         "asked_sensors": access.asked(plan),
@@ -337,6 +340,7 @@ def status_for_fleet(view: dict[str, Any], refusal: str, fleet: FleetStatus | No
         malformed_results=view["malformed_results"],
         operators=reportable_operators(view["operators"]),
         missing_sensors=tuple(sorted(view["missing_sensors"])[:SENSORS_MAX]),
+        pace=None if view["pace"] is None else PaceStatus(*view["pace"]),
         overruns=sum(sensor["overruns"] for sensor in view["sensors"].values()),
         produced=view["produced"],
         python=platform.python_version(),
@@ -346,6 +350,11 @@ def status_for_fleet(view: dict[str, Any], refusal: str, fleet: FleetStatus | No
         spool_capacity_bytes=view["spool"]["capacity_bytes"],
         version=_version(),
     )
+
+
+def pace_of(anchor: Anchor) -> list[float] | None:
+    """How this home plays time, as a status says it; None where event time is the time of day."""
+    return None if anchor.speed == 1.0 else [anchor.speed, anchor.at_wall_us, anchor.at_event_us]
 
 
 def _advised(advice: dict[str, Any]) -> AdviceStatus | None:

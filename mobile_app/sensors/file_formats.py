@@ -2,7 +2,8 @@
 
 Each gives event times in microseconds and named columns; names are brought to the ones our sensors use
 (`lat`, `lon`, `accuracy`, `x`, ...). A file without absolute time (phyphox, WFDB) starts at 0. A row with a cell that
-cannot be read is left out and counted; the rest of the file is read. A last line without its end may be cut inside a
+cannot be read is left out and counted; the rest of the file is read. A column without any number is text and left out;
+where numbers were to be expected in it, that is said. A last line without its end may be cut inside a
 number and still look like one, so it counts as such a row, too, unless it is certainly whole.
 """
 
@@ -13,7 +14,7 @@ import math
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from xml.etree import ElementTree
@@ -38,6 +39,8 @@ NAMES = {
 }  # fmt: skip
 
 
+NUMBERS = frozenset(NAMES.values()) | {"x", "y", "z"}  # columns of sensors
+
 # What GPX calls a column of ours, as a child of the point or inside its <extensions>.
 GPX_COLUMNS = {
     "altitude": ("ele",), "speed": ("speed",), "bearing": ("course", "bearing"),
@@ -45,6 +48,7 @@ GPX_COLUMNS = {
 }  # fmt: skip
 UNBOUND_PREFIX = expat.errors.codes[expat.errors.XML_ERROR_UNBOUND_PREFIX]
 CHUNK_BYTES = 1 << 16
+NAMES_SHOWN, NAME_SHOWN = 12, 30  # of a header, in a message
 CUT = "the file ends in the middle of this line"
 UNITS_US = {"s": 1e6, "ms": 1e3, "us": 1.0, "µs": 1.0, "ns": 1e-3}
 
@@ -68,6 +72,7 @@ class Track:
     time_us: np.ndarray
     columns: dict[str, np.ndarray]
     unreadable: Unreadable = field(default_factory=Unreadable)
+    texts: dict[str, str] = field(default_factory=dict)  # columns of a sensor that hold text here: what stands in them
 
 
 def load(path: Path) -> Track:
@@ -93,7 +98,7 @@ def load(path: Path) -> Track:
         raise UsageError(f"recording {path.name!r} holds no readings", code="recording-empty")
     order = np.argsort(track.time_us, kind="stable")
     columns = {name: column[order] for name, column in track.columns.items()}
-    return Track(track.time_us[order], columns, track.unreadable)
+    return Track(track.time_us[order], columns, track.unreadable, track.texts)
 
 
 def _microseconds(moment: datetime) -> int:
@@ -120,10 +125,12 @@ def _gpx_track(elements: Iterator[ElementTree.Element]) -> Track:
     times: list[int] = []
     rows: dict[str, list[float]] = {name: [] for name in ("lat", "lon", *GPX_COLUMNS)}
     unreadable = Unreadable()
-    number = 0
+    number = drawn = 0
     try:
         for element in elements:
-            if element.tag.rpartition("}")[2] != "trkpt":
+            tag = element.tag.rpartition("}")[2]
+            if tag != "trkpt":
+                drawn += tag in ("rtept", "wpt")
                 continue
             number += 1
             try:
@@ -131,7 +138,9 @@ def _gpx_track(elements: Iterator[ElementTree.Element]) -> Track:
             except (ValueError, KeyError) as error:
                 unreadable.add(f"point {number}", error)
             else:
-                if point is not None:
+                if point is None:
+                    drawn += 1
+                else:
                     times.append(point[0])
                     for name, value in point[1].items():
                         rows[name].append(value)
@@ -140,6 +149,8 @@ def _gpx_track(elements: Iterator[ElementTree.Element]) -> Track:
         if not times or error.code == UNBOUND_PREFIX:
             raise
         unreadable.add("its end", f"the file is cut short ({error})")
+    if drawn and not times and not unreadable.rows:
+        raise ValueError(f"none of its {drawn:,} points has a time: it is a drawn way and no recording")
     # A column that no point has is not there: a program can then be told so.
     known = {name: values for name, values in rows.items() if not all(map(math.isnan, values))}
     return _track(times, known, unreadable)
@@ -211,8 +222,12 @@ def _wfdb(path: Path) -> Track:
 def _table(path: Path) -> Track:
     """Sensor Logger (`time` in ns), phyphox (`Time (s)`, any separator, decimal comma) or a plain CSV."""
     unreadable = Unreadable()
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as text:
+    with path.open("rb") as file:
+        head = file.read(4)
+    encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    with path.open(encoding=encoding, errors="replace", newline="") as text:
         first = text.readline()
+        _check_is_table(head, first)
         separator = max(("\t", ";", ","), key=first.count)
         header = next(csv.reader([first], delimiter=separator))
         reader = csv.reader((line.replace("\0", "") for line in text), delimiter=separator)
@@ -228,7 +243,12 @@ def _table(path: Path) -> Track:
     comma = separator != ","
     table, times = _read_times(table, at, header[at], comma, unreadable)
     columns = {index: _name(header[index]) for index in range(len(header)) if index != at}
-    parsed = {index: _column([row[index] for _, row in table], comma) for index in columns}
+    cells = {index: [row[index] for _, row in table] for index in columns}
+    parsed = {index: _column(cells[index], comma, of_sensor=name in NUMBERS) for index, name in columns.items()}
+    texts = {
+        name: next(filter(str.strip, cells[index]), "")[:40]
+        for index, name in columns.items() if parsed[index] is None and name in NUMBERS
+    }  # fmt: skip
     numbers = {index: values for index, values in parsed.items() if values is not None}
     good = []
     for place, (line, row) in enumerate(table):
@@ -238,7 +258,18 @@ def _table(path: Path) -> Track:
         else:
             unreadable.add(f"line {line}", f"{row[bad][:40]!r} in column {header[bad]!r} is not a number")
     rows = {columns[index]: [values[place] or 0.0 for place in good] for index, values in numbers.items()}
-    return _track([times[place] for place in good], rows, unreadable)
+    track = _track([times[place] for place in good], rows, unreadable)
+    return replace(track, texts=texts)
+
+
+def _check_is_table(head: bytes, first: str) -> None:
+    """ValueError for what is no table, before its first line is taken for names of columns."""
+    if head == b"PK\x03\x04":
+        raise ValueError("it is an archive; unpack it and give a file that is in it")
+    if first.lstrip()[:1] in ("<", "{", "["):
+        raise ValueError("it is XML or JSON and no table; export it as GPX or CSV")
+    if sum(not character.isprintable() for character in first.rstrip().replace("\t", " ")) > 0:
+        raise ValueError("it is no text; export it as GPX or CSV")
 
 
 def _is_cut(path: Path, ends: list[list[str]]) -> bool:
@@ -248,15 +279,16 @@ def _is_cut(path: Path, ends: list[list[str]]) -> bool:
     as all before it: a moment or a number with the same digits, whole numbers apart.
     """
     with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        if file.read(1) in b'\r\n"' or len(ends[-1]) > 1:
+        file.seek(-2, os.SEEK_END)
+        if file.read(2).strip(b"\0")[-1:] in b'\r\n"' or len(ends[-1]) > 1:
             return False
     shapes = {re.sub(r"\d", "0", end[0].strip()) for end in ends}
     return not (len(ends) > 1 and len(shapes) == 1 and re.search(r"\d[.,:]\d", ends[-1][0]))
 
 
-def _column(cells: list[str], comma: bool) -> list[float | None] | None:
-    """Numbers, None where a cell holds none; None alone for a column of text, such as notes: sensors are numbers."""
+def _column(cells: list[str], comma: bool, *, of_sensor: bool) -> list[float | None] | None:
+    """Numbers, None where a cell holds none; None alone for a column of text, such as notes: sensors are numbers. One
+    that a sensor has is text where there is no number in it, any other where there are more texts than numbers."""
     values: list[float | None] = []
     for cell in cells:
         try:
@@ -264,14 +296,17 @@ def _column(cells: list[str], comma: bool) -> list[float | None] | None:
         except ValueError:
             values.append(None)
     written = sum(bool(cell.strip()) for cell in cells)
-    return None if values.count(None) * 2 > written else values
+    texts = values.count(None)
+    return None if (texts == written > 0 if of_sensor else texts * 2 > written) else values
 
 
 def _time_column(header: list[str]) -> int:
     for index, name in enumerate(header):
         if re.fullmatch(r"(time|timestamp)\b.*", name.strip().strip('"').lower()):
             return index
-    raise ValueError(f"no column 'time' or 'timestamp' (has: {', '.join(header)})")
+    named = [name if len(name) <= NAME_SHOWN else f"{name[:NAME_SHOWN]}…" for name in header[:NAMES_SHOWN]]
+    more = len(header) - len(named)
+    raise ValueError(f"no column 'time' or 'timestamp' (has: {', '.join(named)}{f' and {more} more' if more else ''})")
 
 
 def _name(title: str) -> str:

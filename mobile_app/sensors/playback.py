@@ -28,6 +28,9 @@ class Recording(SoftwareSource):
             one = self._unreadable == 1
             rows, are = ("1 row", "is") if one else (f"{self._unreadable:,} rows", "are")
             self._note = f"{rows} of {path.name!r} cannot be read and {are} left out ({samples.unreadable.first})"
+        for column, text in samples.texts.items():
+            said = f"column {column!r} of {path.name!r} is text ({text!r}) and is left out"
+            self._note = f"{self._note}; {said}" if self._note else said
         self._shift_us = origin_us - int(samples.time_us[0])
         self._times = samples.time_us + self._shift_us
         self._columns = samples.columns

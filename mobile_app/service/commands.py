@@ -223,6 +223,10 @@ class Commands:
             return {"paired": self.pairing.confirm(yes=False)}
         return self._with_home(lambda: {"paired": self.pairing.confirm(yes=True)})
 
+    def _gateway_changed(self) -> None:
+        """Another process has enrolled this home: the next node speaks with the gateway that it wrote down."""
+        self._with_home(lambda: None)
+
     def _unpair(self) -> dict[str, str]:
         gateway = self._with_home(self.pairing.forget)
         remedy = "its operator still lists this device, and has what was delivered; ask them to revoke or delete it"
@@ -306,7 +310,7 @@ class Commands:
 ACTS = (
     "start_recording", "stop_recording", "marker", "recordings", "rename_recording", "delete_recording", "export",
     "pair", "confirm_pair", "unpair", "consent", "policy", "dismiss", "delete_my_data", "diagnostics", "sensors",
-    "coordinate", "move", "stop",
+    "gateway_changed", "coordinate", "move", "stop",
 )  # fmt: skip
 
 

@@ -237,6 +237,21 @@ class ServiceClient:
             raise ServiceGone("what listens at the service's port does not know its token", code="service-gone")
 
 
+def tell_service(home: Path, name: str, /, **arguments: Any) -> bool:
+    """Have the service of this home do this, if one runs here; whether one did."""
+    try:
+        client = ServiceClient.open(home)
+    except ServiceGone:
+        return False
+    try:
+        client.do(name, **arguments)
+    except ServiceGone:
+        return False
+    finally:
+        client.close()
+    return True
+
+
 class _Lines:
     """Lines of a socket, bounded before anything is kept of them."""
 

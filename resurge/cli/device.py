@@ -126,7 +126,7 @@ def show(device: Device, home: Home = DEFAULT_HOME, watch: Watch = False, as_jso
 
     def picture(value: dict[str, Any]) -> RenderableType:
         about = {name: value[name] for name in ("device", "state", "delivered", "ledgered", "buffered")}
-        about |= {"last seen": ago(value["seen_us"]), **value["settings"], **value["status"]}
+        about |= {"last seen": ago(value["seen_us"]), **value["settings"], **in_words(value["status"])}
         if value["withheld"]:
             about["not sent to it"] = value["withheld"]
         for edge in value["edges"]:
@@ -135,6 +135,30 @@ def show(device: Device, home: Home = DEFAULT_HOME, watch: Watch = False, as_jso
         return table((value["name"], ""), about.items())
 
     present(lambda: api.get(f"/devices/{api.device(device)['device']}"), picture, as_json=as_json, watch=watch)
+
+
+def in_words(status: dict[str, Any]) -> dict[str, str]:
+    """What a device said of itself, under the names of the API: with units, and without what it has none of."""
+    from mobile_app.screens.words.number_text import duration, plural, size
+
+    said: dict[str, str] = {}
+    for name, value in status.items():
+        if name == "advice":
+            bytes_per_s, outages, _, p99_s = value
+            seen = f"{plural(outages, 'outage')} seen"
+            longest = "" if p99_s is None else f", 99 of 100 not longer than {duration(p99_s)}"
+            said[name] = f"its spool fills at {size(bytes_per_s)} a second; {seen}{longest}"
+        elif name == "pace":
+            said[name] = f"it plays time, {value[0]:g} times as fast"
+        elif name.endswith("_bytes"):
+            said[name] = size(value)
+        elif name.endswith("_s"):
+            said[name] = duration(value) if value >= 1 else f"{value:g} s"
+        elif isinstance(value, list) and all(isinstance(each, str) for each in value):
+            said[name] = ", ".join(value)
+        else:
+            said[name] = str(value)
+    return {name: text for name, text in said.items() if text}
 
 
 @app.command()

@@ -172,5 +172,7 @@ def _one(found: list[dict[str, Any]], text: str, *, name: str, code: str) -> dic
     near = exact or [each for each in found if text and str(each[name]).startswith(text.lower())]
     if len(near) != 1:
         many = f"{len(near)} fit {text!r}" if near else f"nothing fits {text!r}"
+        if exact and len(near) > 1:  # names need not be unique
+            raise UsageError(f"{many}; say which: {', '.join(str(each[name]) for each in near)}", code=code)
         raise UsageError(f"{many}; have: {', '.join(each['name'] for each in found) or 'none'}", code=code)
     return near[0]

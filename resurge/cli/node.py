@@ -94,8 +94,11 @@ def enrol(
     from dataclasses import asdict
 
     from mobile_app.links.enrolment import enrol as enrol_device
+    from mobile_app.service.connection import tell_service
 
-    _report(asdict(enrol_device(home.expanduser(), link, relay=relay, name=name)), as_json)
+    enrolled = asdict(enrol_device(home.expanduser(), link, relay=relay, name=name))
+    runs = tell_service(home.expanduser(), "gateway_changed")
+    _report(enrolled | ({"running": "the node that runs here goes on with this gateway"} if runs else {}), as_json)
 
 
 @app.command()

@@ -33,6 +33,8 @@ LEAD_S = 8.0  # before the first reading: nodes are still starting
 PATIENCE_S = 120.0  # beyond the readings; a busy machine is no failure
 LOOK_S = 0.5
 ENDED_S = 3.0  # without a reading, when the recording has ended
+LEFT_S = 8.0  # of readings at least, when a hub is killed, by a status that is some seconds old: beats must follow it
+SECONDS_MAX = 600.0
 Beats = list[tuple[float, float]]
 
 
@@ -74,6 +76,12 @@ def fleet_trial(folder: Path, *, seconds: float, strategy: str, say: Callable[[s
         for line in fleet_lines(fleet.shown(), _now_us()):
             say(f"  {line}")
         killed = list(hosts.values())[-1]
+        if too_late := too_late_to_kill(_read(fleet) / RATE, seconds):
+            say(too_late)
+            fleet.stop()
+            again = folder / "again"
+            again.mkdir()
+            return fleet_trial(again, seconds=min(2 * seconds, SECONDS_MAX), strategy=strategy, say=say)
         before = len(beats(fleet))
         say(f"{before} beats so far. Killing {killed} (kill -9)")
         fleet.kill(killed)
@@ -82,7 +90,7 @@ def fleet_trial(folder: Path, *, seconds: float, strategy: str, say: Callable[[s
         say(f"  {moved}")
         _wait(fleet, lambda: len(beats(fleet)) > before, "beats after it", deadline)
         say(f"{len(beats(fleet))} beats; the phone reads on")
-        _wait(fleet, lambda: _at_the_end(fleet), "the last reading", deadline)
+        _wait(fleet, EndOfReadings(lambda: fleet.status(PHONE), time.monotonic), "the last reading", deadline)
         wanted = expected(readings[len(readings) - _read(fleet) :])
         # The last beat or two are known only with the readings that would follow.
         _wait(fleet, lambda: len(beats(fleet)) >= len(wanted) - 2, "the last beats", deadline)
@@ -132,9 +140,29 @@ def _read(fleet: ProcessFleet) -> int:
     return int(fleet.status(PHONE)["sensors"]["ecg"]["readings"])
 
 
-def _at_the_end(fleet: ProcessFleet) -> bool:
-    view = fleet.status(PHONE)
-    return bool(view["time_us"] - view["sensors"]["ecg"]["last_us"] > ENDED_S * 1e6)
+def too_late_to_kill(read_s: float, seconds: float) -> str:
+    """Why killing a node now would show nothing; empty while readings follow it, or where no more can be had."""
+    if read_s + LEFT_S < seconds or seconds >= SECONDS_MAX:
+        return ""
+    return (
+        f"This machine is busy: {read_s:.0f} of {seconds:.0f} s of readings were read before there were snapshots. "
+        "Once more, with twice as many"
+    )
+
+
+class EndOfReadings:
+    """Whether the phone has read its whole recording. One that is behind looks so, too, but reads on."""
+
+    def __init__(self, status: Callable[[], Any], now: Callable[[], float]) -> None:
+        self._status, self._now = status, now
+        self._last_us, self._since = -1, now()
+
+    def __call__(self) -> bool:
+        view = self._status()
+        last_us = int(view["sensors"]["ecg"]["last_us"])
+        if last_us != self._last_us:
+            self._last_us, self._since = last_us, self._now()
+        return view["time_us"] - last_us > ENDED_S * 1e6 and self._now() - self._since > ENDED_S
 
 
 def _wait(fleet: ProcessFleet, done: Callable[[], Any], what: str, deadline: float) -> None:

@@ -84,12 +84,16 @@ class UpHome:
     def jobs(self) -> Path:
         return self.home / "jobs"
 
+    def spark_read(self) -> Mapping[str, int] | None:
+        """How far into each partition of the log the job has committed; None before it has."""
+        with contextlib.suppress(FileNotFoundError, ValueError, KeyError):
+            return place_in(json.loads((self.spark_store / "stable.json").read_bytes())["read"])
+        return None
+
     def has_read_all(self) -> bool:
         """Whether the job has committed everything the log holds."""
-        with contextlib.suppress(FileNotFoundError, ValueError, KeyError):
-            read = place_in(json.loads((self.spark_store / "stable.json").read_bytes())["read"])
-            return all(read[partition] >= end for partition, end in open_log(self.log).ends().items())
-        return False
+        read = self.spark_read()
+        return read is not None and all(read.get(each, -1) >= end for each, end in open_log(self.log).ends().items())
 
     def results_so_far(self) -> int:
         """How many rows the job has published up to now."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 import tomllib
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from shared.errors import UsageError
+from shared.errors import ResurgeError, UsageError
 from shared.plan.graph import Plan
 from shared.stream.drafts import Program, collecting, stop_collecting
 
@@ -42,10 +44,27 @@ def read_program(path: str | Path, modules: Sequence[str] = ()) -> Program:
         program.modules = tuple(dict.fromkeys((*modules, *listed_operators(file.resolve().parent))))
         import_operators(program.modules)
         exec(code, module.__dict__)  # noqa: S102  # it is the user's own program, run where the user asked
+    except ResurgeError:
+        raise
+    except Exception as error:
+        raise _failed(error, file, module.__dict__) from error
     finally:
         stop_collecting(token)
         sys.path.remove(folder)
     return program
+
+
+def _failed(error: Exception, file: Path, names: Iterable[str]) -> UsageError:
+    """The program's own line, what it says, and what Python says to it. `names` are those that the program has."""
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    line = f" in line {own[-1].lineno}  `{own[-1].line}`" if own else ""
+    known = names if isinstance(error, NameError) else dir(error.obj) if isinstance(error, AttributeError) else ()
+    wanted = getattr(error, "name", None)
+    near = difflib.get_close_matches(wanted, known, n=1) if isinstance(wanted, str) else []
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return UsageError(
+        f"the program {file.name!r} failed{line}: {type(error).__name__}: {error}{hint}", code="program-failed"
+    )
 
 
 def load_operators(folder: Path) -> None:

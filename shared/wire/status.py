@@ -20,6 +20,7 @@ from shared.wire.untrusted_text import clean_text as cut_text
 
 NUMBER_MAX = 1 << 53  # what JSON holds exactly everywhere
 SECONDS_MAX = 1e10
+SPEED_MAX = 1e6
 POLL_S_MAX = 86_400.0
 METRES_MAX = 1e8  # more than round the Earth
 SENSORS_MAX = 64
@@ -113,6 +114,19 @@ class AdviceStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class PaceStatus:
+    """A device that plays time, faster or slower than it passes: when it was wall_us it was event_us there."""
+
+    speed: float  # seconds of event time in a second
+    wall_us: int
+    event_us: int
+
+    def now_us(self, wall_us: int) -> int:
+        """What the device takes for now; never later than it is."""
+        return min(wall_us, self.event_us + round((wall_us - self.wall_us) * self.speed))
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceStatus:
     """One line of a fleet page. None: the device did not say it, or has no such thing."""
 
@@ -143,6 +157,7 @@ class DeviceStatus:
     offered: tuple[KeptStatus, ...] = ()  # snapshots with which its vertices may go on elsewhere, as they shall
     operators: tuple[str, ...] | None = None  # "name@version" of the operator types it can run
     overruns: int = 0  # readings that a sensor's queue had no room for, since it started
+    pace: PaceStatus | None = None  # it plays time; None: event time is the time of day
     plan: int = NO_PLAN  # version of the plan it has
     position: tuple[float, float] | None = None  # latitude and longitude in degrees, where a region wants to know it
     poll_s: float | None = None  # it exchanges at least this often while it has a link
@@ -200,6 +215,8 @@ def _plain(value: object) -> object:
         return [value.query, value.begun, value.complete, value.reached]
     if isinstance(value, TookStatus):
         return [value.query, value.gather, list(value.path)]
+    if isinstance(value, PaceStatus):
+        return [value.speed, value.wall_us, value.event_us]
     if isinstance(value, AdviceStatus):
         return [value.bytes_per_s, value.outages, value.p95_s, value.p99_s]
     if isinstance(value, HostOffer):
@@ -400,6 +417,18 @@ def _deployment(name: str, value: object) -> tuple[int, int]:
     raise _refused(name, "[lease, version]")
 
 
+def _pace(name: str, value: object) -> PaceStatus:
+    match value:
+        case [int() | float() as speed, int(wall_us), int(event_us)] if (
+            not isinstance(speed, bool)
+            and 0 < speed <= SPEED_MAX
+            and 0 <= wall_us <= NUMBER_MAX
+            and 0 <= event_us <= NUMBER_MAX
+        ):
+            return PaceStatus(float(speed), int(wall_us), int(event_us))
+    raise _refused(name, "[event seconds per second, wall time, event time]")
+
+
 def _offer(name: str, value: object) -> HostOffer:
     match value:
         case [str(called), str(curve_key), list(addresses), int(capacity), *_] if (
@@ -462,6 +491,7 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
     "offered": _kept,
     "operators": _operators,
     "overruns": _count(0, NUMBER_MAX),
+    "pace": _pace,
     "plan": _count(NO_PLAN, NUMBER_MAX),
     "position": _position,
     "poll_s": _seconds(POLL_S_MAX),

@@ -308,6 +308,17 @@ def test_rows_that_cannot_be_read_are_counted_and_said(home, tmp_path, plan):
     assert any("'east' in column 'lon' is not a number" in line for line in lines)
 
 
+def test_a_column_of_text_where_numbers_belong_is_said(home, tmp_path, plan):
+    lines: list[str] = []
+    header, *rows = TRACK.splitlines()
+    text = "\n".join([f"{header},accuracy", *(f"{row},good" for row in rows)]) + "\n"
+    (tmp_path / "track.csv").write_text(text)
+    sensors = parse_choices([f"gps=recording:{tmp_path}/track.csv"])
+    account = run_until(lambda view: view["produced"] > 10, options(home, plan, sensors=sensors, say=lines.append))
+    assert account["unreadable"] == 0
+    assert any("column 'accuracy' of 'track.csv' is text ('good')" in line for line in lines)
+
+
 def test_speed_has_bounds(home, plan):
     with pytest.raises(UsageError, match="node-speed"):
         run(options(home, plan, speed=0.0))

@@ -41,7 +41,7 @@ def ride() -> dict[str, Any]:
         "exchanges": 1_406, "failures": 31, "bytes_sent": 18_734_112, "disconnections": 6, "incarnation": 1, "filtered": 0, "unreadable": 0,
         "malformed_results": 0, "empty_columns": {},
         "gateway": "https://gateway.example.org:8443", "connected": True, "why_not": "", "time_us": NOW_US,
-        "time_uncertainty_us": 1200, "boot_id": "5d1e",
+        "time_uncertainty_us": 1200, "pace": None, "boot_id": "5d1e",
         "plan": {"name": "commute", "version": 7}, "asked_sensors": {"gps": 1.0, "accelerometer": 100.0},
         "refused_sensors": [], "to_record": {"accelerometer": 100.0, "gps": 1.0, "barometer": 1.0},
         "sensors": {

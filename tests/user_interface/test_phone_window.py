@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 from mobile_app.home.crashes import crashes, note_crash
 from mobile_app.home.preferences import Preferences
-from mobile_app.platforms import DesktopPlatform
+from mobile_app.platforms import DESKTOP_WINDOW, DesktopPlatform
+from tests.docs.pages import ROOT
+from tests.patience import PATIENCE_S
 from tests.user_interface import phone_world as world
 
 pytestmark = pytest.mark.ui
@@ -69,6 +75,16 @@ def test_a_desktops_window_has_a_phones_shape_and_cuts_no_text_off(hand, tmp_pat
             assert hand.overlaps() == []
     finally:
         Window.size = before
+
+
+def test_on_a_desktop_the_window_opens_in_its_shape(tmp_path):
+    """A window that is resized later has rows that nobody drew where the driver has no screen."""
+    told = subprocess.run(
+        [sys.executable, "-c", "import mobile_app.app as app; print(*map(round, app.Window.size))"],
+        cwd=ROOT, env={**os.environ, "SDL_VIDEODRIVER": "offscreen", "KIVY_HOME": str(tmp_path)}, capture_output=True,
+        text=True, check=True, timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert told.stdout.split() == [str(side) for side in DESKTOP_WINDOW]
 
 
 def test_beside_connected_nobody_says_that_there_is_no_server(hand):

@@ -23,6 +23,7 @@ class Crowd:
         self._phones: dict[str, Phone] = {}
         self._concerns = Ordered[Concern]()
         self._offline = Ordered[tuple[str, str]]()  # name and id
+        self._unseen = Ordered[tuple[str, str]]()
         self._delivered = self._spooled = self._ledgered = self.unheard = 0
         for phone in devices:
             self.put(phone)
@@ -32,11 +33,17 @@ class Crowd:
 
     @property
     def connected(self) -> int:
-        return len(self._phones) - len(self._offline)
+        return len(self._phones) - len(self._offline) - len(self._unseen)
 
     @property
     def offline(self) -> int:
+        """Heard once, and silent now."""
         return len(self._offline)
+
+    @property
+    def unseen(self) -> int:
+        """Paired and never heard: nobody knows whether they are there."""
+        return len(self._unseen)
 
     @property
     def account(self) -> Account:
@@ -46,6 +53,10 @@ class Crowd:
         """The names of some of them, by name."""
         with self._lock:
             return [name for name, _ in self._offline.entries()[:count]]
+
+    def first_unseen(self, count: int) -> list[str]:
+        with self._lock:
+            return [name for name, _ in self._unseen.entries()[:count]]
 
     def concerning(self, count: int) -> Sequence[Phone]:
         """Those come first that somebody may have to do something about; by name if they are no more than asked for."""
@@ -63,7 +74,7 @@ class Crowd:
             self._phones[phone.id] = phone
             self._concerns.put(_concern(phone))
             if not phone.connected:
-                self._offline.put((phone.name, phone.id))
+                self._silent(phone).put((phone.name, phone.id))
             self._count(phone, 1)
 
     def remove(self, device: str) -> None:
@@ -74,8 +85,11 @@ class Crowd:
                 return
             self._concerns.drop(_concern(former))
             if not former.connected:
-                self._offline.drop((former.name, former.id))
+                self._silent(former).drop((former.name, former.id))
             self._count(former, -1)
+
+    def _silent(self, phone: Phone) -> Ordered[tuple[str, str]]:
+        return self._unseen if phone.since_us is None else self._offline
 
     def _count(self, phone: Phone, sign: int) -> None:
         self._delivered += sign * phone.delivered

@@ -36,6 +36,10 @@ class Device:
         """0 to 1."""
         return None if self.status.battery is None else self.status.battery / 100
 
+    def own_now_us(self, now_us: int) -> int:
+        """What the device takes for now: a recording is played at its own pace, and is not late for that."""
+        return now_us if self.status.pace is None else self.status.pace.now_us(now_us)
+
     @property
     def plan(self) -> int | None:
         return None if self.status.plan == NO_PLAN else self.status.plan

@@ -12,15 +12,17 @@ NAMED = 3  # of more only two have their names said
 def headline(crowd: Crowd, quarantined: int = 0, alerts: int = 0) -> tuple[str, str]:
     """Is everything all right, and if not, what: a sentence, and one that explains it. `quarantined` elements were
     delivered, and Spark could not use them; `alerts` are open beside what is said of contact."""
-    offline, total = crowd.offline, crowd.account
+    offline, unseen, total = crowd.offline, crowd.unseen, crowd.account
     if not len(crowd):
         return "No phone is paired yet", "Everything is ready for the first one."
+    said = []
     if offline:
-        first = f"{_listed(crowd.first_offline(NAMED), offline)} {'is' if offline == 1 else 'are'} offline"
-    else:
-        first = _all_connected(crowd)
+        said.append(f"{_listed(crowd.first_offline(NAMED), offline)} {'is' if offline == 1 else 'are'} offline")
+    if unseen:
+        said.append(f"{_listed(crowd.first_unseen(NAMED), unseen)} {'was' if unseen == 1 else 'were'} not seen yet")
+    first = ", ".join(said) or _all_connected(crowd)
     if alerts:
-        first += f"{' and' if offline else ', but'} {'an alert is' if alerts == 1 else f'{alerts} alerts are'} open"
+        first += f"{' and' if said else ', but'} {'an alert is' if alerts == 1 else f'{alerts} alerts are'} open"
     if total.ledgered:
         second = f"{total.ledgered:,} readings had to be given up; the ledger says which and why."
     elif quarantined:

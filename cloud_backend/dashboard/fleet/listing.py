@@ -23,6 +23,7 @@ from cloud_backend.dashboard.history.edges import HOUR_US
 SHOWN = {
     "all": "All devices",
     "offline": "Offline",
+    "new": "Not seen yet",
     "connected": "Connected",
     "waiting": "With buffered readings",
     "ledgered": "With ledger entries",
@@ -226,7 +227,8 @@ def kinds_of(device: Device) -> frozenset[Kind]:
     if device.state == "revoked":
         return frozenset({"revoked"})
     holds = {
-        "offline": device.state in ("offline", "new"),
+        "offline": device.state == "offline",
+        "new": device.state == "new",
         "connected": device.state == "connected",
         "waiting": device.phone.buffered > 0,
         "ledgered": device.phone.ledgered > 0,

@@ -99,7 +99,7 @@ def _lags(sources: Sources, rule: Rule) -> Iterator[Condition]:
             edges = sources.history.streams.edges_of(device.phone.id)
         for (id, incarnation, edge), known in edges:
             bound_s = _bound_s(sources, rule, id)
-            if incarnation == device.incarnation and lag_s(known, now_us) > bound_s:
+            if incarnation == device.incarnation and lag_s(known, device.own_now_us(now_us)) > bound_s:
                 name = sources.history.names.get(edge, f"{edge:016x}")
                 detail = f"{name} of {device.phone.name} lags more than {bound_s:.0f} s"
                 if any(edge_id(each.stream) == edge for each in device.live):

@@ -94,7 +94,7 @@ def stream(sources: Sources, edge_hex: str, *, hours: int = 24) -> dict[str, Any
             {
                 "device": device, "name": names.get(device, ""), "incarnation": incarnation,
                 "high_water": known.high_water, "frontier_us": known.frontier_us, "received_us": known.received_us,
-                "lag_s": lag_s(known, now_us),
+                "lag_s": lag_s(known, own_now_us(sources, device, now_us)),
                 "hours": [_hour(known, hour, now_us) for hour in span],
             }
             for (device, incarnation, _), known in sorted(sources.history.streams.of(number).edges.items())
@@ -211,6 +211,12 @@ def lag_s(known: EdgeHistory, now_us: int) -> float:
     return max(now_us - known.frontier_us, 0) / SECOND_US
 
 
+def own_now_us(sources: Sources, device: str, now_us: int) -> int:
+    """What a device takes for now, of which it may be gone from the roster."""
+    found = sources.fleet.listing.find(device)
+    return now_us if found is None else found.own_now_us(now_us)
+
+
 def _unknown() -> UsageError:
     return UsageError(
         "no device ever declared this stream; resurge stream list shows those that are", code="stream-not-found"
@@ -225,7 +231,7 @@ def _lags(sources: Sources, now_us: int) -> dict[int, float]:
             edges = sources.history.streams.edges_of(device.phone.id)
         for (_, incarnation, number), known in edges:
             if incarnation == device.incarnation:
-                found[number] = max(found.get(number, 0.0), lag_s(known, now_us))
+                found[number] = max(found.get(number, 0.0), lag_s(known, device.own_now_us(now_us)))
     return found
 
 

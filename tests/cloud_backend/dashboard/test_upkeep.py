@@ -15,9 +15,10 @@ from cloud_backend.dashboard.assembly import sources_of
 from cloud_backend.dashboard.upkeep import Upkeep
 from cloud_backend.dashboard.views.alerts import conditions
 from cloud_backend.dashboard.views.devices import device
+from cloud_backend.dashboard.views.streams import stream, streams
 from cloud_backend.log.verify import verify
 from shared.spool.disk import PosixDisk
-from shared.wire.status import DeviceStatus
+from shared.wire.status import DeviceStatus, PaceStatus
 from tests.cloud_backend.dashboard.house import EDGE_HEX
 
 
@@ -134,6 +135,26 @@ def test_a_device_in_contact_whose_streams_are_older_than_it_announced_lags(dash
     lags = [alert for alert in sources.alerts.alerts(only_open=True) if alert.kind == "lag"]
     assert [alert.subject.partition("/")[0] for alert in lags] == [dashboard.phones[0].hex()]
     assert "more than 2705 s" in lags[0].detail
+
+
+def test_a_device_that_plays_a_recording_is_late_by_its_own_time_only(dashboard, sources, upkeep):
+    """Its streams end 3,000 s ago. Where it is 2,990 s behind the time of day on purpose, that is hardly late."""
+    later_us = dashboard.now_us + 3000 * 1_000_000
+    object.__setattr__(sources, "clock_us", lambda: later_us)
+
+    def late(pace: PaceStatus | None) -> tuple[set[str], bool]:
+        status = DeviceStatus(produced=12, incarnation=1, poll_s=1.0, pace=pace)
+        dashboard.gateway.roster.seen([(dashboard.phones[0], later_us, status)])
+        sources.look_again()
+        upkeep.watch()
+        [gps] = streams(sources)
+        parts = {each["device"]: each["lag_s"] for each in stream(sources, EDGE_HEX)["devices"]}
+        assert gps.lag_s == parts[dashboard.phones[0].hex()]
+        opened = {alert.kind for alert in sources.alerts.alerts(only_open=True)} & {"lag"}
+        return opened, gps.lag_s > 2000
+
+    assert late(PaceStatus(0.5, later_us - 10_000_000, dashboard.now_us)) == (set(), False)
+    assert late(None) == ({"lag"}, True)
 
 
 def test_a_rule_that_is_off_watches_nothing(sources):

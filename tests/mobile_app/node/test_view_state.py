@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import resurge as rs
-from mobile_app.node.view_state import status_for_fleet
+from mobile_app.home.clock import Anchor
+from mobile_app.node.view_state import pace_of, status_for_fleet
 from shared.sync.exchange import StatusReceived
 from shared.wire.fleet_status import FleetStatus
 from shared.wire.status import DeviceStatus
@@ -22,7 +23,7 @@ FLEET = FleetStatus(3)
 VIEW = {
     "battery": {"level": 0.834, "charging": True}, "spool": {"used_bytes": 4, "capacity_bytes": 9, "full_in_s": 59.7},
     "incarnation": 2, "lane": "wifi", "paused": "battery-floor", "malformed_results": 3, "late": [{"rows": 4}],
-    "missing_sensors": {"gps": "no permission"}, "refused_sensors": ["gps"], "produced": 12, "build": "Walks 1.0", "time_uncertainty_us": 123_456, "operators": ["walk@2"], "advice": {"bytes_per_second": 123.4, "outages": 7, "p95_s": 61.2, "p99_s": None}, "sensors": {"light": {"overruns": 5}},
+    "missing_sensors": {"gps": "no permission"}, "refused_sensors": ["gps"], "produced": 12, "build": "Walks 1.0", "time_uncertainty_us": 123_456, "pace": [60.0, 1_794_817_500_000_000, 1_794_605_100_000_000], "operators": ["walk@2"], "advice": {"bytes_per_second": 123.4, "outages": 7, "p95_s": 61.2, "p99_s": None}, "sensors": {"light": {"overruns": 5}},
 }  # fmt: skip
 
 
@@ -32,6 +33,13 @@ def test_the_node_writes_every_field_that_the_sender_does_not():
     assert unsaid <= OF_THE_SENDER | OF_A_HOST | {"version"}  # which has none where the package is not installed
     assert (status.battery, status.full_in_s, status.overruns, status.clock_doubt_s) == (83, 60, 5, 0.12)
     assert DeviceStatus.from_json(status.to_json()) == status
+
+
+def test_a_home_that_plays_time_says_its_pace_and_any_other_none():
+    anchor = Anchor("boot", 5, 2_000, 400, 1, 60.0, 0)
+    assert pace_of(anchor) == [60.0, 2_000, 400]
+    assert pace_of(replace(anchor, speed=1.0)) is None
+    assert status_for_fleet(VIEW | {"pace": None}, "").pace is None
 
 
 def test_the_sender_adds_what_it_knows_and_the_gateway_reads_all_of_it():

@@ -105,6 +105,50 @@ def test_a_file_that_is_no_recording_is_refused_with_the_reason(tmp_path, name, 
         load(write(tmp_path, name, text))
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("walks.zip", b"PK\x03\x04\x14\x00walk.gpx", "it is an archive; unpack it"),
+        ("walk.kml", b'<?xml version="1.0"?><kml></kml>\n', "it is XML or JSON and no table"),
+        ("walk.json", b'[{"time": 1, "lat": 2}]\n', "it is XML or JSON and no table"),
+        ("walk.fit", b"\x0e\x10\x99\x08\x00\x00.FIT\xff\xc3\n\x01", "it is no text"),
+        ("wide.csv", b",".join(b"c" * 99 for _ in range(40)) + b"\n", "\u2026 and 28 more)"),
+        ("way.gpx", GPX.replace("<time>", "<name>").replace("</time>", "</name>").encode(), "none of its 3 points has"),
+        ("route.gpx", GPX.replace("trkpt", "rtept").encode(), "none of its 3 points has a time"),
+    ],
+)
+def test_what_is_no_recording_is_named_in_a_few_plain_words(tmp_path, name, content, said):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match="recording-format") as refused:
+        load(path)
+    assert said in refused.value.message
+    assert refused.value.message.isprintable()
+    assert len(refused.value.message) < 600
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-8-sig"])
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_a_table_of_a_spreadsheet_is_read_in_its_encoding(tmp_path, encoding, end):
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    path = tmp_path / "t.csv"
+    path.write_bytes((mark + "time\tlat\tlon\n1600000000\t52.5\t13.4\n1600000001\t52.6\t13.5" + end).encode(encoding))
+    track = load(path)
+    assert track.columns["lat"].tolist() == [52.5, 52.6]
+    assert track.unreadable.rows == 0
+
+
+def test_a_sensors_column_without_a_number_is_left_out_and_said_and_one_with_numbers_stays(tmp_path):
+    path = write(tmp_path, "t.csv", "time,lat,accuracy\n1,2,\n2,3,good\n3,4,bad\n")
+    recording = Recording(path, every_us=1, origin_us=ORIGIN_US)
+    samples = recording.read(ORIGIN_US + 10_000_000)
+    assert set(samples.columns) == {"lat"}
+    assert samples.note == "column 'accuracy' of 't.csv' is text ('good') and is left out"
+    path = write(tmp_path, "u.csv", "time,lat,accuracy\n1,2,7\n2,3,good\n3,4,bad\n")
+    track = load(path)
+    assert (track.columns["accuracy"].tolist(), track.unreadable.rows) == ([7.0], 2)
+
+
 def test_one_unreadable_cell_is_one_row_and_never_a_column(tmp_path):
     rows = [f"{1600000000 + second},{second},{second / 2}" for second in range(50)]
     rows[7] = "1600000007,seven,3.5"

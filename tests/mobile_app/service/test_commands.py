@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import resurge as rs
 from mobile_app.headless import RunOptions, run
@@ -19,6 +20,7 @@ from mobile_app.links.link import LinkDown
 from mobile_app.sensors.choose import parse_choices
 from mobile_app.service.connection import ServiceClient, ServiceGone, ServiceRefused
 from mobile_app.settings import Gateway, save_gateway
+from resurge.cli.node import app as node_commands
 from shared.errors import ResurgeError
 from shared.identity import device_id
 from shared.wire.enrolment import EnrolmentAnswer, EnrolmentLink, comparison_digits
@@ -274,6 +276,22 @@ def test_pairing_shows_digits_first_and_enrols_only_when_they_are_confirmed(serv
     service.wait(lambda: next((h for h in service.client.health() if h["code"] == "gateway-unreachable"), None))
     assert service.client.do("unpair")["gateway"] == link.url
     service.wait(lambda: next((h for h in service.client.health() if h["code"] == "not-paired"), None))
+
+
+def test_a_home_that_another_process_enrols_speaks_with_that_gateway_at_once(service, monkeypatch):
+    monkeypatch.setattr(enrolment, "GatewayLink", FakeGateway)
+    link = EnrolmentLink("127.0.0.1", 1, b"c" * 16, FakeGateway.public_key)
+    done = CliRunner().invoke(node_commands, ["enrol", str(link), "--home", str(service.home), "--json"])
+    assert json.loads(done.stdout)["running"] == "the node that runs here goes on with this gateway"
+    service.wait(lambda: service.client.view()["gateway"] == link.url)
+    service.client.do("unpair")
+
+
+def test_enrolling_a_home_in_which_nothing_runs_says_nothing_of_a_node(tmp_path, monkeypatch):
+    monkeypatch.setattr(enrolment, "GatewayLink", FakeGateway)
+    link = EnrolmentLink("127.0.0.1", 1, b"c" * 16, FakeGateway.public_key)
+    done = CliRunner().invoke(node_commands, ["enrol", str(link), "--home", str(tmp_path / "home"), "--json"])
+    assert set(json.loads(done.stdout)) == {"device", "incarnation", "gateway", "compare"}
 
 
 def test_a_gateway_that_is_not_there_is_said(service, monkeypatch):

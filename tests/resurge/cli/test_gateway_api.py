@@ -15,6 +15,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from resurge.cli import gateway_api, stream
+from resurge.cli.device import in_words
 from shared.errors import ResurgeError, UsageError
 from shared.sync.exchange import StatusReceived
 from shared.wire.status import AdviceStatus, DeviceStatus, HostOffer
@@ -75,6 +76,27 @@ def test_a_device_is_found_by_its_name_its_id_or_the_start_of_it(house):
         assert run(house, "device", "show", text, as_json=True)["device"] == device
     with pytest.raises(UsageError, match=r"have: bus-12, tram-07.*\[device-not-found\]"):
         run(house, "device", "show", "ferry")
+
+
+def test_of_devices_with_one_name_the_ids_are_named(house):
+    ids = {house.enrol(name).hex() for name in ("ferry", "boat")}
+    run(house, "device", "rename", "boat", "ferry")
+    with pytest.raises(UsageError, match=r"2 fit 'ferry'; say which: .*\[device-not-found\]") as refused:
+        run(house, "device", "show", "ferry")
+    assert all(each in refused.value.message for each in ids)
+    assert run(house, "device", "show", ids.pop(), as_json=True)["name"] == "ferry"
+
+
+def test_what_a_device_says_of_itself_is_told_in_words():
+    said = in_words({
+        "advice": [360.0, 1, None, 90.0], "clock_doubt_s": 3e-06, "full_in_s": 144_426.0, "operators": [], "plan": 1,
+        "missing_sensors": ["gps", "light"], "pace": [60.0, 5, 3], "spool_capacity_bytes": 52_428_800,
+    })  # fmt: skip
+    assert said == {
+        "advice": "its spool fills at 360 B a second; 1 outage seen, 99 of 100 not longer than 1 min 30 s",
+        "clock_doubt_s": "3e-06 s", "full_in_s": "1 d 16 h", "plan": "1", "missing_sensors": "gps, light",
+        "pace": "it plays time, 60 times as fast", "spool_capacity_bytes": "52.4 MB",
+    }  # fmt: skip
 
 
 def test_a_device_is_renamed_configured_and_deleted_by_command(house):

@@ -33,6 +33,7 @@ def test_a_good_run_has_no_problem_and_one_flat_object():
         ({"account": replace(GOOD.account, duplicates=3)}, "3 have two"),
         ({"account": Account(5, 0, 5, 0, 0)}, "nothing was delivered"),
         ({"results": 0}, "no result was published"),
+        ({"expected_digest": "b" * 64, "read_all": False}, "had not worked off the log"),
         ({"expected_digest": "b" * 64}, "differ from what the log says"),
     ],
 )

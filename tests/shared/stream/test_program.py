@@ -80,6 +80,23 @@ def test_what_is_no_program_says_so(tmp_path, text: str, code: str) -> None:
     assert caught.value.code == code
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("up = gpss.sync('a')", "NameError: name 'gpss' is not defined; did you mean 'gps'?"),
+        ("gps.synk('a')", "AttributeError: 'Stream' object has no attribute 'synk'; did you mean 'sync'?"),
+        ("rs.cuont()", "AttributeError: module 'resurge' has no attribute 'cuont'; did you mean 'count'?"),
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+    ],
+)
+def test_a_line_that_fails_is_named_with_what_python_says_of_it(tmp_path, line: str, said: str) -> None:
+    (tmp_path / "program.py").write_text(f"import resurge as rs\ngps = rs.sensor('gps', every='1s')\n{line}\n")
+    with pytest.raises(UsageError) as caught:
+        load_program(tmp_path / "program.py")
+    assert caught.value.code == "program-failed"
+    assert caught.value.message == f"the program 'program.py' failed in line 3  `{line}`: {said}"
+
+
 def test_a_file_that_is_not_there_says_so(tmp_path) -> None:
     with pytest.raises(UsageError, match="cannot read the program"):
         load_program(tmp_path / "absent.py")

@@ -30,6 +30,7 @@ from shared.wire.status import (
     HostOffer,
     InstanceStatus,
     KeptStatus,
+    PaceStatus,
     TookStatus,
     reportable_operators,
 )
@@ -44,7 +45,7 @@ FULL = DeviceStatus(
     live=(LiveReading("gps", 5, (("lat", 47.5),)),),
     accuracy_m=4.5,
     advice=AdviceStatus(1200.0, 7, 61.0, 300.0), base="e3b0c44298fc1c14", battery=83, boot=3, build="My trips 1.0 (org.example.trips)", charging=True, clock_doubt_s=0.12, full_in_s=3600.0, incarnation=2, lane="wifi", late=6, leaving="battery low", malformed_results=1,
-    missing_sensors=("gps", "light"), operators=("track@1", "trip@2"), overruns=5, plan=3, poll_s=30.0, produced=12, python="3.11.9", refusal="no", refused_sensors=("gps",),
+    missing_sensors=("gps", "light"), operators=("track@1", "trip@2"), overruns=5, pace=PaceStatus(60.0, 1_794_817_500_000_000, 1_794_605_100_000_000), plan=3, poll_s=30.0, produced=12, python="3.11.9", refusal="no", refused_sensors=("gps",),
     spool_bytes=4, spool_capacity_bytes=9, version="1.0", unreachable=("ab" * 16,), urgent=("cd" * 16,),
     fleet=FLEET, back=BackStatus(("beats",), ("ab" * 16,)), stamps=(7, 1 << 31), took=(TookStatus("beats", "ecg", ("ab" * 16,)),),
     deployment=(3, 8), offer=HostOffer("hub", "0" * 40, ("tcp://192.0.2.7:7301",), 64, "wifi", (47.37, 8.54), cloud=True), neighbours=(("ab" * 16, 2),),
@@ -69,6 +70,13 @@ def test_an_offer_of_before_there_were_lanes_is_read_and_one_without_is_said_as_
     )
 
 
+def test_a_device_that_plays_time_is_where_its_pace_brought_it_and_never_later_than_now() -> None:
+    pace = PaceStatus(60.0, 1_000_000_000, 400_000_000)
+    assert pace.now_us(1_000_000_000) == 400_000_000
+    assert pace.now_us(1_001_000_000) == 460_000_000
+    assert pace.now_us(1_100_000_000) == 1_100_000_000
+
+
 def test_unknown_keys_are_ignored_and_missing_ones_have_their_defaults() -> None:
     assert DeviceStatus.from_json({"name": "Pixel", "region": {"deep": [1]}, "plan": None}) == DeviceStatus()
 
@@ -86,7 +94,7 @@ def test_unknown_keys_are_ignored_and_missing_ones_have_their_defaults() -> None
         ("deployment", [1]), ("deployment", [1 << 32, 1]), ("deployment", [1, -1]), ("offer", ["hub", "k", [], -1]),
         ("offer", ["", "k", [], 1]), ("offer", ["hub", "k", [], 1, {"lane": 3}]), ("offer", ["hub", "k", [], 1, {"cloud": 1}]),
         ("offer", ["hub", "k", [], 1, {"position": [91, 0]}]), ("neighbours", [["ab", 0]]), ("neighbours", [["ab", 1]] * 65), ("neighbours", {"ab": 1}), ("offer", ["hub", "k", "tcp://x:1", 1]), ("offer", ["hub", "k", ["x"] * 17, 1]),
-        ("fleet", []), ("fleet", {"version": 1}), ("fleet", FLEET.to_json() | {"nodes": [["hub"]]}), ("fleet", FLEET.to_json() | {"left_off": -1}),
+        ("pace", 60), ("pace", [True, 5, 3]), ("pace", [0, 5, 3]), ("pace", [2e6, 5, 3]), ("pace", [float("nan"), 5, 3]), ("pace", [60.0, 5.5, 3]), ("pace", [60.0, -5, 3]), ("fleet", []), ("fleet", {"version": 1}), ("fleet", FLEET.to_json() | {"nodes": [["hub"]]}), ("fleet", FLEET.to_json() | {"left_off": -1}),
         ("fleet", FLEET.to_json() | {"moves": [[1, "q", "v", 1, ["a"] * 65, [], ""]]}), ("fleet", FLEET.to_json() | {"moves": [[]] * 1001}),
         ("fleet", FLEET.to_json() | {"queries": [["q", "ecoc", "often", [], "s"]]}), ("fleet", FLEET.to_json() | {"placements": [["q", "v", 1 << 32, [], [], "", "", 0, 1, 1, 1]]}),
         ("back", ["q"]), ("back", [["q"], [1]]), ("stamps", [-1]), ("stamps", [1 << 32]), ("stamps", 3),

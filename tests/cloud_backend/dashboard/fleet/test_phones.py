@@ -92,6 +92,18 @@ def test_the_headline_says_who_is_offline_and_what_is_known_of_them():
     assert headline(crowd(*[offline] * 5))[0].startswith("tram-07, tram-07 and 3 more are offline")
 
 
+def test_the_headline_does_not_call_offline_who_was_never_heard():
+    new = replace(PHONE, connected=False, since_us=None, name="attic")
+    offline = replace(PHONE, connected=False)
+    assert headline(crowd(PHONE, new))[0] == "attic was not seen yet"
+    assert headline(crowd(new, new), alerts=1)[0] == "attic and attic were not seen yet and an alert is open"
+    assert headline(crowd(offline, new))[0] == "tram-07 is offline, attic was not seen yet"
+    both = crowd(PHONE, offline, new)
+    assert (both.connected, both.offline, both.unseen) == (1, 1, 1)
+    both.remove("02")
+    assert (both.connected, both.offline, both.unseen) == (1, 1, 0)
+
+
 def test_the_headline_never_hides_an_open_alert():
     offline = replace(PHONE, connected=False)
     assert headline(crowd(PHONE, PHONE), alerts=2)[0] == "Both phones are connected, but 2 alerts are open"

@@ -8,7 +8,7 @@ import pytest
 
 from cloud_backend.dashboard.fleet import devices
 from shared.wire.fleet_status import FleetStatus
-from shared.wire.status import AdviceStatus, DeviceStatus
+from shared.wire.status import AdviceStatus, DeviceStatus, PaceStatus
 
 SAID = DeviceStatus(
     battery=80, charging=False, full_in_s=90_000.0, incarnation=1, plan=3, poll_s=30.0, produced=500, python="3.11.9",
@@ -17,7 +17,7 @@ SAID = DeviceStatus(
 OTHERWISE = {
     "advice": AdviceStatus(1200.0, 7, 61.0, 300.0), "battery": 7, "build": "My trips 1.0", "clock_doubt_s": 18.0, "charging": True, "fleet": FleetStatus(3), "full_in_s": 600.0, "incarnation": 2, "lane": "cellular", "late": 4,
     "leaving": "battery low",
-    "malformed_results": 3, "missing_sensors": ("gps",), "operators": ("track@1",), "overruns": 9, "plan": 4, "poll_s": 60.0, "produced": 900,
+    "malformed_results": 3, "missing_sensors": ("gps",), "operators": ("track@1",), "overruns": 9, "pace": PaceStatus(60.0, 5, 3), "plan": 4, "poll_s": 60.0, "produced": 900,
     "python": "3.14.0", "refusal": "revoked", "refused_sensors": ("gps",), "spool_bytes": 8_500, "spool_capacity_bytes": 50_000, "version": "2.0",
 }  # fmt: skip
 

@@ -108,6 +108,13 @@ def test_an_outage_is_seen_where_nothing_arrived(client):
     assert by_name["bicycle-3"]["outages"][-1][1] is None
 
 
+def test_what_is_not_known_yet_is_not_called_empty(client):
+    """Counts and results come with the first event; until then nothing says that there are none."""
+    page = client.get("/").text
+    for part in ("arrivals", "results", "phones"):
+        assert re.search(rf'id="{part}-empty" hidden>', page)
+
+
 def test_an_empty_gateway_has_a_page(tmp_path):
     page = client_for(build_empty(tmp_path)).get("/").text
     assert "No phone is paired yet" in page
