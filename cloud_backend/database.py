@@ -125,13 +125,14 @@ class Database:
     """Open the file at a path or the schema of a server, creating it when it is not there; None is in memory. Safe to
     share between threads.
 
-    `patience_s`: how long to wait for a server that is away before saying so."""
+    `large`: a file that grows to gigabytes gets more memory. `patience_s`: how long to wait for a server that is away before saying so."""
 
     def __init__(
         self,
         where: Location | None,
         *,
         synchronous: Literal["FULL", "NORMAL"] = "FULL",
+        large: bool = False,
         patience_s: float = 0,
     ) -> None:
         self._lock = threading.Lock()
@@ -143,7 +144,7 @@ class Database:
         else:
             from cloud_backend.sqlite_file import SqliteFile
 
-            self._kept = SqliteFile(where, synchronous=synchronous)
+            self._kept = SqliteFile(where, synchronous=synchronous, large=large)
 
     @property
     def format(self) -> int:

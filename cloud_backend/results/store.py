@@ -75,7 +75,7 @@ class Results:
     between threads. `patience_s`: how long a server that is away is waited for."""
 
     def __init__(self, where: Location | str, *, patience_s: float = 0) -> None:
-        self._database = Database(located(where, FILE), patience_s=patience_s)
+        self._database = Database(located(where, FILE), large=True, patience_s=patience_s)
         self._database.migrate(_FROM_FORMAT_1, before=1, after=FORMAT)
         self._database.require(
             _SCHEMA, format=FORMAT, code="results-format", later=_LATER, name="results store",

@@ -74,7 +74,7 @@ class CountWindows(KeyedWindows):
     def _dump(self, keys: np.ndarray, gone: np.ndarray, *, since_mark: bool) -> Value:
         self.changed = []
         return [
-            self.dump_frontiers(), self.numbering.next, self.key.dump(since_mark=since_mark),
+            self.dump_frontiers(since_mark=since_mark), self.numbering.next, self.key.dump(since_mark=since_mark),
             keys, self.pool.dump(keys), gone,
         ]  # fmt: skip
 
@@ -92,6 +92,7 @@ class CountWindows(KeyedWindows):
         if self.changed is not None:
             self.changed.append(part + parts * np.flatnonzero(self.pool.rows[part::parts]))
             self.key.say_again(part, parts)
+            self.say_frontiers_again(part, parts)
 
     def load(self, state: Value) -> None:
         self.pool = Pool(self.aggregation)

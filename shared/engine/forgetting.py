@@ -43,7 +43,7 @@ class Forgetting(KeyedState):
         return listed
 
     def passed(self, progress: Progress) -> list[Rows]:
-        furthest = max((self.frontier.floor_us, *self.frontier.devices.values()))
+        furthest = self.frontier.greatest_us
         if furthest >= self._sweep_at:
             self._sweep_at = furthest + self.length_us
             self._sweep()

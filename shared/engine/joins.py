@@ -68,7 +68,14 @@ class Pairing(Stateful):
         return Rows(columns, np.full(1, NO_FRONTIER, np.int64), np.full(1, -1, np.int64), 0, 0)
 
     def dump(self) -> Value:
-        return [self.dump_frontiers(), self.numbering.next, self.key.dump(), [held.dump() for held in self.held]]
+        return self._dump_pairing(since_mark=False)
+
+    def _dump_pairing(self, *, since_mark: bool) -> Value:
+        """All keys and frontiers, or what is new of them since the last dump; rows that wait are few."""
+        return [
+            self.dump_frontiers(since_mark=since_mark), self.numbering.next, self.key.dump(since_mark=since_mark),
+            [held.dump() for held in self.held],
+        ]  # fmt: skip
 
     def load(self, state: Value) -> None:
         frontiers, self.numbering.next, keys, held = state
@@ -412,12 +419,14 @@ class Beside(ChangesByPart, Pairing):
             return ["all", self.dump()]
         some = [{key: self.latest[side][key] for key in sorted(self.changed[side])} for side in (LEFT, RIGHT)]
         self.changed = (set(), set())
-        return ["some", [super().dump(), some]]
+        return ["some", [self._dump_pairing(since_mark=True), some]]
 
     def say_again(self, part: int, parts: int) -> None:
         if self.changed is not None:
             for latest, changed in zip(self.latest, self.changed, strict=True):
-                changed.update(number for number in latest if number % parts == part)
+                changed.update(number for number in range(part, len(self.key), parts) if number in latest)
+            self.key.say_again(part, parts)
+            self.say_frontiers_again(part, parts)
 
     def cut(self, state: Value, choice: KeyChoice) -> Value:
         inner, latest = state

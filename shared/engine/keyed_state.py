@@ -44,7 +44,7 @@ class KeyedState(ChangesByPart):
     def _dump(self, states: Mapping[int, Value], *, since_mark: bool) -> Value:
         self.changed = set()
         return [
-            self.dump_frontiers(), self.numbering.next, self.key.dump(since_mark=since_mark), dict(states),
+            self.dump_frontiers(since_mark=since_mark), self.numbering.next, self.key.dump(since_mark=since_mark), dict(states),
             self.dump_more(),
         ]  # fmt: skip
 
@@ -60,6 +60,7 @@ class KeyedState(ChangesByPart):
         if self.changed is not None:
             self.changed.update(number for number in range(part, len(self.key), parts) if number in self.states)
             self.key.say_again(part, parts)
+            self.say_frontiers_again(part, parts)
 
     def load(self, state: Value) -> None:
         self.states.clear()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from shared.batch import NO_FRONTIER
+from shared.engine.frontiers import load_times
 from shared.engine.keys import KeyIndex
 from shared.engine.operator import ChangesByPart
 from shared.engine.pools import Aggregation
 from shared.engine.rows import Constant, Numbering, Progress, Rows, beyond
+from shared.engine.snapshots import Value
 from shared.plan.operators import COMPLETE, DEVICE, WINDOW_END, WINDOW_START
 
 _TRUE = Constant(True, "bool")
@@ -26,6 +28,9 @@ class KeyedWindows(ChangesByPart):
         self.device_place = key.names.index(DEVICE) if DEVICE in key.names else None
         self.numbering = Numbering()
         self.late_dropped = 0
+        self._own = np.empty(0, np.int64)  # by key: its device's own frontier, but for the devices that moved since
+        self._moved: dict[str, None] = {}
+        self._of_device: dict[str, list[int]] = {}  # the keys below that number
 
     def accepted(self, rows: Rows) -> tuple[Rows, Rows | None]:
         """The rows that count, and among them the late ones that correct windows. The others are counted."""
@@ -46,13 +51,37 @@ class KeyedWindows(ChangesByPart):
         devices = rows.columns.get(DEVICE) if self.device_place is not None else None
         return self.frontier.of_rows(devices, len(rows))
 
+    def advance(self, port: int, progress: Progress) -> tuple[list[Rows], Progress | None]:
+        if self.device_place is not None and progress.devices:
+            self._moved.update(dict.fromkeys(progress.devices))
+        return super().advance(port, progress)
+
     def key_frontiers(self, first: int = 0) -> np.ndarray:
-        """The frontier of each key from this number on; one number where keys do not differ."""
+        """The frontier of each key from this number on; one number where keys do not differ. Costs a step for each new key
+        and each device that moved, not for those that are silent."""
         if self.device_place is None or not self.frontier.devices:
             return np.asarray(self.frontier.floor_us)
-        place = self.device_place
-        keys = self.key.values[first:]
-        return np.fromiter((self.frontier.of(str(key[place])) for key in keys), np.int64, len(keys))
+        known = self.frontier.devices
+        fresh = [str(key[self.device_place]) for key in self.key.values[len(self._own) :]]
+        if fresh:
+            for number, name in enumerate(fresh, len(self._own)):
+                self._of_device.setdefault(name, []).append(number)
+            own = np.fromiter((known.get(name, NO_FRONTIER) for name in fresh), np.int64, len(fresh))
+            self._own = np.concatenate((self._own, own))
+        for name in self._moved:
+            numbers = self._of_device.get(name)
+            if numbers is not None:
+                self._own[numbers] = known.get(name, NO_FRONTIER)
+        self._moved.clear()
+        return np.maximum(self._own[first:], self.frontier.floor_us)
+
+    def load_frontiers(self, state: Value) -> None:
+        super().load_frontiers(state)
+        _, (_, devices, _, *some) = state
+        if some:
+            self._moved.update(dict.fromkeys(load_times(devices)))
+        else:
+            self._own, self._moved, self._of_device = np.empty(0, np.int64), {}, {}
 
     def window_rows(
         self, keys: np.ndarray, start: np.ndarray, end: np.ndarray, results: dict[str, np.ndarray], time: np.ndarray

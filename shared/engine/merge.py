@@ -16,12 +16,16 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from shared.batch import NO_FRONTIER
+from shared.engine.active_set import ActiveSet
+from shared.engine.frontiers import dump_times
 from shared.engine.key_choice import KeyChoice
 from shared.engine.operator import Operator, Stateful, Use
 from shared.engine.rows import Numbering, Progress, Rows, joined
 from shared.engine.snapshots import Value
 from shared.plan import operators as op
 from shared.plan.operators import DEVICE
+
+SOME = "some"  # opens a change set that says only what changed
 
 
 class HeldRows:
@@ -124,8 +128,22 @@ class Union(Stateful):
     def _numbered(self, rows: Rows) -> Rows:
         return self.numbering.rows({name: rows.columns[name] for name in self.columns}, rows.time)
 
+    def _dump(self, *, since_mark: bool) -> Value:
+        """Of the frontiers all, or what moved since the last dump; rows that wait are few."""
+        return [self.dump_frontiers(since_mark=since_mark), self.numbering.next, self.held.dump()]
+
     def dump(self) -> Value:
-        return [self.dump_frontiers(), self.numbering.next, self.held.dump()]
+        return self._dump(since_mark=False)
+
+    def changes(self) -> Value:
+        if not self.touched:
+            return None
+        self.touched = False
+        return self._dump(since_mark=True)
+
+    def say_again(self, part: int, parts: int) -> None:
+        self.touched = True
+        self.say_frontiers_again(part, parts)
 
     def load(self, state: Value) -> None:
         frontiers, self.numbering.next, held = state
@@ -160,33 +178,24 @@ class Rekey(Union):
         self, columns: tuple[str, ...], merge: str, idle_after_us: int | None, before: tuple[str, ...] = ()
     ) -> None:
         super().__init__(1, columns, merge, before)
-        self.idle_after_us = idle_after_us
-        self.known: dict[str, int] = {}  # device -> its frontier
-        self.since: dict[str, int] = {}  # device -> its first row's time: a device without a frontier is not yet idle
-        self.left: dict[str, int] = {}  # device -> when it left for good
+        self.active = ActiveSet(idle_after_us)
         self.common_us = NO_FRONTIER
 
     def leave(self, left: Mapping[str, int], returned: Iterable[str]) -> None:
         """These devices left at these times; these are back."""
-        before = dict(self.left)
-        self.left.update(left)
-        for name in returned:
-            self.left.pop(name, None)
-        self.touched |= self.left != before
+        self.touched |= self.active.leave(left, returned)
 
-    def missing(self) -> list[str]:
+    def missing(self, most: int) -> list[str]:
         """The devices behind the common frontier: what has closed went out without what they still hold."""
-        return sorted(name for name, at in self.known.items() if at < self.common_us)
+        return self.active.behind(self.common_us, most)
 
     def push(self, port: int, rows: Rows) -> list[Rows]:
         devices = rows.columns.get(DEVICE)
         if devices is not None and len(rows):
-            names = [devices[0]] if devices.strides == (0,) else dict.fromkeys(devices[_heads(devices)].tolist())
-            for name in names:
-                if name not in self.since:
-                    self.known.setdefault(name, self.frontier.of(name))
-                    own = rows.time if devices.strides == (0,) else rows.time[devices == name]
-                    self.since[name] = int(own[0])
+            heads = np.zeros(1, np.int64) if devices.strides == (0,) else _heads(devices)
+            for name, head in zip(devices[heads].tolist(), heads.tolist(), strict=True):
+                if not self.active.began(name):
+                    self.active.begin(name, int(rows.time[head]), self.frontier.of(name))
         if not self.ordered:
             return super().push(port, rows)
         self.touched = True
@@ -201,11 +210,9 @@ class Rekey(Union):
 
     def advance(self, port: int, progress: Progress) -> tuple[list[Rows], Progress | None]:
         self.touched |= self.frontier.advance(progress)
-        for name in progress.devices:
-            self.known.setdefault(name, NO_FRONTIER)
-        for name in self.known:
-            self.known[name] = self.frontier.of(name)
-        common, complete = self._common()
+        reached = {name: self.frontier.of(name) for name in progress.devices}
+        self.touched |= self.active.reach(reached, self.frontier.floor_us)
+        common, complete = self.active.common(self.common_us) if len(self.active) else (self.frontier.floor_us, None)
         if common <= self.common_us:
             return [], None
         self.common_us = common
@@ -217,29 +224,31 @@ class Rekey(Union):
         let = self.held.release(gate)
         return ([] if let is None else [self._numbered(let[0])]), news
 
-    def _common(self) -> tuple[int, int | None]:
-        if not self.known:
-            return self.frontier.floor_us, None
-        here = {name: at for name, at in self.known.items() if name not in self.left}
-        if not here:  # all have left: as far as they had come
-            return max(self.known.values()), min(self.known.values())
-        if self.idle_after_us is None and len(here) == len(self.known):
-            return min(here.values()), None
-        limit = NO_FRONTIER if self.idle_after_us is None else max(here.values()) - self.idle_after_us
-        active = [at for name, at in here.items() if max(at, self.since.get(name, at)) >= limit]
-        waiting = [at for name, at in self.known.items() if name in here or self.left[name] > self.common_us]
-        return min(active), min(waiting)
-
     def dump(self) -> Value:
-        state = [super().dump(), dict(self.known), dict(self.since), self.common_us]
-        return [*state, dict(self.left)] if self.left else state
+        at, since = self.active.dump()
+        state = [super().dump(), at, since, self.common_us]
+        return [*state, dump_times(self.active.left)] if self.active.left else state
+
+    def changes(self) -> Value:
+        if not self.active.is_said:
+            self.touched = False
+            return self.dump()
+        inner = super().changes()
+        return None if inner is None else [SOME, inner, self.active.changes(), self.common_us]
+
+    def say_again(self, part: int, parts: int) -> None:
+        super().say_again(part, parts)
+        self.active.say_again(part, parts)
 
     def load(self, state: Value) -> None:
-        inner, known, since, self.common_us, *left = state
-        self.left = dict(left[0]) if left else {}
+        if state[0] == SOME:
+            _, inner, changes, self.common_us = state
+            super().load(inner)
+            self.active.apply(changes, self.frontier.floor_us)
+            return
+        inner, at, since, self.common_us, *left = state
         super().load(inner)
-        self.since = dict(since)
-        self.known = dict(known)
+        self.active.load(at, since, left[0] if left else {})
 
     def cut(self, state: Value, choice: KeyChoice) -> Value:
         inner, *rest = state

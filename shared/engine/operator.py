@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from shared.engine.frontiers import Frontiers, least
 from shared.engine.key_choice import KeyChoice
 from shared.engine.keys import KeyIndex
-from shared.engine.rows import Frontiers, Progress, Rows, least
+from shared.engine.rows import Progress, Rows
 from shared.engine.snapshots import Value
 from shared.plan.graph import Node
 from shared.plan.stream_type import DEVICE, StreamType
@@ -87,8 +88,10 @@ class Stateful(Operator):
             if not self.frontier.advance(progress):
                 return [], None
             return self.passed(progress), self.outward(progress)
+        floor_us = self.inputs[port].floor_us
         self.inputs[port].advance(progress)
-        common = least(self.inputs)
+        # Where no floor rose only the devices named in the news may have moved, and there may be very many others.
+        common = least(self.inputs, progress.devices if self.inputs[port].floor_us == floor_us else None)
         if not self.frontier.advance(common):
             return [], None
         return self.passed(common), self.outward(common)
@@ -108,14 +111,19 @@ class Stateful(Operator):
         """What this means for whoever reads the output."""
         return progress
 
-    def dump_frontiers(self) -> Value:
-        return [[one.dump() for one in self.inputs], self.frontier.dump()]
+    def dump_frontiers(self, *, since_mark: bool = False) -> Value:
+        """All of them, or what moved since they were last dumped."""
+        return [[one.dump(since_mark=since_mark) for one in self.inputs], self.frontier.dump(since_mark=since_mark)]
 
     def load_frontiers(self, state: Value) -> None:
         inputs, frontier = state
         for one, dumped in zip(self.inputs, inputs, strict=True):
             one.load(dumped)
         self.frontier.load(frontier)
+
+    def say_frontiers_again(self, part: int, parts: int) -> None:
+        for one in (*self.inputs, self.frontier):
+            one.say_again(part, parts)
 
     def changes(self) -> Value:
         if not self.touched:

@@ -17,11 +17,12 @@ from typing import TypeAlias
 import numpy as np
 
 from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
+from shared.engine.frontiers import Frontiers
 from shared.engine.key_choice import Keep, KeyChoice
 from shared.engine.lowering import Stage, stages
 from shared.engine.merge import Regroup, Rekey
 from shared.engine.operator import Operator
-from shared.engine.rows import Constant, Frontiers, Progress, Rows, as_batch, one_by_one
+from shared.engine.rows import Constant, Progress, Rows, as_batch, one_by_one
 from shared.engine.snapshots import Value, decode_state, encode_state
 from shared.errors import DamagedData, UsageError
 from shared.plan.fragments import Fragment, Input, Output, Vertex
@@ -233,14 +234,14 @@ class Pipeline:
         for operator in self._meetings():
             operator.leave(left, returned)
 
-    def missing(self) -> list[str]:
-        """The devices that some closed window went out without."""
-        return sorted({name for operator in self._meetings() for name in operator.missing()})
+    def missing(self, most: int) -> list[str]:
+        """The devices that some closed window went out without, in order, so many at most."""
+        return sorted({name for operator in self._meetings() for name in operator.missing(most)})[:most]
 
     def first_row_us(self, device: str) -> int | None:
         """The time of the device's first row where devices meet; None when no row of it came there."""
-        found = [operator.since[device] for operator in self._meetings() if device in operator.since]
-        return min(found, default=None)
+        found = (operator.active.first_row_us(device) for operator in self._meetings())
+        return min((at for at in found if at is not None), default=None)
 
     def _meetings(self) -> list[Rekey]:
         return [operator for operator in self._operators if isinstance(operator, Rekey)]

@@ -172,66 +172,8 @@ class Progress:
         self.complete_us = complete_us
 
 
-class Frontiers:
-    """How far time has come on one input, by device."""
-
-    __slots__ = ("complete_us", "devices", "floor_us")
-
-    def __init__(self) -> None:
-        self.floor_us = NO_FRONTIER
-        self.devices: dict[str, int] = {}
-        self.complete_us: int | None = None
-
-    def advance(self, progress: Progress) -> bool:
-        """Takes the news; False where there was none. Frontiers never go back."""
-        moved = False
-        if progress.floor_us > self.floor_us:
-            self.floor_us = progress.floor_us
-            if self.devices:
-                self.devices = {name: at for name, at in self.devices.items() if at > self.floor_us}
-            moved = True
-        if progress.devices:
-            for name, at in progress.devices.items():
-                if at > self.of(name):
-                    self.devices[name] = at
-                    moved = True
-        self.complete_us = progress.complete_us
-        return moved
-
-    def of(self, device: str) -> int:
-        """The frontier of one device."""
-        own = self.devices.get(device)
-        return self.floor_us if own is None or own < self.floor_us else own
-
-    def of_rows(self, devices: np.ndarray | None, rows: int) -> np.ndarray | int:
-        """The frontier of each row's device; a plain number where they cannot differ."""
-        if not self.devices or devices is None:
-            return self.floor_us
-        if devices.strides == (0,) and rows:
-            return self.of(devices[0])
-        return np.fromiter(map(self.of, devices.tolist()), np.int64, rows)
-
-    def dump(self) -> list[object]:
-        return [self.floor_us, dict(self.devices), self.complete_us]
-
-    def load(self, state: list[object]) -> None:
-        floor, devices, complete = state
-        self.floor_us = int(floor)  # type: ignore[call-overload]
-        self.devices = dict(devices)  # type: ignore[call-overload]
-        self.complete_us = complete  # type: ignore[assignment]
-
-
 def beyond(time: np.ndarray, frontier: np.ndarray | int, lateness_us: int) -> np.ndarray:
     """Which rows are further behind the frontier than the lateness."""
     limit = np.maximum(frontier, NO_FRONTIER + lateness_us) - lateness_us
     late: np.ndarray = time < limit
     return late
-
-
-def least(several: Sequence[Frontiers]) -> Progress:
-    """What holds on all of several inputs."""
-    floor = min(one.floor_us for one in several)
-    names = {name for one in several for name in one.devices}
-    devices = {name: min(one.of(name) for one in several) for name in sorted(names)}
-    completes = [one.complete_us for one in several if one.complete_us is not None]
-    return Progress(floor, devices, min(completes) if completes else None)

@@ -179,7 +179,7 @@ class Sessions(KeyedWindows):
     def _dump(self, slots: np.ndarray, gone: list[int], *, since_mark: bool) -> Value:
         self.changed = set()
         return [
-            self.dump_frontiers(), self.numbering.next, self.late_dropped, self.key.dump(since_mark=since_mark),
+            self.dump_frontiers(since_mark=since_mark), self.numbering.next, self.late_dropped, self.key.dump(since_mark=since_mark),
             self.used, slots, self.keys[slots], self.start[slots], self.last[slots], self.out[slots],
             self.pool.dump(slots), gone,
         ]  # fmt: skip
@@ -199,6 +199,7 @@ class Sessions(KeyedWindows):
         if self.changed is not None:
             self.changed.update((part + parts * np.flatnonzero(self.pool.rows[part : self.used : parts])).tolist())
             self.key.say_again(part, parts)
+            self.say_frontiers_again(part, parts)
 
     def load(self, state: Value) -> None:
         self.pool = Pool(self.aggregation)

@@ -201,7 +201,7 @@ class SlidingWindows(KeyedWindows):
     def _dump(self, keys: Sequence[int], *, since_mark: bool) -> Value:
         self.changed = set()
         return [
-            self.dump_frontiers(), self.numbering.next, self.late_dropped, self.key.dump(since_mark=since_mark),
+            self.dump_frontiers(since_mark=since_mark), self.numbering.next, self.late_dropped, self.key.dump(since_mark=since_mark),
             self.held.dump(), {key: self._dumped(key) for key in keys},
         ]  # fmt: skip
 
@@ -223,6 +223,7 @@ class SlidingWindows(KeyedWindows):
         if self.changed is not None:
             self.changed.update((part + parts * np.flatnonzero(self.histories.number[part::parts])).tolist())
             self.key.say_again(part, parts)
+            self.say_frontiers_again(part, parts)
 
     def load(self, state: Value) -> None:
         self.histories.clear()

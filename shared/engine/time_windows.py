@@ -131,10 +131,13 @@ class TimeWindows(KeyedWindows):
         self.tracking = False
         self._again: tuple[int, int] | None = None  # the next change set also says this one of so many parts
         self._before: np.ndarray | int = NO_FRONTIER  # each key's frontier at the last closing, or everyone's
+        self._loaded = False
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
     def push(self, port: int, rows: Rows) -> list[Rows]:
+        if self._loaded:
+            self._go_on()
         if self._waits(rows):
             return []
         self._settle()
@@ -145,6 +148,15 @@ class TimeWindows(KeyedWindows):
             return []
         self._take(rows)
         return self._corrections(late) if late is not None else []
+
+    def advance(self, port: int, progress: Progress) -> tuple[list[Rows], Progress | None]:
+        if self._loaded:
+            self._go_on()
+        return super().advance(port, progress)
+
+    def _go_on(self) -> None:
+        """From a state that was loaded."""
+        self._loaded, self._before = False, self._before_of_all()
 
     def _waits(self, rows: Rows) -> bool:
         """True where none of these rows is late: they are taken. Else nothing has changed."""
@@ -354,10 +366,17 @@ class TimeWindows(KeyedWindows):
 
     # -- state ---------------------------------------------------------------------------------------------------
 
+    def _before_of_all(self) -> np.ndarray | int:
+        """Each key's frontier at the last closing: windows close whenever it moves, so it is where it is now."""
+        if self.device_place is None or not self.frontier.devices:
+            return self.frontier.floor_us
+        return self.key_frontiers()
+
     def _dump(self, panes: dict[int, list[Value]], *, since_mark: bool) -> Value:
         state = [
-            self.dump_frontiers(), self._before, self.numbering.next, self.late_dropped,
-            self.key.dump(since_mark=since_mark), panes, sorted(self.dropped),
+            self.dump_frontiers(since_mark=since_mark), None if since_mark else self._before_of_all(),
+            self.numbering.next, self.late_dropped, self.key.dump(since_mark=since_mark), panes,
+            sorted(self.dropped),
         ]  # fmt: skip
         self.tracking = True
         self.dropped = set()
@@ -399,6 +418,7 @@ class TimeWindows(KeyedWindows):
         if self.tracking:
             self._again = (part, parts)
             self.key.say_again(part, parts)
+            self.say_frontiers_again(part, parts)
 
     def load(self, state: Value) -> None:
         self.panes.clear()
@@ -412,10 +432,10 @@ class TimeWindows(KeyedWindows):
     def _load(self, state: Value) -> None:
         self._settle()
         self._quiet_until = NO_FRONTIER
-        frontiers, before, self.numbering.next, self.late_dropped, keys, panes, dropped = state
+        frontiers, _, self.numbering.next, self.late_dropped, keys, panes, dropped = state
         self.load_frontiers(frontiers)
-        self._before = before
         self.key.load(keys)
+        self._loaded = True  # what is stored of `_before` follows from the frontiers, once all pieces are there
         for number in dropped:
             self.panes.pop(number, None)
         for number, (present, pool, *gone) in panes.items():
@@ -431,7 +451,7 @@ class TimeWindows(KeyedWindows):
     def cut(self, state: Value, choice: KeyChoice) -> Value:
         frontiers, before, following, late, keys, panes, dropped = state
         keys, moved = choice.keys(keys, self.key)
-        if isinstance(before, np.ndarray) and before.ndim:
+        if isinstance(before, np.ndarray):
             before = cut_array(before, moved)
         filtered = {}
         for number, (present, pool) in panes.items():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import socket
+import tarfile
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +33,9 @@ from shared.wire.messages import Data
 from tests.formats.archives import unpack
 from tests.spark.worlds import SECOND, World, cells_plan
 
-FROZEN = Path(__file__).parent / "job_v1.tar.xz"
+FROZEN = Path(__file__).parent / "job_v2.tar.xz"
+FORMER = Path(__file__).parent / "job_v1.tar.xz"  # with all devices in each change set
+BOTH = pytest.mark.parametrize("archive", [FROZEN, FORMER], ids=["now", "former"])
 FACTS = Path(__file__).parent / "job_v1.json"
 EPOCHS = 6
 CORRECTED = replace(cells_plan(), name="corrected")  # says the same under another number
@@ -78,9 +82,9 @@ def _damage(store: Store, name: str) -> None:
     state.forget_all()
 
 
-def frozen(root: Path) -> World:
-    """The frozen job unpacked, with devices that know how far they have come."""
-    unpack(FROZEN, root)
+def frozen(root: Path, archive: Path = FORMER) -> World:
+    """A frozen job unpacked, with devices that know how far they have come."""
+    unpack(archive, root)
     world = World(root, CORRECTED, devices=3)
     world.next = [EPOCHS * 30] * 3
     return world
@@ -124,7 +128,7 @@ def test_this_version_writes_the_entries_records_and_states_it_always_wrote(
     """File names hold the digest of what is in them, so equal entries stand for equal files."""
     (tmp_path / "old").mkdir()
     (tmp_path / "new").mkdir()
-    old, new = frozen(tmp_path / "old"), written(tmp_path / "new", monkeypatch)
+    old, new = frozen(tmp_path / "old", FROZEN), written(tmp_path / "new", monkeypatch)
     before, now = Store(old.store_dir), Store(new.store_dir)
     assert before.entry_numbers() == now.entry_numbers()
     for number in before.entry_numbers():
@@ -141,8 +145,9 @@ def test_the_facts_of_a_frozen_job_are_what_they_were(tmp_path: Path) -> None:
     world.check(least_rows=50)
 
 
-def test_a_frozen_job_goes_on(tmp_path: Path) -> None:
-    world = frozen(tmp_path)
+@BOTH
+def test_a_frozen_job_goes_on(tmp_path: Path, archive: Path) -> None:
+    world = frozen(tmp_path, archive)
     driver = world.driver()
     assert driver.term == 2
     world.append()
@@ -154,8 +159,9 @@ def test_a_frozen_job_goes_on(tmp_path: Path) -> None:
     world.check(least_rows=70)
 
 
-def test_every_record_of_a_frozen_job_is_read_again_by_a_rollback(tmp_path: Path) -> None:
-    world = frozen(tmp_path)
+@BOTH
+def test_every_record_of_a_frozen_job_is_read_again_by_a_rollback(tmp_path: Path, archive: Path) -> None:
+    world = frozen(tmp_path, archive)
     driver = world.driver()
     state.forget_all()
     roll_back(world.store_dir, "mine", 2)
@@ -164,8 +170,9 @@ def test_every_record_of_a_frozen_job_is_read_again_by_a_rollback(tmp_path: Path
     world.check(least_rows=50)
 
 
-def test_a_rollback_of_a_frozen_job_can_be_taken_back(tmp_path: Path) -> None:
-    world = frozen(tmp_path)
+@BOTH
+def test_a_rollback_of_a_frozen_job_can_be_taken_back(tmp_path: Path, archive: Path) -> None:
+    world = frozen(tmp_path, archive)
     last = ManifestLog(Store(world.store_dir)).state.rollbacks[-1]
     assert last.entry.vertex == "everything"
     undo(world.store_dir, last.n)
@@ -220,3 +227,12 @@ def test_packed_cuts_are_read_as_they_were() -> None:
     ]  # fmt: skip
     cuts.forget_before(3)
     assert (min(cuts), cuts.first, cuts[3].starts["0"]) == (3, 3, 12)
+
+
+if __name__ == "__main__":  # once, when what is written has changed: `python -m tests.formats.test_job_store`
+    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        written(Path(directory), patch).results.close()
+        with tarfile.open(FROZEN, "w:xz") as archive:
+            for path in sorted(Path(directory).rglob("*")):
+                if path.is_file():
+                    archive.add(path, path.relative_to(directory))

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import resurge as rs
 from resurge import col, state
@@ -13,7 +14,8 @@ from resurge.evaluate import plan_of, whole_fragment
 from shared.batch import Batch
 from shared.engine.pipeline import Pipeline
 
-FROZEN = Path(__file__).parent / "state_pieces_v1.json"
+FROZEN = Path(__file__).parent / "state_pieces_v2.json"
+FORMER = Path(__file__).parent / "state_pieces_v1.json"  # with all devices in each piece
 PARTS, KEYS = 3, 7
 
 
@@ -45,13 +47,19 @@ def written() -> list[str]:
     return [*pieces, pipeline.snapshot().hex()]
 
 
-def test_pieces_are_what_they_were_and_make_the_state_they_made() -> None:
-    *pieces, state_after = json.loads(FROZEN.read_text())
-    assert [*pieces, state_after] == written()
-    pipeline = _pipeline()
+def test_pieces_are_written_as_they_were() -> None:
+    assert json.loads(FROZEN.read_text()) == written()
+
+
+@pytest.mark.parametrize("file", [FROZEN, FORMER], ids=["now", "former"])
+def test_pieces_make_the_state_they_made(file: Path) -> None:
+    *pieces, state_after = map(bytes.fromhex, json.loads(file.read_text()))
+    pipeline, whole = _pipeline(), _pipeline()
     for each in pieces:
-        pipeline.apply_changes(bytes.fromhex(each))
-    assert pipeline.snapshot().hex() == state_after
+        pipeline.apply_changes(each)
+    whole.restore(state_after)
+    assert pipeline.snapshot() == whole.snapshot()
+    assert file == FORMER or whole.snapshot() == state_after
 
 
 if __name__ == "__main__":

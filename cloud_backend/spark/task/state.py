@@ -30,7 +30,7 @@ from shared.engine.pipeline import Pipeline
 
 CACHE_PIPELINES_MAX = 64
 DELTAS_MIN = 8  # below this a new base is not worth its bytes
-PIECE_BYTES = 128 * 1024  # a base of two and more of these is written in pieces
+PIECE_BYTES = 128 * 1024  # a chain of two and more of these is written anew in pieces
 PIECES_MAX = 64
 
 
@@ -138,7 +138,7 @@ def _next_piece(chain: Sequence[str], sizes: Sequence[int], chain_max: int) -> t
     base, deltas = sum(sizes[:of_base]), sum(sizes[of_base:])
     if len(chain) - of_base + 1 < chain_max and (len(chain) - of_base < DELTAS_MIN or deltas < base):
         return None
-    return 0, max(1, min(PIECES_MAX, base // PIECE_BYTES))
+    return 0, max(1, min(PIECES_MAX, (base + deltas) // PIECE_BYTES))  # a base written early may be small
 
 
 def _apply(store: Store, pipeline: Pipeline, deltas: Sequence[str]) -> int:

@@ -255,7 +255,7 @@ class _Task:
                 emitted.setdefault(name, []).append(own if before_us is None else self._incomplete(own, before_us))
             for name in self.vertex.readers:
                 progress.setdefault(name, []).append(pipeline.take_progress(name))
-            self.missing |= set(pipeline.missing())
+            self.missing |= set(pipeline.missing(MISSING_NAMED_MAX))
             self.late.update(pipeline.late())
             running.append((part, pipeline, key))
         for part, pipeline, key in running:
