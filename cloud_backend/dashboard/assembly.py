@@ -7,7 +7,8 @@ from pathlib import Path
 
 from fastapi import FastAPI
 
-from cloud_backend.coordinator import alerts, followers, queries
+from cloud_backend.coordinator import alerts, queries
+from cloud_backend.coordinator.followers import Followers
 from cloud_backend.dashboard.api.acting import acting_router
 from cloud_backend.dashboard.api.reading import reading_routers
 from cloud_backend.dashboard.history.contracts import audits_of
@@ -60,7 +61,7 @@ def sources_of(gateway: Gateway, results: Results, *, version: str) -> Sources:
         access=Access(home, token=operator_token(home), hosts=settings.dashboard_hosts, sign=gateway.keys.sign),
         history=History(gateway.disk_log, home / "history.sqlite"), plan=settings.plan, stores=stores,
         queries=queries.Queries(in_home(home, queries.FILE)), alerts=alerts.Alerts(home / alerts.FILE),
-        followers=followers.Followers(home / followers.FILE),
+        followers=Followers.of_home(home),
         jobs=jobs,
         contracts=audits_of(gateway, results, settings.plan, facts, stores), facts=facts,
         clock_us=now_us, version=version, key=gateway.keys.public_key, quarantined=lambda: gateway.quarantined,

@@ -26,8 +26,11 @@ def due(sources: Sources) -> list[Follower]:
     return [each for each in sources.followers.all() if each.place != change and each.retry_us <= now_us]
 
 
-def keep_up(sources: Sources, follower: Follower) -> None:
-    """Send a follower what was answered since its place, for a while."""
+def keep_up(sources: Sources, name: str) -> None:
+    """Send a follower what was answered since its place, for a while; nothing where another gateway does."""
+    follower = sources.followers.hold(name, sources.clock_us())
+    if follower is None:
+        return
     after = follower.place
     if after > sources.results.change():  # the results were made anew
         after = 0
@@ -49,7 +52,7 @@ def keep_up(sources: Sources, follower: Follower) -> None:
             sources.followers.failed(follower, error.message, sources.clock_us())
             return
         if not sources.followers.took(follower, change, len(rows), sources.clock_us()):
-            return  # removed: it is sent nothing more
+            return  # removed, or another's: it is sent nothing more from here
         after = change
 
 

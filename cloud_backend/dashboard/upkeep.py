@@ -18,7 +18,7 @@ from dataclasses import asdict
 from functools import partial
 
 from cloud_backend.coordinator.alerts import Alert, Message
-from cloud_backend.coordinator.followers import FOLLOWERS_MAX, Follower
+from cloud_backend.coordinator.followers import FOLLOWERS_MAX
 from cloud_backend.coordinator.roster import Deletion
 from cloud_backend.coordinator.webhooks import deliver
 from cloud_backend.dashboard.deletion import forget_derived, held_by
@@ -125,15 +125,15 @@ class Upkeep:
         for follower in await in_thread(due, self._sources):
             if follower.name not in self._following:
                 self._following.add(follower.name)
-                self._followers.submit(self._keep_up, follower)
+                self._followers.submit(self._keep_up, follower.name)
 
-    def _keep_up(self, follower: Follower) -> None:
+    def _keep_up(self, name: str) -> None:
         try:
-            keep_up(self._sources, follower)
+            keep_up(self._sources, name)
         except Exception:  # the edge of a thread: the next look tries again
-            self._logger.exception("sending results to %s failed", follower.name)
+            self._logger.exception("sending results to %s failed", name)
         finally:
-            self._following.discard(follower.name)
+            self._following.discard(name)
 
     async def delete(self) -> None:
         """Carry out deletions that were asked for, and keep derived data of deleted devices from coming back."""

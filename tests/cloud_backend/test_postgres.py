@@ -16,6 +16,7 @@ from cloud_backend.contracts.reports import Reports
 from cloud_backend.coordinator.alerts import Alerts
 from cloud_backend.coordinator.audit import AuditLog
 from cloud_backend.coordinator.fleets import FleetStore
+from cloud_backend.coordinator.followers import Followers
 from cloud_backend.coordinator.people import People
 from cloud_backend.coordinator.queries import Queries, Query
 from cloud_backend.coordinator.roster import Roster
@@ -31,7 +32,7 @@ SCHEMA = "CREATE TABLE IF NOT EXISTS pairs (one INTEGER PRIMARY KEY, other INTEG
 KINDS = {
     "accounts": (People, "accounts-format"), "audit": (AuditLog, "audit-format"), "alerts": (Alerts, "alerts-format"),
     "queries": (Queries, "queries-format"), "roster": (Roster, "roster-format"), "results": (Results, "results-format"),
-    "fleet": (FleetStore, "fleet-format"),
+    "fleet": (FleetStore, "fleet-format"), "followers": (Followers, "followers-format"),
     "contracts": (lambda where: Reports(where, sign=lambda message: message), "contract-format"),
 }  # fmt: skip
 

@@ -64,7 +64,7 @@ def test_a_gateway_keeps_its_databases_on_a_server_and_outlives_it(
     ]  # fmt: skip
     schemas = server.ask("SELECT schemaname, count(*) FROM pg_tables WHERE tablename = 'resurge' GROUP BY 1 ORDER BY 1")
     assert [name for name, _ in schemas] == [
-        "accounts", "audit", "queries", "results", "roster",
+        "accounts", "audit", "followers", "queries", "results", "roster",
     ]  # fmt: skip
     claim(f"{server.starts - 1} kill of PostgreSQL under a gateway; {len(schemas)} databases in schemas")
 

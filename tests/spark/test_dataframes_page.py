@@ -59,8 +59,9 @@ def test_the_page_runs_and_prints_what_it_says(tmp_path: Path, spark: Any, monke
     (tmp_path / "trial" / "gateway").mkdir(parents=True)
     made_trial(tmp_path / "trial")
     monkeypatch.chdir(tmp_path)
-    command = ["results", "delta", "my_trips", "--to", "trips", "--home", "trial/gateway"]
-    subprocess.run([sys.executable, "-m", "resurge", *command], check=True)
+    for kind, to in (("delta", "trips"), ("iceberg", "lake")):
+        command = ["results", kind, "my_trips", "--to", to, "--home", "trial/gateway"]
+        subprocess.run([sys.executable, "-m", "resurge", *command], check=True)
     names: dict[str, Any] = {"__name__": "page"}
     ran = 0
     for line, code, expected in examples("docs/dataframes.md"):
@@ -75,4 +76,4 @@ def test_the_page_runs_and_prints_what_it_says(tmp_path: Path, spark: Any, monke
             assert said.getvalue() == expected, f"line {line}"
         if "a stop near" in code:
             assert said.getvalue().count("a stop near [47.") == 2
-    assert ran == 8
+    assert ran == 9

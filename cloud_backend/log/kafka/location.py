@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -55,7 +56,7 @@ class Location:
             "topic.metadata.refresh.interval.ms": 30_000,
         }
         if self.security.endswith("ssl") and given.get(AUTHORITY):
-            found["ssl.ca.location"] = given[AUTHORITY]
+            found["ssl.ca.location"] = _certificates(given[AUTHORITY])
         if self.security.startswith("sasl"):
             if not given.get(USER) or not given.get(PASSWORD):
                 raise UsageError(
@@ -94,6 +95,19 @@ def parse(text: str) -> Location:
 def is_fit(partitions: int) -> bool:
     """Whether a log can have so many: a power of two, so that each slot of devices is in one."""
     return 1 <= partitions <= SLOTS and partitions & (partitions - 1) == 0
+
+
+def _certificates(path: str) -> str:
+    """The file, once it was seen to hold certificates: the client says so in words of its own, wherever it is made."""
+    try:
+        ssl.create_default_context(cafile=path)
+    except OSError as error:
+        raise UsageError(
+            f"{AUTHORITY} names {path!r}, which holds no certificates that can be read ({error.strerror or error}); "
+            "give the file of the brokers' authority, in PEM",
+            code="kafka-credentials",
+        ) from None
+    return path
 
 
 def _wrong(text: str) -> UsageError:

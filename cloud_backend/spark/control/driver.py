@@ -312,16 +312,19 @@ class JobManager:
     def _cut(self) -> bool:
         """Cut the next epoch where the log ends now. The entry is durable before any task of the epoch runs."""
         now = self._clock()
-        behind = min((self.manifest.position(name) for name in self.graph.order), default=0)
         if now - self._cut_at < self.settings.epoch_s:
             return False
-        starts = self.manifest.cuts[self.manifest.last_cut].ends if self.manifest.cuts else self._reader.starts()
         try:
-            reached = self._reader.ends()
+            return self._cut_where_it_ends(now)
         except Unreachable as error:  # brokers come back; what was cut before is worked off meanwhile
             _log.warning("no epoch is cut: %s", error)
             self._cut_at = now
             return False
+
+    def _cut_where_it_ends(self, now: float) -> bool:
+        behind = min((self.manifest.position(name) for name in self.graph.order), default=0)
+        starts = self.manifest.cuts[self.manifest.last_cut].ends if self.manifest.cuts else self._reader.starts()
+        reached = self._reader.ends()
         if {*reached} != {*starts}:
             raise UsageError(
                 f"the log has {len(reached)} partitions, this job has read {len(starts)}: devices would change theirs. "

@@ -113,7 +113,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An epoch that did not. `kind`: state, record (with the `file`), operator, other, hung or died."""
+    """An epoch that did not. `kind`: state, record (with the `file`), operator, cluster, other, hung or died."""
 
     kind: str
     message: str

@@ -46,6 +46,7 @@ from shared.plan.operators import COMPLETE, DEVICE, WINDOW_START
 from shared.plan.vertices import vertices
 
 QUARANTINE_ROUNDS_MAX = 64
+AWAY = frozenset({"kafka-unreachable", "store-unreachable"})  # what comes back: no range is to blame for it
 FRONTIERS_NAMED_MAX = 200
 
 
@@ -94,7 +95,7 @@ def _run_epoch(spec: Specification, read: Callable[[], tuple[Inputs, list[Unit]]
     except Poison as poison:
         return Failed("operator", _text_of(poison.error), "task-operator")
     except ResurgeError as error:
-        return Failed("other", error.message, error.code)
+        return Failed("cluster" if error.code in AWAY else "other", error.message, error.code)
     return replace(done, committed=replace(done.committed, seconds=time.perf_counter() - started))
 
 

@@ -7,7 +7,7 @@ import socket
 import pytest
 from paho.mqtt import client as mqtt
 
-from cloud_backend.coordinator.followers import FOLLOWERS_MAX, RETRY_US_MAX, Followers
+from cloud_backend.coordinator.followers import FILE, FOLLOWERS_MAX, HOLD_US, RETRY_US_MAX, Followers
 from cloud_backend.coordinator.mqtt_broker import publish, topic_of
 from shared.errors import PeerError, UsageError
 
@@ -29,6 +29,7 @@ def add(followers, name="desk", url=HTTP, place=0, password=""):
 
 def test_a_place_is_kept_after_its_rows_were_taken(followers, tmp_path):
     desk = add(followers, place=7)
+    followers.hold("desk", 90)
     assert (desk.place, desk.delivered, desk.problem, len(desk.secret)) == (7, 0, "", 32)
     followers.took(desk, 9, 2, 100)
     followers.took(desk, 12, 0, 200)  # other sinks' answers
@@ -47,6 +48,7 @@ def test_who_fails_is_tried_later_each_time_from_the_same_place_until_it_takes_s
     assert waits[:4] == [1_000_000, 2_000_000, 4_000_000, 8_000_000]
     assert waits[-1] == RETRY_US_MAX
     assert (found.place, found.failures, found.failing_us, found.problem) == (0, 12, 0, "the webhook answered 500")
+    followers.hold("desk", 99)
     followers.took(desk, 3, 1, 99)
     found = followers.find("desk")
     assert (found.place, found.failures, found.failing_us, found.retry_us, found.problem) == (3, 0, None, 0, "")
@@ -56,6 +58,7 @@ def test_what_was_sent_for_one_that_was_removed_counts_nothing_for_its_namesake(
     former = add(followers)
     followers.remove("desk")
     followers.add("desk", "trips", HTTP, place=0, now_us=6, private=False, retained=False, password="")
+    assert followers.hold("desk", 99) is not None
     followers.took(former, 40, 4, 100)
     assert (followers.find("desk").place, followers.find("desk").delivered) == (0, 0)
 
@@ -113,3 +116,72 @@ def test_a_broker_is_reached_at_the_address_that_was_checked_and_held_against_it
         publish(f"{scheme}://localhost/t", [("t", b"x")], password="", retained=False, private=True)
     assert reached in (["127.0.0.1"], ["::1"])
     assert names == ([("localhost", True)] if scheme == "mqtts" else [])
+
+
+@pytest.fixture
+def gateways(where):
+    """The followers as two gateways on one database have them."""
+    both = Followers(where(FILE)), Followers(where(FILE))
+    for number, each in enumerate(both):
+        each._holder = str(number)  # as on a server; a file is one gateway's
+    yield both
+    for each in both:
+        each.close()
+
+
+def test_of_two_gateways_one_sends_to_a_follower_until_it_is_silent_for_long(gateways):
+    first, second = gateways
+    add(first)
+    desk = first.hold("desk", 1_000)
+    assert desk.place == 0
+    assert second.hold("desk", 2_000) is None
+    assert first.took(desk, 9, 2, 5_000_000)  # and holds it again
+    assert second.hold("desk", 1_000 + HOLD_US) is None
+    assert second.hold("desk", 5_000_000 + HOLD_US).place == 9  # from there, not from where the other began
+    assert not first.took(desk, 5, 1, 5_000_001 + HOLD_US)  # it was paused meanwhile
+    assert (second.find("desk").place, second.find("desk").delivered) == (9, 2)
+    assert first.hold("desk", 5_000_001 + HOLD_US) is None
+
+
+def test_a_gateway_that_ends_lets_go_of_its_followers_and_a_removed_one_is_held_by_nobody(gateways, where):
+    first, second = gateways
+    add(first)
+    assert first.hold("desk", 1_000) is not None
+    leaving = Followers(where(FILE))
+    leaving._holder = first._holder
+    leaving.close()
+    assert second.hold("desk", 1_001) is not None
+    first.remove("desk")
+    assert second.hold("desk", 1_002) is None
+    add(first)
+    assert first.hold("desk", 1_003) is not None
+
+
+def test_followers_of_a_home_go_to_the_database_that_it_shares_once(tmp_path, where, monkeypatch):
+    monkeypatch.setattr("cloud_backend.coordinator.followers.in_home", lambda *_: where("shared.sqlite"))
+    monkeypatch.setattr("cloud_backend.coordinator.followers.Served", type(where("shared.sqlite")))
+    for gateway, place in (("a", 4), ("b", 9)):
+        home = tmp_path / gateway
+        home.mkdir()
+        own = Followers(home / FILE)
+        own.add(
+            "desk",
+            "trips",
+            f"https://{gateway}.example.org",
+            place=place,
+            now_us=5,
+            private=False,
+            retained=False,
+            password="",
+        )
+        kept = (home / FILE).read_bytes()
+        own.close()
+        Followers.of_home(home).close()
+        assert not (home / FILE).exists()
+        (home / FILE).write_bytes(kept)  # as if it had been killed before it was moved away
+        Followers.of_home(home).close()
+    shared = Followers(where("shared.sqlite"))
+    assert {(each.name, each.url, each.place) for each in shared.all()} == {
+        ("desk", "https://a.example.org", 4), ("desk-2", "https://b.example.org", 9),
+    }  # fmt: skip
+    shared.close()

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from cloud_backend.coordinator.followers import FILE, Followers
 from cloud_backend.coordinator.webhooks import signature
 from cloud_backend.dashboard import following
 from cloud_backend.results.rows import ResultRow
@@ -73,7 +74,7 @@ def follow(sources, url: str, sink: str = "km"):
 
 def run(sources) -> None:
     for each in following.due(sources):
-        following.keep_up(sources, each)
+        following.keep_up(sources, each.name)
 
 
 def test_every_answer_of_the_sink_arrives_signed_and_with_its_identity(sources, receiver):
@@ -142,10 +143,24 @@ def test_what_was_taken_before_a_kill_that_was_not_kept_comes_again_and_counts_o
     assert len(receiver.latest()) == 5
 
 
+def test_what_another_gateway_sends_is_not_sent_here_and_once_that_one_ends_it_is(sources, receiver):
+    follow(sources, receiver.url)
+    sources.results.publish(900, [row(1)])
+    other = Followers(sources.home / FILE)
+    other._holder = "another gateway"
+    assert other.hold("desk", sources.clock_us()) is not None
+    run(sources)
+    assert receiver.bodies == []
+    other.close()
+    run(sources)
+    assert len(receiver.rows()) == 1
+
+
 def test_results_that_were_made_anew_are_sent_from_their_beginning(sources, receiver):
     follow(sources, receiver.url)
     follower = sources.followers.find("desk")
-    sources.followers.took(follower, 10_000, 0, 1)
+    sources.followers.hold("desk", sources.clock_us())
+    sources.followers.took(follower, 10_000, 0, sources.clock_us())
     sources.results.publish(900, [row(1)])
     run(sources)
     assert len(receiver.rows()) == 1
@@ -153,7 +168,7 @@ def test_results_that_were_made_anew_are_sent_from_their_beginning(sources, rece
 
 def test_a_receiver_that_fails_when_results_were_made_anew_misses_none_once_they_are_as_many_again(sources, receiver):
     follow(sources, receiver.url)
-    sources.followers.took(sources.followers.find("desk"), 10_000, 0, 1)
+    sources.followers.took(sources.followers.hold("desk", sources.clock_us()), 10_000, 0, sources.clock_us())
     sources.results.publish(900, [row(1)])
     receiver.answers = [500]
     run(sources)

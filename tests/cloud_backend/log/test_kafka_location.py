@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import trustme
 
 from cloud_backend.log.kafka.location import Location, parse
 from shared.errors import UsageError
@@ -40,13 +43,24 @@ def test_what_could_be_misread_is_refused(text: str) -> None:
 
 def test_user_and_password_are_those_of_the_process() -> None:
     location = parse("kafka://one:9092/walks?security=sasl_ssl")
-    given = {"RESURGE_KAFKA_USER": "gateway", "RESURGE_KAFKA_PASSWORD": "secret", "RESURGE_KAFKA_CA": "/ca.pem"}
+    given = {"RESURGE_KAFKA_USER": "gateway", "RESURGE_KAFKA_PASSWORD": "secret"}
     client = location.client(given)
     assert client["sasl.username"] == "gateway"
-    assert client["ssl.ca.location"] == "/ca.pem"
     for missing in ("RESURGE_KAFKA_USER", "RESURGE_KAFKA_PASSWORD"):
         with pytest.raises(UsageError) as error:
             location.client({**given, missing: ""})
         assert error.value.code == "kafka-credentials"
         assert "secret" not in error.value.message
     assert "sasl.username" not in parse("kafka://one:9092/walks").client({})
+
+
+def test_the_authority_of_brokers_is_a_file_of_certificates(tmp_path: Path) -> None:
+    location = parse("kafka://one:9092/walks?security=ssl")
+    authority = tmp_path / "ca.pem"
+    trustme.CA().cert_pem.write_to_path(authority)
+    assert location.client({"RESURGE_KAFKA_CA": str(authority)})["ssl.ca.location"] == str(authority)
+    (tmp_path / "rubbish.pem").write_text("rubbish")
+    for wrong in (tmp_path / "rubbish.pem", tmp_path / "none.pem", tmp_path):
+        with pytest.raises(UsageError, match="no certificates that can be read") as error:
+            location.client({"RESURGE_KAFKA_CA": str(wrong)})
+        assert error.value.code == "kafka-credentials"

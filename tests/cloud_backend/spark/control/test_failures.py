@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from cloud_backend.log.kafka.topics import Unreachable
 from cloud_backend.spark.cluster.faults import ClusterFault, fault_in
 from cloud_backend.spark.cluster.session import LocalRunner
 from cloud_backend.spark.control.driver import JobManager, JobSettings
@@ -20,10 +21,10 @@ from cloud_backend.spark.manifest.quarantine import quarantine
 from cloud_backend.spark.rollback.roll_back import roll_back
 from cloud_backend.spark.slots import Range
 from cloud_backend.spark.storage.file_names import piece_in
-from cloud_backend.spark.task import state
+from cloud_backend.spark.task import state, task
 from resurge.cli import ledger
 from resurge.up import account
-from shared.errors import UsageError
+from shared.errors import ResurgeError, UsageError
 from shared.recovery.retention import Retention
 from tests.claims import Claim
 from tests.spark.schedules import Killed, Schedule, killed_at
@@ -99,6 +100,57 @@ def test_what_the_cluster_is_to_blame_for_is_tried_again_without_a_person(tmp_pa
     assert driver.failures.waiting() == {}
     rows, digest = world.check(least_rows=20)
     claim(f"{refused} jobs the cluster did not run, {rows} rows compared, digest {digest[:12]} as wanted")
+
+
+@pytest.mark.parametrize("code", ["kafka-unreachable", "store-unreachable"])
+def test_brokers_or_a_store_that_are_away_park_no_range_for_good(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claim: Claim
+) -> None:
+    world = World(tmp_path, cells_plan())
+    now = 1_700_000_000.0
+    driver = world.driver(clock=lambda: now)
+    world.append()
+    driver.drain()
+    world.append()
+    tries: list[int] = []
+
+    def away(_: object) -> None:
+        tries.append(1)
+        raise ResurgeError("partition 0 of 'walks.log' was not delivered for 60 s", code=code)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(task, "_read", away)
+        for _ in range(200):  # far more often than three times
+            driver.step()
+            now += 1.0
+        assert all("cluster: partition 0" in reason for reason in driver.failures.waiting().values())
+        assert driver.status()["parked"]
+    now += 60.0
+    driver.drain()
+    assert driver.failures.waiting() == {}
+    rows, digest = world.check(least_rows=20)
+    claim(f"{len(tries)} tasks that read nothing, {rows} rows compared, digest {digest[:12]} as wanted")
+
+
+@pytest.mark.parametrize("asked", ["ends", "size", "bounded", "read"])
+def test_brokers_that_are_away_whenever_the_next_epoch_is_cut_do_not_end_the_job(
+    asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, cells_plan())
+    driver = world.started(1)
+    world.append()
+    before = driver.manifest.last_cut
+
+    def away(*_: object) -> None:
+        raise Unreachable("a partition has no leader", code="kafka-unreachable")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(driver._reader, asked, away)
+        assert not driver.step()
+    assert driver.manifest.last_cut == before
+    driver.drain()
+    assert driver.manifest.last_cut == before + 1
+    world.check(least_rows=20)
 
 
 def test_a_task_that_hangs_is_not_the_clusters_fault() -> None:

@@ -1,4 +1,4 @@
-"""A Delta table of a job that is rolled back and taken forward again: it says what the results say, wherever whoever
+"""A table of a lake of a job that is rolled back and taken forward again: it says what the results say, wherever whoever
 writes it dies."""
 
 from __future__ import annotations
@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 
-from cloud_backend.dataframes import delta
+from cloud_backend.dataframes.lake import keep_up
 from cloud_backend.results.rows import encode_key
 from cloud_backend.spark.rollback.roll_back import roll_back
 from cloud_backend.spark.rollback.undo import undo
 from tests.claims import Claim
+from tests.cloud_backend.dataframes.lakes import LAKES, lake_table, rows_of
 from tests.spark.worlds import World, cells_plan
-
-STEP = 7  # answers in one transaction
 
 
 class Killed(BaseException):
@@ -24,18 +22,20 @@ class Killed(BaseException):
 
 
 class Writer:
-    """Brings the table level, and dies at every second step: in turn before its transaction, and after it and before it
+    """Brings the table level, and dies at every second step: in turn before its commit, and after it and before it
     could remember anything."""
 
-    def __init__(self, world: World, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._world, self._table = world, table
-        self._merge, self._calls, self.kills = delta._merge, 0, 0
-        monkeypatch.setattr(delta, "_merge", self._dying)
+    def __init__(self, world: World, lake: str, directory: Path, step: int) -> None:
+        self._world, self._lake, self._directory, self._step = world, lake, directory, step
+        self._calls = self.kills = 0
 
     def level(self) -> str:
         while True:
+            table = lake_table(self._lake, self._directory, "cells")
+            self._merge = table.merge
+            table.merge = self._dying  # type: ignore[method-assign]
             try:
-                for _ in delta.keep_up(self._world.results, "cells", self._table, ["cell"], step=STEP):
+                for _ in keep_up(self._world.results, "cells", table, ["cell"], step=self._step):
                     pass
             except Killed:
                 self.kills += 1
@@ -54,7 +54,7 @@ class Writer:
         """What the table says, once it was seen to be what the results say."""
         found = sorted(
             (row["_key"], row["_window_end"].timestamp() * 1e6, row["devices"], row["total"].hex())
-            for row in DeltaTable(self._table).to_pyarrow_table().to_pylist()
+            for row in rows_of(self._lake, self._directory, "cells")
         )
         assert found == sorted(
             (encode_key(row.key), row.window_end_us, row.values["devices"], float(row.values["total"]).hex())
@@ -64,12 +64,16 @@ class Writer:
         return repr(found)
 
 
+@pytest.mark.parametrize(
+    ("epochs", "step", "kills"), [(4, 7, 4), pytest.param(16, 3, 60, marks=pytest.mark.soak)], ids=["few", "many"]
+)
+@pytest.mark.parametrize("lake", LAKES)
 def test_a_table_equals_the_results_after_a_rollback_and_its_undo(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claim: Claim
+    tmp_path: Path, lake: str, epochs: int, step: int, kills: int, claim: Claim
 ) -> None:
     world = World(tmp_path, cells_plan())
-    writer = Writer(world, str(tmp_path / "table"), monkeypatch)
-    driver = world.started(4)
+    writer = Writer(world, lake, tmp_path / "table", step)
+    driver = world.started(epochs)
     before = writer.level()
     done = roll_back(world.store_dir, "mine", 1, fixed=cells_plan(factor=7.0))
     driver.drain()
@@ -80,5 +84,5 @@ def test_a_table_equals_the_results_after_a_rollback_and_its_undo(
     driver.drain()
     assert writer.level() == before
     rows, digest = world.check(least_rows=20)
-    assert writer.kills >= 4
-    claim(f"{writer.kills} kills, 1 rollback, 1 undo, {rows} rows, digest {digest}")
+    assert writer.kills >= kills
+    claim(f"{lake}: {writer.kills} kills, 1 rollback, 1 undo, {rows} rows, digest {digest}")
