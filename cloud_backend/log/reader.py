@@ -8,6 +8,7 @@ machine, and the gateway's recovery keeps every sound record it finds.
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,13 +22,15 @@ from shared.wire.frame import FrameType
 
 
 class Reader:
-    """Read-only; keeps its place, so a second `valid_end` costs only what was appended since."""
+    """Read-only; keeps its place, so a second `valid_end` costs only what was appended since. Threads may share one."""
 
     def __init__(self, directory: Path) -> None:
         self._disk = PosixDisk(Path(directory))
         self._base = -1
         self._position = 0
         self._chain = b""
+        self._synced = -1  # the offset up to which this has seen to it that records are durable
+        self._lock = threading.Lock()
 
     @property
     def start(self) -> int:
@@ -41,7 +44,8 @@ class Reader:
         if not found:
             return 0
         try:
-            return self._walk(found[-1])
+            with self._lock:
+                return self._walk(found[-1])
         except (DamagedData, FileNotFoundError):
             # The gateway is just creating this segment, or has just undone a creation that a crash cut
             # short: the log ends where the segment before it ends, and that one is durable.
@@ -86,7 +90,10 @@ class Reader:
             while (record := ahead.load(self._position)) and ahead.follows(self._position, record, self._chain):
                 self._position += record.length
                 self._chain = record.chain
-            file.sync()
-            return base + self._position
+            end = base + self._position
+            if end != self._synced:  # who asks again and again, as several jobs do, is not to flush the disk each time
+                file.sync()
+                self._synced = end
+            return end
         finally:
             file.close()

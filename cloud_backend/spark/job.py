@@ -23,6 +23,7 @@ from pathlib import Path
 from cloud_backend.coordinator.roster import Roster
 from cloud_backend.database import in_home, is_there, located, location
 from cloud_backend.lease import Lease
+from cloud_backend.log.partitions import open_log
 from cloud_backend.logging_setup import children_logged, set_up_logging
 from cloud_backend.results.store import Results
 from cloud_backend.spark.control.driver import JobManager, JobSettings, Runner
@@ -74,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     program = PlanFile(options.plan)
     local = options.local or _local(options.store)
     log_use = LogUse(local)
+    reader = open_log(options.log)
     if options.log_json:
         os.environ["SPARK_SUBMIT_OPTS"] = (
             f"-Dlog4j2.configurationFile={LOG4J_JSON.as_uri()} {os.environ.get('SPARK_SUBMIT_OPTS', '')}"
@@ -90,6 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             session_settings=dict(each.split("=", 1) for each in options.conf),
             local_dir=local,
             log_use=log_use,
+            reader=reader,
             gone=roster.gone,
             deleted=roster.deleted,
         )
@@ -101,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         manager.runner = Turns(manager.runner, cores(manager.runner))
         runner = JobsRunner(
             JobDirectory(options.jobs), options.log, results=results, runner=manager.runner, log_use=log_use,
-            settings=settings, gone=roster.gone, deleted=roster.deleted,
+            reader=reader, settings=settings, gone=roster.gone, deleted=roster.deleted,
         )  # fmt: skip
         others.append(threading.Thread(target=runner.run, args=(lambda: stopping,), name="jobs", daemon=True))
     try:

@@ -51,7 +51,7 @@ def job_facts(store_dir: Path | str, *, epochs: int = 20, clock: Callable[[], fl
         "stable": snapshots.stable_everywhere() if snapshots else 0,
         "lag_s": lag_s(manifest, clock()),
         "backlog_bytes": status.get("backlog_bytes", 0), "sampling_rate": status.get("sampling_rate", 1.0),
-        "cache": status.get("cache", {}),
+        "cache": status.get("cache", {}), "log_bytes": status.get("log_bytes", {}),
         "vertices": [_vertex(manifest, graph.vertices[name], snapshots, newest, status) for name in graph.order]
         if graph and snapshots else [],
         "epochs": [_epoch(manifest, graph, epoch) for epoch in reversed(newest) if epoch in manifest.cuts]

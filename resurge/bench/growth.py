@@ -2,8 +2,7 @@
 early and many against few.
 
 The job manager runs its epochs in this process, on a clock that goes a second per epoch: no JVM, so nothing but our own
-work is measured, and no waiting. Devices and results meet a gateway that is a process. What is not built yet is named
-in `not_built`; where it can be measured all the same its check says what it is, and else its check fails.
+work is measured, and no waiting. Devices and results meet a gateway that is a process.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,10 +23,12 @@ import numpy as np
 import resurge as rs
 from cloud_backend.log.format import Record
 from cloud_backend.log.log import Log
+from cloud_backend.log.partitions import open_log
 from cloud_backend.results.store import Results
 from cloud_backend.spark.cluster.faults import ClusterFault
 from cloud_backend.spark.cluster.session import LocalRunner
 from cloud_backend.spark.control.driver import JobManager, JobSettings
+from cloud_backend.spark.control.log_needs import LogUse
 from cloud_backend.spark.control.turns import Turns
 from cloud_backend.spark.manifest.manifest import ManifestLog
 from cloud_backend.spark.storage.file_names import piece_in
@@ -48,9 +49,6 @@ from shared.wire.messages import Data
 SECOND = 1_000_000
 QUERIES = 30
 KEYS_AT_ONCE = 50_000
-NOT_BUILT = [
-    "shared reading of the log by several queries, and refusing a query for lack of room",
-]
 
 
 def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:  # noqa: ARG001 - one long run, measured along its way
@@ -69,9 +67,10 @@ def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:  # noqa: ARG001
         checks += checks_of_executors(
             root / "executors", lambda at, runner: _World(at, _plan(3), runner), quick=quick, figures=figures
         )
+        checks += _queries(root / "queries", quick, figures)
     checks.append(_turns(figures))
     return {
-        "bench": "growth", "checks": checks, "figures": figures, "rounds": 1, "not_built": NOT_BUILT,
+        "bench": "growth", "checks": checks, "figures": figures, "rounds": 1,
         "versions": versions("numpy"),
     }  # fmt: skip
 
@@ -94,7 +93,8 @@ class _World:
         self.plan = plan
         self.log = Log.open(PosixDisk(root / "log"))
         self.now_s = 1_700_000_000.0
-        self.epoch = self.rows = 0
+        self.epoch = 0
+        self.rows: Counter[int] = Counter()  # by device
         self.runner = runner or LocalRunner()
         self.driver = self.open()
 
@@ -105,20 +105,22 @@ class _World:
         )  # fmt: skip
 
     def append(self, users: Sequence[int] = range(4)) -> None:
+        self.append_of(0, {"user": np.asarray(users), "x": np.ones(len(users), np.int64)})
+
+    def append_of(self, device: int, values: Mapping[str, np.ndarray]) -> None:
         (edge,) = self.plan.edges
-        rows, lo = len(users), self.rows
-        self.rows += rows
+        rows, lo = len(next(iter(values.values()))), self.rows[device]
+        self.rows[device] += rows
         times = self.epoch * SECOND + np.arange(rows)
         self.epoch += 1
         self.now_s += 1.0
         batch = Batch.of(
-            edge.schema, {"user": np.asarray(users), "x": np.ones(rows, np.int64)}, times, lo=lo,
-            frontier_us=self.epoch * SECOND,
+            edge.schema, values, times, lo=lo, frontier_us=self.epoch * SECOND,
         )  # fmt: skip
         codec, payload = columns.encode(batch)
         data = Data(
-            device_id(b"growth"), 1, edge_id(edge.name), batch.lo, batch.hi, rows, edge.schema.id, 0, codec, payload,
-            batch.frontier_us,
+            device_id(b"growth %d" % device), 1, edge_id(edge.name), batch.lo, batch.hi, rows, edge.schema.id, 0, codec,
+            payload, batch.frontier_us,
         )  # fmt: skip
         self.log.append([Record(batch.frontier_us, encode(data.frame()))])
         self.log.sync()
@@ -233,6 +235,59 @@ def _kept_plan() -> Plan:
     """A state for each user that is never over."""
     up = rs.sensor("points", every="1s", columns={"user": "int64", "x": "int64"}).sync("points", batch=50)
     return rs.plan_of(up.key_by("user").tumbling("1000d").aggregate(n=rs.count()).subscribe("users"), name="growth")
+
+
+def _queries(root: Path, quick: bool, figures: dict[str, Any]) -> list[dict[str, Any]]:
+    """30 queries over one log, an epoch of each for every round of the devices: with what is decoded kept for the next
+    query, as the jobs of one process do, and each for itself."""
+    devices, epochs = 100, 1 if quick else 5
+    world, random = _World(root, _asked(0)), np.random.default_rng(30)
+    opened = {kind: _jobs(root / kind, world, together=kind == "together") for kind in ("alone", "together")}
+    spent = dict.fromkeys(opened, 0.0)
+    for _ in range(epochs + 1):
+        for device in range(devices):
+            world.append_of(device, {axis: np.round(random.normal(size=60), 3) for axis in "xyz"})
+        for kind, jobs in opened.items():
+            begun = time.process_time()
+            for job in jobs:
+                job.drain()
+            spent[kind] += time.process_time() - begun if world.epoch > devices else 0.0  # the first one starts things
+    sizes = {kind: [job.events.log_bytes for job in jobs] for kind, jobs in opened.items()}
+    figures[f"{QUERIES} queries over one log"] = {
+        "devices": devices, "epochs": epochs,
+        "cpu_ms_per_epoch": {kind: round(1000 * each / epochs, 1) for kind, each in spent.items()},
+        "decoded_bytes": {kind: sum(each.decoded for each in found) for kind, found in sizes.items()},
+        "log_bytes": sizes["together"][0].read,
+    }  # fmt: skip
+    decoded = sum(each.decoded for each in sizes["together"]) / sizes["together"][0].read
+    return [
+        at_most(f"{QUERIES} queries over one log: bytes decoded, times those of one", decoded, 1.1),
+        at_most(
+            f"{QUERIES} queries over one log: processor time, times that of each reading for itself",
+            spent["together"] / spent["alone"], 0.7,
+        ),
+    ]  # fmt: skip
+
+
+def _asked(number: int) -> Plan:
+    up = rs.sensor("motion", every="20ms", columns=dict.fromkeys("xyz", "float64")).sync("motion", batch=60)
+    means = up.key_by("device").tumbling("10s").aggregate(n=rs.count(), mean=rs.mean("x"))
+    return rs.plan_of(means.subscribe(f"query {number}"), name=f"query {number}")
+
+
+def _jobs(root: Path, world: _World, *, together: bool) -> list[JobManager]:
+    use, reader, results = LogUse(root), open_log(world.root / "log"), Results(root / "results.sqlite")
+    jobs = [
+        JobManager(
+            world.root / "log", root / str(number), _asked(number), results=results, runner=world.runner,
+            settings=JobSettings(epoch_s=0.0, balance=False), clock=lambda: world.now_s, name=str(number),
+            log_use=use if together else LogUse(root / str(number)), reader=reader if together else None,
+        )
+        for number in range(QUERIES)
+    ]  # fmt: skip
+    for job in jobs:
+        job.write_status()
+    return jobs
 
 
 def _torn(root: Path, figures: dict[str, Any]) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class Outstanding:
     counter: int = 0  # its number in the session
     hello: bool = False
     numbered: list[tuple[Frame, bytes]] = field(default_factory=list)  # without its payload, which has this digest
-    declared: set[tuple[int, int]] = field(default_factory=set)
+    declared: dict[int, int] = field(default_factory=dict)  # edge -> schema, the last one said
     asked: set[EdgeId] = field(default_factory=set)  # how much the gateway has of these
     frontiers: dict[EdgeId, int] = field(default_factory=dict)
     status: DeviceStatus | None = None
@@ -96,7 +96,7 @@ class Composer:
         self._session = session
         self._under_way = under_way
         self._events = events
-        self.declared: set[tuple[int, int]] = set()  # (edge, schema id), in this session
+        self.declared: dict[int, int] = {}  # edge -> the schema that counts there, in this session
         self.forgotten: dict[EdgeId, tuple[int, int]] = {}  # acknowledged once, and lost by the gateway
         self.one_at_a_time = False  # something in an exchange was poison: find out what
         self._crowded_out: set[EdgeId] = set()  # edges for whose rows the last exchange had no room
@@ -125,7 +125,7 @@ class Composer:
         before = len(frames)
         if not edge.met:
             # Who begins to read it now may not have been there when it was declared, and then nobody kept it.
-            self.declared -= {identity for identity in self.declared if identity[0] == edge.number}
+            self.declared.pop(int(edge.number), None)
             frames.append(encode(question.frame()))
             outstanding.asked.add(edge.number)
             edge.waiting_since, edge.waiting_rows, edge.waiting_bytes = None, 0, 0
@@ -200,12 +200,16 @@ class Composer:
         outstanding.marks.append(mark)
 
     def _declaration(self, edge: OutgoingEdge, schema_id: int, outstanding: Outstanding) -> list[bytes]:
-        """The frame that declares this schema, unless the gateway knows it or hears of it in this exchange."""
-        schema = edge.schemas[schema_id]
-        identity = (int(edge.number), schema.id)
-        if identity in self.declared or any(identity in other.declared for other in (outstanding, *self._under_way)):
+        """The frame that declares this schema, unless it counts there now or when this exchange arrives. One that was
+        replaced is declared again: the log keeps the newest of an edge alone."""
+        schema, number = edge.schemas[schema_id], int(edge.number)
+        said = (
+            other.declared[number] for other in (outstanding, *reversed(self._under_way)) if number in other.declared
+        )
+        if schema.id == next(said, self.declared.get(number)):
             return []
-        outstanding.declared.add(identity)
+        outstanding.declared[number] = schema.id
+        self.declared.pop(number, None)  # unless this is answered nobody knows which one counts
         return [encode(Declare(edge.origin, edge.incarnation, edge.number, edge.name, schema, edge.term).frame())]
 
     def _numbered(

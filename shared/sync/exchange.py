@@ -92,13 +92,14 @@ class ResultsAcknowledged:
 class IncomingEdge:
     """What the receiver remembers of one edge beside the log."""
 
-    __slots__ = ("chain_through", "frontier_us", "high_water", "key")
+    __slots__ = ("chain_through", "form", "frontier_us", "high_water", "key")
 
     def __init__(self, key: EdgeKey, high_water: int) -> None:
         self.key = key
         self.high_water = high_water  # one for all who carry this edge, now or later
         self.frontier_us = NO_FRONTIER
         self.chain_through = 0
+        self.form: int | None = None  # the schema that was declared last, as far as this receiver has heard
 
 
 class DeviceEdges:
@@ -117,7 +118,7 @@ class Announcements:
     """What an exchange says beside its batches, by slot. Most say nothing, so it is made by the first that does."""
 
     __slots__ = (
-        "chains", "declared", "declared_bytes", "deployment", "events", "frontiers", "new_edges", "operators",
+        "chains", "declared", "declared_bytes", "deployment", "events", "forms", "frontiers", "new_edges", "operators",
         "plan_version", "report_bytes", "results_through", "said",
     )  # fmt: skip
 
@@ -126,6 +127,7 @@ class Announcements:
         self.chains: dict[int, int] = {}
         self.declared: dict[tuple[int, int], Schema] = {}
         self.declared_bytes: dict[int, int] = {}
+        self.forms: dict[int, int] = {}
         self.new_edges: dict[int, IncomingEdge] = {}
         self.events: list[object] = []
         self.results_through = 0
@@ -277,12 +279,14 @@ class Exchange:
         high_water = self.high_water.setdefault(slot, edge.high_water)
         announced = self._announce()
         known = self._session.declared.get(identity) or announced.declared.get(identity)
-        if known is None:
+        if known is not None and known != declare.schema:
+            raise PeerError("two schemas of one edge have the same number; rename a column", code="sync-schema-number")
+        # A form that the device goes back to takes the place of the one between: the log keeps one for each edge.
+        if known is None or declare.schema.id != announced.forms.get(slot, edge.form):
             announced.declared[identity] = declare.schema
+            announced.forms[slot] = declare.schema.id
             self._check_room(announced, slot, len(data))
             self.records.append(LogRecord(bytes(data), edge.key, high_water, high_water, _DECLARE, digest))
-        elif known != declare.schema:
-            raise PeerError("two schemas of one edge have the same number; rename a column", code="sync-schema-number")
 
     def _check_room(self, announced: Announcements, slot: int, declaration_bytes: int) -> None:
         announced.declared_bytes[slot] = declaration_bytes
@@ -290,7 +294,7 @@ class Exchange:
             raise PeerError(
                 f"the schemas of one device take more than {DECLARED_BYTES_PER_DEVICE_MAX} bytes", code="sync-schemas"
             )
-        if len(self._session.declared) + len(announced.declared) > DECLARATIONS_PER_SESSION_MAX:
+        if len(self._session.declared | announced.declared) > DECLARATIONS_PER_SESSION_MAX:
             raise PeerError(f"more than {DECLARATIONS_PER_SESSION_MAX} schemas in one session", code="sync-schemas")
 
     def _advance(self, edge: IncomingEdge, slot: int, frame: memoryview, header: FrameHeader, digest: bytes) -> None:

@@ -238,6 +238,8 @@ class Receiver:
             edges[slot].frontier_us = frontier_us
         for slot, through in announced.chains.items():
             edges[slot].chain_through = through
+        for slot, form in announced.forms.items():
+            edges[slot].form = form
         session.declared |= announced.declared
         session.results_through = max(session.results_through, announced.results_through)
         if announced.plan_version is not None:

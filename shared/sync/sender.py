@@ -728,7 +728,7 @@ class Sender:
                 self._unsynced_since = now
 
     def _acknowledge(self, outstanding: Outstanding) -> None:
-        self._composer.declared |= outstanding.declared
+        self._composer.declared.update(outstanding.declared)
         if outstanding.status is not None:
             self._status_sent = outstanding.status
         self._receipt_sent = outstanding.results_through

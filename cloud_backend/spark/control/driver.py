@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from cloud_backend.lease import Lease
 from cloud_backend.log.kafka.topics import Unreachable
-from cloud_backend.log.partitions import Place, open_log
+from cloud_backend.log.partitions import LogReader, Place, open_log
 from cloud_backend.results.store import Results
 from cloud_backend.spark.cluster.faults import ClusterFault
 from cloud_backend.spark.control.balance import Overload, redivision, sampling_rate
@@ -53,7 +53,7 @@ from cloud_backend.spark.slots import Range
 from cloud_backend.spark.storage import records
 from cloud_backend.spark.storage.files import is_uri
 from cloud_backend.spark.storage.store import Store
-from cloud_backend.spark.task.specification import Done, Failed, Outcome, Specification
+from cloud_backend.spark.task.specification import Done, Failed, LogBytes, Outcome, Specification
 from shared.errors import DamagedData, UsageError
 from shared.plan.encoding import encode_plan
 from shared.plan.graph import Plan
@@ -104,6 +104,7 @@ class Events:
     timeouts: int = 0
     quarantined: list[LeftOut] = field(default_factory=list)
     cache: dict[str, int] = field(default_factory=dict)
+    log_bytes: LogBytes = field(default_factory=LogBytes)
 
 
 class JobManager:
@@ -122,6 +123,7 @@ class JobManager:
         name: str = "main",
         local_dir: Path | None = None,
         log_use: LogUse | None = None,
+        reader: LogReader | None = None,
         clock: Callable[[], float] = time.time,
         gone: Callable[[], Mapping[str, int]] = dict,
         deleted: Callable[[], Mapping[str, int]] = dict,
@@ -133,7 +135,7 @@ class JobManager:
         self.store = Store(store_dir if is_uri(str(store_dir)) else Path(store_dir).absolute())
         self.store.create()
         self._log = str(log_dir) if is_uri(str(log_dir)) else str(Path(log_dir).absolute())
-        self._reader = open_log(self._log)
+        self._reader = reader or open_log(self._log)  # jobs of one process share theirs
         self._clock = clock
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self.lease = Lease(self.store, owner=self.owner, duration_s=self.settings.lease_s, now=clock)
@@ -374,6 +376,7 @@ class JobManager:
                 chain_max=self.settings.chain_max,
                 then=run[1:],
                 without=sorted(self._to_erase()),
+                beside_others=self._log_use.reading() > 1,
             )
             for run in runs
         ]
@@ -461,6 +464,8 @@ class JobManager:
             self.events.quarantined += committed.quarantined
             for how in outcome.cache:
                 self.events.cache[how] = self.events.cache.get(how, 0) + 1
+            before, more = self.events.log_bytes, outcome.log_bytes
+            self.events.log_bytes = LogBytes(before.read + more.read, before.decoded + more.decoded)
         for reader, _, to in back:
             self.snapshots.roll_back(reader, to)
         if self.manifest.position(vertex) >= epoch:
@@ -612,7 +617,8 @@ class JobManager:
             "loads": {physical_name(each): round(values[-1], 3) for each, values in self._loads.items() if values},
             "quarantined": quarantine(self.manifest, newest=100),
             "quarantined_count": quarantined_count(self.manifest),
-            "cache": self.events.cache, "sampling_rate": self._rate, "to_erase": sorted(self._to_erase()),
+            "cache": self.events.cache, "log_bytes": self.events.log_bytes._asdict(), "sampling_rate": self._rate,
+            "to_erase": sorted(self._to_erase()),
             "retention": asdict(self.settings.retention), "lag_s": round(lag_s(self.manifest, self._clock()), 3),
         }  # fmt: skip
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cloud_backend.log.partitions import open_log
+from cloud_backend.log.partitions import LogReader, open_log
 from cloud_backend.results.store import Results
 from cloud_backend.spark.control.collection import log_places
 from cloud_backend.spark.control.driver import JobManager, JobSettings, Runner
@@ -137,6 +137,7 @@ class JobsRunner:
         results: Results,
         runner: Runner,
         log_use: LogUse,
+        reader: LogReader | None = None,
         settings: JobSettings | None = None,
         clock: Callable[[], float] = time.time,
         gone: Callable[[], Mapping[str, int]] = dict,
@@ -144,6 +145,7 @@ class JobsRunner:
     ) -> None:
         self.directory = directory
         self._log_dir = log_dir
+        self._reader = reader or open_log(log_dir)
         self._results = results
         self._runner = runner
         self._log_use = log_use
@@ -241,8 +243,8 @@ class JobsRunner:
     def _open(self, name: str) -> JobManager:
         return JobManager(
             self._log_dir, self.directory.store(name), self.directory.plan(name), results=self._results,
-            runner=self._runner, settings=self._settings, name=name, log_use=self._log_use, clock=self._clock,
-            gone=self._gone, deleted=self._deleted,
+            runner=self._runner, settings=self._settings, name=name, log_use=self._log_use, reader=self._reader,
+            clock=self._clock, gone=self._gone, deleted=self._deleted,
         )  # fmt: skip
 
     def _erase_stopped(self, name: str) -> None:
@@ -267,7 +269,7 @@ class JobsRunner:
             places = log_places(ManifestLog(store).state) if store.exists() else None
         except (OSError, ResurgeError):  # its own thread will say what is wrong; until then it holds the whole log
             places = None
-        return Use(places[0] if places else open_log(self._log_dir).starts(), None)
+        return Use(places[0] if places else self._reader.starts(), None)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -46,6 +46,11 @@ class LogUse:
             self._uses[job] = use
             self._write_stable()
 
+    def reading(self) -> int:
+        """How many jobs work on the log."""
+        with self._lock:
+            return sum(use.read is not None for use in self._uses.values())
+
     def know(self, job: str, use: Use) -> None:
         """Remember a job's part without writing: for those that have not begun yet."""
         with self._lock:

@@ -97,8 +97,10 @@ def specification(
     then: Sequence[RangeEpoch] = (),
     given: bool = False,
     without: Sequence[str] = (),
+    beside_others: bool = False,
 ) -> Specification:
-    """What the task needs to know. `then`: epochs that it runs after this one; `without`: devices being erased."""
+    """What the task needs to know. `then`: epochs that it runs after this one; `without`: devices being erased;
+    `beside_others`: other jobs read the log as well."""
     state = manifest.snapshot(step.physical, step.epoch - 1)
     if state is None:
         raise BrokenInvariant(f"{physical_name(step.physical)} has no state for epoch {step.epoch}", code="spark-state")
@@ -107,6 +109,7 @@ def specification(
         store, step.vertex, step.range, manifest.lineage(step.physical).term, manifest.term, manifest.plan, code, state,
         tuple(_inputs(manifest, graph, each, log) for each in (step, *then)), chain_max, given,
         without=tuple(without), incomplete_before_us=emptied.before_us if emptied else None,
+        beside_others=beside_others,
     )  # fmt: skip
 
 

@@ -19,13 +19,16 @@ from cloud_backend.spark.slots import WHOLE, Range, demand_inside, slots_of
 from cloud_backend.spark.storage import records
 from cloud_backend.spark.storage.store import Store
 from cloud_backend.spark.task import log_input
-from cloud_backend.spark.task.specification import Specification
+from cloud_backend.spark.task.decoded_batches import DecodedBatches
+from cloud_backend.spark.task.specification import LogBytes, Specification
 from cloud_backend.spark.task.unit import Unit
 from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
 from shared.engine.rows import Progress
 from shared.errors import DamagedData
 from shared.language.schema import Schema
 from shared.plan.operators import DEVICE
+
+_decoded = DecodedBatches()  # by the worker, for all jobs whose tasks it runs
 
 
 class UnusableFile(Exception):
@@ -38,7 +41,8 @@ class UnusableFile(Exception):
 
 class Inputs:
     """The inputs of one range in one epoch. After `read`, `progress` says how far time has come on each edge,
-    `refused` what could not be decoded, and `bytes_read` what it cost."""
+    `refused` what could not be decoded, `bytes_read` what it cost, and `log_bytes` how much of that was in the log and
+    how much had to be decoded."""
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class Inputs:
         self.progress: dict[str, Progress] = {}
         self.refused: list[LeftOut] = []
         self.bytes_read = 0
+        self.log_bytes = LogBytes()
         self.heard: dict[str, int] = {}  # device -> its frontier, of the devices in the log
 
     def read(self) -> list[Unit]:
@@ -75,9 +80,10 @@ class Inputs:
         units = []
         found, read = log_input.read_edges(
             self.inputs.log, self.inputs.slices, wire, self.range,
-            met=self.graph.met, missing=self.graph.missing,
+            met=self.graph.met, missing=self.graph.missing, kept=_decoded if self.spec.beside_others else None,
         )  # fmt: skip
         self.bytes_read += read
+        self.log_bytes = LogBytes(read, sum(arrivals.decoded_bytes for arrivals in found.values()))
         for edge, arrivals in found.items():
             self.refused += arrivals.refused
             self.progress[edge] = Progress(NO_FRONTIER, arrivals.frontiers)

@@ -16,6 +16,7 @@ from cloud_backend.log.format import Record
 from cloud_backend.log.partitions import LogReader, in_turn, open_log
 from cloud_backend.spark.manifest.lineage import LeftOut
 from cloud_backend.spark.slots import Range, slot_of_text, slots_of_partition
+from cloud_backend.spark.task.decoded_batches import DecodedBatches, Reading
 from cloud_backend.spark.task.specification import Slice
 from cloud_backend.spark.task.unit import Unit
 from shared.batch import NO_FRONTIER, Batch
@@ -37,6 +38,7 @@ class EdgeArrivals:
     units: list[Unit] = field(default_factory=list)  # each a device's batch, with the column `device`
     frontiers: dict[str, int] = field(default_factory=dict)  # device -> how far it has come in this epoch
     refused: list[LeftOut] = field(default_factory=list)  # batches that cannot be decoded
+    decoded_bytes: int = 0  # of frames that were decoded here; the others' batches were kept from another reading
 
 
 NOTHING_MISSING: Mapping[str, Mapping[str, Value]] = {}
@@ -59,16 +61,22 @@ def read_edges(
     *,
     met: Collection[str] = (),
     missing: Mapping[str, Mapping[str, Value]] = NOTHING_MISSING,
+    kept: DecodedBatches | None = None,
 ) -> tuple[dict[str, EdgeArrivals], int]:
-    """Per edge, the range's batches in the order of the log, and how many bytes of the log were decoded. `slices` are
+    """Per edge, the range's batches in the order of the log, and how many bytes of the log they are. `slices` are
     of all partitions, so that each record has the same number for everybody; those that hold other ranges' devices are
     not read. `met` are the edges of a query's region: their rows say themselves whose they are, if anybody's. Batches
-    of phones that run an older or newer program are read as `wire` wants them, with `missing` in columns they lack."""
+    of phones that run an older or newer program are read as `wire` wants them, with `missing` in columns they lack.
+    `kept`: what this process has decoded before, for several readers of one log."""
     reader, count = open_log(log), len(slices)
     found = {name: EdgeArrivals() for name in wire}
     names = {int(edge_id(name)): name for name in wire}
     read = 0
     forms = DeclaredForms(log, reader, names.keys())
+    shared = {
+        name: None if kept is None else kept.of(str(log), name, wire[name], missing.get(name, {}), met=name in met)
+        for name in wire
+    }
     own = [each for each in slices if range_.overlaps(slots_of_partition(int(each.partition), count))]
     for each, place, record in itertools.chain.from_iterable(_numbered(reader, each, count) for each in own):
         header = frame.stored_header(record.frame)
@@ -89,18 +97,35 @@ def read_edges(
         if frontier_us != NO_FRONTIER:
             arrivals.frontiers[device] = max(frontier_us, arrivals.frontiers.get(device, NO_FRONTIER))
         if header.kind == FrameType.DATA:  # the log has checked it
-            data = replace(Data.of(frame.frame_of(header, bytes(record.frame[HEADER_BYTES:]))), frontier_us=frontier_us)
-            try:
-                batch = batch_of(data, wire[name], missing.get(name, {}), forms, each)
-                batch = batch if name in met else of_device(batch, device)
-            except PeerError as error:
-                refused = LeftOut(name, data.lo, data.hi, error.message, error.code, device, data.incarnation)
-                arrivals.refused.append(refused)
-            else:
-                arrivals.units.append(Unit(name, batch, device, data.incarnation, place))
+            batch = _kept_batch(shared[name], record, frontier_us)
+            if batch is None:
+                arrivals.decoded_bytes += len(record.frame)
+                data = Data.of(frame.frame_of(header, bytes(record.frame[HEADER_BYTES:])))
+                try:
+                    batch = batch_of(
+                        replace(data, frontier_us=frontier_us), wire[name], missing.get(name, {}), forms, each
+                    )
+                    batch = batch if name in met else of_device(batch, device)
+                except PeerError as error:
+                    refused = LeftOut(name, data.lo, data.hi, error.message, error.code, device, data.incarnation)
+                    arrivals.refused.append(refused)
+                    continue
+                _keep_batch(shared[name], record, frontier_us, batch)
+            arrivals.units.append(Unit(name, batch, device, header.incarnation, place))
     for arrivals in found.values():
         arrivals.units.sort(key=lambda unit: unit.ordinal)
     return found, read
+
+
+def _kept_batch(shared: Reading | None, record: Record, frontier_us: int) -> Batch | None:
+    if shared is None or record.digest is None:  # no digest: the log's reader has not checked these bytes by it
+        return None
+    return shared.find(record.frame, record.digest, frontier_us)
+
+
+def _keep_batch(shared: Reading | None, record: Record, frontier_us: int, batch: Batch) -> None:
+    if shared is not None and record.digest is not None:
+        shared.keep(record.frame, record.digest, frontier_us, batch)
 
 
 def batch_of(data: Data, wanted: Schema, missing: Mapping[str, Value], forms: DeclaredForms, at: Slice) -> Batch:

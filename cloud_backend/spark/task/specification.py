@@ -70,6 +70,7 @@ class Specification:
     attempt: int = 0
     without: tuple[str, ...] = ()  # devices that are being erased: their rows in records are not read
     incomplete_before_us: int | None = None  # windows that begin before it lost rows to an erasure
+    beside_others: bool = False  # several jobs read the log: what one of their tasks has decoded is kept for the next
 
     def of_epoch(self, index: int, state: tuple[StatePart, ...]) -> Specification:
         """One of its epochs alone, from the state that the epoch before it left."""
@@ -86,7 +87,7 @@ class Specification:
             "state": [part.to_json() for part in self.state], "epochs": [each.to_json() for each in self.epochs],
             "chain_max": self.chain_max, "given": self.given, "modules": list(self.modules),
             "hadoop": dict(self.hadoop), "attempt": self.attempt, "without": list(self.without),
-            "incomplete_before_us": self.incomplete_before_us,
+            "incomplete_before_us": self.incomplete_before_us, "beside_others": self.beside_others,
         }  # fmt: skip
 
     @staticmethod
@@ -96,8 +97,15 @@ class Specification:
             value["plan"], value["code"], tuple(map(StatePart.from_json, value["state"])),
             tuple(map(EpochInputs.from_json, value["epochs"])), value["chain_max"], value["given"],
             tuple(value["modules"]), value["hadoop"], value["attempt"], tuple(value["without"]),
-            value["incomplete_before_us"],
+            value["incomplete_before_us"], value["beside_others"],
         )  # fmt: skip
+
+
+class LogBytes(NamedTuple):
+    """Of the log: what was read, and what of it no task before had decoded."""
+
+    read: int = 0
+    decoded: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +114,10 @@ class Done:
 
     committed: Committed
     cache: tuple[str, ...] = ()
+    log_bytes: LogBytes = field(default_factory=LogBytes)
 
     def to_json(self) -> dict[str, Any]:
-        return {"committed": self.committed.to_json(), "cache": list(self.cache)}
+        return {"committed": self.committed.to_json(), "cache": list(self.cache), "log_bytes": self.log_bytes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +145,6 @@ def outcomes_from_json(values: Sequence[Mapping[str, Any]]) -> list[Outcome]:
     return [
         Failed(each["failed"], each["message"], each["code"], each["file"])
         if "failed" in each
-        else Done(Committed.from_json(each["committed"]), tuple(each["cache"]))
+        else Done(Committed.from_json(each["committed"]), tuple(each["cache"]), LogBytes(*each["log_bytes"]))
         for each in values
     ]

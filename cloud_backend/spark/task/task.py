@@ -153,7 +153,7 @@ class _Task:
             frontiers=frontiers, frontiers_file=frontiers_file, missing=tuple(sorted(self.missing))[:MISSING_NAMED_MAX],
             late=dict(sorted(self.late.items())),
         )  # fmt: skip
-        return Done(committed, tuple(self.cache))
+        return Done(committed, tuple(self.cache), self.inputs.log_bytes)
 
     def _frontiers(self) -> tuple[Mapping[str, int], str]:
         """How far the devices heard in the log are believed to have come: in the manifest, or in a file it names."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from cloud_backend.log.log import Log
 from cloud_backend.log.reader import Reader
-from shared.spool.disk import PosixDisk
+from shared.spool.disk import PosixDisk, PosixFile
 from tests.cloud_backend.log.builders import PHONE, data, declare
 
 
@@ -70,3 +70,16 @@ def test_a_large_record_is_read_whole(tmp_path: Path):
     log.sync()
     reader = Reader(tmp_path)
     assert [record for _, record in reader.read(0, reader.valid_end())] == [big, data(PHONE, 1, 2)]
+
+
+def test_the_disk_is_flushed_for_an_end_that_was_not_named_before(tmp_path: Path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(PosixFile, "sync", synced.append)
+    log = Log.open(PosixDisk(tmp_path), segment_bytes=400)
+    reader = Reader(tmp_path)
+    for number in range(6):
+        log.append([data(PHONE, number, number + 1, bytes(100))])
+        log.sync()
+        synced.clear()
+        assert [reader.valid_end() for _ in range(3)] == [log.durable_end] * 3
+        assert len(synced) == 1

@@ -128,11 +128,19 @@ class Node:
             name: self.sender.declare(name, SCHEMA, policy) for name, policy in self.policies.items()
         }
 
-    def append(self, edge: str = "trips", *, elements: int = 2, now: float = 0.0, payload: bytes = b"columns") -> None:
+    def append(
+        self,
+        edge: str = "trips",
+        *,
+        elements: int = 2,
+        now: float = 0.0,
+        payload: bytes = b"columns",
+        schema: Schema = SCHEMA,
+    ) -> None:
         number = self.edges[edge]
         lo = self.spool.head(number)
         self.sender.append(
-            SpooledBatch(number, lo, lo + elements, elements, SCHEMA.id, 0, 1000 * (lo + elements), 1, payload), now
+            SpooledBatch(number, lo, lo + elements, elements, schema.id, 0, 1000 * (lo + elements), 1, payload), now
         )
 
     def step(self, now: float = 0.0) -> bytes | None:

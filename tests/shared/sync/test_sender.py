@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from shared.language.schema import Schema
 from shared.moves import MoveRequest
-from shared.spool.entry import Tombstone
+from shared.spool.entry import Reason, Tombstone
 from shared.sync import events
 from shared.sync.exchange import StatusReceived
 from shared.sync.pacing import Conditions, Pacing
@@ -11,9 +12,9 @@ from shared.sync.receiver import Reply
 from shared.sync.sender import EdgePolicy
 from shared.sync.signed_runs import BATCHES_PER_SIGNATURE
 from shared.wire.envelope import MAC_BYTES
-from shared.wire.frame import Frame, FrameType, decode_all, encode
-from shared.wire.messages import Chain, Hint, PlanMessage, Refusal, bare_refusal, chain_digest
-from tests.shared.sync.builders import Node, pair, pair_with_batch
+from shared.wire.frame import Frame, FrameType, decode_all, decode_one, encode
+from shared.wire.messages import Chain, Data, Declare, Hint, PlanMessage, Refusal, bare_refusal, chain_digest
+from tests.shared.sync.builders import SCHEMA, Node, pair, pair_with_batch
 
 
 def logged(node: Node, kind: FrameType = FrameType.DATA) -> list[tuple[int, int]]:
@@ -425,3 +426,61 @@ def test_every_run_of_batches_is_signed_and_the_log_can_prove_it() -> None:
             digest = chain_digest(digest, next(decode_all(data.frame)), data.digest)
     assert (chain.lo, chain.hi, chain.digest) == (0, 2 * BATCHES_PER_SIGNATURE, digest)
     assert node.gateway.keys.verify(node.keys.public_key, chain.signed(), chain.signature)
+
+
+OTHER = Schema.of({"value": "float64", "steps": "int64"})
+
+
+def two_forms() -> Node:
+    policy = EdgePolicy(rows=1)
+    node = pair(policies={"trips": policy})
+    node.sender.declare("trips", OTHER, policy)
+    return node
+
+
+def forms_in_log(node: Node) -> list[tuple[int, int]]:
+    """Of each batch its schema, and the one that the log has as the edge's newest where the batch stands."""
+    found, newest = [], 0
+    for record in node.gateway.log:
+        frame = decode_one(record.frame)[0]
+        if frame.type is FrameType.DECLARE:
+            newest = Declare.of(frame).schema.id
+        elif frame.type is FrameType.DATA:
+            found.append((Data.of(frame).schema_id, newest))
+    return found
+
+
+@pytest.mark.parametrize("apart", [True, False], ids=["one at a time", "in one exchange"])
+def test_a_form_that_a_device_goes_back_to_is_declared_anew(apart: bool) -> None:
+    node = two_forms()
+    for schema in (SCHEMA, OTHER, SCHEMA, SCHEMA, OTHER):
+        node.append(schema=schema)
+        if apart:
+            node.talk()
+    node.talk()
+    forms = (SCHEMA.id, OTHER.id, SCHEMA.id, SCHEMA.id, OTHER.id)
+    assert forms_in_log(node) == [(each, each) for each in forms]
+    assert len(logged(node, FrameType.DECLARE)) == 4
+    assert not any(isinstance(event, events.Refused) for event in node.events)
+    edges = node.gateway.receiver._devices[node.device, 1]
+    assert edges.declared_bytes == node.gateway.edges_of(node.device, 1)
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_a_declaration_whose_exchange_was_not_answered_is_said_again_before_it_counts(arrived: bool) -> None:
+    node = two_forms()
+    node.append()
+    node.talk()
+    node.append(schema=OTHER)
+    body = node.step()
+    assert body is not None
+    assert FrameType.DECLARE in kinds_of(body)
+    if arrived:
+        node.gateway.exchange(body)
+    node.sender.fail(1.0)
+    (entry,) = node.spool.pending(node.edges["trips"])
+    node.spool.give_up(entry.edge, entry.lo, entry.hi, Reason.EVICTED)  # so the other form is never sent again
+    node.append(now=60.0)
+    node.talk(120.0)
+    assert forms_in_log(node)[-1] == (SCHEMA.id, SCHEMA.id)
+    assert logged(node)[-1] == (4, 6)

@@ -49,10 +49,10 @@ def test_a_new_reader_hears_again_what_columns_its_input_has() -> None:
         for node in world.nodes
         for sender in node.host.calling.senders.values()
         for edge in sender._edges.values()
-        if any(number == edge.number for number, _ in sender._composer.declared)
+        if edge.number in sender._composer.declared
     )
     composer = sender._composer
-    others = {identity for identity in composer.declared if identity[0] != edge.number}
+    others = {number: form for number, form in composer.declared.items() if number != edge.number}
     edge.met = False
     composer.compose([edge], Outstanding(deadline=0.0), 1 << 20)
     assert composer.declared == others

@@ -16,9 +16,11 @@ from shared.language import codecs as registry
 from shared.language.codecs import register_codec
 from shared.language.schema import Schema
 from shared.spool.disk import PosixDisk
+from shared.sync.sender import EdgePolicy
 from shared.wire import codecs
 from shared.wire.frame import encode
 from shared.wire.messages import Data, Declare
+from tests.shared.sync.builders import pair
 
 SCHEMA = Schema.of({"x": "float64", "word": "str"})
 DEVICE = device_id(b"a phone")
@@ -159,3 +161,31 @@ def test_a_newer_form_is_read_by_a_query_that_wants_less_and_refused_where_it_wa
 def test_a_missing_column_without_a_stated_value_puts_the_batch_into_quarantine(tmp_path):
     start, end = written(tmp_path, declared(OLDER), rows(OLDER, 0, x=[1.5], n=[7]))
     assert "column 'steps' is not in it" in read_up(tmp_path, Slice("0", start, end), NEWER, {})[1][0]
+
+
+def test_a_device_that_goes_back_to_an_older_form_is_read_when_the_log_has_gone_on(tmp_path):
+    """The log keeps the newest declaration of an edge: that of the form between would leave the rest in quarantine."""
+    node = pair(policies={"up": EdgePolicy(rows=1)})
+    log = Log.open(PosixDisk(tmp_path), segment_bytes=400)
+    starts = []
+    for lo, (schema, columns) in enumerate(
+        [(OLDER, {"x": [1.5], "n": [7]}), (NEWER, {"x": [2.5], "n": [8], "steps": [3], "word": ["w"]})] + 9 * [
+            (OLDER, {"x": [3.5], "n": [9]})
+        ]
+    ):  # fmt: skip
+        node.sender.declare("up", schema)
+        batch = Batch.of(schema, columns, [10 + lo], lo=lo)
+        node.append("up", elements=1, payload=codecs.encode(batch)[1], schema=schema)
+        before = len(node.gateway.log)
+        node.talk()
+        assert len(node.gateway.log) > before
+        starts.append(log.end)
+        for record in node.gateway.log[before:]:
+            log.append([Record(1_000, record.frame)])
+            log.sync()
+    assert log.closed_segments()
+    declared_forms._kept[0].forms.clear()
+    values, refused = read_up(tmp_path, Slice("0", starts[-1], log.durable_end))
+    log.close()
+    assert refused == []
+    assert values == [{"x": 3.5, "n": 9, "steps": -1, "word": "none"}]

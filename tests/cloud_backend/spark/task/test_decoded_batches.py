@@ -1,0 +1,103 @@
+"""What a worker keeps of the log for the next query, and that nobody reads from it what the log does not say."""
+
+from __future__ import annotations
+
+import pytest
+
+from cloud_backend.log.erasure import ErasureCounts, erase, prepare
+from cloud_backend.log.format import Record
+from cloud_backend.log.log import Log
+from cloud_backend.spark.slots import WHOLE
+from cloud_backend.spark.task.decoded_batches import DecodedBatches
+from cloud_backend.spark.task.log_input import EdgeArrivals, read_edges
+from cloud_backend.spark.task.specification import Slice
+from shared.batch import Batch
+from shared.identity import device_id, edge_id
+from shared.language.schema import Schema
+from shared.spool.disk import PosixDisk
+from shared.wire import codecs
+from shared.wire.frame import encode
+from shared.wire.messages import Data, Declare
+
+SCHEMA = Schema.of({"x": "float64", "word": "str"})
+DEVICE = device_id(b"a phone")
+
+
+def frame(lo: int, x: float = 1.0, schema: Schema = SCHEMA) -> Record:
+    columns = {"x": [x] * 20, "word": ["w"] * 20}
+    batch = Batch.of(schema, {name: columns[name] for name in schema.names}, list(range(lo, lo + 20)), lo=lo)
+    number, payload = codecs.encode(batch)
+    data = Data(DEVICE, 1, edge_id("up"), lo, lo + 20, 20, schema.id, 0, number, payload, lo)
+    return Record(1_000_000, encode(data.frame()))
+
+
+@pytest.fixture
+def log(tmp_path):
+    log = Log.open(PosixDisk(tmp_path))
+    yield log
+    log.close()
+
+
+def read(log: Log, tmp_path, kept: DecodedBatches | None, wanted: Schema = SCHEMA, **options) -> EdgeArrivals:
+    log.sync()
+    slice_ = Slice("0", log.start, log.durable_end)
+    return read_edges(tmp_path, [slice_], {"up": wanted}, WHOLE, kept=kept, **options)[0]["up"]
+
+
+def values(arrivals: EdgeArrivals) -> list[object]:
+    return [
+        (unit.ordinal, unit.batch.frontier_us, unit.batch.seq.tolist(), unit.batch.time_us.tolist(),
+         {name: column.tolist() for name, column in unit.batch.columns.items()})
+        for unit in arrivals.units
+    ]  # fmt: skip
+
+
+def test_what_was_decoded_once_is_not_decoded_for_the_next_reader(log, tmp_path):
+    log.append([frame(lo) for lo in range(0, 200, 20)])
+    kept = DecodedBatches()
+    alone, first, second = (read(log, tmp_path, each) for each in (None, kept, kept))
+    assert alone.decoded_bytes == first.decoded_bytes > 0
+    assert second.decoded_bytes == 0
+    assert values(alone) == values(first) == values(second)
+    log.append([frame(200)])
+    third = read(log, tmp_path, kept)
+    assert 0 < third.decoded_bytes < first.decoded_bytes
+    assert values(third) == values(read(log, tmp_path, None))
+
+
+def test_readers_that_want_other_columns_of_an_edge_share_nothing(log, tmp_path):
+    older, wider = Schema.of({"x": "float32"}), Schema.of({"x": "float64", "n": "int64"})
+    log.append([Record(1, encode(Declare(DEVICE, 1, edge_id("up"), "up", older).frame())), frame(0, 1.5, older)])
+    kept = DecodedBatches()
+    for wanted, stated in ((older, {}), (wider, {"n": 1}), (wider, {"n": 2}), (wider, {"n": 2})):
+        missing = {"up": stated}
+        shared, alone = (read(log, tmp_path, each, wanted, missing=missing) for each in (kept, None))
+        assert values(shared) == values(alone)
+        assert shared.refused == []
+    assert shared.decoded_bytes == 0
+
+
+def test_what_a_device_had_erased_is_not_read_from_what_was_kept(log, tmp_path):
+    log.append([frame(0)])
+    kept = DecodedBatches()
+    assert len(read(log, tmp_path, kept).units) == 1
+    for base in prepare(log):
+        erase(log, base, DEVICE, through_incarnation=1, done=ErasureCounts())
+    after = read(log, tmp_path, kept)
+    assert (after.units, after.frontiers) == ([], {DEVICE.hex(): 0})
+
+
+def test_a_slice_larger_than_the_room_keeps_its_first_part_for_the_next(log, tmp_path):
+    log.append([frame(lo) for lo in range(0, 400, 20)])
+    small = DecodedBatches(bytes_max=10 * 2500)
+    first = read(log, tmp_path, small)
+    again = read(log, tmp_path, small)
+    assert 0.2 < again.decoded_bytes / first.decoded_bytes < 0.8
+    assert values(again) == values(first)
+    log.append([frame(lo, x=2.0) for lo in range(400, 600, 20)])  # what nobody uses any more makes room
+    begin = log.start
+    log.sync()
+    newest = Slice("0", [at for at, _ in log.read(begin, log.durable_end)][20], log.durable_end)
+    for _ in range(2):
+        last = read_edges(tmp_path, [newest], {"up": SCHEMA}, WHOLE, kept=small)[0]["up"]
+    assert last.decoded_bytes < first.decoded_bytes / 4
