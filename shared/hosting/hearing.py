@@ -154,7 +154,7 @@ class Hearing:
     def _receipted(self, node: str, edge: EdgeId, load: int) -> None:
         here = self._here
         if edge in here.state_edges:
-            self._snapshots.settle(here.state_edges[edge])
+            self._snapshots.receipted(here.state_edges[edge], node, load)
             return
         if edge in here.carriers:
             self._taking.follow(here.carriers[edge])

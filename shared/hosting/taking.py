@@ -17,6 +17,7 @@ from shared.hosting.carrier import TERMS, Carrier
 from shared.hosting.copies import Copy
 from shared.hosting.here import CREDIT_BYTES, Here
 from shared.hosting.initiators import cut_initiator, text_of
+from shared.hosting.kept_snapshot import TAKES_CHANGES
 from shared.hosting.messages import SinkTook
 from shared.hosting.rows_lane import RowsLane
 from shared.hosting.sink import Sink
@@ -95,7 +96,7 @@ class Taking:
         through, term, load, credit = taken, 0, 0, CREDIT_BYTES
         if here.keeper.reads(key) is not None:
             # Pieces of a snapshot that is not whole yet are in memory only: a restart asks for them again.
-            through, term = here.keeper.through.get(key, 0), here.memory.boot
+            through, term, load = here.keeper.through.get(key, 0), here.memory.boot, TAKES_CHANGES
         if carriers := here.carriers_of.get(key, ()):
             through = min(carrier.through for carrier in carriers)
             term = sum(carrier.term for carrier in carriers) % TERMS
@@ -201,9 +202,7 @@ class Taking:
     def _take_piece(self, kept: KeptSpec, record: LogRecord) -> None:
         here = self._here
         if record.kind == FrameType.DATA:
-            item = here.keeper.take(record.key, record.hi, bytes(Data.in_place(record.frame).columns))
-            if item is not None:
-                here.persist.append(item)
+            here.persist += here.keeper.take(record.key, record.hi, bytes(Data.in_place(record.frame).columns))
         elif record.kind == FrameType.TOMBSTONE:
             here.keeper.taken[kept.edge.key] = record.hi
 

@@ -18,6 +18,7 @@ from shared.hosting.copies import Copy, name_of
 from shared.hosting.here import Here
 from shared.hosting.initiators import number_of, text_of
 from shared.hosting.instance import Gone, Instance, Item, Made, Rows, Time
+from shared.hosting.kept_snapshot import KeptSnapshot
 from shared.hosting.messages import Connected, InstanceFailed
 from shared.hosting.snapshots_under_way import SnapshotsUnderWay
 from shared.hosting.watching import Result, Watch
@@ -289,6 +290,14 @@ class Vertices:
             run()
         except Exception as error:  # a user's code, or a batch that its plan does not fit
             self._fail(instance, said(error))
+
+    def whole(self, instance: Instance, kept: KeptSnapshot) -> KeptSnapshot | None:
+        """A snapshot that builds on others, by itself. None where its operators failed at that, and so has it."""
+        try:
+            return self.watched(instance.spec, functools.partial(instance.whole, kept))
+        except Exception as error:  # a user's code
+            self._fail(instance, said(error))
+            return None
 
     def watched(self, spec: VertexSpec, work: Callable[[], Result]) -> Result:
         """Run what may hang. It may be interrupted anywhere, so it touches nothing but its own instance."""

@@ -60,6 +60,13 @@ def merging() -> Plan:
     return rs.plan_of(means.sliding(count=2).aggregate(s=rs.sum("m")).subscribe("out"))
 
 
+def many() -> Plan:
+    """Much state of which little changes: half of the rows each begin a key, the others go to few of those."""
+    rows = rs.sensor("k", every="33ms", columns={"k": "int64", "x": "float64"}).gather("k")
+    sums = rows.key_by("k").state({"n": 0, "s": 0.0}, n=rs.state.n + 1, s=rs.state.s + col.x)
+    return rs.plan_of(sums.subscribe("out"))
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     plan: Callable[[], Plan]
@@ -78,6 +85,7 @@ PROGRAMS = {
     "sp3": Program(lambda: rs.plan_of(one_attenuated), (1,), 900, CYCLIC),
     "sp4": Program(lambda: rs.plan_of(both_attenuated), (1,), 900, CYCLIC),
     "wide": Program(wide, (1,), 600, ("ecoc-region",)),
+    "many": Program(many, (1,), 900, ("ecoc", "extended-ecoc", "uncoordinated", "dist-2", "local")),
 }
 
 
@@ -95,6 +103,10 @@ def rows_of(spec: EdgeSpec, lo: int, hi: int) -> tuple[dict[str, object], np.nda
         case _:
             if spec.name == "w":
                 return {name: np.sin(numbers * 0.1 + at) for at, name in enumerate(WIDE)}, numbers * 33_000 + 1
+            if spec.name == "k":
+                half = PROGRAMS["many"].rows // 2
+                keys = np.where(numbers < half, numbers, numbers % 5)
+                return {"k": keys, "x": np.sin(numbers * 0.1)}, numbers * 33_000 + 1
             return {"x": np.sin(numbers * 0.1) * 10 + (numbers + shift) % 7}, numbers * 33_000 + 1 + shift
 
 
