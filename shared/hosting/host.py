@@ -300,6 +300,7 @@ class Host:
         here.now = now
         here.made.sync()
         self.vertices.synced()
+        self.snapshots.go_on()
         fed = self.lane.calls()
         send: list[Ask | Reply | Broadcast] = [*self.lane.step(now)]
         self.calling.let_go(fed - self.lane.calls())

@@ -31,6 +31,7 @@ from shared.hosting.initiators import cut_initiator, initiator_text
 from shared.hosting.kept_snapshot import KeptSnapshot
 from shared.hosting.ordered_input import OrderedEdge, OrderedInput
 from shared.hosting.wiring import EdgeSpec, VertexSpec
+from shared.identity import EdgeId
 from shared.language.codecs import NONE
 from shared.language.schema import Schema, dtype
 from shared.recovery.checkpoints import Checkpoints, Permanent, Store
@@ -95,6 +96,7 @@ class Instance:
         self.spec = spec
         self.query, self.vertex, self.term = spec.query.name, spec.vertex.name, spec.placement.term
         self.failed = ""
+        self.unstored = ""  # why its keepers have not got its newest snapshot, where they cannot
         self.restored = kept  # until it was sent to its keepers
         self._from_nothing = kept is None
         # Until its keepers have it, no one may forget what it stands for.
@@ -353,6 +355,11 @@ class Instance:
             self._input.advance(label, END_OF_TIME)
         self.checkpoints.inputs = tuple(label for label in self.checkpoints.inputs if label in spec.inputs)
         self.spec = spec
+
+    @property
+    def edges(self) -> tuple[EdgeId, ...]:
+        """That it makes."""
+        return tuple(edge.key.edge for edge in self.spec.outputs.values())
 
     def frontier_us(self, spec: EdgeSpec) -> int:
         """No earlier element follows on one of its outputs."""

@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from shared.batch import NO_FRONTIER
+from shared.errors import UsageError
+from shared.hosting.here import reserved_bytes
 from shared.hosting.instance import Instance
 from shared.hosting.keeper import Keeper, KeeperPersist, cut_of
 from shared.hosting.kept_snapshot import TAKES_CHANGES, KeptSnapshot, digest_of, pieces
@@ -27,6 +29,7 @@ from shared.recovery.marks import MarkId
 from shared.recovery.strategies.row import Home
 from shared.spool.entry import SpooledBatch
 from shared.spool.ring import Spool
+from shared.spool.segment import CONTROL_BYTES
 from shared.sync.outbox import Outbox
 
 Identity: TypeAlias = tuple[str, int, str]  # of a vertex: query, incarnation, name
@@ -77,6 +80,7 @@ class SnapshotsUnderWay:
         self._known: dict[Identity, Known] = {}
         self._takes_changes: dict[Identity, set[str]] = {}  # the keepers that say so
         self.storing: dict[Identity, Storing] = {}
+        self._without_room: dict[Identity, tuple[Instance, KeptSnapshot, int]] = {}  # and how much room each needs
         self._own: dict[Identity, KeptSnapshot] = {}  # newest of what runs here: to begin again, to pass on
         self._unconfirmed: dict[Identity, KeptSnapshot] = {}  # wait until their instance is confirmed
 
@@ -104,7 +108,7 @@ class SnapshotsUnderWay:
         if not instance.confirmed and not instance.of_region:
             self._unconfirmed[spec.identity] = kept
             return
-        kept = replace(kept, term=instance.term)
+        as_frozen = kept = replace(kept, term=instance.term)
         states, known = kept.states, self._known.get(spec.identity)
         data, by_changes = b"", False
         if known is not None and self._go_on(instance) and known.states == states[: len(known.states)] != states:
@@ -115,31 +119,62 @@ class SnapshotsUnderWay:
                 return
             kept = found
         data = data or kept.encode()
+        state = state_edge(spec.query, spec.placement)
+        others = [node for node in state.readers if node != self._node]
+        number, mark = state.key.edge, kept.permanent.id
+        parts = pieces(data) if others else []
+        if (needs := sum(CONTROL_BYTES + len(piece) for piece in parts)) > self._room_in_all - self._made.used_bytes:
+            self._has_no_room(instance, as_frozen, needs)
+            return
         if instance.keeps_state and not instance.of_region:  # else here nothing begins with it
             self._own[spec.identity] = kept
-        state = state_edge(spec.query, spec.placement)
         if self._keeps_own(instance) or cut_of(kept):
             own = KeptSpec(spec.query.name, spec.query.incarnation, spec.vertex.name, instance.term, state)
             self._store(self._keeper.keep(data, own))
-        others = [node for node in state.readers if node != self._node]
-        number = state.key.edge
         if others:
             first = self._made.head(number)
             batches = [
                 SpooledBatch(number, lo, lo + 1, 0, STATE.id, 0, NO_FRONTIER, 0, piece)
-                for lo, piece in enumerate(pieces(data), start=first)
+                for lo, piece in enumerate(parts, start=first)
             ]
             for batch in batches:
                 self._made.append(batch)
             if not self._broadcast(instance, state, first, data):
                 for batch, node in itertools.product(batches, others):
                     self._send(node, batch)
-        mark = kept.permanent.id
         if mark is not None:
             end, now_known = self._made.head(number) if others else 0, Known(digest_of(data), states, frozenset(others))
             size = kept.size if by_changes else len(data)
             self.storing[spec.identity] = Storing(mark, end, size, kept, now_known, by_changes)
             self.settle(instance)
+
+    @property
+    def _room_in_all(self) -> int:
+        """What snapshots may take where nothing else is: all but what rows of every vertex have reserved."""
+        return self._made.capacity_bytes - reserved_bytes()
+
+    def _has_no_room(self, instance: Instance, kept: KeptSnapshot, needs: int) -> None:
+        """A snapshot waits until others are stored and rows are taken; one that is too large for that never goes."""
+        if needs <= self._room_in_all:
+            self._without_room[instance.spec.identity] = instance, kept, needs
+            return
+        instance.unstored = str(
+            UsageError(
+                f"its snapshot has {needs / 1e6:,.2f} MB and a node has room for {self._room_in_all / 1e6:,.2f} "
+                "MB on the way: it runs on, and would begin again from the last one that was stored",
+                code="snapshot-too-large",
+            )
+        )
+        if kept.permanent.id is not None:
+            instance.checkpoints.unstorable(kept.permanent.id)
+            instance.forget_frozen()
+
+    def go_on(self) -> None:
+        """Send what has waited for room, where there is some now."""
+        for identity, (instance, kept, needs) in [*self._without_room.items()]:
+            if needs <= self._room_in_all - self._made.used_bytes:
+                del self._without_room[identity]
+                self.keep(instance, kept)
 
     def _keeps_own(self, instance: Instance) -> bool:
         """Whether this node keeps its own vertex's snapshots: where nobody else is left, it does."""
@@ -172,6 +207,7 @@ class SnapshotsUnderWay:
         others = any(node != self._node for node in state.readers)
         if not others or self._outbox.through(state.key.edge) >= storing.end:
             instance.unkept = False
+            instance.unstored = ""
             self._known[instance.spec.identity] = storing.known
             instance.by_changes = self._go_on(instance)
             instance.checkpoints.stored(storing.id)
@@ -204,6 +240,8 @@ class SnapshotsUnderWay:
         elif instance.restored is not None:
             self.keep(instance, instance.restored)  # its new keepers should have what it began with
             instance.restored = None
+        elif instance.spec.identity in self._without_room:
+            pass  # a newer one than its own goes to all of them
         elif own is not None and {*instance.spec.placement.keepers} - {*keepers_before}:
             self.keep(instance, own)  # what was under way may have gone to the others alone
         else:
@@ -215,6 +253,7 @@ class SnapshotsUnderWay:
         self.storing.pop(identity, None)
         self._unconfirmed.pop(identity, None)
         self._known.pop(identity, None)
+        self._without_room.pop(identity, None)
         self._takes_changes.pop(identity, None)
         if cut is not None:
             return self._keeper.cut(identity, cut)
@@ -226,6 +265,7 @@ class SnapshotsUnderWay:
         self.storing.pop(identity, None)
         self._unconfirmed.pop(identity, None)
         self._known.pop(identity, None)
+        self._without_room.pop(identity, None)
         self._takes_changes.pop(identity, None)
         self._own.pop(identity, None)
 

@@ -102,7 +102,7 @@ class Taking:
             term = sum(carrier.term for carrier in carriers) % TERMS
             # While its reader is gone, rows may find another way. One query does not wait for another's.
             waits = key not in here.readers_of and all(map(self._waits, carriers))
-            credit = 0 if waits or here.full() else credit
+            credit = 0 if waits or any(here.full((carrier.edge,)) for carrier in carriers) else credit
         copy = here.copies.get(key)
         if copy is not None:
             term = 0 if key in here.readers_of else COPIES + here.memory.boot
@@ -112,7 +112,7 @@ class Taking:
                 through = 0 if instance.unkept else min(through, instance.checkpoints.through(label))
             term += instance.term
             load += instance.checkpoints.load
-            if instance.full(label) or (here.full() and label not in instance.spec.back):
+            if instance.full(label) or (label not in instance.spec.back and here.full(instance.edges)):
                 credit = 0
         return PeerReceipt(key.device, key.incarnation, key.edge, through, taken, term, credit, load)
 
@@ -163,7 +163,7 @@ class Taking:
     def _pass_on(self, carrier: Carrier, session: GatewaySession, record: LogRecord) -> None:
         """A frame of an edge that goes on from here."""
         edge = carrier.spec.makes
-        if record.lo > carrier.taken or (record.kind == FrameType.DATA and self._here.full()):
+        if record.lo > carrier.taken or (record.kind == FrameType.DATA and self._here.full((edge.key.edge,))):
             self._forget_edges()  # it comes again: several may be under way when there is no more room for them
             return
         if record.kind == FrameType.DATA:

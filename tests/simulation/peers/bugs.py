@@ -125,20 +125,20 @@ BUGS = (
     PeerBug(
         "changes-put-to-another-snapshot",
         ((KEEPER, "if newest != snapshot.after:", "if not newest:"),),
-        ("OneOutputPerNumber", "OutputAsIdeal"),
+        ("KeptIsDurable", "OneOutputPerNumber", "OutputAsIdeal"),
         "many", world="older",
     ),
     PeerBug(
         "changes-before-the-last-dropped",
         ((KEPT, "onto=(*before.states, *self.onto)", "onto=(*before.states[:1], *self.onto)"),),
-        ("OneOutputPerNumber", "OutputAsIdeal"),
+        ("KeptIsDurable", "OneOutputPerNumber", "OutputAsIdeal"),
         "many", "extended-ecoc",
     ),
     PeerBug(
         "changes-that-were-passed-over-not-sent",
         ((KEPT, "return replace(self, onto=self.onto[known:], after=after)", "return replace(self, onto=(), after=after)"),),
         ("OneOutputPerNumber", "OutputAsIdeal"),
-        "many", "ecoc",
+        "many", "uncoordinated", "eager",
     ),
     PeerBug(
         "keeper-forgets-its-place",

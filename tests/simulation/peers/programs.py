@@ -60,8 +60,12 @@ def merging() -> Plan:
     return rs.plan_of(means.sliding(count=2).aggregate(s=rs.sum("m")).subscribe("out"))
 
 
+MANY_KEYS, MANY_FEW = 450, 750  # the numbers from which no key is new, and from which any comes again
+
+
 def many() -> Plan:
-    """Much state of which little changes: half of the rows each begin a key, the others go to few of those."""
+    """Much state of which little changes: half of the rows each begin a key, a third goes to few of those, the last ones
+    to any."""
     rows = rs.sensor("k", every="33ms", columns={"k": "int64", "x": "float64"}).gather("k")
     sums = rows.key_by("k").state({"n": 0, "s": 0.0}, n=rs.state.n + 1, s=rs.state.s + col.x)
     return rs.plan_of(sums.subscribe("out"))
@@ -104,8 +108,8 @@ def rows_of(spec: EdgeSpec, lo: int, hi: int) -> tuple[dict[str, object], np.nda
             if spec.name == "w":
                 return {name: np.sin(numbers * 0.1 + at) for at, name in enumerate(WIDE)}, numbers * 33_000 + 1
             if spec.name == "k":
-                half = PROGRAMS["many"].rows // 2
-                keys = np.where(numbers < half, numbers, numbers % 5)
+                keys = np.where(numbers < MANY_KEYS, numbers, np.where(numbers < MANY_FEW, numbers % 5, numbers * 7))
+                keys %= MANY_KEYS
                 return {"k": keys, "x": np.sin(numbers * 0.1)}, numbers * 33_000 + 1
             return {"x": np.sin(numbers * 0.1) * 10 + (numbers + shift) % 7}, numbers * 33_000 + 1 + shift
 

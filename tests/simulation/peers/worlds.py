@@ -83,7 +83,32 @@ def older(name: str, row: str, seed: int) -> Settings:
     return settings(name, row=row, seed=seed, faults=faults, settle_s=30.0, every_s=0.3, every=60)
 
 
-WORLDS = {"older": older, "disturbed": disturbed, "narrow": narrow, "moving": moving, "halved": halved, "large": large}
+def eager(name: str, row: str, seed: int) -> Settings:
+    """Snapshots follow each other sooner than they are stored, so that some are passed over. Who runs a vertex stops."""
+    rng = Random(f"eager {name} {row} {seed}")
+    faults = tuple(Fault(rng.uniform(0.5, 1.7), vertex, "primary", 9.0) for vertex in range(2))
+    return settings(
+        name,
+        row=row,
+        seed=seed,
+        faults=faults,
+        settle_s=30.0,
+        batch=10,
+        every=10,
+        every_s=0.02,
+        copies=rng.choice((1, 2)),
+    )
+
+
+WORLDS = {
+    "older": older,
+    "eager": eager,
+    "disturbed": disturbed,
+    "narrow": narrow,
+    "moving": moving,
+    "halved": halved,
+    "large": large,
+}
 
 
 def outcome_of(name: str, row: str, seed: int, *, keep: bool = False, world: str = "disturbed") -> Outcome:
