@@ -572,6 +572,7 @@ class Hosting:
         instances = [
             {
                 "query": one.query, "vertex": one.vertex, "term": one.term, "failed": one.failed, "lost": one.lost,
+                "unstored": one.unstored,
                 "taken": sum(one.taken.values()), "made": sum(one.heads.values()),
                 "permanent": permanent(one)[0], "permanent_bytes": permanent(one)[1],
                 "permanent_us": self._watch.snapshot_us(one.query, one.vertex),

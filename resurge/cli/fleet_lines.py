@@ -80,7 +80,8 @@ def _here(view: dict[str, Any]) -> Iterator[str]:
     """What the node itself has to do with it."""
     for one in view["instances"]:
         state = f"failed: {one['failed']}" if one["failed"] else f"{one['taken']:,} in, {one['made']:,} out"
-        yield f"here  {one['query']}  {one['vertex']}  term {one['term']}  {state}"
+        unstored = f" ({one['unstored']})" if one["unstored"] else ""
+        yield f"here  {one['query']}  {one['vertex']}  term {one['term']}  {state}{unstored}"
     for kept in view["kept"]:
         yield f"kept  {kept_text(kept)}, term {kept['term']}"
     for sink in view["sinks"]:

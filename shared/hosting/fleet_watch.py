@@ -189,7 +189,7 @@ class FleetWatch:
         """How a vertex is, over all its copies: it runs as long as one of them does."""
         each = [self._on(host, names[host], one) for host, one in running.items()]
         if any(state == RUNNING for state, _ in each):
-            return RUNNING, "; ".join(why for state, why in each if state != RUNNING)
+            return RUNNING, "; ".join(why for _, why in each if why)
         if self._coordinator is not None and self._coordinator.lacks_snapshot(query.name, placed.vertex):
             return WAITING, "for a silent node that alone has its newest snapshot"
         return each[0]
@@ -203,7 +203,7 @@ class FleetWatch:
             return STARTING, f"{name} has not said that it runs"
         if one.state == STARTING:
             return STARTING, "it hears how far its readers are"
-        return (RUNNING, "") if one.state == RUNNING else (FAILED, one.why or one.state)
+        return (RUNNING, one.why) if one.state == RUNNING else (FAILED, one.why or one.state)
 
 
 def _instance(query: str, placed: Placement, status: DeviceStatus | None) -> InstanceStatus | None:

@@ -154,7 +154,7 @@ class Hearing:
     def _receipted(self, node: str, edge: EdgeId, load: int) -> None:
         here = self._here
         if edge in here.state_edges:
-            self._snapshots.settle(here.state_edges[edge])
+            self._snapshots.receipted(here.state_edges[edge], node, load)
             return
         if edge in here.carriers:
             self._taking.follow(here.carriers[edge])
@@ -166,9 +166,11 @@ class Hearing:
         self._loads[edge, node] = load
         total = sum(self._loads.get((edge, reader), 0) for reader in spec.readers)
         maker.checkpoints.receipt(spec.label, here.outbox.through(edge), total)
+        self._decide(maker)
         if isinstance(maker, Source):
             maker.receipted(here.outbox.through(edge))
-        self._decide(maker)
+            for mark in maker.more_marks():
+                self._calling.send_mark(spec, 0, mark, here.now)
 
     def _decide(self, maker: Instance | Source) -> None:
         if isinstance(maker, Instance):

@@ -7,6 +7,7 @@ go on with it.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from shared.errors import ResurgeError
 from shared.hosting.carrier import Carrier
@@ -28,9 +29,15 @@ from shared.sync.outbox import Outbox
 from shared.wire.status import CutStatus, InstanceStatus
 
 # What the vertices here have made and nobody has a receipt for. Beyond the credit no more is taken, but for rows that
-# go round a cycle; the rest is for those that a vertex held until then and lets through at once.
+# go round a cycle; the rest is for those that a vertex held until then and lets through at once. Half of the credit is
+# divided among all that make something here: whoever reads one of them may wait for what another one makes.
 CREDIT_BYTES = 8 << 20
 MADE_BYTES = CREDIT_BYTES + HELD_BYTES_MAX + (2 << 20)
+
+
+def reserved_bytes() -> int:
+    """Of the credit, what is divided among all that make something."""
+    return CREDIT_BYTES // 2
 
 
 class Here:
@@ -95,8 +102,20 @@ class Here:
         edges = [(edge.key.edge, node) for edge in instance.spec.outputs.values() for node in edge.readers]
         return all(number in self.outbox.reading(node).taken for number, node in edges)
 
-    def full(self) -> bool:
-        return self.made.used_bytes > CREDIT_BYTES
+    def full(self, edges: Iterable[EdgeId]) -> bool:
+        """Whether who makes these edges here should take nothing more: they have their share, and what all have beyond
+        theirs is more than what is left."""
+        if self.made.used_bytes <= reserved_bytes():
+            return False
+        makers = [one.edges for one in self.instances.values()] + [(edge,) for edge in self.carriers]
+        share = reserved_bytes() // max(1, len(makers))
+        if self._used_by(edges) <= share:
+            return False
+        within = sum(min(share, self._used_by(each)) for each in makers)
+        return self.made.used_bytes - within > CREDIT_BYTES - reserved_bytes()
+
+    def _used_by(self, edges: Iterable[EdgeId]) -> int:
+        return sum(map(self.made.used_by, edges))
 
     def others(self, state: EdgeSpec) -> dict[str, int]:
         """Who reads a state edge: this node's own keeper needs no edge."""

@@ -29,6 +29,7 @@ from shared.hosting.following import Following
 from shared.hosting.hearing import Hearing
 from shared.hosting.here import Here
 from shared.hosting.instance import Instance
+from shared.hosting.kept_snapshot import KeptSnapshot
 from shared.hosting.lanes import KNOCK
 from shared.hosting.messages import Answer, Ask, Datagram, HostMessage, Unreachable
 from shared.hosting.peer_receiver import NoDownlink, PeerReceiver, Roster
@@ -100,11 +101,11 @@ class Host:
         )
         self.snapshots = snapshots = SnapshotsUnderWay(
             here.node, here.keeper, here.outbox, here.made, send=calling.appended, broadcast=self._broadcast,
-            store=here.persist.append, say=here.events.append,
+            store=here.persist.extend, say=here.events.append, whole=self._whole,
         )  # fmt: skip
         self.lane = lane = StateLane(
             node, keys.answering(), here.keeper, here.outbox, here.peers, say=calling.tell, reached=calling.answers_us,
-            store=here.persist.append, taken=self._forget_edges, released=calling.release, receipt=self._receipt,
+            store=here.persist.extend, taken=self._forget_edges, released=calling.release, receipt=self._receipt,
         )  # fmt: skip
         self.rows = rows = RowsLane(
             node, keys.answering(), here.outbox, here.peers, say=calling.tell, takes=calling.takes,
@@ -150,6 +151,9 @@ class Host:
 
     def _take_rows(self, key: EdgeKey, data: bytes) -> None:
         self.taking.take_rows(key, data)
+
+    def _whole(self, instance: Instance, kept: KeptSnapshot) -> KeptSnapshot | None:
+        return self.vertices.whole(instance, kept)
 
     def _broadcast(self, instance: Instance, state: EdgeSpec, first: int, data: bytes) -> bool:
         """Send a snapshot to all who keep it at once, where its row keeps it in the whole region."""
@@ -296,6 +300,7 @@ class Host:
         here.now = now
         here.made.sync()
         self.vertices.synced()
+        self.snapshots.go_on()
         fed = self.lane.calls()
         send: list[Ask | Reply | Broadcast] = [*self.lane.step(now)]
         self.calling.let_go(fed - self.lane.calls())

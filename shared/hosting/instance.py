@@ -25,12 +25,13 @@ import numpy as np
 
 from shared.batch import END_OF_TIME, NO_FRONTIER, Batch
 from shared.engine.pipeline import Pipeline
-from shared.engine.snapshots import decode_state, encode_state
+from shared.engine.snapshots import Value, decode_state, encode_state
 from shared.errors import DamagedData
 from shared.hosting.initiators import cut_initiator, initiator_text
 from shared.hosting.kept_snapshot import KeptSnapshot
 from shared.hosting.ordered_input import OrderedEdge, OrderedInput
 from shared.hosting.wiring import EdgeSpec, VertexSpec
+from shared.identity import EdgeId
 from shared.language.codecs import NONE
 from shared.language.schema import Schema, dtype
 from shared.recovery.checkpoints import Checkpoints, Permanent, Store
@@ -41,6 +42,7 @@ from shared.spool.entry import SpooledBatch
 from shared.wire import codecs
 
 HELD_BYTES_MAX = 16 << 20  # rows that wait for another input; beyond it nothing more is taken of theirs
+STATES_MAX = 64  # that a snapshot is restored from: a whole one and changes. Each is a file of every keeper
 # As its node says of it in a STATUS.
 STARTING, RUNNING, FAILED, LOST, BEHIND = "starting", "running", "failed", "lost", "behind"
 RECORDED = "recorded "  # before the label of an input, in a kept snapshot: what belongs to it besides the state
@@ -94,6 +96,7 @@ class Instance:
         self.spec = spec
         self.query, self.vertex, self.term = spec.query.name, spec.vertex.name, spec.placement.term
         self.failed = ""
+        self.unstored = ""  # why its keepers have not got its newest snapshot, where they cannot
         self.restored = kept  # until it was sent to its keepers
         self._from_nothing = kept is None
         # Until its keepers have it, no one may forget what it stands for.
@@ -101,6 +104,7 @@ class Instance:
         self.offered_to = ""  # the node that its state is handed over to
         self.offered: int | None = None  # how much of its inputs that state has read
         self.permanent_bytes: int | None = None  # of its last permanent snapshot, once its keepers have it
+        self.by_changes = False  # who keeps its snapshots has the last one, and takes what changed since
         self.behind = False  # it began with an older snapshot than its neighbours rely on
         self._heard_of: set[str] = set()  # inputs that have gone on from where it began
         self._pipeline = Pipeline(spec.rest)
@@ -118,7 +122,8 @@ class Instance:
         self._recorded: dict[MarkId, dict[str, list[SpooledBatch]]] = {}
         self.heads = dict.fromkeys(spec.outputs, 0)  # by output name
         self.frontiers = dict.fromkeys(spec.outputs, NO_FRONTIER)  # that its outputs have promised
-        self._frozen: dict[MarkId, tuple[Permanent, bytes]] = {}
+        self._frozen: dict[MarkId, tuple[Permanent, tuple[bytes, ...]]] = {}
+        self._states: tuple[bytes, ...] = ()  # what the newest frozen one is restored from: a whole state, then changes
         self._labels = {name: edge.label for name, edge in spec.outputs.items()}
         self._names = {label: name for name, label in self._labels.items()}
         self._schemas = {label: _empty(each.pushed_schema) for label, each in spec.inputs.items()}
@@ -284,7 +289,7 @@ class Instance:
         """Keep the state as it is now, under this id; the marks that follow from it."""
         state = self._snapshot()
         heads = {self._labels[name]: head for name, head in self.heads.items()}
-        self._frozen[freeze.id] = (Permanent(freeze.id, dict(self.taken), heads, heads), state)
+        self._frozen[freeze.id] = (Permanent(freeze.id, dict(self.taken), heads, heads), self._states)
         self._held = {label: id for label, id in self._held.items() if id != freeze.id}
         if freeze.record:
             self._recorded[freeze.id] = {}
@@ -293,13 +298,19 @@ class Instance:
 
     def kept(self, store: Store, ranges: Callable[[str, int, int], list[SpooledBatch]]) -> KeptSnapshot:
         """The snapshot of this id as its keepers shall have it. `ranges` copies [lo, hi) of an output."""
-        permanent, state = self._frozen[store.id]
+        permanent, (*onto, state) = self._frozen[store.id]
         starts = dict(permanent.heads) | {label: lo for label, (lo, _) in store.extension.items()}
         batches = {label: ranges(self._names[label], lo, hi) for label, (lo, hi) in store.extension.items()}
         batches |= {RECORDED + label: each for label, each in self._recorded.get(store.id, {}).items()}
         whole = replace(permanent, starts=starts, recorded=dict(store.recorded))
         name, incarnation, vertex = self.spec.identity
-        return KeptSnapshot(name, incarnation, vertex, self.term, whole, state, batches)
+        return KeptSnapshot(name, incarnation, vertex, self.term, whole, state, batches, tuple(onto))
+
+    def whole(self, kept: KeptSnapshot) -> KeptSnapshot:
+        """The same snapshot of this vertex by itself, of one that builds on others."""
+        pipeline = Pipeline(self.spec.rest)
+        rest = _put_back(pipeline, kept)
+        return replace(kept, state=encode_state([pipeline.snapshot(), *rest]), onto=())
 
     def forget_frozen(self) -> None:
         """Let go of states that are permanent now, or were passed over."""
@@ -309,7 +320,7 @@ class Instance:
 
     @property
     def frozen_bytes(self) -> int:
-        return sum(len(state) for _, state in self._frozen.values())
+        return sum(len(states[-1]) for _, states in self._frozen.values())
 
     def confirm(self, label: str) -> None:
         """An input goes on from where this instance is: what it began with is new enough for it."""
@@ -345,6 +356,11 @@ class Instance:
         self.checkpoints.inputs = tuple(label for label in self.checkpoints.inputs if label in spec.inputs)
         self.spec = spec
 
+    @property
+    def edges(self) -> tuple[EdgeId, ...]:
+        """That it makes."""
+        return tuple(edge.key.edge for edge in self.spec.outputs.values())
+
     def frontier_us(self, spec: EdgeSpec) -> int:
         """No earlier element follows on one of its outputs."""
         return self.frontiers[self._names[spec.label]]
@@ -360,21 +376,35 @@ class Instance:
         return self.checkpoints.row.include is not Include.NOTHING
 
     def _snapshot(self) -> bytes:
-        return encode_state(
-            [self._pipeline.snapshot(), self._input.dump(), dict(self.heads), dict(self.frontiers), self.lost]
-        )
+        """The state as it is now: what changed since the last one that was frozen, while such changes are less than all
+        of it."""
+        whole, *changes = self._states or (b"",)
+        goes_on = self.by_changes and sum(map(len, changes)) < len(whole) and len(self._states) < STATES_MAX
+        pipeline = self._pipeline.changes_since_snapshot() if goes_on else self._pipeline.snapshot()
+        state = encode_state([pipeline, self._input.dump(), dict(self.heads), dict(self.frontiers), self.lost])
+        self._states = (*self._states, state) if goes_on else (state,)
+        return state
 
     def _restore(self, kept: KeptSnapshot) -> None:
-        match decode_state(kept.state):
-            case [bytes(pipeline), held, dict(heads), dict(frontiers), int(lost)]:
-                self.lost = lost
-                self._pipeline.restore(pipeline)
-                self._input.load(held, self._schemas)
-                self.heads.update(heads)
-                self.frontiers.update(frontiers)
-                self.taken.update({label: at for label, at in kept.permanent.inputs.items() if label in self.taken})
-                return
-        raise DamagedData("the state of a kept snapshot is of another form", code="snapshot-kept")
+        held, heads, frontiers, self.lost = _put_back(self._pipeline, kept)
+        self._input.load(held, self._schemas)
+        self.heads.update(heads)
+        self.frontiers.update(frontiers)
+        self.taken.update({label: at for label, at in kept.permanent.inputs.items() if label in self.taken})
+
+
+def _put_back(pipeline: Pipeline, kept: KeptSnapshot) -> list[Value]:
+    """Bring a fresh pipeline to where a snapshot was taken. Returns what else belongs to the vertex then: rows that
+    wait, heads, frontiers, how much was lost."""
+    rest: list[Value] = []
+    for place, state in enumerate(kept.states):
+        match decode_state(state):
+            case [bytes(said), held, dict(heads), dict(frontiers), int(lost)]:
+                (pipeline.apply_changes if place else pipeline.restore)(said)
+                rest = [held, heads, frontiers, lost]
+            case _:
+                raise DamagedData("the state of a kept snapshot is of another form", code="snapshot-kept")
+    return rest
 
 
 def _moments(batch: Batch) -> Iterator[Batch]:

@@ -1,7 +1,10 @@
 """Others' snapshots, kept on this node: what a vertex is restored from when it starts here.
 
-Of each vertex the newest whole snapshot is kept, by term and then by order of arrival. It counts as kept, and is
-receipted, only once it is durable: the driver stores `KeepSnapshot` before it sends the step's replies.
+Of each vertex the newest snapshot is kept, by term and then by order of arrival: a whole one in one file, and what
+changed since then in one more for each snapshot that came as changes. It counts as kept, and is receipted, only once it
+is durable: the driver stores `KeepSnapshot` before it sends the step's replies. Changes since anything but the newest
+one that is here are refused. Who sent them learns it from the receipt, which has come to their end without being
+through with it, and sends a whole one.
 
 Of a vertex whose region goes back together the parts of several cuts are kept beside each other, until a later one is
 complete: the newest part that is here may be of a cut that never will be.
@@ -12,15 +15,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from shared.errors import DamagedData, PeerError
 from shared.hosting.initiators import cut_initiator
-from shared.hosting.kept_snapshot import Assembly, KeptSnapshot
+from shared.hosting.kept_snapshot import Assembly, KeptSnapshot, digest_of
 from shared.hosting.wiring import KeptSpec
 from shared.identity import EdgeKey
 from shared.spool.disk import Disk
 
 PREFIX = "kept-"
+CHANGES = "changes-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,39 +41,52 @@ class ForgetSnapshot:
     name: str
 
 
+KeeperPersist: TypeAlias = KeepSnapshot | ForgetSnapshot
+
+
 class Keeper:
     """The snapshots that are here, and those that are arriving."""
 
     def __init__(self, disk: Disk) -> None:
         self._kept: dict[tuple[str, int, str], KeptSnapshot] = {}
         self._cuts: dict[tuple[str, int, str], dict[int, KeptSnapshot]] = {}
+        self._digests: dict[tuple[str, int, str], bytes] = {}  # of the newest, as it came
+        self._changes: dict[tuple[str, int, str], list[str]] = {}  # files of changes; those behind a gap count for none
         self._arriving: dict[EdgeKey, Assembly] = {}
         self._specs: dict[EdgeKey, KeptSpec] = {}
         self._read_last: dict[tuple[str, int, str], EdgeKey] = {}  # the state edge of each vertex, read now or before
         self.taken: dict[EdgeKey, int] = {}
         self.through: dict[EdgeKey, int] = {}  # behind the last piece of the newest whole snapshot
         self.damaged = 0
-        for name in disk.names():
-            if name.startswith(PREFIX):
-                self._read(disk, name)
+        for prefix in (PREFIX, CHANGES):  # changes by their numbers, once what they are changes of is here
+            for name in sorted(disk.names()):
+                if name.startswith(prefix):
+                    self._read(disk, name)
 
     def _read(self, disk: Disk, name: str) -> None:
         file = disk.open(name)
         try:
-            found = KeptSnapshot.decode(file.read(0, file.size()))
+            data = file.read(0, file.size())
+            found = KeptSnapshot.decode(data)
         except DamagedData:
             self.damaged += 1
             return
         finally:
             file.close()
-        self._put(found)
+        if found.after:
+            self._changes.setdefault(found.identity, []).append(name)
+            if found.after != self._digests.get(found.identity):
+                return  # of an earlier whole one: a kill came between this one's coming and their going
+            found = found.joined(self._kept[found.identity])
+        self._put(found, data)
 
-    def _put(self, snapshot: KeptSnapshot) -> None:
+    def _put(self, snapshot: KeptSnapshot, data: bytes) -> None:
         cut = cut_of(snapshot)
         if cut:
             self._cuts.setdefault(snapshot.identity, {})[cut] = snapshot
         else:
             self._kept[snapshot.identity] = snapshot
+            self._digests[snapshot.identity] = digest_of(data)
 
     def keep_for(
         self,
@@ -90,11 +108,19 @@ class Keeper:
         self._arriving = {key: parts for key, parts in self._arriving.items() if key in stays}
         self.taken = {key: at for key, at in self.taken.items() if key in stays}
         self.through = {key: at for key, at in self.through.items() if key in stays}
-        gone = [identity for identity in self._kept if identity not in known or identity in passed]
+        here = [*self._kept, *(identity for identity in self._changes if identity not in self._kept)]
+        gone = [identity for identity in here if identity not in known or identity in passed]
         left = [identity for identity in self._cuts if identity[:2] not in regions]
-        return [ForgetSnapshot(_name(identity)) for identity in gone if self._kept.pop(identity)] + [
-            ForgetSnapshot(_name(identity, cut)) for identity in left for cut in self._cuts.pop(identity)
-        ]
+        found = [ForgetSnapshot(_name(identity, cut)) for identity in left for cut in self._cuts.pop(identity)]
+        for identity in gone:
+            found += self._without_changes(identity)  # first: without the whole one they are nobody's
+            if self._kept.pop(identity, None) is not None:
+                del self._digests[identity]
+                found.append(ForgetSnapshot(_name(identity)))
+        return found
+
+    def _without_changes(self, identity: tuple[str, int, str]) -> list[ForgetSnapshot]:
+        return [ForgetSnapshot(name) for name in self._changes.pop(identity, [])]
 
     def cut(self, identity: tuple[str, int, str], number: int) -> KeptSnapshot | None:
         """A vertex's part of this cut."""
@@ -113,38 +139,62 @@ class Keeper:
     def reads(self, key: EdgeKey) -> KeptSpec | None:
         return self._specs.get(key)
 
-    def take(self, key: EdgeKey, hi: int, piece: bytes) -> KeepSnapshot | None:
+    def take(self, key: EdgeKey, hi: int, piece: bytes) -> list[KeeperPersist]:
         """The next piece on a state edge. What to store, when it was the last."""
         spec = self._specs[key]
         self.taken[key] = hi
         whole = self._arriving.setdefault(key, Assembly()).add(piece)
         if whole is None:
-            return None
-        item = self.keep(whole, spec)
+            return []
+        items = self.keep(whole, spec)
         self.through[key] = hi
-        return item
+        return items
 
     def read_edges(self) -> Collection[EdgeKey]:
         return self._specs.keys()
 
-    def take_whole(self, key: EdgeKey, hi: int, data: bytes) -> KeepSnapshot:
+    def take_whole(self, key: EdgeKey, hi: int, data: bytes) -> list[KeeperPersist]:
         """All pieces up to `hi` at once, as they were broadcast."""
-        item = self.keep(data, self._specs[key])
+        items = self.keep(data, self._specs[key])
         self._arriving.pop(key, None)
         self.taken[key] = max(hi, self.taken.get(key, 0))
         self.through[key] = hi
-        return item
+        return items
 
-    def keep(self, data: bytes, spec: KeptSpec) -> KeepSnapshot:
-        """A whole snapshot, of this vertex and term or refused."""
+    def keep(self, data: bytes, spec: KeptSpec) -> list[KeeperPersist]:
+        """A snapshot of this vertex and term, whole or as what changed since the newest; others are refused."""
         try:
             snapshot = KeptSnapshot.decode(data)
         except DamagedData as error:
             raise PeerError(error.message, code="snapshot-piece") from None
         if snapshot.identity != spec.identity or snapshot.term != spec.term:
             raise PeerError("a snapshot of another vertex or term than its edge is for", code="snapshot-piece")
-        self._put(snapshot)
-        return KeepSnapshot(_name(snapshot.identity, cut_of(snapshot)), data)
+        if snapshot.after:
+            return self._keep_changes(snapshot, data)
+        self._put(snapshot, data)
+        cut = cut_of(snapshot)
+        return [
+            KeepSnapshot(_name(snapshot.identity, cut), data),
+            *([] if cut else self._without_changes(snapshot.identity)),
+        ]
+
+    def _keep_changes(self, snapshot: KeptSnapshot, data: bytes) -> list[KeeperPersist]:
+        identity = snapshot.identity
+        newest = self._digests.get(identity)
+        if newest == digest_of(data):
+            return []  # it came before, and the answer was lost
+        if newest != snapshot.after:
+            raise PeerError("changes since a snapshot that is not the newest one here", code="snapshot-base")
+        files = self._changes.setdefault(identity, [])
+        name = f"{CHANGES}{_digest(identity)}-{len(self._kept[identity].onto):04x}"
+        if name not in files:
+            files.append(name)
+        self._put(snapshot.joined(self._kept[identity]), data)
+        return [KeepSnapshot(name, data)]
+
+    def digest(self, identity: tuple[str, int, str]) -> bytes:
+        """Of the newest that is here, as it came; empty where nothing is."""
+        return self._digests.get(identity, b"")
 
     def newest(self, identity: tuple[str, int, str]) -> KeptSnapshot | None:
         return self._kept.get(identity)
@@ -171,6 +221,9 @@ def cut_of(snapshot: KeptSnapshot) -> int:
 
 
 def _name(identity: tuple[str, int, str], cut: int = 0) -> str:
+    return f"{PREFIX}{_digest(identity)}-{cut:016x}" if cut else PREFIX + _digest(identity)
+
+
+def _digest(identity: tuple[str, int, str]) -> str:
     query, incarnation, vertex = identity
-    digest = hashlib.blake2b(f"{query}/{incarnation}/{vertex}".encode(), digest_size=16).hexdigest()
-    return f"{PREFIX}{digest}-{cut:016x}" if cut else PREFIX + digest
+    return hashlib.blake2b(f"{query}/{incarnation}/{vertex}".encode(), digest_size=16).hexdigest()

@@ -1,5 +1,9 @@
 """A snapshot of a vertex as its keepers hold it: the state, the positions it goes with, and stored ranges of edges.
 
+A snapshot stands by itself, or is what changed since the one before it. Then it names that one by its digest, and only
+who has exactly that can go on with it. What it builds on is kept beside it (`onto`): a whole state and then changes, in
+the order in which they were taken.
+
 On the state edge it travels in pieces of at most 1 MB, each an element with a number. A piece says which part of what
 it is; a keeper puts them together and believes nothing before the digest of the whole is right.
 """
@@ -9,16 +13,18 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from shared.engine.snapshots import decode_state, encode_state
-from shared.errors import DamagedData, PeerError
+from shared.errors import BrokenInvariant, DamagedData, PeerError
 from shared.identity import EdgeId
 from shared.recovery.checkpoints import Permanent
 from shared.recovery.marks import MarkId
 from shared.spool.entry import SpooledBatch
 
 FORMAT = 1
+CHANGES_FORMAT = 2  # of one that says what changed since another
+TAKES_CHANGES = 1  # as its keepers' receipts of the state edge say in `load`; those of earlier versions say 0
 PIECE_BYTES = 1 << 20
 SNAPSHOT_BYTES_MAX = 256 << 20
 _PIECE = struct.Struct("<IIQ32s")  # index, count, bytes in all, SHA-256 of all
@@ -31,8 +37,10 @@ class KeptSnapshot:
     vertex: str
     term: int
     permanent: Permanent
-    state: bytes
+    state: bytes  # all of it; where it builds on others, what changed since the last of them
     ranges: Mapping[str, Sequence[SpooledBatch]] = field(default_factory=dict)  # output label -> batches stored with it
+    onto: tuple[bytes, ...] = ()  # the states that it builds on: all of one, then changes
+    after: bytes = b""  # on its way: the digest of the snapshot that its keepers have, and `onto` is since that one
 
     @property
     def identity(self) -> tuple[str, int, str]:
@@ -47,9 +55,25 @@ class KeptSnapshot:
     @property
     def size(self) -> int:
         """Bytes of its state and of what was stored with it."""
-        return len(self.state) + sum(len(batch.payload) for batches in self.ranges.values() for batch in batches)
+        state = len(self.state) + sum(map(len, self.onto))
+        return state + sum(len(batch.payload) for batches in self.ranges.values() for batch in batches)
+
+    @property
+    def states(self) -> tuple[bytes, ...]:
+        """What it is restored from, in order."""
+        return (*self.onto, self.state)
+
+    def since(self, after: bytes, known: int) -> KeptSnapshot:
+        """For those who have what `after` is the digest of, which is its first so many states."""
+        return replace(self, onto=self.onto[known:], after=after)
+
+    def joined(self, before: KeptSnapshot) -> KeptSnapshot:
+        """Of what changed since `before`: that with the changes."""
+        return replace(self, onto=(*before.states, *self.onto), after=b"")
 
     def encode(self) -> bytes:
+        if self.onto and not self.after:
+            raise BrokenInvariant("a snapshot that builds on others is sent as what changed", code="snapshot-onto")
         at = self.permanent
         mark = None if at.id is None else [at.id.number, at.id.initiator]
         ranges = {
@@ -60,19 +84,29 @@ class KeptSnapshot:
             ]
             for label, batches in self.ranges.items()
         }  # fmt: skip
-        return encode_state(
-            [FORMAT, self.query, self.incarnation, self.vertex, self.term, mark, dict(at.inputs), dict(at.heads),
-             dict(at.starts), {edge: list(span) for edge, span in at.recorded.items()}, self.state, ranges]
-        )  # fmt: skip
+        where = [
+            self.query, self.incarnation, self.vertex, self.term, mark, dict(at.inputs), dict(at.heads),
+            dict(at.starts), {edge: list(span) for edge, span in at.recorded.items()},
+        ]  # fmt: skip
+        if self.after:
+            return encode_state([CHANGES_FORMAT, *where, list(self.states), ranges, self.after])
+        return encode_state([FORMAT, *where, self.state, ranges])
 
     @staticmethod
     def decode(data: bytes) -> KeptSnapshot:
         """DamagedData where it is not whole or of a later form."""
-        match decode_state(data):
+        found = decode_state(data)
+        states, after = [], b""
+        match found:
+            case [int(form), *_, bytes(state), dict()] if form == FORMAT:
+                states = [state]
+            case [int(form), *_, list(changes), dict(), bytes(after)] if form == CHANGES_FORMAT and after:
+                states, found = changes, found[:-1]
+        match found:
             case [
-                int(form), str(query), int(incarnation), str(vertex), int(term), mark, dict(inputs), dict(heads),
-                dict(starts), dict(recorded), bytes(state), dict(ranges),
-            ] if form == FORMAT:  # fmt: skip
+                int(), str(query), int(incarnation), str(vertex), int(term), mark, dict(inputs), dict(heads),
+                dict(starts), dict(recorded), _, dict(ranges),
+            ] if states and all(isinstance(state, bytes) for state in states):  # fmt: skip
                 permanent = Permanent(
                     None if mark is None else MarkId(*mark), inputs, heads, starts,
                     {edge: (lo, hi) for edge, (lo, hi) in recorded.items()},
@@ -81,13 +115,19 @@ class KeptSnapshot:
                     label: [SpooledBatch(EdgeId(edge), *rest) for edge, *rest in parts]
                     for label, parts in ranges.items()
                 }
-                return KeptSnapshot(query, incarnation, vertex, term, permanent, state, batches)
+                *onto, state = states
+                return KeptSnapshot(query, incarnation, vertex, term, permanent, state, batches, tuple(onto), after)
         raise DamagedData("a kept snapshot of another form; it cannot be restored here", code="snapshot-kept")
+
+
+def digest_of(data: bytes) -> bytes:
+    """What names a snapshot, as it was sent."""
+    return hashlib.sha256(data).digest()
 
 
 def pieces(data: bytes) -> list[bytes]:
     """The snapshot as the elements of its state edge."""
-    digest = hashlib.sha256(data).digest()
+    digest = digest_of(data)
     count = max(1, -(-len(data) // PIECE_BYTES))
     return [
         _PIECE.pack(index, count, len(data), digest) + data[index * PIECE_BYTES : (index + 1) * PIECE_BYTES]
@@ -120,6 +160,6 @@ class Assembly:
             return None
         whole = b"".join(self._parts)
         self._parts = []
-        if len(whole) != size or hashlib.sha256(whole).digest() != digest:
+        if len(whole) != size or digest_of(whole) != digest:
             raise PeerError("the pieces of a snapshot do not give its digest; it was altered", code="snapshot-piece")
         return whole

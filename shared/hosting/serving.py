@@ -34,7 +34,10 @@ class Serving:
             self._offer_flow(spec, wiring.flows[spec.key], here.sources_spool)
             source = here.sources.get(spec.key)
             if source is None:
-                source = here.sources[spec.key] = Source(spec, queries[spec.key], here.memory.boot, self._random)
+                source = here.sources[spec.key] = Source(
+                    spec, queries[spec.key], here.memory.boot, self._random,
+                    first=here.sources_spool.first(spec.key.edge), head=here.head(spec.key),
+                )  # fmt: skip
             source.spec = spec
             here.makers[spec.key.edge] = (source, spec)
             for node in spec.readers:

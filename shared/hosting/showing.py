@@ -48,7 +48,7 @@ class Showing:
                 one.vertex,
                 one.term,
                 self._state(one),
-                one.failed,
+                one.failed or one.unstored,
                 one.lost,
                 *permanent(one),
                 self._cutting.stored(one),
@@ -76,7 +76,10 @@ class Showing:
         here = self._here
         if self._calling.ask_at is not None:
             return self.status()
-        found = [(identity, one.term, self._state(one), one.lost) for identity, one in here.instances.items()]
+        found = [
+            (identity, one.term, self._state(one), one.lost, bool(one.unstored))
+            for identity, one in here.instances.items()
+        ]
         begun = [(identity, one.term, one.state) for identity, one in here.not_begun.items()]
         away = tuple(node for node in self._calling.needed() if self._calling.senders[node].disconnected)
         walks = self._returning.back(), self._retired_stamps(), self._alternates.status()

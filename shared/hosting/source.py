@@ -17,7 +17,11 @@ from shared.recovery.strategies import STRATEGIES
 
 
 class Source:
-    def __init__(self, spec: EdgeSpec, query: HostedQuery, boot: int, random: Random) -> None:
+    def __init__(
+        self, spec: EdgeSpec, query: HostedQuery, boot: int, random: Random, *, first: int = 0, head: int = 0
+    ) -> None:
+        """`first` and `head`: what is in its spool already."""
+        self._marked, self._head = first, head  # up to where elements count towards marks, and what there is
         self.spec = spec
         self.query = query.name
         self._cut: Mark | None = None
@@ -37,7 +41,22 @@ class Source:
 
     def elements(self, count: int, head: int) -> list[Mark]:
         """So many more were made; the marks that go behind them."""
-        return self._froze(self.checkpoints.elements(count), head)
+        marks = self.more_marks()
+        self._head = head
+        if self._marked < head - count or not self.checkpoints.may_begin:
+            return [*marks, *self.more_marks()]
+        self._marked = head
+        return [*marks, *self._froze(self.checkpoints.elements(count), head)]
+
+    def more_marks(self) -> list[Mark]:
+        """The marks among what waits here. Only so many snapshots are pending at a time, and what waits may be more
+        than its readers have room for without one: so they follow when earlier ones are permanent."""
+        marks: list[Mark] = []
+        while self._marked < self._head and self.checkpoints.may_begin:
+            count = min(self._head - self._marked, self.checkpoints.elements_left)
+            self._marked += count
+            marks += self._froze(self.checkpoints.elements(count), self._marked)
+        return marks
 
     def begin_cut(self, id: MarkId, head: int) -> list[Mark]:
         """The marks of a cut that the coordinator wants to begin, behind what was made so far."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shared.errors import PeerError
-from shared.hosting.keeper import Keeper, KeepSnapshot
+from shared.hosting.keeper import Keeper, KeeperPersist
 from shared.hosting.wiring import EdgeSpec, KeptSpec
 from shared.identity import DeviceId, EdgeId, EdgeKey
 from shared.plan.deployment import Peer
@@ -53,7 +53,7 @@ class StateLane:
         *,
         say: Callable[[str, Sequence[bytes]], None],
         reached: Callable[[str], bool],
-        store: Callable[[KeepSnapshot], None],
+        store: Callable[[Sequence[KeeperPersist]], None],
         taken: Callable[[], None],
         released: Callable[[EdgeSpec], None],
         receipt: Callable[[EdgeKey], PeerReceipt],
@@ -145,7 +145,7 @@ class StateLane:
         spec = self._keeps(announcement)
         if not self._has(announcement):
             kept = self._keeper.latest(spec.identity)
-            data = kept.encode() if kept is not None and kept.term == announcement.term else b""
+            data = b"" if kept is None or kept.onto or kept.term != announcement.term else kept.encode()
             if len(data) == announcement.length and Blocks(data).root == announcement.root:
                 self._complete((announcement, data), now)  # it came before, to be kept by others as well
             else:
@@ -180,11 +180,11 @@ class StateLane:
         if self._keeper.reads(announcement.key) is None or self._has(announcement):
             return
         try:
-            item = self._keeper.take_whole(announcement.key, announcement.n + announcement.pieces, data)
+            items = self._keeper.take_whole(announcement.key, announcement.n + announcement.pieces, data)
         except PeerError as error:  # its sender signed what is no snapshot of that vertex
             self.receiving.refused[error.code] += 1
             return
-        self._store(item)
+        self._store(items)
         self._taken()
         self._feed(announcement, now)
 
@@ -195,7 +195,7 @@ class StateLane:
             return
         self._to_feed.discard(announcement.id)
         kept = self._keeper.latest(spec.identity)
-        blocks = None if kept is None else Blocks(kept.encode())
+        blocks = None if kept is None or kept.onto else Blocks(kept.encode())
         if blocks is not None and blocks.root == announcement.root:
             self._begin_feeding(announcement, blocks, spec.edge, now)
 

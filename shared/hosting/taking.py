@@ -17,6 +17,7 @@ from shared.hosting.carrier import TERMS, Carrier
 from shared.hosting.copies import Copy
 from shared.hosting.here import CREDIT_BYTES, Here
 from shared.hosting.initiators import cut_initiator, text_of
+from shared.hosting.kept_snapshot import TAKES_CHANGES
 from shared.hosting.messages import SinkTook
 from shared.hosting.rows_lane import RowsLane
 from shared.hosting.sink import Sink
@@ -95,13 +96,13 @@ class Taking:
         through, term, load, credit = taken, 0, 0, CREDIT_BYTES
         if here.keeper.reads(key) is not None:
             # Pieces of a snapshot that is not whole yet are in memory only: a restart asks for them again.
-            through, term = here.keeper.through.get(key, 0), here.memory.boot
+            through, term, load = here.keeper.through.get(key, 0), here.memory.boot, TAKES_CHANGES
         if carriers := here.carriers_of.get(key, ()):
             through = min(carrier.through for carrier in carriers)
             term = sum(carrier.term for carrier in carriers) % TERMS
             # While its reader is gone, rows may find another way. One query does not wait for another's.
             waits = key not in here.readers_of and all(map(self._waits, carriers))
-            credit = 0 if waits or here.full() else credit
+            credit = 0 if waits or any(here.full((carrier.edge,)) for carrier in carriers) else credit
         copy = here.copies.get(key)
         if copy is not None:
             term = 0 if key in here.readers_of else COPIES + here.memory.boot
@@ -111,7 +112,7 @@ class Taking:
                 through = 0 if instance.unkept else min(through, instance.checkpoints.through(label))
             term += instance.term
             load += instance.checkpoints.load
-            if instance.full(label) or (here.full() and label not in instance.spec.back):
+            if instance.full(label) or (label not in instance.spec.back and here.full(instance.edges)):
                 credit = 0
         return PeerReceipt(key.device, key.incarnation, key.edge, through, taken, term, credit, load)
 
@@ -162,7 +163,7 @@ class Taking:
     def _pass_on(self, carrier: Carrier, session: GatewaySession, record: LogRecord) -> None:
         """A frame of an edge that goes on from here."""
         edge = carrier.spec.makes
-        if record.lo > carrier.taken or (record.kind == FrameType.DATA and self._here.full()):
+        if record.lo > carrier.taken or (record.kind == FrameType.DATA and self._here.full((edge.key.edge,))):
             self._forget_edges()  # it comes again: several may be under way when there is no more room for them
             return
         if record.kind == FrameType.DATA:
@@ -201,9 +202,7 @@ class Taking:
     def _take_piece(self, kept: KeptSpec, record: LogRecord) -> None:
         here = self._here
         if record.kind == FrameType.DATA:
-            item = here.keeper.take(record.key, record.hi, bytes(Data.in_place(record.frame).columns))
-            if item is not None:
-                here.persist.append(item)
+            here.persist += here.keeper.take(record.key, record.hi, bytes(Data.in_place(record.frame).columns))
         elif record.kind == FrameType.TOMBSTONE:
             here.keeper.taken[kept.edge.key] = record.hi
 

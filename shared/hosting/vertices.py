@@ -18,6 +18,7 @@ from shared.hosting.copies import Copy, name_of
 from shared.hosting.here import Here
 from shared.hosting.initiators import number_of, text_of
 from shared.hosting.instance import Gone, Instance, Item, Made, Rows, Time
+from shared.hosting.kept_snapshot import KeptSnapshot
 from shared.hosting.messages import Connected, InstanceFailed
 from shared.hosting.snapshots_under_way import SnapshotsUnderWay
 from shared.hosting.watching import Result, Watch
@@ -86,7 +87,7 @@ class Vertices:
     def _has_no_room(self, instance: Instance, label: str, copy: Copy | None) -> bool:
         """Whether rows have to wait for those who read what is made of them: packed ones may be many times as large as
         their exchange. They come again, or are read from the copy that was taken of them."""
-        if not self._here.full() or label in instance.spec.back:
+        if not self._here.full(instance.edges) or label in instance.spec.back:
             return False
         if copy is None:
             self._forget_edges()
@@ -159,7 +160,7 @@ class Vertices:
 
     def _go_on_waiting(self, instance: Instance) -> None:
         """What was put aside, as far as there is room for what it makes."""
-        while not self._here.full() and (waiting := instance.next_waiting()) is not None:
+        while not self._here.full(instance.edges) and (waiting := instance.next_waiting()) is not None:
             if not self._process(instance, *waiting, None):
                 raise PeerError("what waited behind a mark cannot be taken", code="hosting-behind")
 
@@ -228,23 +229,23 @@ class Vertices:
     def catches_up(self) -> bool:
         """Whether a vertex here has not taken all that is here, and may: where there is no room for what it makes, its
         readers are waited for."""
-        if self._here.full():
-            return False
-        return bool(self._behind) or any(one.resumes and not one.failed for one in self._here.instances.values())
+        waiting = [instance for instance, _ in self._behind]
+        waiting += [one for one in self._here.instances.values() if one.resumes and not one.failed]
+        return any(not self._here.full(one.edges) for one in waiting)
 
     def catch_up(self) -> None:
         """What was put aside, and a turn of what copies have for vertices that began again, for one of their inputs."""
-        if self._here.full():
-            return
         for instance in self._here.instances.values():
             if instance.resumes and not instance.failed:
                 self.guard(instance, functools.partial(self._go_on_waiting, instance))
         running = {*self._here.instances.values()}
         for instance, label in [each for each in self._behind if each[0] not in running or each[0].failed]:
             del self._behind[instance, label]
-        if not self._behind:
+        turns = ((each, at) for each, at in self._behind.items() if not self._here.full(each[0].edges))
+        turn = next(turns, None)
+        if turn is None:
             return
-        (instance, label), at = next(iter(self._behind.items()))
+        (instance, label), at = turn
         del self._behind[instance, label]
         self.guard(instance, functools.partial(self._read_on, instance, label, at))
 
@@ -252,7 +253,7 @@ class Vertices:
         copy = next((each for each in self._here.copies.values() if each.spec.edge.label == label), None)
         left = TURN_BYTES
         while copy is not None and (found := copy.next_frame(at)) is not None:
-            if left <= 0 or self._here.full():
+            if left <= 0 or self._here.full(instance.edges):
                 self._behind[instance, label] = at  # the others first, and who reads what is made
                 return
             frame, at = found
@@ -289,6 +290,14 @@ class Vertices:
             run()
         except Exception as error:  # a user's code, or a batch that its plan does not fit
             self._fail(instance, said(error))
+
+    def whole(self, instance: Instance, kept: KeptSnapshot) -> KeptSnapshot | None:
+        """A snapshot that builds on others, by itself. None where its operators failed at that, and so has it."""
+        try:
+            return self.watched(instance.spec, functools.partial(instance.whole, kept))
+        except Exception as error:  # a user's code
+            self._fail(instance, said(error))
+            return None
 
     def watched(self, spec: VertexSpec, work: Callable[[], Result]) -> Result:
         """Run what may hang. It may be interrupted anywhere, so it touches nothing but its own instance."""

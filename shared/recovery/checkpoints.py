@@ -28,7 +28,7 @@ else.
 * `events()` afterwards. `Store(id, extension, recorded)`: send that snapshot to its keepers, together with the named
   ranges of the outputs' spools (copy them at once: a later receipt trims them) and of recorded inputs. When all
   keepers have it: `stored(id)`. `Permanent` follows, and `through(edge)` has risen: answer it upstream. Under a row
-  that commits by region `region_complete(id)` comes between.
+  that commits by region `region_complete(id)` comes between. Where they can never have it: `unstorable(id)`.
 * `marks_to_send(edge)` when a reader's term changed: it has forgotten what was pending, so the marks go again.
 * `Checkpoints(..., permanent=p)` when the vertex starts from snapshot p. Its outputs begin again at `p.heads`; their
   spools hold the ranges [p.starts[e], p.heads[e]) that were stored with it.
@@ -65,6 +65,7 @@ __all__ = [
 ]  # fmt: skip
 
 MOST_PENDING = 8  # of them a vertex begins no more by itself: while a reader is away, states would pile up in memory
+NEVER = 1 << 62  # elements
 MOST_INITIATORS = 1024  # whose last id is remembered; a restarted initiator is a new one
 SMOOTHING = 4  # a new snapshot's size moves the average by one part in so many
 
@@ -185,7 +186,7 @@ class Checkpoints:
         if not self._begins:
             return None
         self._since += count
-        if self._since < self._goal or len(self._pending) >= MOST_PENDING:
+        if self._since < self._goal or not self.may_begin:
             return None
         self._since, self._goal = 0, self._next_goal()
         return self._begin(Freeze(self.own_id()))
@@ -267,6 +268,16 @@ class Checkpoints:
             self.stored_cut = max(self.stored_cut, id.number)
         self._settle()
 
+    def unstorable(self, id: MarkId) -> None:
+        """Its keepers cannot be given it. The permanent one stays as it is, until a later one can be stored."""
+        pending = self._storing
+        if pending is None or pending.id != id:
+            return
+        self._storing = None
+        self._pending.remove(pending)
+        self._done[id.initiator] = max(self._done.pop(id.initiator, 0), id.number)
+        self._settle()
+
     def region_complete(self, id: MarkId) -> None:
         """Everybody in the region has stored this id."""
         pending = self.find(id)
@@ -285,6 +296,16 @@ class Checkpoints:
     def pending(self) -> tuple[MarkId, ...]:
         """Ids whose frozen state must be kept, oldest first."""
         return tuple(pending.id for pending in self._pending)
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether so few are pending that this vertex may begin another one."""
+        return len(self._pending) < MOST_PENDING
+
+    @property
+    def elements_left(self) -> int:
+        """After so many more elements this vertex begins a snapshot, if it ever does."""
+        return max(1, self._goal - self._since) if self._begins else NEVER
 
     @property
     def load(self) -> int:

@@ -181,6 +181,11 @@ class Spool:
         contents = self._contents.edges.get(edge)
         return contents.delivered if contents else 0
 
+    def used_by(self, edge: EdgeId) -> int:
+        """Bytes of an edge's batches that are here."""
+        contents = self._contents.edges.get(edge)
+        return contents.bytes if contents else 0
+
     def protect(self, edge: EdgeId, protected: bool = True) -> None:
         """Never give this edge's batches up to make room for others. Not stored: say it again after opening."""
         self._contents.protect(edge, protected)

@@ -145,6 +145,10 @@ class Composer:
         marks = iter([mark for mark in edge.marks if not any(mark in other.marks for other in self._under_way)])
         mark = next(marks, None)
         for entry in edge.store.pending(edge.number):
+            # Also to a reader without room: what it makes is let go only once it was snapshotted.
+            while mark is not None and mark.position <= entry.lo:
+                self._mark(mark, outstanding, frames)
+                mark = next(marks, None)
             size = entry.payload_bytes if isinstance(entry, DataEntry) else 0
             if budget <= 0 or edge.credit == 0 or (outstanding.numbered and (size > budget or self.one_at_a_time)):
                 complete = False
@@ -154,9 +158,6 @@ class Composer:
                 text = f"no declaration for a batch of edge {edge.name!r}"
                 self._events.append(Refused("sync-schema-unknown", text))
                 break
-            while mark is not None and mark.position <= entry.lo:
-                self._mark(mark, outstanding, frames)
-                mark = next(marks, None)
             frame, schema_id = self._numbered(edge, entry, outstanding)
             if frame is None:
                 complete = False

@@ -63,7 +63,7 @@ class PlacementStatus:
     hosts: tuple[str, ...]
     keepers: tuple[str, ...]
     state: str
-    why: str = ""  # it does not run
+    why: str = ""  # it does not run, or its snapshots cannot be stored
     lost: int = 0  # elements of its inputs that are nowhere any more
     snapshot: int | None = None  # elements of its inputs that its last permanent one has read
     snapshot_bytes: int | None = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
-from shared.hosting.kept_snapshot import KeptSnapshot, pieces
+from shared.hosting.kept_snapshot import TAKES_CHANGES, KeptSnapshot, pieces
 from shared.hosting.sink import sink_file
 from shared.hosting.store import Memory
 from shared.identity import EdgeId
@@ -26,6 +27,15 @@ KEPT = (
     "00006f75746c010000006c090000006909000000000000006903000000000000006905000000000000006902000000000000"
     "00690100000000000000690000000000000000692c000000000000006900000000000000006204000000726f7773"
 )
+CHANGES = (
+    "52537374010072d9cbf46c0d0000006902000000000000007305000000686561727469010000000000000073030000007172"
+    "736902000000000000006c02000000690400000000000000730300000073403164010000007302000000696e690a00000000"
+    "000000640100000073030000006f7574690500000000000000640100000073030000006f7574690300000000000000640100"
+    "00007302000000696e6c02000000690800000000000000690a000000000000006c0200000062070000006265747765656e62"
+    "040000006d6f7265640100000073030000006f75746c010000006c0900000069090000000000000069030000000000000069"
+    "0500000000000000690200000000000000690100000000000000690000000000000000692c00000000000000690000000000"
+    "0000006204000000726f77736220000000000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+)
 PIECE = "2e0bc15b6c43527627ab9d1153bb6b8f1738bcd8b743de371131ec5acfed3f19"  # SHA-256 of the only piece
 MEMORY = (
     b'{"begun": {"heart/1/qrs": 2}, "boot": 3, "deployment": "{}", "format": 1, "lease": 1, "version": 8}'
@@ -39,6 +49,13 @@ MEMORY_SIGNED = (
 def test_a_kept_snapshot() -> None:
     assert SNAPSHOT.encode().hex() == KEPT
     assert KeptSnapshot.decode(bytes.fromhex(KEPT)) == SNAPSHOT
+
+
+def test_a_kept_snapshot_that_says_what_changed() -> None:
+    changes = replace(SNAPSHOT, state=b"more", onto=(b"between",), after=bytes(range(32)))
+    assert changes.encode().hex() == CHANGES
+    assert KeptSnapshot.decode(bytes.fromhex(CHANGES)) == changes
+    assert TAKES_CHANGES == 1
 
 
 def test_its_pieces_on_the_state_edge() -> None:

@@ -153,7 +153,8 @@ def hosting() -> dict[str, Any]:
                 "before": [before], "after": [after], "why": why}  # fmt: skip
 
     def here(vertex: str, failed: str, number: int, age_s: float, size: int) -> dict[str, Any]:
-        return {"query": "street-noise", "vertex": vertex, "term": 3, "failed": failed, "lost": 0, "taken": 86_122, "made": 1_411,
+        return {"query": "street-noise", "vertex": vertex, "term": 3, "failed": failed, "unstored": "", "lost": 0,
+                "taken": 86_122, "made": 1_411,
                 "permanent": number, "permanent_bytes": size, "permanent_us": NOW_US - round(age_s * SECOND)}  # fmt: skip
 
     def placed(vertex: str, host: str, keeper: str, term: int) -> dict[str, Any]:

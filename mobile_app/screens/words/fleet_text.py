@@ -83,8 +83,8 @@ def instance_text(one: Mapping[str, Any], now_us: int) -> str:
     """Of a vertex that runs here: which query's, and from what it would begin again."""
     kept = snapshot_text(one["permanent"], one["permanent_us"], one["permanent_bytes"], now_us)
     lost = f" {plural(one['lost'], 'element')} of its inputs are lost." if one["lost"] else ""
-    failed = f" {one['failed']}." if one["failed"] else ""
-    return f"Of {one['query']}; {kept}.{lost}{failed}"
+    why = one["failed"] or one["unstored"]
+    return f"Of {one['query']}; {kept}.{lost}{f' {why}.' if why else ''}"
 
 
 def kept_text(kept: Mapping[str, Any]) -> str:

@@ -66,7 +66,7 @@ def test_a_carrier_goes_back_with_its_reader_behind_what_it_has_and_ahead_of_it(
 def test_a_node_without_room_leaves_rows_where_they_came_from() -> None:
     """Several exchanges of several devices may be under way when its room is used up."""
     forgotten: list[bool] = []
-    carrier, here = Mock(taken=40), Mock(full=lambda: True)
+    carrier, here = Mock(taken=40), Mock(full=lambda _: True)
     taking = Taking(here, Mock(), Mock(), Mock(), Mock(), forget_edges=lambda: forgotten.append(True))
     taking._pass_on(carrier, Mock(), Mock(lo=40, hi=50, kind=FrameType.DATA))
     assert not carrier.take.called

@@ -99,7 +99,7 @@ def test_rows_merged_as_they_come_have_the_same_numbers_in_all_steps(steps: list
 
 def test_rows_that_were_broadcast_wait_in_their_copy_while_there_is_no_room_for_what_is_made_of_them() -> None:
     full = [True]
-    here = Mock(full=lambda: full[0], instances={})
+    here = Mock(full=lambda _: full[0], instances={})
     instance, copy = Mock(), Mock(last=(3, 7))
     instance.spec.back = frozenset()
     vertices = Vertices(here, Mock(), Mock(), Mock(), forget_edges=Mock())

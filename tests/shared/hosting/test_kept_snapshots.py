@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.errors import DamagedData, PeerError
+from shared.errors import BrokenInvariant, DamagedData, PeerError
 from shared.hosting import kept_snapshot
-from shared.hosting.keeper import Keeper, KeepSnapshot
-from shared.hosting.kept_snapshot import Assembly, KeptSnapshot, pieces
+from shared.hosting.keeper import Keeper, KeeperPersist, KeepSnapshot
+from shared.hosting.kept_snapshot import Assembly, KeptSnapshot, digest_of, pieces
+from shared.hosting.store import persist
 from shared.hosting.wiring import STATE, EdgeSpec, KeptSpec
 from shared.identity import DeviceId, EdgeId, EdgeKey
 from shared.recovery.checkpoints import Permanent
 from shared.recovery.marks import MarkId
 from shared.spool.entry import SpooledBatch
 from shared.spool.memory import MemoryDisk
+from shared.spool.ring import Spool
 
 KEY = EdgeKey(DeviceId(b"q" * 16), 1, EdgeId(7))
 EDGE = EdgeSpec("q/state v 2", KEY, STATE, "v", {"n": 2}, ("k",))
@@ -75,10 +78,9 @@ def test_a_keeper_keeps_the_last_whole_snapshot_and_finds_it_on_its_disk() -> No
     keeper = Keeper(disk)
     keeper.keep_for([SPEC], {SPEC.identity})
     (piece,) = pieces(snapshot().encode())
-    item = keeper.take(KEY, 1, piece)
-    assert item == KeepSnapshot(item.name if item else "", snapshot().encode())
+    (item,) = keeper.take(KEY, 1, piece)
+    assert item == KeepSnapshot(item.name, snapshot().encode())
     assert (keeper.taken[KEY], keeper.through[KEY]) == (1, 1)
-    assert item is not None
     disk.replace(item.name, item.data)
     disk.replace("kept-other", b"not one")
     again = Keeper(disk)
@@ -108,6 +110,92 @@ def test_a_snapshot_of_another_vertex_or_term_is_refused(other: KeptSnapshot) ->
     with pytest.raises(PeerError, match="another vertex or term"):
         keeper.keep(other.encode(), SPEC)
     assert keeper.held() == []
+
+
+def changes(number: int, data: bytes, state: bytes, *between: bytes) -> KeptSnapshot:
+    """What changed since the snapshot that was sent as `data`."""
+    return replace(snapshot(number, state), onto=between, after=digest_of(data))
+
+
+def stored(disk: MemoryDisk, items: list[KeeperPersist]) -> list[str]:
+    """The files that are there after a step."""
+    for item in items:
+        persist(item, disk, cast(Spool, None))
+    return disk.names()
+
+
+def test_changes_are_read_as_they_were_written_and_only_with_what_they_are_changes_of() -> None:
+    sent = changes(5, b"a whole one", b"more", b"between")
+    found = KeptSnapshot.decode(sent.encode())
+    assert found == sent
+    whole = found.joined(snapshot())
+    assert (whole.states, whole.after) == ((b"state", b"between", b"more"), b"")
+    assert whole.since(digest_of(b"a whole one"), 1) == sent
+    assert (whole.version, whole.size) == (sent.version, len(b"statebetweenmore") + len(BATCH.payload))
+    with pytest.raises(BrokenInvariant, match="snapshot-onto"):
+        whole.encode()
+
+
+def test_a_keeper_puts_changes_to_what_it_has_and_finds_all_of_it_on_its_disk() -> None:
+    disk = MemoryDisk()
+    keeper = Keeper(disk)
+    keeper.keep_for([SPEC], {SPEC.identity})
+    first = snapshot().encode()
+    second = changes(5, first, b"two", b"one").encode()
+    third = changes(6, second, b"three").encode()
+    for hi, data in enumerate((first, second, third), start=1):
+        (piece,) = pieces(data)
+        stored(disk, keeper.take(KEY, hi, piece))
+        assert keeper.through[KEY] == hi
+        again = Keeper(disk)
+        assert again.held() == keeper.held()
+        assert again.digest(SPEC.identity) == digest_of(data)
+    (kept,) = again.held()
+    assert (kept.states, kept.permanent.id) == ((b"state", b"one", b"two", b"three"), MarkId(6, "s@1"))
+    assert len(disk.names()) == 3
+    again.keep_for([SPEC], {SPEC.identity})
+    assert again.keep(third, SPEC) == [], "it came before, and the answer was lost"
+    whole = snapshot(7, b"all").encode()
+    (kept_name,) = stored(disk, again.keep(whole, SPEC))
+    assert disk.files[kept_name].content == whole, "a whole one takes the place of all"
+    stored(disk, again.keep(changes(8, whole, b"eight").encode(), SPEC))
+    assert stored(disk, again.keep_for([], set())) == []
+
+
+def test_changes_of_anything_but_the_newest_are_refused_and_it_stays() -> None:
+    keeper = Keeper(MemoryDisk())
+    keeper.keep_for([SPEC], {SPEC.identity})
+    with pytest.raises(PeerError, match="snapshot-base"):
+        keeper.keep(changes(5, b"never came", b"two").encode(), SPEC)
+    first = snapshot().encode()
+    keeper.keep(first, SPEC)
+    second = changes(5, first, b"two").encode()
+    keeper.keep(second, SPEC)
+    (piece,) = pieces(changes(6, first, b"three").encode())
+    with pytest.raises(PeerError, match="snapshot-base"):
+        keeper.take(KEY, 3, piece)
+    assert (keeper.taken[KEY], keeper.through.get(KEY, 0)) == (3, 0), "that is how who sent them learns it"
+    (kept,) = keeper.held()
+    assert kept.states == (b"state", b"two")
+
+
+def test_a_kill_between_a_whole_snapshot_and_the_going_of_older_changes_leaves_the_whole_one() -> None:
+    disk = MemoryDisk()
+    keeper = Keeper(disk)
+    keeper.keep_for([SPEC], {SPEC.identity})
+    first = snapshot().encode()
+    second = changes(5, first, b"two").encode()
+    for data in (first, second, changes(6, second, b"three").encode()):
+        stored(disk, keeper.keep(data, SPEC))
+    whole = snapshot(7, b"all").encode()
+    stored(disk, keeper.keep(whole, SPEC)[:1])
+    again = Keeper(disk)
+    assert again.newest(SPEC.identity) == snapshot(7, b"all")
+    fourth = changes(8, whole, b"eight").encode()
+    stored(disk, again.keep(fourth, SPEC))
+    last = Keeper(disk)
+    assert [kept.states for kept in last.held()] == [(b"all", b"eight")]
+    assert len(stored(disk, last.keep(snapshot(9).encode(), SPEC))) == 1, "with the next whole one they go"
 
 
 def test_a_later_term_is_newer_and_in_one_term_what_has_read_more() -> None:

@@ -50,6 +50,28 @@ def k(number: int, initiator: str = "s") -> MarkId:
     return MarkId(number, initiator)
 
 
+def test_one_that_no_keeper_can_have_is_passed_over_and_a_later_one_may_be_stored() -> None:
+    one = machine("uncoordinated", inputs="in", every=10)
+    frozen = []
+    while len(frozen) < 3:
+        freeze = one.elements(10, edge="in")
+        if freeze is not None:
+            one.froze(freeze.id, {"in": 10 + 10 * len(frozen)}, {}, size=100)
+            frozen.append(freeze.id)
+    assert one.events() == [Store(frozen[0], {}, {})]
+    one.unstorable(frozen[1])
+    assert one.events() == [], "it is not the one that is being stored"
+    one.unstorable(frozen[0])
+    assert one.events() == [Store(frozen[2], {}, {})]
+    assert frozen[0] not in one.pending
+    assert not one.is_new(frozen[0]), "nobody freezes for it again"
+    assert one.permanent.id is None
+    one.stored(frozen[2])
+    (permanent,) = one.events()
+    assert permanent == one.permanent
+    assert (one.permanent.id, one.through("in"), one.pending) == (frozen[2], 30, ())
+
+
 @pytest.mark.covers("EC-19")
 def test_a_source_begins_a_snapshot_every_so_many_elements_and_marks_each_output_at_its_head() -> None:
     source = machine("ecoc", outputs="a b", every=10)

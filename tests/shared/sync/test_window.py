@@ -239,6 +239,24 @@ def test_a_reader_without_room_is_asked_again_at_the_next_poll_only() -> None:
     assert len(pair.sent(1.3)) > 1
 
 
+def test_a_reader_without_room_gets_the_marks_that_stand_where_it_is() -> None:
+    """It is snapshotted then, and what it has made goes."""
+    pair = Pair()
+    pair.meet()
+    pair.reader.credit = 0
+    pair.append(1, 0.1)
+    (body,) = pair.sent(0.1)
+    pair.sender.receive(pair.answers(body, 0.1)[0], 0.1)
+    position, taken = pair.mark(0.2), pair.reader.taken
+    assert position == taken
+    pair.append(2, 0.2)
+    pair.mark(0.2)
+    (body,) = pair.sent(1.2)
+    pair.sender.receive(pair.answers(body, 1.2)[0], 1.2)
+    assert pair.reader.heard[-1] == ("mark", position)
+    assert pair.reader.taken == taken
+
+
 @pytest.mark.parametrize("loss", [0.0, 0.15])
 @pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 150), marks=pytest.mark.soak)])
 def test_whatever_is_lost_doubled_or_overtaken_each_number_is_taken_once_and_marks_and_time_come_through(

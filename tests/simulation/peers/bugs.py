@@ -11,6 +11,7 @@ EXCHANGE, COMPOSER, OUTBOX = "shared/sync/exchange.py", "shared/sync/composer.py
 CHECKPOINTS, EXECUTOR = "shared/recovery/checkpoints.py", "shared/recovery/executor.py"
 COORDINATE, REIGN = "shared/hosting/coordinate.py", "shared/hosting/reign.py"
 ANSWERS, KEEPER = "shared/recovery/strategies/answers.py", "shared/hosting/keeper.py"
+KEPT = "shared/hosting/kept_snapshot.py"
 PLANNED, COPIES = "shared/hosting/planned_moves.py", "shared/hosting/copies.py"
 USER_OPERATORS = "shared/engine/user_operators.py"
 DOWNLINK = "shared/hosting/fleet_downlink.py"
@@ -120,6 +121,24 @@ BUGS = (
           "        if key in here.sinks"),),
         ("ConvergesAfterHeal",),
         "sp3", "extended-ecoc",
+    ),
+    PeerBug(
+        "changes-put-to-another-snapshot",
+        ((KEEPER, "if newest != snapshot.after:", "if not newest:"),),
+        ("KeptIsDurable", "OneOutputPerNumber", "OutputAsIdeal"),
+        "many", world="older",
+    ),
+    PeerBug(
+        "changes-before-the-last-dropped",
+        ((KEPT, "onto=(*before.states, *self.onto)", "onto=(*before.states[:1], *self.onto)"),),
+        ("KeptIsDurable", "OneOutputPerNumber", "OutputAsIdeal"),
+        "many", "extended-ecoc",
+    ),
+    PeerBug(
+        "changes-that-were-passed-over-not-sent",
+        ((KEPT, "return replace(self, onto=self.onto[known:], after=after)", "return replace(self, onto=(), after=after)"),),
+        ("OneOutputPerNumber", "OutputAsIdeal"),
+        "many", "uncoordinated", "eager",
     ),
     PeerBug(
         "keeper-forgets-its-place",

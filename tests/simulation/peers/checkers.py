@@ -18,13 +18,14 @@ import numpy as np
 from shared.batch import NO_FRONTIER
 from shared.hosting.host import Host
 from shared.hosting.instance import Instance, Made
-from shared.hosting.keeper import cut_of
+from shared.hosting.keeper import Keeper, cut_of
 from shared.hosting.kept_snapshot import KeptSnapshot
 from shared.hosting.messages import Committed, SinkTook
 from shared.hosting.planned_moves import ASKED, MoveEnded
 from shared.plan.deployment import Deployment
 from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Include
+from shared.spool.memory import MemoryDisk
 from shared.sync.exchange import LogRecord
 from shared.sync.session import GatewaySession
 from shared.wire.frame import FrameType, decode_one
@@ -299,7 +300,7 @@ class Snapshots(Checker):
             spec = specs.get(kept.identity)
             if spec is None:
                 continue
-            instance = Instance(spec, Random(0), KeptSnapshot.decode(kept.encode()))
+            instance = Instance(spec, Random(0), kept)
             if instance.taken != dict(kept.permanent.inputs):
                 return (
                     f"PermanentRestores: {kept.vertex} is at {instance.taken}, its snapshot at {kept.permanent.inputs}"
@@ -345,7 +346,11 @@ class Durable(Checker):
                 if self._seen.get(place) is kept:
                     continue
                 self._seen[place] = kept
-                if kept.encode() not in durable.values():
+                disk = MemoryDisk()
+                for name, data in durable.items():
+                    disk.replace(name, data)
+                read = Keeper(disk)
+                if kept not in (*read.held(), *read.cuts()):
                     return (
                         f"KeptIsDurable: {node.name} has receipted a snapshot of {kept.vertex} that is not on its disk"
                     )

@@ -60,6 +60,17 @@ def merging() -> Plan:
     return rs.plan_of(means.sliding(count=2).aggregate(s=rs.sum("m")).subscribe("out"))
 
 
+MANY_KEYS, MANY_FEW = 450, 750  # the numbers from which no key is new, and from which any comes again
+
+
+def many() -> Plan:
+    """Much state of which little changes: half of the rows each begin a key, a third goes to few of those, the last ones
+    to any."""
+    rows = rs.sensor("k", every="33ms", columns={"k": "int64", "x": "float64"}).gather("k")
+    sums = rows.key_by("k").state({"n": 0, "s": 0.0}, n=rs.state.n + 1, s=rs.state.s + col.x)
+    return rs.plan_of(sums.subscribe("out"))
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     plan: Callable[[], Plan]
@@ -78,6 +89,7 @@ PROGRAMS = {
     "sp3": Program(lambda: rs.plan_of(one_attenuated), (1,), 900, CYCLIC),
     "sp4": Program(lambda: rs.plan_of(both_attenuated), (1,), 900, CYCLIC),
     "wide": Program(wide, (1,), 600, ("ecoc-region",)),
+    "many": Program(many, (1,), 900, ("ecoc", "extended-ecoc", "uncoordinated", "dist-2", "local")),
 }
 
 
@@ -95,6 +107,10 @@ def rows_of(spec: EdgeSpec, lo: int, hi: int) -> tuple[dict[str, object], np.nda
         case _:
             if spec.name == "w":
                 return {name: np.sin(numbers * 0.1 + at) for at, name in enumerate(WIDE)}, numbers * 33_000 + 1
+            if spec.name == "k":
+                keys = np.where(numbers < MANY_KEYS, numbers, np.where(numbers < MANY_FEW, numbers % 5, numbers * 7))
+                keys %= MANY_KEYS
+                return {"k": keys, "x": np.sin(numbers * 0.1)}, numbers * 33_000 + 1
             return {"x": np.sin(numbers * 0.1) * 10 + (numbers + shift) % 7}, numbers * 33_000 + 1 + shift
 
 

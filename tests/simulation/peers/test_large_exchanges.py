@@ -44,3 +44,27 @@ def test_a_backlog_of_many_times_the_room_for_what_is_made_of_it_arrives_whole(
     claim(f"{row}: {len(rows)} rows over a room of 128 KB, {outcome.failed} failures")
     assert (outcome.violation, outcome.lost, outcome.failed) == ("", 0, 0)
     assert [row[N] for row in rows] == list(range(ROWS))
+
+
+@pytest.mark.parametrize("row", ["ecoc", "extended-ecoc"])
+def test_what_waits_on_a_device_is_marked_as_it_is_taken(
+    row: str, claim: Claim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a vertex makes stays there until its reader was snapshotted. So a backlog of more than there is room for needs
+    marks within it, of which a device has only some under way; it also is started again meanwhile."""
+    monkeypatch.setattr(here, "MADE_BYTES", 128 << 10)
+    monkeypatch.setattr(here, "CREDIT_BYTES", 16 << 10)
+    monkeypatch.setattr(taking, "CREDIT_BYTES", 16 << 10)
+    rows, every = 3_000, 100
+    numbers = rs.sensor("x", every="1ms", columns={"n": "int64"}).gather("g").sliding(count=1).aggregate(n=rs.max("n"))
+    plan = rs.plan_of(numbers.where(col.n >= 0).sliding(count=1).aggregate(n=rs.max("n")).subscribe("out"))
+    faults = (Fault(0.1, 4, "cut", 3.0), Fault(3.5, 4, "crash", 0.5))
+    setting = Settings(
+        plan, rows, rows_of, row=row, every=every, batch=500, every_s=0.05, faults=faults, settle_s=10.0, sources=(4,)
+    )
+    outcome = (world := PeerWorld(setting, observers=every_checker())).run(rows)
+    assert (outcome.violation, outcome.lost, outcome.failed) == ("", 0, 0)
+    assert [row[N] for row in world.results()[0]] == list(range(rows))
+    claim(
+        f"{row}: {outcome.elements} rows of a backlog, {outcome.commits} snapshots, {outcome.crashes} crash of the device"
+    )

@@ -23,6 +23,7 @@ from shared.hosting.coordinate import Coordinator
 from shared.hosting.fleet_events import Recovered
 from shared.hosting.fleet_node import FleetNode
 from shared.hosting.host import Host
+from shared.hosting.keeper import CHANGES
 from shared.hosting.messages import Answer, Ask, Committed, Datagram, InstanceFailed, SinkTook
 from shared.hosting.planned_moves import MoveEnded
 from shared.hosting.sink import sink_rows
@@ -66,6 +67,7 @@ class Fault:
     on the node that runs it. primary, backup, both: the node that runs a vertex stops, one that keeps it, all of those.
     commit: the node that runs a vertex stops while a snapshot of it is on the way to its keepers. torn: a node stops while
     it writes. move: a person asks that a vertex goes to another node, which is no failure; asked again while it cannot.
+    older: the first keeper of a vertex stops and comes back without the newest changes that it has said to have.
     leave, meet: a vertex is asked to move, and the node that it leaves, or goes to, stops so much later. half: every other
     node but the coordinator's stops for good, sources for so long; in the phase of a cut that `node` says, if it is one."""
 
@@ -486,6 +488,14 @@ class PeerWorld:
             case "torn":
                 self.nodes[fault.node].torn_s = fault.seconds
                 self.nodes[fault.node].disk.arm(self.rng.randint(1, 3))
+            case "older":
+                keeper = self.by_id[self._placement(fault.node).keepers[0]]
+                changes = sorted(name for name in keeper.disk.names() if name.startswith(CHANGES))
+                keeper.crash(fault.seconds)
+                for name in changes[-1:]:
+                    self.outcome.kinds["gone"] += 1
+                    keeper.disk.remove(name)
+                keeper.disk.sync()
             case _:
                 placed = self._placement(fault.node)
                 hit = {"primary": placed.hosts[:1], "backup": placed.keepers[:1], "both": placed.hosts + placed.keepers}

@@ -74,7 +74,41 @@ def large(name: str, row: str, seed: int) -> Settings:
     return replace(world, batch=60, heard=rng.choice((0.0, 0.1, 0.4)), every_s=1.0)
 
 
-WORLDS = {"disturbed": disturbed, "narrow": narrow, "moving": moving, "halved": halved, "large": large}
+def older(name: str, row: str, seed: int) -> Settings:
+    """A keeper loses the newest changes that it has said to have, while there are some (of `many`). When it has answered
+    again, and snapshots have come, who runs the vertex stops."""
+    rng = Random(f"older {name} {row} {seed}")
+    lost = Fault(rng.uniform(2.6, 4.0), 0, "older", 0.2)
+    faults = (lost, Fault(lost.at + rng.uniform(3.5, 4.0), 0, "primary", 9.0))
+    return settings(name, row=row, seed=seed, faults=faults, settle_s=30.0, every_s=0.3, every=60)
+
+
+def eager(name: str, row: str, seed: int) -> Settings:
+    """Snapshots follow each other sooner than they are stored, so that some are passed over. Who runs a vertex stops."""
+    rng = Random(f"eager {name} {row} {seed}")
+    faults = tuple(Fault(rng.uniform(0.5, 1.7), vertex, "primary", 9.0) for vertex in range(2))
+    return settings(
+        name,
+        row=row,
+        seed=seed,
+        faults=faults,
+        settle_s=30.0,
+        batch=10,
+        every=10,
+        every_s=0.02,
+        copies=rng.choice((1, 2)),
+    )
+
+
+WORLDS = {
+    "older": older,
+    "eager": eager,
+    "disturbed": disturbed,
+    "narrow": narrow,
+    "moving": moving,
+    "halved": halved,
+    "large": large,
+}
 
 
 def outcome_of(name: str, row: str, seed: int, *, keep: bool = False, world: str = "disturbed") -> Outcome:

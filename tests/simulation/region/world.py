@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from shared.hosting.keeper import Keeper, KeepSnapshot
+from shared.hosting.keeper import Keeper, KeeperPersist
 from shared.hosting.kept_snapshot import KeptSnapshot
 from shared.hosting.state_lane import StateLane
 from shared.hosting.store import persist
@@ -95,7 +95,7 @@ class Member:
 
     def start(self) -> None:
         self.up = True
-        self._persist: list[KeepSnapshot] = []
+        self._persist: list[KeeperPersist] = []
         self._wake_at = float("inf")
         self.keeper = Keeper(self.disk)
         self.outbox = Outbox()
@@ -104,7 +104,7 @@ class Member:
         )
         self.lane = StateLane(
             self.device, self.keys, self.keeper, self.outbox, self.world.peers, say=self._say, reached=self._reaches,
-            store=self._persist.append, taken=lambda: None, released=self._released, receipt=self._receipt,
+            store=self._persist.extend, taken=lambda: None, released=self._released, receipt=self._receipt,
         )  # fmt: skip
         self.lane.is_open = True
         self._say_later: list[tuple[str, Sequence[bytes]]] = []
@@ -326,7 +326,7 @@ class RegionWorld:
         key = self.state.key
         if to.keeper.through.get(key, 0) < self.head:
             self.outcome.sent.pieces += len(self.data[self.head]) + EXCHANGE_BYTES
-            to._persist.append(to.keeper.take_whole(key, self.head, self.data[self.head]))
+            to._persist.extend(to.keeper.take_whole(key, self.head, self.data[self.head]))
             to.drive()
 
     # --- checkers ----------------------------------------------------------------------------------------------------
