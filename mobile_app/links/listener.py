@@ -44,6 +44,12 @@ class Listener:
                 self._body = body
                 self._changed.notify()
 
+    def came(self) -> None:
+        """The last news was good, though the next request is the same: it is asked at once."""
+        with self._changed:
+            self._news_to, self._pause_s = b"", PAUSE_S_MIN
+            self._changed.notify()
+
     def rest(self) -> None:
         with self._changed:
             self._body = None

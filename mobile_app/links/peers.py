@@ -3,7 +3,8 @@
     node DEALER -- [number, body] --> ROUTER node       an exchange, by CURVE to that node's key
     node DEALER <-- [number, body] -- ROUTER node       its answer
 
-With a third part it is passed on between two nodes whose own lane is broken: `passing.py`.
+With a third part it is passed on between two nodes whose own lane is broken (`shared/hosting/passing.py`): the other
+end of a question, nothing in an answer.
 
 CURVE hides what passes and lets in only the keys of the roster; who speaks, and what it may say, is decided by the
 session inside the body. `number` tells an answer to a question that still counts from a late one. Queues are bounded:
@@ -20,9 +21,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mobile_app.links.passing import Passing
 from shared.errors import UsageError
 from shared.hosting.messages import Answer, Ask, Unreachable
+from shared.hosting.passing import NODE_BYTES_MAX, Passed, Passing
 from shared.plan.deployment import Peer
 from shared.sync.receiver import Arrival, Reply
 from shared.wire.envelope import EXCHANGE_BYTES_MAX
@@ -89,7 +90,7 @@ class PeerLinks:
     ) -> None:  # fmt: skip
         """`passes`: it passes exchanges on between others."""
         _zmq_or_refuse()
-        self.passing = Passing() if passes else None
+        self.passing: Passing[bytes] | None = Passing() if passes else None
         self._urgent: dict[bytes, str] = {}  # by number, who was asked by way of another
         self._keys = keys
         self._on_arrival = on_arrival
@@ -209,13 +210,21 @@ class PeerLinks:
         connection, number = parts[0].bytes, parts[1].bytes
         if self.passing is not None:
             key = str(parts[1].get("User-Id"))  # as CURVE found it
-            self.passing.called(key, connection)
-            if len(parts) == 4:
-                passed = self.passing.take(key, connection, number, parts[3].bytes, self._peers)
-                if passed is not None:
-                    self._answer([passed.connection, passed.number, parts[2], passed.other])
+            node = next((peer.node for peer in self._peers.values() if peer.curve_key == key), "")
+            self.passing.called(node, connection)
+            if len(parts) == 4 and (passed := self._passed(self.passing, node, connection, number, parts[3].bytes)):
+                own = passed.number if isinstance(passed.number, bytes) else b"%d" % passed.number
+                self._answer([passed.connection, own, parts[2], passed.other.encode()])
         if len(parts) == 3:
             self._arrived(Arrival((connection, number), parts[2].buffer))
+
+    def _passed(
+        self, passing: Passing[bytes], node: str, connection: bytes, number: bytes, other: bytes
+    ) -> Passed[bytes] | None:
+        if not other:
+            return passing.answer(node, int(number) if number.isdigit() else 0)
+        asked = other.decode("ascii", "replace") if len(other) <= NODE_BYTES_MAX else ""
+        return passing.question(node, connection, number, asked, self._peers)
 
     def _answer(self, parts: list[bytes | zmq.Frame]) -> None:
         with contextlib.suppress(zmq.ZMQError):  # who asked is gone

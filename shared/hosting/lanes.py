@@ -3,8 +3,9 @@
     USUAL --an exchange is not answered--> URGENT --a knock on the usual lane is--> USUAL
 
 A phone that walks out of its region loses its Wi-Fi before anybody could take over what it runs. Its neighbours and it
-go on over cellular then, by way of the node that coordinates: it is the one that all of them reach, and phones on
-cellular do not reach each other. Each says so in its STATUS, and the coordinator decides whether the phone has left.
+go on over cellular then, by way of the node or gateway that coordinates: it is the one that all of them reach, and
+phones on cellular do not reach each other. Each says so in its STATUS, and the coordinator decides whether the phone
+has left.
 Meanwhile the usual lane is knocked on every KNOCK_S, with a body of no bytes that is answered with none.
 
 Whoever passes an exchange on cannot change it or make one up: the session inside it is that of its two ends.
@@ -16,6 +17,7 @@ from collections.abc import Collection
 
 from shared.hosting.here import Here
 from shared.hosting.messages import Ask
+from shared.hosting.wiring import GATEWAY
 
 KNOCK_S = 2.0  # between two tries of a lane that is broken
 KNOCK = b""
@@ -52,11 +54,11 @@ class Lanes:
         return min(self._knock_at.values(), default=None)
 
     def _by(self) -> str:
-        """The node that coordinates; none where nobody walks, or a gateway coordinates."""
+        """Whoever coordinates: a node, or the gateway once it said that it passes on. None where nobody walks."""
         here = self._here
         if here.deployed is None or not here.deployed.areas:
             return ""
-        return next((node for node in here.peers if here.coordinates(node)), "")
+        return next((node for node in here.peers if here.coordinates(node)), GATEWAY if here.gateway_passes else "")
 
     def urgent(self) -> Collection[str]:
         """The nodes that are called over the urgent lane."""

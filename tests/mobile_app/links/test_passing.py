@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from mobile_app.links import passing
-from mobile_app.links.passing import Passing
 from mobile_app.links.peers import CurveKeys, PeerLinks
 from shared.hosting.messages import Answer, Ask, Unreachable
 from shared.plan.deployment import Peer
@@ -93,21 +91,3 @@ def test_nothing_is_passed_on_to_who_is_not_in_the_fleet_or_has_not_called(links
 
 def test_who_does_not_coordinate_passes_nothing_on(links: dict[str, PeerLinks]) -> None:
     assert links[ONE].passing is None
-
-
-def test_nobody_answers_for_another_and_what_nobody_answers_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passing, "OPEN_MAX", 2)
-    peers = {node: Peer(node, node[:2], b"k" * 32, node[:1] * 40, ()) for node in (ONE, OTHER, HUB)}
-    keys = {node: peer.curve_key for node, peer in peers.items()}
-    by = Passing()
-    for node, key in keys.items():
-        by.called(key, node.encode())
-    sent = [by.take(keys[ONE], b"one", b"%d" % number, OTHER.encode(), peers) for number in range(3)]
-    first, second, third = [each.number for each in sent if each is not None]
-    assert by.take(keys[HUB], b"hub", second, b"", peers) is None
-    assert by.take(keys[OTHER], b"other", first, b"", peers) is None, "forgotten"
-    answered = by.take(keys[OTHER], b"other", third, b"", peers)
-    assert answered is not None
-    assert (answered.connection, answered.number, answered.other) == (b"one", b"2", b"")
-    assert by.take("x" * 40, b"stranger", b"1", OTHER.encode(), peers) is None
-    assert by.refused == 3
