@@ -4,7 +4,8 @@
     node DEALER <-- [number, body] -- ROUTER node       its answer
 
 With a third part it is passed on between two nodes whose own lane is broken (`shared/hosting/passing.py`): the other
-end of a question, nothing in an answer.
+end of a question, nothing in an answer. To an end that has not called this node it goes as any exchange does, if that
+can be called.
 
 CURVE hides what passes and lets in only the keys of the roster; who speaks, and what it may say, is decided by the
 session inside the body. `number` tells an answer to a question that still counts from a late one. Queues are bounded:
@@ -23,7 +24,7 @@ from typing import NamedTuple
 
 from shared.errors import UsageError
 from shared.hosting.messages import Answer, Ask, Unreachable
-from shared.hosting.passing import NODE_BYTES_MAX, Passed, Passing
+from shared.hosting.passing import NODE_BYTES_MAX, OPEN_MAX, Passing
 from shared.plan.deployment import Peer
 from shared.sync.receiver import Arrival, Reply
 from shared.wire.envelope import EXCHANGE_BYTES_MAX
@@ -86,11 +87,10 @@ class PeerLinks:
 
     def __init__(
         self, bind: str, keys: CurveKeys, peers: Iterable[Peer], on_arrival: Callable[[], None],
-        *, passes: bool = False,
     ) -> None:  # fmt: skip
-        """`passes`: it passes exchanges on between others."""
         _zmq_or_refuse()
-        self.passing: Passing[bytes] | None = Passing() if passes else None
+        self.passing: Passing[bytes] = Passing()  # what this node passes on between others
+        self._passed_on: dict[bytes, tuple[bytes, bytes]] = {}  # by number, of that what it calls the other end for
         self._urgent: dict[bytes, str] = {}  # by number, who was asked by way of another
         self._keys = keys
         self._on_arrival = on_arrival
@@ -196,7 +196,7 @@ class PeerLinks:
                 self._carry_out(order, poller)
             if self._router in ready:
                 for parts in self._waiting(self._router):
-                    self._asked_here(parts)
+                    self._asked_here(parts, poller)
             for node, dealer in list(self._dealers.items()):
                 if dealer in ready:
                     for parts in self._waiting(dealer):
@@ -204,27 +204,37 @@ class PeerLinks:
         for socket in (*self._dealers.values(), self._router, self._nudged):
             socket.close()
 
-    def _asked_here(self, parts: list[zmq.Frame]) -> None:
+    def _asked_here(self, parts: list[zmq.Frame], poller: zmq.Poller) -> None:
         if len(parts) not in (3, 4) or len(parts[1]) > NUMBER_BYTES_MAX:
             return
         connection, number = parts[0].bytes, parts[1].bytes
-        if self.passing is not None:
-            key = str(parts[1].get("User-Id"))  # as CURVE found it
-            node = next((peer.node for peer in self._peers.values() if peer.curve_key == key), "")
-            self.passing.called(node, connection)
-            if len(parts) == 4 and (passed := self._passed(self.passing, node, connection, number, parts[3].bytes)):
-                own = passed.number if isinstance(passed.number, bytes) else b"%d" % passed.number
-                self._answer([passed.connection, own, parts[2], passed.other.encode()])
+        key = str(parts[1].get("User-Id"))  # as CURVE found it
+        node = next((peer.node for peer in self._peers.values() if peer.curve_key == key), "")
+        self.passing.called(node, connection)
         if len(parts) == 3:
             self._arrived(Arrival((connection, number), parts[2].buffer))
+        elif not parts[3]:
+            passed = self.passing.answer(node, int(number) if number.isdigit() else 0)
+            if passed is not None and isinstance(passed.number, bytes):
+                self._answer([passed.connection, passed.number, parts[2], b""])
+        else:
+            self._pass_on(node, connection, number, parts, poller)
 
-    def _passed(
-        self, passing: Passing[bytes], node: str, connection: bytes, number: bytes, other: bytes
-    ) -> Passed[bytes] | None:
-        if not other:
-            return passing.answer(node, int(number) if number.isdigit() else 0)
-        asked = other.decode("ascii", "replace") if len(other) <= NODE_BYTES_MAX else ""
-        return passing.question(node, connection, number, asked, self._peers)
+    def _pass_on(self, node: str, connection: bytes, number: bytes, parts: list[zmq.Frame], poller: zmq.Poller) -> None:
+        other = parts[3].bytes.decode("ascii", "replace") if len(parts[3]) <= NODE_BYTES_MAX else ""
+        if node in self._peers and other in self._peers and not self.passing.has_called(other):
+            dealer = self._dealer(other, poller)
+            if dealer is not None:
+                own = self._number()
+                while len(self._passed_on) >= OPEN_MAX:
+                    del self._passed_on[next(iter(self._passed_on))]
+                self._passed_on[own] = connection, number
+                with contextlib.suppress(zmq.Again):
+                    dealer.send_multipart([own, parts[2]], flags=zmq.NOBLOCK, copy=False)
+                return
+        passed = self.passing.question(node, connection, number, other, self._peers)
+        if passed is not None:
+            self._answer([passed.connection, b"%d" % int(passed.number), parts[2], passed.other.encode()])
 
     def _answer(self, parts: list[bytes | zmq.Frame]) -> None:
         with contextlib.suppress(zmq.ZMQError):  # who asked is gone
@@ -250,22 +260,14 @@ class PeerLinks:
                 self._answer([*order.handle, order.body])
             return
         node = order.by or order.node
-        peer = self._peers.get(node)
         if self._unanswered.get(node, 0) >= UNANSWERED_MAX and node in self._dealers:
             # It may have refused us before it knew us, and ZeroMQ does not ask again: connect anew.
             self._drop(node, poller)
-        dealer = self._dealers.get(node)
-        if dealer is None and peer is not None and peer.addresses:
-            dealer = self._dealers[node] = self._socket(zmq.DEALER)
-            dealer.curve_serverkey = peer.curve_key.encode()
-            for address in peer.addresses:
-                dealer.connect(address)
-            poller.register(dealer, zmq.POLLIN)
+        dealer = self._dealer(node, poller)
         if dealer is None:
             self._fail(order)
             return
-        self._numbers += 1
-        number = b"%d" % self._numbers
+        number = self._number()
         parts = [number, order.body]
         if order.by:
             if not order.follows:
@@ -281,6 +283,21 @@ class PeerLinks:
             dealer.send_multipart(parts, flags=zmq.NOBLOCK, copy=False)
         except zmq.Again:
             self._fail(order)
+
+    def _dealer(self, node: str, poller: zmq.Poller) -> zmq.Socket[bytes] | None:
+        """The connection to a node; None where nobody can call it."""
+        dealer, peer = self._dealers.get(node), self._peers.get(node)
+        if dealer is None and peer is not None and peer.addresses:
+            dealer = self._dealers[node] = self._socket(zmq.DEALER)
+            dealer.curve_serverkey = peer.curve_key.encode()
+            for address in peer.addresses:
+                dealer.connect(address)
+            poller.register(dealer, zmq.POLLIN)
+        return dealer
+
+    def _number(self) -> bytes:
+        self._numbers += 1
+        return b"%d" % self._numbers
 
     def _fail(self, order: Ask) -> None:
         if order.body:  # a knock that nobody hears says nothing of the lane that is in use
@@ -299,6 +316,10 @@ class PeerLinks:
                 self._arrived(Arrival(Way(node, parts[0].bytes), parts[1].buffer))
             elif (asked_node := self._urgent.pop(parts[0].bytes, None)) is not None:
                 self._arrived(Answer(asked_node, parts[1].buffer, urgent=True))
+            return
+        if len(parts) == 2 and (asker := self._passed_on.pop(parts[0].bytes, None)) is not None:
+            self.passing.passed += 1
+            self._answer([*asker, parts[1], b""])
             return
         asked = self._asked.get(node, [])
         if len(parts) == 2 and (number := parts[0].bytes) in asked:

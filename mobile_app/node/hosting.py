@@ -199,7 +199,7 @@ class Hosting:
         self._wake = wake
         self._woken = False  # the loop has been told that something is here, and has not looked yet
         curve = load_curve_keys(home)
-        self._links = PeerLinks(bind, curve, self.host.peers(), self._arrived, passes=coordinator is not None)
+        self._links = PeerLinks(bind, curve, self.host.peers(), self._arrived)
         self._broadcast: BroadcastLink | None = None  # where snapshots are kept in a whole region
         self.governed: Governed | None = None  # where the gateway coordinates
         if isinstance(fleet, OfferedHost):
@@ -547,7 +547,7 @@ class Hosting:
         """By code, what others sent and was not taken."""
         counted = {STALE_TERM: self.host.receiver.stale, STRANGER: self._links.strangers, UNREAD: self._links.dropped}
         counted[REPLAYED] = self.host.receiver.replayed
-        counted[UNPASSED] = 0 if self._links.passing is None else self._links.passing.refused
+        counted[UNPASSED] = self._links.passing.refused
         counted[FLOOD] = 0 if self._broadcast is None else self._broadcast.dropped
         found = self.host.refused + self.host.lane.receiving.refused + self.host.rows.receiving.refused
         return {code: count for code, count in sorted((found | counted).items()) if count}
@@ -601,7 +601,7 @@ class Hosting:
             "sinks": [{"query": sink.query, "sink": sink.sink, "taken": sink.taken} for sink in host.sinks()],
             "feeds": [spec.name for spec in host.gathers()],
             "refused": self._refused(),
-            "passed": 0 if self._links.passing is None else self._links.passing.passed,
+            "passed": self._links.passing.passed,
             "waits": [waits._asdict() for waits in ([] if coordinator is None else coordinator.waits())],
             "events": list(self._log),
         }

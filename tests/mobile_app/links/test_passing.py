@@ -12,6 +12,7 @@ from mobile_app.links.peers import CurveKeys, PeerLinks
 from shared.hosting.messages import Answer, Ask, Unreachable
 from shared.plan.deployment import Peer
 from shared.sync.receiver import Arrival, Reply
+from tests.patience import wait_until
 
 HUB, ONE, OTHER, NOBODY = "aa" * 16, "bb" * 16, "cc" * 16, "dd" * 16
 PATIENCE_S = 10.0
@@ -27,7 +28,7 @@ def links() -> Iterator[dict[str, PeerLinks]]:
             Peer(node, node[:2], b"k" * 32, each.public, address if node == HUB else ()) for node, each in keys.items()
         ]
 
-    hub = PeerLinks("tcp://127.0.0.1:*", keys[HUB], peers(()), lambda: None, passes=True)
+    hub = PeerLinks("tcp://127.0.0.1:*", keys[HUB], peers(()), lambda: None)
     found = {HUB: hub}
     found |= {
         node: PeerLinks("tcp://127.0.0.1:*", keys[node], peers((hub.address,)), lambda: None) for node in (ONE, OTHER)
@@ -68,7 +69,6 @@ def test_two_phones_that_nobody_can_call_speak_by_way_of_the_node_that_coordinat
         assert answer == Answer(OTHER, b"receipt %d" % number, urgent=True)
     assert links[HUB].arrivals.empty(), "what is passed on is not for who passes it on"
     counted = links[HUB].passing
-    assert counted is not None
     assert (counted.passed, counted.refused) == (3, 0)
 
 
@@ -84,10 +84,34 @@ def test_nothing_is_passed_on_to_who_is_not_in_the_fleet_or_has_not_called(links
         links[ONE].send(Ask(to, b"rows", by=HUB))
     call(links, ONE)  # behind those two
     counted = links[HUB].passing
-    assert counted is not None
     assert (counted.passed, counted.refused) == (0, 2)
     assert links[OTHER].arrivals.empty()
 
 
-def test_who_does_not_coordinate_passes_nothing_on(links: dict[str, PeerLinks]) -> None:
-    assert links[ONE].passing is None
+def test_a_node_that_can_call_the_other_end_passes_on_to_it_without_having_been_called() -> None:
+    keys = {node: CurveKeys.generate() for node in (HUB, ONE, OTHER)}
+    found: dict[str, PeerLinks] = {}
+
+    def peers() -> list[Peer]:
+        return [
+            Peer(node, node[:2], b"k" * 32, each.public, (found[node].address,) if node in found else ())
+            for node, each in keys.items()
+        ]
+
+    try:
+        for node in (OTHER, HUB, ONE):
+            found[node] = PeerLinks("tcp://127.0.0.1:*", keys[node], peers(), lambda: None)
+        for number in range(3):
+            found[ONE].send(Ask(OTHER, b"rows %d" % number, follows=number > 0, by=HUB))
+            arrival = next_of(found[OTHER])
+            assert bytes(arrival.body) == b"rows %d" % number
+            found[OTHER].send(Reply(arrival.handle, b"receipt %d" % number))
+            assert next_of(found[ONE]) == Answer(OTHER, b"receipt %d" % number, urgent=True)
+        assert (found[HUB].passing.passed, found[HUB].passing.refused) == (3, 0)
+        assert found[HUB].arrivals.empty()
+        found[HUB].meet([each for each in peers() if each.node != OTHER])
+        found[ONE].send(Ask(OTHER, b"rows", by=HUB))
+        wait_until(lambda: found[HUB].passing.refused == 1, "who left the fleet is passed nothing")
+    finally:
+        for each in found.values():
+            each.close()
