@@ -4,8 +4,8 @@
     node DEALER <-- [number, body] -- ROUTER node       its answer
 
 With a third part it is passed on between two nodes whose own lane is broken (`shared/hosting/passing.py`): the other
-end of a question, nothing in an answer. To an end that has not called this node it goes as any exchange does, if that
-can be called.
+end of a question, nothing in an answer. To an end that has not called this node of late it goes as any exchange does,
+if that can be called.
 
 CURVE hides what passes and lets in only the keys of the roster; who speaks, and what it may say, is decided by the
 session inside the body. `number` tells an answer to a question that still counts from a late one. Queues are bounded:
@@ -15,8 +15,10 @@ what does not fit is dropped, and is sent again like everything that was not ans
 from __future__ import annotations
 
 import contextlib
+import math
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -45,6 +47,7 @@ UNANSWERED_MAX = 3
 CONNECT_MS = 1_000
 UNACKNOWLEDGED_MS = 3_000
 CLOSE_S = 2.0
+CALLED_S = 10.0  # a node that coordinates is called every few seconds by all others
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,7 @@ class PeerLinks:
         _zmq_or_refuse()
         self.passing: Passing[bytes] = Passing()  # what this node passes on between others
         self._passed_on: dict[bytes, tuple[bytes, bytes]] = {}  # by number, of that what it calls the other end for
+        self._called_at: dict[str, float] = {}  # by node
         self._urgent: dict[bytes, str] = {}  # by number, who was asked by way of another
         self._keys = keys
         self._on_arrival = on_arrival
@@ -211,6 +215,7 @@ class PeerLinks:
         key = str(parts[1].get("User-Id"))  # as CURVE found it
         node = next((peer.node for peer in self._peers.values() if peer.curve_key == key), "")
         self.passing.called(node, connection)
+        self._called_at[node] = time.monotonic()
         if len(parts) == 3:
             self._arrived(Arrival((connection, number), parts[2].buffer))
         elif not parts[3]:
@@ -222,7 +227,7 @@ class PeerLinks:
 
     def _pass_on(self, node: str, connection: bytes, number: bytes, parts: list[zmq.Frame], poller: zmq.Poller) -> None:
         other = parts[3].bytes.decode("ascii", "replace") if len(parts[3]) <= NODE_BYTES_MAX else ""
-        if node in self._peers and other in self._peers and not self.passing.has_called(other):
+        if node in self._peers and other in self._peers and not self._calls(other):
             dealer = self._dealer(other, poller)
             if dealer is not None:
                 own = self._number()
@@ -235,6 +240,10 @@ class PeerLinks:
         passed = self.passing.question(node, connection, number, other, self._peers)
         if passed is not None:
             self._answer([passed.connection, b"%d" % int(passed.number), parts[2], passed.other.encode()])
+
+    def _calls(self, node: str) -> bool:
+        """Whether a node has called this one a moment ago: the connection that it made still stands."""
+        return time.monotonic() < self._called_at.get(node, -math.inf) + CALLED_S
 
     def _answer(self, parts: list[bytes | zmq.Frame]) -> None:
         with contextlib.suppress(zmq.ZMQError):  # who asked is gone

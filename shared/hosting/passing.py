@@ -48,9 +48,6 @@ class Passing(Generic[Connection]):
         """This node speaks over this connection."""
         self._connections[node] = connection
 
-    def has_called(self, node: str) -> bool:
-        return node in self._connections
-
     def question(
         self, node: str, connection: Connection, number: int | bytes, other: str, peers: Container[str]
     ) -> Passed[Connection] | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mobile_app.links import peers as peer_links
 from mobile_app.links.peers import CurveKeys, PeerLinks
 from shared.hosting.messages import Answer, Ask, Unreachable
 from shared.plan.deployment import Peer
@@ -88,7 +89,8 @@ def test_nothing_is_passed_on_to_who_is_not_in_the_fleet_or_has_not_called(links
     assert links[OTHER].arrivals.empty()
 
 
-def test_a_node_that_can_call_the_other_end_passes_on_to_it_without_having_been_called() -> None:
+@pytest.mark.parametrize("called", [False, True], ids=["never called", "called long ago"])
+def test_a_node_that_can_call_the_other_end_passes_on_to_it(called: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = {node: CurveKeys.generate() for node in (HUB, ONE, OTHER)}
     found: dict[str, PeerLinks] = {}
 
@@ -101,6 +103,11 @@ def test_a_node_that_can_call_the_other_end_passes_on_to_it_without_having_been_
     try:
         for node in (OTHER, HUB, ONE):
             found[node] = PeerLinks("tcp://127.0.0.1:*", keys[node], peers(), lambda: None)
+        if called:
+            monkeypatch.setattr(peer_links, "CALLED_S", 0.0)
+            found[OTHER].meet(peers())
+            call(found, OTHER)
+            found[OTHER].renew([HUB])
         for number in range(3):
             found[ONE].send(Ask(OTHER, b"rows %d" % number, follows=number > 0, by=HUB))
             arrival = next_of(found[OTHER])
