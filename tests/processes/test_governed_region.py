@@ -108,10 +108,14 @@ def test_a_region_is_added_runs_loses_a_phone_and_is_dropped(tmp_path: Path, cla
 
 def passed(gateway: GatewayProcess) -> int:
     """Exchanges that the gateway passed on, as it tells whoever watches it."""
-    ask = "import urllib.request, sys; print(urllib.request.urlopen(sys.argv[1]).read().decode())"
-    url = f"http://{gateway.host}:{gateway.port}/metrics"
+    token = (gateway.home / "operator.token").read_text()
+    ask = (
+        "import sys, urllib.request as r; print(r.urlopen(r.Request(sys.argv[1], headers={'authorization': 'Bearer ' + "
+        "sys.argv[2]})).read().decode())"
+    )
+    url = f"http://127.0.0.1:{gateway.port}/metrics"
     said = subprocess.run(
-        [*gateway.run_by, sys.executable, "-c", ask, url], capture_output=True, text=True, check=True
+        [*gateway.run_by, sys.executable, "-c", ask, url, token], capture_output=True, text=True, check=True
     ).stdout  # fmt: skip
     (line,) = [line for line in said.splitlines() if line.startswith("resurge_fleet_passed ")]
     return round(float(line.split()[1]))
@@ -122,7 +126,7 @@ def test_a_phone_that_loses_the_wifi_goes_on_by_way_of_the_gateway_and_hands_ove
     if not may_make_namespaces():
         claim("no network namespaces here: no Wi-Fi to lose")
         return
-    gateway = GatewayProcess(tmp_path / "gateway", "--host", CLOUD, "--results", str(tmp_path / "results.sqlite"))
+    gateway = GatewayProcess(tmp_path / "gateway", "--host", "0.0.0.0", "--results", str(tmp_path / "results.sqlite"))
     with Cellular([PHONE, *HUBS]) as network:
         gateway.host, gateway.run_by = CLOUD, network.run_by("cloud")
         with gateway:
