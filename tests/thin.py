@@ -21,7 +21,6 @@ THIN: dict[str, str] = {
     "MS-28": "in virtual time, in which computing what is read again takes none",
     "MS-29": "in virtual time; the device that feeds a region (a camera) is not replaced by another one",
     "MS-30": "a region that is dropped, with processes; a phone that leaves in virtual time",
-    "MS-31": "not where a gateway coordinates",
     "MS-34": "in virtual time; no processes",
     "MS-36": "one region of processes with the paper's rates; four regions in virtual time, one rate and one run each",
     "MS-37": "more than a server in the model; with a departure or a failure 1.2 to 2.4 times, not 1.78; no failures in a test",

@@ -83,6 +83,10 @@ class GatewayDownlink:
         """Whether a row waits for it. Numbers may be given without one: what was deleted since comes no more."""
         return bool(self.results(device, after, 1))
 
+    def has_passed(self, device: DeviceId) -> bool:
+        """Whether another node has something for it."""
+        return self._fleet is not None and self._fleet.has_passed(device)
+
     def plan(
         self, device: DeviceId, newer_than: int, operators: frozenset[str] | None
     ) -> PlanMessage | PlanWithheld | None:

@@ -11,7 +11,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from shared.hosting.coordinate import Coordinator
 from shared.hosting.fleet_events import Deposed, Learned, Recovered, Unplaced
 from shared.hosting.fleet_watch import FleetWatch
 from shared.hosting.leaving import Left
+from shared.hosting.passed_by_gateway import GatewayPassing
 from shared.hosting.requests import answer
 from shared.identity import DeviceId, EdgeId, EdgeKey
 from shared.moves import MoveRequest, Recovery
@@ -33,6 +34,7 @@ from shared.sync.receiver import ExchangeApplied
 from shared.wire.fleet_status import FleetStatus
 from shared.wire.messages import CutOrder
 from shared.wire.packed_deployment import NextDeployment
+from shared.wire.passed import PassMessage
 from shared.wire.status import DeviceStatus, HostOffer
 
 SILENCE_S, SILENCE_S_MIN = 15.0, 10.0  # nodes speak every three seconds at least (mobile_app/node/governed.py)
@@ -83,6 +85,8 @@ class GatewayFleet:
         self._watch = FleetWatch(None, self._coordinator, clock_us())
         self._offers: dict[str, tuple[HostOffer, tuple[str, ...]]] = {}  # as they were taken
         self._control: dict[str, Control] = {}
+        self.passing = GatewayPassing()  # exchanges between nodes whose usual lane is broken
+        self._passed_to: frozenset[str] = frozenset()  # nodes that take what is passed on
         self._roster_seen = -1  # when it was last asked who is revoked
         self._part()
         self._keep()
@@ -104,6 +108,23 @@ class GatewayFleet:
         with self._lock:
             return self._coordinator.orders(device.hex())
 
+    def passed(self, device: DeviceId) -> Sequence[PassMessage]:
+        """What other nodes have for one."""
+        if device.hex() not in self._passed_to:
+            return ()
+        with self._lock:
+            return self.passing.fetch(device.hex(), time.monotonic())
+
+    def has_passed(self, device: DeviceId) -> bool:
+        """Whether other nodes have something for one."""
+        return self.passing.has(device.hex())
+
+    def pass_on(self, message: PassMessage) -> DeviceId | None:
+        """A node has something for another one, which now should hear that; None where it is not passed on."""
+        with self._lock:
+            told = self.passing.take(message, self._passed_to, time.monotonic())
+        return DeviceId(bytes.fromhex(told)) if told else None
+
     def notice(self, event: object) -> None:
         """What an exchange brought."""
         if isinstance(event, ExchangeApplied) and not self._offers:
@@ -115,6 +136,8 @@ class GatewayFleet:
                     self._offer(device, status.offer, status)
                     self._coordinator.heard(device, now, status)
                     self._keep()
+                    if self._coordinator.fleet.regions and device.hex() in self._passed_to:
+                        self.passing.offered(device.hex(), status.boot, now)
             case DeploymentShown(device, message):
                 with self._lock:
                     self._coordinator.shown(device, message, now)
@@ -143,6 +166,8 @@ class GatewayFleet:
         for node in gone & self._offers.keys():
             del self._offers[node]
             self._control.pop(node, None)
+        self._passed_to -= gone
+        self.passing.part(gone)
         self._coordinator.part_with(gone)
 
     def _offer(self, device: DeviceId, offer: HostOffer, status: DeviceStatus) -> None:
@@ -157,6 +182,7 @@ class GatewayFleet:
         self._roster_seen = -1  # it may have been enrolled again
         self._part()
         self._offers[node] = (offer, operators)
+        self._passed_to = self._passed_to | {node} if offer.passed else self._passed_to - {node}
         others = [peer for peer in self._coordinator.fleet.peers if peer.node != node]
         taken = {peer.name for peer in others}
         name = offer.name if offer.name not in taken else f"{offer.name} {node[:4]}"

@@ -51,7 +51,7 @@ from cloud_backend.log.segment_copies import open_disk
 from cloud_backend.results.store import Results
 from shared.errors import BrokenInvariant, UsageError
 from shared.identity import DeviceId
-from shared.sync.exchange import ResultsAcknowledged, StatusReceived
+from shared.sync.exchange import PassReceived, ResultsAcknowledged, StatusReceived
 from shared.sync.receiver import ExchangeApplied, Receiver
 from shared.sync.session import GatewaySessions
 from shared.wire.status import DeviceStatus
@@ -64,6 +64,7 @@ COPY_S = 1.0  # between two looks at a log in Kafka, for the copy
 HINTS_EVERY_S = 5.0  # where the log is in Kafka: each look asks brokers
 RENEW_EVERY_S = 2.0  # of a lease of ten
 BUILDS_EVERY_S = 10.0
+UNPASSED = "peers-unpassed"
 QUIET_TICKS = 10  # without a record, before the account is checked: nobody should have to wait for that
 
 
@@ -101,7 +102,9 @@ class Gateway:
         self.downlink.follow_groups(self.roster.groups)
         make_id = session_ids.make if self.shares is not None else None
         self.sessions = GatewaySessions(self.keys, self.roster, make_id=make_id)
-        receiver = Receiver(LogAndFleet(self.log, self.fleet), self.sessions, self.downlink, self.keys)
+        receiver = Receiver(
+            LogAndFleet(self.log, self.fleet), self.sessions, self.downlink, self.keys, passed=self.fleet.passed
+        )
         self.broken: Exception | None = None
         self.deposed = False  # another process has the lease of this home
         self._tenure = Tenure(settings.home)
@@ -181,7 +184,7 @@ class Gateway:
         await asyncio.to_thread(self._flush_seen)
         await asyncio.to_thread(self.downlink.refresh)
         await asyncio.to_thread(self.fleet.tick)
-        self.metrics.coordinating(self.fleet.control())
+        self.metrics.coordinating(self.fleet.control(), self.fleet.passing.passed)
         await self._look_for_build()
         self.metrics.sessions.set(len(self.sessions))
         self.metrics.connections.set(len(self.connections))
@@ -336,6 +339,12 @@ class Gateway:
             if event.status.produced is not None:
                 self._reports.status(event.device, event.incarnation, event.status.produced)
             self._seen[event.device] = (at_us, event.status)
+        elif isinstance(event, PassReceived):
+            told = self.fleet.pass_on(event.message)
+            if told is None:
+                self.metrics.refused(UNPASSED)
+            else:
+                self.waits.news([told])
         elif isinstance(event, ResultsAcknowledged):
             self.downlink.acknowledged(event.device, event.through)
 

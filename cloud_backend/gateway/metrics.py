@@ -48,6 +48,10 @@ class Metrics:
         )
         self.owned = Gauge("resurge_partitions_owned", "Partitions of the log this one owns", registry=self.registry)
 
+        self.passed = Gauge(
+            "resurge_fleet_passed", "Exchanges between nodes passed on, since the gateway started",
+            registry=self.registry,
+        )  # fmt: skip
         self._control = Gauge(
             "resurge_fleet_control_bytes", "Bytes that coordinating the fleet took, since the gateway started",
             ["node", "direction"], registry=self.registry,
@@ -62,8 +66,9 @@ class Metrics:
         sums[2] += exchange.duplicates
         sums[3] += exchange.gaps
 
-    def coordinating(self, control: Mapping[str, Mapping[str, float]]) -> None:
-        """By node, what coordinating took so far."""
+    def coordinating(self, control: Mapping[str, Mapping[str, float]], passed: int) -> None:
+        """By node, what coordinating took so far, and how many exchanges between nodes were passed on."""
+        self.passed.set(passed)
         for node, each in control.items():
             for direction in ("up", "down"):
                 self._control.labels(node, direction).set(each[direction])

@@ -30,6 +30,7 @@ class Listener:
         self._news_to = b""  # the request that was answered with news
         self._heard = False
         self._over = False
+        self._came = False  # since it began to rest
         self._pause_s = PAUSE_S_MIN
         # A daemon: at the end of the process nobody waits for what may take a minute.
         self._thread = threading.Thread(target=self._run, name="listener", daemon=True)
@@ -43,6 +44,12 @@ class Listener:
                     self._pause_s = PAUSE_S_MIN
                 self._body = body
                 self._changed.notify()
+
+    def came(self) -> None:
+        """The last news was good, though the next request is the same: it is asked at once."""
+        with self._changed:
+            self._news_to, self._pause_s, self._came = b"", PAUSE_S_MIN, True
+            self._changed.notify()
 
     def rest(self) -> None:
         with self._changed:
@@ -89,5 +96,5 @@ class Listener:
     def _rest_a_while(self) -> None:
         """Longer each time, until something else is to be asked with."""
         pause_s, self._pause_s = self._pause_s, min(PAUSE_S_MAX, 2 * self._pause_s)
-        body = self._body
-        self._changed.wait_for(lambda: self._over or self._body not in (None, body), pause_s)
+        body, self._came = self._body, False
+        self._changed.wait_for(lambda: self._over or self._came or self._body not in (None, body), pause_s)

@@ -3,7 +3,9 @@
     node DEALER -- [number, body] --> ROUTER node       an exchange, by CURVE to that node's key
     node DEALER <-- [number, body] -- ROUTER node       its answer
 
-With a third part it is passed on between two nodes whose own lane is broken: `passing.py`.
+With a third part it is passed on between two nodes whose own lane is broken (`shared/hosting/passing.py`): the other
+end of a question, nothing in an answer. To an end that has not called this node of late it goes as any exchange does,
+if that can be called.
 
 CURVE hides what passes and lets in only the keys of the roster; who speaks, and what it may say, is decided by the
 session inside the body. `number` tells an answer to a question that still counts from a late one. Queues are bounded:
@@ -13,16 +15,18 @@ what does not fit is dropped, and is sent again like everything that was not ans
 from __future__ import annotations
 
 import contextlib
+import math
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mobile_app.links.passing import Passing
 from shared.errors import UsageError
 from shared.hosting.messages import Answer, Ask, Unreachable
+from shared.hosting.passing import NODE_BYTES_MAX, OPEN_MAX, Passing
 from shared.plan.deployment import Peer
 from shared.sync.receiver import Arrival, Reply
 from shared.wire.envelope import EXCHANGE_BYTES_MAX
@@ -43,6 +47,7 @@ UNANSWERED_MAX = 3
 CONNECT_MS = 1_000
 UNACKNOWLEDGED_MS = 3_000
 CLOSE_S = 2.0
+CALLED_S = 10.0  # a node that coordinates is called every few seconds by all others
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +90,11 @@ class PeerLinks:
 
     def __init__(
         self, bind: str, keys: CurveKeys, peers: Iterable[Peer], on_arrival: Callable[[], None],
-        *, passes: bool = False,
     ) -> None:  # fmt: skip
-        """`passes`: it passes exchanges on between others."""
         _zmq_or_refuse()
-        self.passing = Passing() if passes else None
+        self.passing: Passing[bytes] = Passing()  # what this node passes on between others
+        self._passed_on: dict[bytes, tuple[bytes, bytes]] = {}  # by number, of that what it calls the other end for
+        self._called_at: dict[str, float] = {}  # by node
         self._urgent: dict[bytes, str] = {}  # by number, who was asked by way of another
         self._keys = keys
         self._on_arrival = on_arrival
@@ -195,7 +200,7 @@ class PeerLinks:
                 self._carry_out(order, poller)
             if self._router in ready:
                 for parts in self._waiting(self._router):
-                    self._asked_here(parts)
+                    self._asked_here(parts, poller)
             for node, dealer in list(self._dealers.items()):
                 if dealer in ready:
                     for parts in self._waiting(dealer):
@@ -203,19 +208,42 @@ class PeerLinks:
         for socket in (*self._dealers.values(), self._router, self._nudged):
             socket.close()
 
-    def _asked_here(self, parts: list[zmq.Frame]) -> None:
+    def _asked_here(self, parts: list[zmq.Frame], poller: zmq.Poller) -> None:
         if len(parts) not in (3, 4) or len(parts[1]) > NUMBER_BYTES_MAX:
             return
         connection, number = parts[0].bytes, parts[1].bytes
-        if self.passing is not None:
-            key = str(parts[1].get("User-Id"))  # as CURVE found it
-            self.passing.called(key, connection)
-            if len(parts) == 4:
-                passed = self.passing.take(key, connection, number, parts[3].bytes, self._peers)
-                if passed is not None:
-                    self._answer([passed.connection, passed.number, parts[2], passed.other])
+        key = str(parts[1].get("User-Id"))  # as CURVE found it
+        node = next((peer.node for peer in self._peers.values() if peer.curve_key == key), "")
+        self.passing.called(node, connection)
+        self._called_at[node] = time.monotonic()
         if len(parts) == 3:
             self._arrived(Arrival((connection, number), parts[2].buffer))
+        elif not parts[3]:
+            passed = self.passing.answer(node, int(number) if number.isdigit() else 0)
+            if passed is not None and isinstance(passed.number, bytes):
+                self._answer([passed.connection, passed.number, parts[2], b""])
+        else:
+            self._pass_on(node, connection, number, parts, poller)
+
+    def _pass_on(self, node: str, connection: bytes, number: bytes, parts: list[zmq.Frame], poller: zmq.Poller) -> None:
+        other = parts[3].bytes.decode("ascii", "replace") if len(parts[3]) <= NODE_BYTES_MAX else ""
+        if node in self._peers and other in self._peers and not self._calls(other):
+            dealer = self._dealer(other, poller)
+            if dealer is not None:
+                own = self._number()
+                while len(self._passed_on) >= OPEN_MAX:
+                    del self._passed_on[next(iter(self._passed_on))]
+                self._passed_on[own] = connection, number
+                with contextlib.suppress(zmq.Again):
+                    dealer.send_multipart([own, parts[2]], flags=zmq.NOBLOCK, copy=False)
+                return
+        passed = self.passing.question(node, connection, number, other, self._peers)
+        if passed is not None:
+            self._answer([passed.connection, b"%d" % int(passed.number), parts[2], passed.other.encode()])
+
+    def _calls(self, node: str) -> bool:
+        """Whether a node has called this one a moment ago: the connection that it made still stands."""
+        return time.monotonic() < self._called_at.get(node, -math.inf) + CALLED_S
 
     def _answer(self, parts: list[bytes | zmq.Frame]) -> None:
         with contextlib.suppress(zmq.ZMQError):  # who asked is gone
@@ -241,22 +269,14 @@ class PeerLinks:
                 self._answer([*order.handle, order.body])
             return
         node = order.by or order.node
-        peer = self._peers.get(node)
         if self._unanswered.get(node, 0) >= UNANSWERED_MAX and node in self._dealers:
             # It may have refused us before it knew us, and ZeroMQ does not ask again: connect anew.
             self._drop(node, poller)
-        dealer = self._dealers.get(node)
-        if dealer is None and peer is not None and peer.addresses:
-            dealer = self._dealers[node] = self._socket(zmq.DEALER)
-            dealer.curve_serverkey = peer.curve_key.encode()
-            for address in peer.addresses:
-                dealer.connect(address)
-            poller.register(dealer, zmq.POLLIN)
+        dealer = self._dealer(node, poller)
         if dealer is None:
             self._fail(order)
             return
-        self._numbers += 1
-        number = b"%d" % self._numbers
+        number = self._number()
         parts = [number, order.body]
         if order.by:
             if not order.follows:
@@ -272,6 +292,21 @@ class PeerLinks:
             dealer.send_multipart(parts, flags=zmq.NOBLOCK, copy=False)
         except zmq.Again:
             self._fail(order)
+
+    def _dealer(self, node: str, poller: zmq.Poller) -> zmq.Socket[bytes] | None:
+        """The connection to a node; None where nobody can call it."""
+        dealer, peer = self._dealers.get(node), self._peers.get(node)
+        if dealer is None and peer is not None and peer.addresses:
+            dealer = self._dealers[node] = self._socket(zmq.DEALER)
+            dealer.curve_serverkey = peer.curve_key.encode()
+            for address in peer.addresses:
+                dealer.connect(address)
+            poller.register(dealer, zmq.POLLIN)
+        return dealer
+
+    def _number(self) -> bytes:
+        self._numbers += 1
+        return b"%d" % self._numbers
 
     def _fail(self, order: Ask) -> None:
         if order.body:  # a knock that nobody hears says nothing of the lane that is in use
@@ -290,6 +325,10 @@ class PeerLinks:
                 self._arrived(Arrival(Way(node, parts[0].bytes), parts[1].buffer))
             elif (asked_node := self._urgent.pop(parts[0].bytes, None)) is not None:
                 self._arrived(Answer(asked_node, parts[1].buffer, urgent=True))
+            return
+        if len(parts) == 2 and (asker := self._passed_on.pop(parts[0].bytes, None)) is not None:
+            self.passing.passed += 1
+            self._answer([*asker, parts[1], b""])
             return
         asked = self._asked.get(node, [])
         if len(parts) == 2 and (number := parts[0].bytes) in asked:

@@ -39,6 +39,7 @@ from shared.hosting.fleet_watch import FleetWatch
 from shared.hosting.governed import Governed
 from shared.hosting.host import Host
 from shared.hosting.messages import Answer, Ask, Committed, Connected, InstanceFailed, PeerBack, PeerLost, SinkTook
+from shared.hosting.passed_by_gateway import is_passed
 from shared.hosting.planned_moves import MoveEnded
 from shared.hosting.requests import answer
 from shared.hosting.routing import Rerouted
@@ -164,6 +165,7 @@ class Hosting:
         self._folder.mkdir(exist_ok=True, mode=0o700)
         self._stores, self._access, self._say, self._news = stores, access, say, news
         self._speed, self._loss_window_s = speed, loss_window_s
+        self._sender = sender
         node = stores.device.hex()
         addresses, coordinator_key = self._joins(fleet, node)
         self._disk = PosixDisk(self._folder)
@@ -197,7 +199,7 @@ class Hosting:
         self._wake = wake
         self._woken = False  # the loop has been told that something is here, and has not looked yet
         curve = load_curve_keys(home)
-        self._links = PeerLinks(bind, curve, self.host.peers(), self._arrived, passes=coordinator is not None)
+        self._links = PeerLinks(bind, curve, self.host.peers(), self._arrived)
         self._broadcast: BroadcastLink | None = None  # where snapshots are kept in a whole region
         self.governed: Governed | None = None  # where the gateway coordinates
         if isinstance(fleet, OfferedHost):
@@ -336,6 +338,8 @@ class Hosting:
             self._own.append(Arrival(self.host.node, message.body))
         elif isinstance(message, Reply) and message.handle == self.host.node:
             self._machine.receive(Answer(self.host.node, message.body), now)
+        elif self.governed is not None and self._sender is not None and is_passed(message):
+            self.governed.pass_on(message, self._sender, now)
         else:
             self._links.send(message)
 
@@ -484,9 +488,10 @@ class Hosting:
 
     @property
     def asks_s(self) -> float | None:
-        """How often it should speak with its gateway at least: often while a gateway's fleet moves a vertex, and where
-        people ask things of it as a coordinator."""
-        if self.host.moves_under_way:
+        """How often it should speak with its gateway at least: often while a gateway's fleet moves a vertex or passes
+        on what nodes say to each other, and where people ask things of it as a coordinator."""
+        passing = self.governed is not None and self.governed.is_passing(self._now)
+        if self.host.moves_under_way or passing:
             return MOVING_ASKS_S
         return COORDINATOR_ASKS_S if self.coordinates else None
 
@@ -494,6 +499,11 @@ class Hosting:
     def areas(self) -> tuple[NamedArea, ...]:
         """The regions of its fleet."""
         return () if self.host.deployed is None else self.host.deployed.areas
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether nodes may ask it something by way of its gateway, which then cannot wait for its next exchange."""
+        return self.governed is not None and self.host.here.gateway_passes and bool(self.areas)
 
     @property
     def is_member(self) -> bool:
@@ -537,7 +547,7 @@ class Hosting:
         """By code, what others sent and was not taken."""
         counted = {STALE_TERM: self.host.receiver.stale, STRANGER: self._links.strangers, UNREAD: self._links.dropped}
         counted[REPLAYED] = self.host.receiver.replayed
-        counted[UNPASSED] = 0 if self._links.passing is None else self._links.passing.refused
+        counted[UNPASSED] = self._links.passing.refused
         counted[FLOOD] = 0 if self._broadcast is None else self._broadcast.dropped
         found = self.host.refused + self.host.lane.receiving.refused + self.host.rows.receiving.refused
         return {code: count for code, count in sorted((found | counted).items()) if count}
@@ -592,7 +602,7 @@ class Hosting:
             "sinks": [{"query": sink.query, "sink": sink.sink, "taken": sink.taken} for sink in host.sinks()],
             "feeds": [spec.name for spec in host.gathers()],
             "refused": self._refused(),
-            "passed": 0 if self._links.passing is None else self._links.passing.passed,
+            "passed": self._links.passing.passed,
             "waits": [waits._asdict() for waits in ([] if coordinator is None else coordinator.waits())],
             "events": list(self._log),
         }

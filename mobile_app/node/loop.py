@@ -38,7 +38,7 @@ from mobile_app.spool.spooler import Spooler
 from shared.hosting.fleet_file import OfferedHost
 from shared.hosting.governed import Governed
 from shared.plan.graph import Plan
-from shared.sync.events import DeploymentArrived, HintArrived, PlanArrived, ResultArrived
+from shared.sync.events import DeploymentArrived, HintArrived, PassArrived, PlanArrived, ResultArrived
 from shared.sync.pacing import Pacing
 from shared.sync.sender import Sender
 from shared.sync.session import DeviceSession
@@ -208,8 +208,10 @@ class Node:
         self.needed = needed
 
     def _listen(self, listener: Listener, *, asleep: bool) -> None:
-        """Hear of results at once while this device is awake and may use its network; else with the next exchange."""
-        allowed = may_wait(self.decision.condition, watched=self.schedule.watched)
+        """Hear of results at once while this device is awake and may use its network; else with the next exchange. One
+        that others count on also hears so of what they ask by way of the gateway, on any network."""
+        asked = self.needed and self.hosting is not None and self.hosting.is_asked
+        allowed = asked or may_wait(self.decision.condition, watched=self.schedule.watched)
         body = None
         if allowed and not asleep and not self.decision.hold:
             if self.uplink.outstanding:
@@ -290,6 +292,10 @@ class Node:
                     self._governed.order(event.hint, now)
                 if self.hosting is not None and event.hint.moves:
                     self.hosting.asked(event.hint.moves, now)
+            elif isinstance(event, PassArrived) and self._governed is not None:
+                self._governed.passed(event.message, now)
+                if self.listener is not None:
+                    self.listener.came()
             elif self._governed is not None:
                 self._governed.note(event, now)
             if isinstance(event, ResultArrived):

@@ -7,8 +7,8 @@ coordinator does not answer either. What it took it says as soon as somebody lis
 coordinator's answer.
 
 It lists detours, too: ways that leave the one that rows go behind one of its nodes. That node takes them, when the
-device has had its time to turn elsewhere. Vertices have neither: an edge between two of them goes over one link, and
-waits for the coordinator when that fails.
+device has had its time to turn elsewhere. Vertices have neither: what one sends to another goes by way of another node
+as whole exchanges when their link fails (`lanes.py`).
 """
 
 from __future__ import annotations

@@ -295,6 +295,11 @@ class Calling:
         found = [(node, measured_cost(answer_s)) for node, answer_s in sorted(times.items()) if answer_s is not None]
         return tuple(found[:NEIGHBOURS_MAX])
 
+    def unreachable(self) -> tuple[str, ...]:
+        """Nodes that it must reach, and does not, or only by way of another one."""
+        detours = self.lanes.detours()
+        return tuple(sorted(node for node in self.needed() if self.senders[node].disconnected or node in detours))
+
     def urgent(self) -> tuple[str, ...]:
         """Nodes that it must reach, and does by way of the node that coordinates."""
         needed = self.needed() & {*self.lanes.urgent()}

@@ -445,9 +445,15 @@ class Coordinator:
         fleet = without(self._kept.fleet, self._presence.gone) if self._presence.gone else self._kept.fleet
         if fleet == self._kept.fleet:
             return
-        names, stay = {query.name for query in fleet.queries}, {peer.node for peer in fleet.peers}
+        tasks, stay = {task.name for task in _tasks(fleet)}, {peer.node for peer in fleet.peers}
         nodes = tuple(peer.name for peer in self._kept.fleet.peers if peer.node not in stay)
-        ended = tuple(query.name for query in self._kept.fleet.queries if query.name not in names)
+        ended = tuple(dict.fromkeys(task.name for task in _tasks(self._kept.fleet) if task.name not in tasks))
         if nodes or ended:
             self._kept.events.append(Left(nodes, ended))
         self._change(fleet)
+        self._regions.controller.follow(self._kept.fleet.regions)
+
+
+def _tasks(fleet: Deployment) -> list[HostedQuery]:
+    """Its queries, and those of regions, which need not run."""
+    return [*fleet.queries, *(region.task for region in fleet.regions)]

@@ -87,6 +87,7 @@ class Hearing:
         if here.roused & here.standby.keys():
             self._serving.serve(here.wiring, now)
             self._forget_edges()
+        self._returning.reach_by_others(now)
         if self._returning.edges or self._calling.probed:
             self._returning.look_around(now)
         if self._returning.turn_elsewhere(now) and here.deployed is not None:

@@ -77,6 +77,7 @@ class Here:
         self.cuts: dict[str, CutStatus] = {}  # by query, what is known of the cuts through its region
         self.position: tuple[float, float] | None = None  # in degrees; told at once when whoever drives it changes it
         self.accuracy_m: float | None = None  # of the position
+        self.gateway_passes = False  # the gateway that coordinates passes exchanges on between nodes
         self.leaving = ""  # why it should run nothing more, as whoever drives it knows
         self.refused: Counter[str] = Counter()  # by code, what others sent and nothing was kept of
         self.persist: list[HostPersist] = [StoreMemory(memory.encode())]

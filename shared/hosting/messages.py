@@ -15,13 +15,13 @@ class Ask(NamedTuple):
     node: str
     body: bytes
     follows: bool = False  # on one that is not answered yet
-    by: str = ""  # way of this node, which coordinates: the usual lane is broken
+    by: str = ""  # way of this node, or the gateway: the usual lane is broken
 
 
 class Answer(NamedTuple):
     node: str
     body: bytes | memoryview
-    urgent: bool = False  # it came by way of the node that coordinates
+    urgent: bool = False  # it came by way of another node, or the gateway
 
 
 class Unreachable(NamedTuple):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from shared.hosting.alternates import DETOUR_S, Alternates, onwards
 from shared.hosting.calling import Calling
 from shared.hosting.here import Here
+from shared.hosting.instance import Instance
 from shared.hosting.shares import readers
 from shared.hosting.wiring import EdgeSpec
 from shared.identity import EdgeId
@@ -25,6 +26,7 @@ class Returning:
         self._stuck: set[EdgeId] = set()  # of those, what did not go on though whoever reads it answers
         self._again_at = float("-inf")  # when a node that was lost answered again
         self.looks_until: float | None = None  # who was lost is asked again, and has not all answered
+        self._beside: frozenset[str] = frozenset()  # nodes by way of which others might be reached
         self._onward: frozenset[str] = frozenset()  # nodes that it could pass rows on to which do not go on
         self._said: BackStatus | None = None  # last
         self._ungoverned = False  # its coordinator, which is none of the fleet, does not answer
@@ -61,13 +63,44 @@ class Returning:
             for edge in self.edges
             for node in specs[edge].readers
         )
-        others = frozenset(
+        probed = self._others() if lost else self._calling.probed if self.edges else frozenset()
+        self._calling.probe(probed | self._onward | self._beside, now)
+
+    def _others(self) -> frozenset[str]:
+        """The nodes that can be called, but for whoever coordinates."""
+        here = self._here
+        nodes = [node for node, peer in here.peers.items() if peer.addresses and not here.coordinates(node)]
+        return frozenset(nodes) - {here.node}
+
+    def reach_by_others(self, now: float) -> None:
+        """While nobody coordinates, what vertices here send to a node that they do not reach goes by way of one that
+        they do."""
+        calling = self._calling
+        stuck = self._unreached_readers() if calling.is_cut_off and self.is_alone() else []
+        if not stuck:
+            self._beside = frozenset()
+            return
+        self._beside = self._others()
+        if self._beside - calling.probed:
+            calling.probe(calling.probed | self._beside, now)
+        reached = [node for node in self._beside if node in calling.senders and calling.senders[node].reached]
+        for node in stuck:
+            if calling.lanes.detour(node, reached, now):
+                calling.senders[node].hurry(now)
+
+    def _unreached_readers(self) -> list[str]:
+        """Nodes that do not answer, and read what a vertex here makes, or keep its snapshots."""
+        here, calling = self._here, self._calling
+        return [
             node
-            for node, peer in here.peers.items()
-            if peer.addresses and node != here.node and peer.public_key != here.coordinator
-        )
-        probed = others if lost else self._calling.probed if self.edges else frozenset()
-        self._calling.probe(probed | self._onward, now)
+            for node, carried in calling.carried.items()
+            if node in calling.senders
+            and calling.senders[node].disconnected
+            and any(
+                spec.key.edge in here.state_edges or isinstance(here.makers.get(spec.key.edge, (None,))[0], Instance)
+                for spec, _ in carried
+            )
+        ]
 
     def turn_elsewhere(self, now: float) -> bool:
         """While nobody coordinates, rows of its own device that wait too long go another way that is listed. True: what

@@ -56,7 +56,7 @@ class Showing:
             for one in here.instances.values()
         ]
         found += here.not_begun.values()
-        away = tuple(sorted(node for node in self._calling.needed() if self._calling.senders[node].disconnected))
+        away = self._calling.unreachable()
         kept = tuple(KeptStatus(one.query, one.vertex, *one.version) for one in self._snapshots.newest())
         offered = tuple(
             KeptStatus(one.query, one.vertex, one.term, one.offered)
@@ -81,7 +81,7 @@ class Showing:
             for identity, one in here.instances.items()
         ]
         begun = [(identity, one.term, one.state) for identity, one in here.not_begun.items()]
-        away = tuple(node for node in self._calling.needed() if self._calling.senders[node].disconnected)
+        away = self._calling.unreachable()
         walks = self._returning.back(), self._retired_stamps(), self._alternates.status()
         cuts = self._cutting.reached(), tuple(map(self._cutting.stored, here.instances.values()))
         return (

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from shared.identity import EdgeId
 from shared.wire.broadcast import Bitmap
 from shared.wire.messages import DeploymentMessage, Extend, Hint, PlanWithheld, Result
+from shared.wire.passed import PassMessage
 
 
 class Disconnected(NamedTuple):
@@ -59,6 +60,12 @@ class Extended(NamedTuple):
 
 class BitmapArrived(NamedTuple):
     bitmap: Bitmap
+
+
+class PassArrived(NamedTuple):
+    """Another node has something for this one, and the gateway passed it on."""
+
+    message: PassMessage
 
 
 class ReaderRestored(NamedTuple):

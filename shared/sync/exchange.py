@@ -18,6 +18,7 @@ from shared.sync.ranges import Meeting, meet
 from shared.sync.session import GatewaySession
 from shared.wire.frame import HEADER_BYTES, Frame, FrameHeader, FrameType, frame_of, read_header
 from shared.wire.messages import DATA_PREFIX, Chain, Declare, DeploymentMessage, LostRange, ResultReceipt, Status
+from shared.wire.passed import PassMessage
 from shared.wire.status import DeviceStatus
 
 # What the index keeps of one installation for as long as it is enrolled. Real plans need a small part of it.
@@ -30,7 +31,9 @@ NOT_READ = -1
 _DATA, _TOMBSTONE, _FRONTIER = int(FrameType.DATA), int(FrameType.TOMBSTONE), int(FrameType.FRONTIER)
 _DECLARE, _CHAIN, _MARK = int(FrameType.DECLARE), int(FrameType.CHAIN), int(FrameType.MARK)
 _BROADCAST = frozenset({FrameType.ANNOUNCE, FrameType.BLOCK})
-_REPORTS = frozenset(map(int, (FrameType.STATUS, FrameType.RESULT_RECEIPT, FrameType.DEPLOYMENT, *_BROADCAST)))
+_REPORTS = frozenset(
+    map(int, (FrameType.STATUS, FrameType.RESULT_RECEIPT, FrameType.DEPLOYMENT, FrameType.PASS, *_BROADCAST))
+)
 
 
 class HighWater(Protocol):
@@ -81,6 +84,13 @@ class DeploymentShown:
 
     device: DeviceId
     message: DeploymentMessage
+
+
+@dataclass(frozen=True, slots=True)
+class PassReceived:
+    """A node has something for another one."""
+
+    message: PassMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +333,11 @@ class Exchange:
             if not self._index.takes_marks:
                 raise PeerError("snapshots are broadcast between nodes", code="sync-direction")
             announced.said.append(frame)
+            return
+        if frame.type is FrameType.PASS:
+            if self._index.takes_marks:
+                raise PeerError("only a gateway passes exchanges on so", code="sync-direction")
+            announced.events.append(PassReceived(PassMessage.of(frame)))
             return
         announced.report_bytes += HEADER_BYTES + len(frame.payload)
         if frame.type is FrameType.DEPLOYMENT:

@@ -51,6 +51,7 @@ from shared.wire.messages import (
     bare_refusal,
 )
 from shared.wire.packed_deployment import NextDeployment
+from shared.wire.passed import PassMessage
 
 RESULTS_PER_REPLY_MAX = 256
 RESULT_BYTES_PER_REPLY_MAX = 512 * 1024
@@ -106,11 +107,25 @@ class ExchangeApplied(NamedTuple):
     control_down: int = 0  # the same of the answer
 
 
+def _nothing_passed(_: DeviceId) -> Iterable[PassMessage]:
+    return ()
+
+
 class Receiver:
     """The gateway's end of every edge of every device: one machine, one owner of the index."""
 
-    def __init__(self, index: HighWater, sessions: GatewaySessions, downlink: Downlink, signatures: Signatures) -> None:
+    def __init__(
+        self,
+        index: HighWater,
+        sessions: GatewaySessions,
+        downlink: Downlink,
+        signatures: Signatures,
+        *,
+        passed: Callable[[DeviceId], Iterable[PassMessage]] = _nothing_passed,
+    ) -> None:
+        """`passed` is what other nodes have for one, which then is gone from there."""
         self._index = index
+        self._passed = passed
         self._sessions = sessions
         self._downlink = downlink
         self._signatures = signatures
@@ -159,6 +174,8 @@ class Receiver:
         answer = self._receipts(edges.by_slot, exchange.high_water) + self._answers_to(session)
         control_down = ENVELOPE_BYTES + self._tell(session, answer)
         self._add_results(session, answer)
+        if session.deployment is not None:
+            answer += [encode(message.frame()) for message in self._passed(session.device)]
         control_up = len(body) - len(frames)
         if exchange.announced is not None:
             control_up += exchange.announced.report_bytes

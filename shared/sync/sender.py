@@ -51,6 +51,7 @@ from shared.sync.events import (
     Disconnected,
     Extended,
     HintArrived,
+    PassArrived,
     PlanArrived,
     PlanWasWithheld,
     ReaderRestored,
@@ -84,6 +85,7 @@ from shared.wire.messages import (
     Status,
 )
 from shared.wire.packed_deployment import PACKED, PackedDeployment
+from shared.wire.passed import PassMessage
 from shared.wire.status import DeviceStatus
 
 REOPEN = frozenset({"session-unknown", "session-expired"})  # say HELLO again, nothing is wrong with us
@@ -95,6 +97,7 @@ POLL_BUSY_S_MIN = 5.0
 ANSWERS_MEASURED = 8  # exchanges of which the quickest counts
 UNANSWERED_MAX = 2  # counts of failures that a node which does not answer yet is waited for
 POLL_BUSY_FACTOR = 2.0  # of how long the rows of an edge may wait here
+FOR_OTHERS_BYTES_MAX = 4 << 20  # beside an exchange's own batches, of which one has 1 MB
 SHOWN_AGAIN_S = 60.0  # what is newest goes ahead of the rows at most this often
 _TOLD = frozenset({FrameType.PLAN, FrameType.WITHHELD, FrameType.DEPLOYMENT, FrameType.HINT, FrameType.REFUSAL})
 POISON = frozenset({"message-data", "message-tombstone", "frame-bounds", "sync-quarantine"})
@@ -134,6 +137,7 @@ class Sender:
         self._status_sent: DeviceStatus | None = None
         self._shown: DeploymentMessage | None = None  # to be sent once: who wants it again asks again
         self._said_once: list[bytes] = []  # with the next exchange; who wants it again says it again
+        self._for_others: deque[bytes] = deque()  # frames for other nodes that the gateway passes on, the same
         self.control_sent = self.control_received = 0  # bytes of exchanges that were about no edge
         self._receipt_sent = -1
         self._under_way: list[Outstanding] = []  # not answered yet, oldest first
@@ -322,6 +326,16 @@ class Sender:
             self._said_once += frames
             self.hurry(now)
 
+    def pass_on(self, message: PassMessage, now: float) -> None:
+        """Have the gateway pass this on to another node, with the next exchange. Of more than fits one the oldest goes:
+        its answer would come too late. Whoever wants it again says it again."""
+        if self._disconnected_at is not None:
+            return
+        self._for_others.append(encode(message.frame()))
+        while sum(map(len, self._for_others)) > FOR_OTHERS_BYTES_MAX and len(self._for_others) > 1:
+            self._for_others.popleft()
+        self.hurry(now)
+
     def conditions(self, conditions: Conditions) -> None:
         self._conditions = conditions
 
@@ -400,6 +414,7 @@ class Sender:
         if not self._under_way:
             return
         self._under_way.clear()
+        self._for_others.clear()
         self._go_on_from_taken()
         self._widen(well=False)
         for edge in self._edges.values():
@@ -581,7 +596,8 @@ class Sender:
             self._unsynced_since = now  # a batch became a tombstone, to be durable before it is sent
         self.control_sent += ENVELOPE_BYTES + sum(map(len, reports))
         said, self._said_once = self._said_once, []
-        return [*reports, *said, *frames]
+        for_others, self._for_others = self._for_others, deque()
+        return [*reports, *said, *for_others, *frames]
 
     def _shows_first(self, now: float) -> bool:
         """Whether the first exchange after an outage goes without rows: on a slow link one that is full of them takes
@@ -840,6 +856,8 @@ class Sender:
                 self._deployment(frame)
             elif frame.type is FrameType.HINT:
                 self._hint(Hint.of(frame))
+            elif frame.type is FrameType.PASS:
+                self._events.append(PassArrived(PassMessage.of(frame)))
         if results:
             self._persist.append(StoreResults(self._results_through, tuple(results)))
             self._next_poll = now  # tell the gateway, and ask for more

@@ -60,6 +60,7 @@ class FrameType(IntEnum):
     ANNOUNCE = 20  # between nodes: a snapshot is broadcast; and the question how much of it is there
     BITMAP = 21  # in the answer to an ANNOUNCE: these blocks are here
     BLOCK = 22  # between nodes: blocks that the other one lacks
+    PASS = 23  # an exchange between two nodes that their gateway passes on
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,7 @@ class HostOffer:
     lane: str = ""  # how it is connected; empty: by wire
     position: tuple[float, float] | None = None  # where it stands, if it does: latitude and longitude in degrees
     cloud: bool = False  # it runs beside the gateway: what goes to the cloud, or fits nowhere else, goes there
+    passed: bool = False  # it takes what the gateway passes on for other nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +223,7 @@ def _plain(value: object) -> object:
     if isinstance(value, HostOffer):
         said = [value.name, value.curve_key, list(value.addresses), value.capacity]
         # What came later is said only where there is something to say.
-        more = {"lane": value.lane, "position": value.position, "cloud": value.cloud}
+        more = {"lane": value.lane, "position": value.position, "cloud": value.cloud, "passed": value.passed}
         later = {name: _plain(each) for name, each in more.items() if each}
         return [*said, later] if later else said
     return value.to_json() if isinstance(value, FleetStatus | LiveReading) else value
@@ -443,9 +444,9 @@ def _offer(name: str, value: object) -> HostOffer:
             return HostOffer(
                 clean_text(called, WORD_CHARACTERS), clean_text(curve_key), said, int(capacity),
                 _text(WORD_CHARACTERS)(name, later.get("lane", "")), position,
-                _truth(name, later.get("cloud", False)),
+                _truth(name, later.get("cloud", False)), _truth(name, later.get("passed", False)),
             )  # fmt: skip
-    raise _refused(name, "[name, curve key, addresses, capacity, {lane, position, cloud}]")
+    raise _refused(name, "[name, curve key, addresses, capacity, {lane, position, cloud, passed}]")
 
 
 def _neighbours(name: str, value: object) -> tuple[tuple[str, int], ...]:

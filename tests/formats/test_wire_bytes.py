@@ -25,6 +25,7 @@ from shared.wire.enrolment import EnrolmentAnswer, EnrolmentLink, EnrolmentReque
 from shared.wire.envelope import open_envelope, seal
 from shared.wire.fleet_status import FleetNodeStatus, FleetQueryStatus, FleetStatus, PlacementStatus
 from shared.wire.frame import FrameType, decode_all, decode_one, encode
+from shared.wire.passed import PassMessage
 from shared.wire.status import DeviceStatus, HostOffer, InstanceStatus
 
 FROZEN = Path(__file__).with_name("wire_v2.json")
@@ -51,6 +52,9 @@ STATUS_IN_A_FLEET = DeviceStatus(
 )  # fmt: skip
 STATUS_OF_A_HOST = DeviceStatus(
     deployment=(3, 8), offer=HostOffer("hub", "0" * 40, ("tcp://192.0.2.7:7301",), 64), unreachable=("ab" * 16,)
+)
+STATUS_OF_A_HOST_OF_REGIONS = DeviceStatus(
+    deployment=(3, 8), offer=HostOffer("hub", "0" * 40, ("tcp://192.0.2.7:7301",), 64, passed=True)
 )
 STATUS_OF_A_MEMBER = DeviceStatus(position=(1.3521, 103.8198), urgent=("ab" * 16, "cd" * 16))
 MESSAGES: dict[str, Any] = {
@@ -81,6 +85,7 @@ MESSAGES: dict[str, Any] = {
     "BLOCK": broadcast.LackedBlocks(
         DEVICE, b"i" * 8, (broadcast.Block(b"i" * 8, 1, b"one"), broadcast.Block(b"i" * 8, 7, b"seven"))
     ),
+    "PASS": PassMessage(DEVICE, 41, DeviceId(b"n" * 16), b"an exchange"),
 }
 PEER_RECEIPT = messages.PeerReceipt(DEVICE, 2, EDGE, 5, 9, 3, 4096, 512)  # between nodes; the gateway's is shorter
 
@@ -172,6 +177,7 @@ def written() -> dict[str, Any]:
         "status_with_operators": encode(messages.Status(DEVICE, STATUS_WITH_OPERATORS).frame()).hex(),
         "status_in_a_fleet": encode(messages.Status(DEVICE, STATUS_IN_A_FLEET).frame()).hex(),
         "status_of_a_host": encode(messages.Status(DEVICE, STATUS_OF_A_HOST).frame()).hex(),
+        "status_of_a_host_of_regions": encode(messages.Status(DEVICE, STATUS_OF_A_HOST_OF_REGIONS).frame()).hex(),
         "status_of_a_member": encode(messages.Status(DEVICE, STATUS_OF_A_MEMBER).frame()).hex(),
         "deployment_asked": encode(messages.DeploymentMessage(DEVICE).frame()).hex(),
         "peer_receipt": encode(PEER_RECEIPT.frame()).hex(),
@@ -287,6 +293,8 @@ def test_a_status_of_today_is_read(frozen: dict[str, Any]) -> None:
     assert messages.Status.of(decode_one(bytes.fromhex(frozen["status_in_a_fleet"]))[0]).status == STATUS_IN_A_FLEET
     assert messages.Status.of(decode_one(bytes.fromhex(frozen["status_of_a_host"]))[0]).status == STATUS_OF_A_HOST
     assert messages.Status.of(decode_one(bytes.fromhex(frozen["status_of_a_member"]))[0]).status == STATUS_OF_A_MEMBER
+    hosts = decode_one(bytes.fromhex(frozen["status_of_a_host_of_regions"]))[0]
+    assert messages.Status.of(hosts).status == STATUS_OF_A_HOST_OF_REGIONS
     assert "urgent" not in STATUS_OF_A_HOST.to_json(), "who has no such node says what it said before"
 
 

@@ -15,6 +15,7 @@ from resurge.up.process_fleet import COORDINATOR, PHONE
 from resurge.up.processes import end_with_parent
 from shared.hosting.store import Memory
 from shared.plan.deployment import decode_deployment
+from tests.processes.cellular import Cellular
 from tests.processes.fleets import Fleet, Program
 from tests.processes.gateway_process import ROOT, GatewayProcess
 from tests.processes.node_processes import enrolment_link
@@ -48,15 +49,23 @@ class GovernedFleet(Fleet):
         hubs: int,
         rows: int,
         options: Mapping[str, Sequence[str]] | None = None,
+        network: Cellular | None = None,
     ) -> None:
-        """`options` are of some nodes, by name; a phone that is given none only feeds."""
+        """`options` are of some nodes, by name; a phone that is given none only feeds. `network` is where they live."""
         self._options = options or {}
+        self._network = network
         super().__init__(folder, program, hubs=hubs, strategy="ecoc", rows=rows, every=50)
         self.gateway = gateway
         written = tomllib.loads(self.file.read_text())
         self._addresses = {node["name"]: node["address"] for node in written["node"]}
         self.file.unlink()
         self._paired: set[str] = set()
+
+    def address(self, name: str) -> str:
+        return super().address(name) if self._network is None else self._network.address(name)
+
+    def run_by(self, name: str) -> list[str]:
+        return [] if self._network is None else self._network.run_by(name)
 
     def start(self, *names: str) -> None:
         for name in names or self.names:
@@ -71,7 +80,10 @@ class GovernedFleet(Fleet):
                     options += ["--sensor", f"{sensor}=recording:{recording}"]
             with (self.folder / f"{name}.log").open("ab") as log:
                 self.processes[name] = subprocess.Popen(
-                    [sys.executable, "-m", "resurge", "node", "run", "--home", str(self.folder / name), *options],
+                    [
+                        *self.run_by(name), sys.executable, "-m", "resurge", "node", "run",
+                        "--home", str(self.folder / name), *options,
+                    ],
                     cwd=ROOT, stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"},
                     preexec_fn=end_with_parent,  # noqa: PLW1509 - started before any thread
                 )  # fmt: skip
@@ -80,7 +92,7 @@ class GovernedFleet(Fleet):
         """What a command says; it must succeed."""
         home = "--home" if arguments[0] in ("query", "region") else "--gateway"
         done = subprocess.run(
-            [sys.executable, "-m", "resurge", *arguments, home, str(self.gateway.home)],
+            [*self.gateway.run_by, sys.executable, "-m", "resurge", *arguments, home, str(self.gateway.home)],
             cwd=ROOT, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert not done.returncode, done.stdout + done.stderr

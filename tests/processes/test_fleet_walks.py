@@ -19,6 +19,7 @@ ROWS, EVERY_US = 90_000, 5_000
 AWAY_S = 5.0  # out of reach; rows are spooled meanwhile
 RESUMED_S = 5.0  # until results come again where nothing is replaced; a busy machine runs five processes meanwhile
 GONE = "its way is gone"
+TWO_WAYS, ONE_AGAIN = "there is another way beside it", "what it brought back has arrived"
 QUERY_1 = """\
 import resurge as rs
 from resurge import col
@@ -114,3 +115,31 @@ def test_a_hub_that_passes_rows_on_is_killed_under_a_backlog_and_nothing_is_lost
     compared(
         fleet, claim, f"1 hub killed when {arrived} of about {AWAY_S * 1e6 / EVERY_US:.0f} spooled rows had arrived"
     )
+
+
+@pytest.mark.covers("NB-14", "NB-15")
+def test_what_a_phone_brings_back_goes_over_two_ways_until_nothing_is_left(tmp_path: Path, claim: Claim) -> None:
+    program = Program("walked", QUERY_1, {"count": "v"}, {"out": ("v", "twice")}, (), every_us=EVERY_US)
+    with network(nodes_of(SMALL), SMALL, tmp_path) as links:
+        links.gain("hub1")
+        fleet = WalkingFleet(tmp_path, program, links, links=SMALL, hosts={"out": "hub3"}, rows=ROWS, forward="paths:2")
+        fleet.start()
+        try:
+            fleet.wait_for(200, "first results over hub1")
+            links.lose("hub1")
+            let_pass(AWAY_S)
+            count, before = fleet.count(), [fleet.said(text) for text in (TWO_WAYS, ONE_AGAIN)]
+            links.gain("hub1")
+            links.gain("hub2")
+            wait_until(lambda: fleet.said(TWO_WAYS) > before[0], "two ways", patience_s=SPARK_PATIENCE_S)
+            fleet.wait_for(count + round((AWAY_S + 1) * 1e6 / EVERY_US), "what was spooled")
+            wait_until(lambda: fleet.said(ONE_AGAIN) > before[1], "one way is left", patience_s=SPARK_PATIENCE_S)
+            fleet.wait_for(fleet.count() + 200, "results over that")
+            terms = set(fleet.terms().values())
+        except AssertionError:
+            print(fleet.logs())
+            raise
+        finally:
+            fleet.stop()
+    assert terms == {1}, "no vertex began again"
+    compared(fleet, claim, "once out of reach, back over two ways at once, one of them left")

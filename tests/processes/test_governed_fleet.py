@@ -23,6 +23,7 @@ STANDS_S = 2.0  # after a node died and nobody coordinates: what was under way a
 
 
 @pytest.mark.soak
+@pytest.mark.covers("NB-16")
 def test_a_vertex_moves_when_it_is_asked_for_and_after_the_gateway_that_coordinates_was_killed(
     tmp_path: Path, claim: Claim
 ) -> None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from resurge.lab._linked_nodes import may_make_namespaces
+from shared.hosting.sink import sink_rows
+from shared.hosting.store import Memory
+from shared.plan.deployment import decode_deployment
 from tests.claims import Claim
 from tests.patience import SPARK_PATIENCE_S, wait_until
+from tests.processes.cellular import CLOUD, Cellular
 from tests.processes.fleets import PHONE, digest, ideal
 from tests.processes.gateway_process import GatewayProcess
 from tests.processes.governed_fleets import LAPTOP, SMOOTHED, GovernedFleet
@@ -24,6 +31,28 @@ MORE = 300
 def region_of(fleet: GovernedFleet) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(fleet.command("region", "list", "--json"))["regions"][0]
     return found
+
+
+LINE = """\
+import resurge as rs
+
+near = rs.sensor("before", every="10ms", columns={"v": "float64", "m": "float64"}).gather("before", batch=20, within="200ms")
+near.sliding(count=3).aggregate(v=rs.max("v"), m=rs.mean("m")).subscribe("smooth")
+"""
+PLACES = ("1.3521,103.8198", "1.3621,103.8198", "1.3721,103.8198")
+
+
+def regions_of(fleet: GovernedFleet) -> dict[str, dict[str, Any]]:
+    found = json.loads(fleet.command("region", "list", "--json"))["regions"]
+    return {each["name"]: each for each in found}
+
+
+def results_of(fleet: GovernedFleet, region: str) -> int:
+    """Results of a region as it runs now; one that begins anew has none."""
+    told = Memory.read(fleet.disk).deployment
+    queries = decode_deployment(told).queries if told else ()
+    query = next((each for each in queries if each.name == region), None)
+    return 0 if query is None else len(sink_rows(fleet.disk, query, "smooth")[0])
 
 
 def kept(fleet: GovernedFleet, name: str) -> list[str]:
@@ -75,3 +104,128 @@ def test_a_region_is_added_runs_loses_a_phone_and_is_dropped(tmp_path: Path, cla
     )
     assert takes_over < {*HUBS} - {gone}
     assert mine == theirs
+
+
+def passed(gateway: GatewayProcess) -> int:
+    """Exchanges that the gateway passed on, as it tells whoever watches it."""
+    token = (gateway.home / "operator.token").read_text()
+    ask = (
+        "import sys, urllib.request as r; print(r.urlopen(r.Request(sys.argv[1], headers={'authorization': 'Bearer ' + "
+        "sys.argv[2]})).read().decode())"
+    )
+    url = f"http://127.0.0.1:{gateway.port}/metrics"
+    said = subprocess.run(
+        [*gateway.run_by, sys.executable, "-c", ask, url, token], capture_output=True, text=True, check=True
+    ).stdout  # fmt: skip
+    (line,) = [line for line in said.splitlines() if line.startswith("resurge_fleet_passed ")]
+    return round(float(line.split()[1]))
+
+
+@pytest.mark.covers("MS-31", "MS-33")
+def test_a_phone_that_loses_the_wifi_goes_on_by_way_of_the_gateway_and_hands_over(tmp_path: Path, claim: Claim) -> None:
+    if not may_make_namespaces():
+        claim("no network namespaces here: no Wi-Fi to lose")
+        return
+    gateway = GatewayProcess(tmp_path / "gateway", "--host", "0.0.0.0", "--results", str(tmp_path / "results.sqlite"))
+    with Cellular([PHONE, *HUBS]) as network:
+        gateway.host, gateway.run_by = CLOUD, network.run_by("cloud")
+        with gateway:
+            options = {PHONE: ("--lane", "wifi")}
+            fleet = GovernedFleet(
+                tmp_path, gateway, SMOOTHED, hubs=len(HUBS), rows=ROWS, options=options, network=network
+            )
+            for name in (PHONE, *HUBS):
+                (fleet.folder / name / "settings.toml").write_text(f'position = "{HERE}"\ncapacity = 1\n')
+            (fleet.folder / PHONE / "settings.toml").write_text(f'position = "{HERE}"\ncapacity = 0\n')
+            fleet.start()
+            try:
+                wait_until(lambda: len(fleet.members()) == 2 + len(HUBS), "all offer", patience_s=SPARK_PATIENCE_S)
+                fleet.command(
+                    "region", "add", "q", str(fleet.path), "--from", PHONE, "--to", LAPTOP, "--center", HERE,
+                    "--radius", "20", "--threshold", "2", "--dwell", "1s",
+                )  # fmt: skip
+                fleet.wait_for(MORE, "results")
+                wait_until(lambda: len(region_of(fleet)["members"]) >= len(HUBS), "all are members")
+                (stray,), terms = {*fleet.placed().values()}, fleet.terms()
+                before = passed(gateway)
+                network.lose_wifi(stray)
+                fleet.wait_for(fleet.count() + MORE, f"results without the Wi-Fi of {stray}")
+                by_way = passed(gateway) - before
+                wait_until(lambda: stray not in fleet.placed().values(), "it hands over", patience_s=SPARK_PATIENCE_S)
+                fleet.wait_for(fleet.count() + MORE, "results of who took over")
+                history = [
+                    event["text"]
+                    for event in json.loads(fleet.command("fleet", "show", "--json"))["fleets"][0].get("events", [])
+                ]
+                found = fleet.results()
+            except AssertionError:
+                print(fleet.logs())
+                raise
+            finally:
+                fleet.stop()
+    (mine,), (theirs,) = map(digest, found.values()), map(digest, ideal(SMOOTHED, fleet.path, ROWS, found).values())
+    claim(
+        f"{network.kind}: {stray} lost the Wi-Fi, {by_way} exchanges by way of the gateway, terms {terms}, "
+        f"{len(found['smooth'])} rows compared, digests {mine} = {theirs}; {history}"
+    )
+    assert by_way
+    assert mine == theirs
+
+
+@pytest.mark.covers("MS-2", "MS-7", "MS-29", "MS-30", "MS-34")
+def test_regions_in_a_line_lose_phones_and_the_one_between_is_bypassed(tmp_path: Path, claim: Claim) -> None:
+    """Two phones at the first stop, one at each of the others. hub3 alone is at the second."""
+    (tmp_path / "line.py").write_text(LINE)
+    hubs = ("hub1", "hub2", "hub3", "hub4")
+    stands = dict(zip(hubs, (PLACES[0], PLACES[0], PLACES[1], PLACES[2]), strict=True))
+
+    def settle(name: str, place: str) -> None:
+        (fleet.folder / name / "settings.toml").write_text(f'position = "{place}"\n')
+
+    with GatewayProcess(tmp_path / "gateway", "--results", str(tmp_path / "results.sqlite")) as gateway:
+        fleet = GovernedFleet(tmp_path, gateway, SMOOTHED, hubs=len(hubs), rows=ROWS)
+        for name in (*hubs, LAPTOP):
+            settle(name, stands.get(name, AWAY))
+        fleet.start()
+        try:
+            wait_until(lambda: len(fleet.members()) == 2 + len(hubs), "all offer", patience_s=SPARK_PATIENCE_S)
+            for number, place in enumerate(PLACES):
+                came = ["--after", f"before=stop{number - 1}/smooth"] if number else ["--from", PHONE]
+                fleet.command(
+                    "region", "add", f"stop{number}", str(tmp_path / "line.py" if number else fleet.path), *came,
+                    "--to", LAPTOP, "--center", place, "--radius", "20", "--threshold", "1", "--dwell", "1s",
+                    "--strategy", "ecoc-region",
+                )  # fmt: skip
+            wait_until(lambda: results_of(fleet, "stop2") > MORE, "results of the last", patience_s=SPARK_PATIENCE_S)
+            count = results_of(fleet, "stop2")
+            host = next(one["hosts"][0] for one in fleet.shown()["placements"] if one["hosts"][0] in ("hub1", "hub2"))
+            fleet.kill(host)
+            wait_until(
+                lambda: results_of(fleet, "stop2") > count + MORE, f"without {host}", patience_s=SPARK_PATIENCE_S
+            )
+            assert kept(fleet, "hub3"), "a member keeps what comes in"
+            fleet.kill("hub3")
+            wait_until(
+                lambda: regions_of(fleet)["stop1"]["state"] == "bypassed",
+                "too few are left",
+                patience_s=SPARK_PATIENCE_S,
+            )
+            wait_until(lambda: results_of(fleet, "stop2") > MORE, "what the first feeds", patience_s=SPARK_PATIENCE_S)
+            past = results_of(fleet, "stop2")
+            assert results_of(fleet, "stop1") == 0
+            settle("hub3", AWAY)
+            fleet.start("hub3")
+            wait_until(lambda: not kept(fleet, "hub3"), "who has left deletes its copies", patience_s=SPARK_PATIENCE_S)
+            fleet.kill("hub3")
+            settle("hub3", PLACES[1])
+            fleet.start("hub3")
+            wait_until(lambda: results_of(fleet, "stop1") > MORE, "it begins again", patience_s=SPARK_PATIENCE_S)
+            wait_until(lambda: results_of(fleet, "stop2") > MORE, "and feeds the last", patience_s=SPARK_PATIENCE_S)
+            state = regions_of(fleet)["stop1"]["state"]
+        except AssertionError:
+            print(fleet.logs())
+            raise
+        finally:
+            fleet.stop()
+    assert state in ("running", "checkpointing")
+    claim(f"3 regions in a line, {host} and hub3 killed; {past} rows past the bypassed region, then it ran again")

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
 
+from mobile_app.node.hosting import REPORT_S
 from resurge.up.process_fleet import COORDINATOR, PHONE
+from shared.hosting.keeper import Keeper, cut_of
+from shared.hosting.presence import PING_S, PING_TIMEOUT_S
 from shared.recovery.strategies import STRATEGIES
+from shared.spool.disk import PosixDisk
 from tests.claims import Claim
 from tests.patience import SPARK_PATIENCE_S, wait_until
 from tests.processes.fleets import Program, digest, ideal
@@ -158,3 +164,73 @@ def test_three_phones_lose_the_wifi_at_once_go_on_over_cellular_and_hand_over(tm
     assert passed
     stayed = {vertex for vertex, host in fleet.placed().items()} & {v for v, term in terms.items() if term == began[v]}
     assert stayed or len(gone) >= len(began), "nobody goes back"
+
+
+SMALL_PHONES = 4
+SILENT_S = PING_S + PING_TIMEOUT_S
+
+
+def parts(fleet: RegionOfPhones, name: str) -> dict[int, set[str]]:
+    """By cut, the vertices of which a phone has its part on its disk."""
+    found: dict[int, set[str]] = {}
+    for part in Keeper(PosixDisk(fleet.folder / name / "fleet")).cuts():
+        found.setdefault(cut_of(part), set()).add(part.vertex)
+    return found
+
+
+def under_way(fleet: RegionOfPhones) -> bool:
+    query = fleet.query()
+    return query is not None and query.cuts.begun > query.cuts.complete
+
+
+@pytest.mark.covers("MS-13", "MS-15", "MS-17", "MS-23")
+def test_who_dies_while_a_cut_is_under_way_makes_all_go_back_to_the_one_before(tmp_path: Path, claim: Claim) -> None:
+    names = [COORDINATOR, PHONE, *(f"hub{number}" for number in range(1, SMALL_PHONES))]
+    network = Loopback(names)
+    fleet = RegionOfPhones(
+        tmp_path, PROGRAM, network, phones=SMALL_PHONES, strategy="token", rows=ROWS, threshold=2, cuts="4s"
+    )
+    fleet.start()
+    try:
+        wait_until(lambda: fleet.members() == SMALL_PHONES, "all are members", patience_s=SPARK_PATIENCE_S)
+        wait_until(lambda: fleet.cut() > 1, "two cuts", patience_s=SPARK_PATIENCE_S)
+        vertices = {*fleet.placed()}
+
+        def all_keep() -> int:
+            """The newest cut of which every phone has every vertex's part, and which the coordinator calls complete."""
+            every = [{cut for cut, found in parts(fleet, name).items() if found == vertices} for name in names[1:]]
+            return max((cut for cut in set.intersection(*every) if cut <= fleet.cut()), default=0)
+
+        wait_until(lambda: all_keep() > 1, "a whole cut on every phone", patience_s=SPARK_PATIENCE_S)
+        copies = {name: [each for each in (fleet.folder / name / "fleet").iterdir() if each.name.startswith("copy-")]
+                  for name in names[1:]}  # fmt: skip
+        wait_until(lambda: under_way(fleet), "one more begins", patience_s=SPARK_PATIENCE_S)
+        whole = fleet.cut()
+        gone = next(host for host in fleet.placed().values() if host != PHONE)
+        fleet.processes[gone].kill()
+        fleet.kill(gone)
+        until = fleet.count() + 1500
+        fleet.wait_for(until, f"results after killing {gone}")
+        terms = fleet.terms()
+        wait_until(lambda: fleet.cut() > whole, "a cut of those who are left", patience_s=SPARK_PATIENCE_S)
+        silent = next(name for name in names[2:] if name not in (gone, *fleet.placed().values()))
+        fleet.processes[silent].send_signal(signal.SIGSTOP)
+        since, members = time.monotonic(), fleet.members()
+        wait_until(lambda: fleet.members() < members, f"{silent} is given up", patience_s=SPARK_PATIENCE_S)
+        after_s = time.monotonic() - since
+        fleet.processes[silent].send_signal(signal.SIGCONT)
+    except AssertionError:
+        print(fleet.logs())
+        raise
+    finally:
+        fleet.stop()
+    assert all(len(found) == 1 for found in copies.values()), (
+        "what enters the region is kept, and nothing between vertices"
+    )
+    assert min(terms.values()) > 1, "all went back"
+    assert after_s > SILENT_S - REPORT_S - 1.0
+    compared(
+        fleet, claim,
+        f"cut {whole} whole on {SMALL_PHONES} phones, {gone} killed during the next: terms {terms}; {silent} stopped, given "
+        f"up after {after_s:.0f} s",
+    )  # fmt: skip

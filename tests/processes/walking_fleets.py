@@ -13,7 +13,7 @@ from tests.processes.fleets import COORDINATOR, Fleet, Program
 class WalkingFleet(Fleet):
     def __init__(
         self, folder: Path, program: Program, network: Network, *, links: Links, hosts: Mapping[str, str], rows: int,
-        strategy: str = "ecoc", keepers: int = 1,
+        strategy: str = "ecoc", keepers: int = 1, forward: str = "dynamic",
     ) -> None:  # fmt: skip
         self.network = network
         hubs = sum(name.startswith("hub") for name in network.names)
@@ -21,6 +21,7 @@ class WalkingFleet(Fleet):
         listed = [f"[[link]]\nbetween = {json.dumps(list(link))}\n" for link in links]
         # The coordinator is reached over others: rows shall not go that way.
         said = self.file.read_text().replace(f'name = "{COORDINATOR}"\n', f'name = "{COORDINATOR}"\ncapacity = 0\n')
+        said = said.replace("[[query]]\n", f'[[query]]\nforward = "{forward}"\n')
         self.file.write_text("\n".join([said, *listed]))
 
     def address(self, name: str) -> str:

@@ -96,6 +96,25 @@ def test_a_link_that_is_down_is_asked_again_after_a_pause(world):
     nudges.get(timeout=PATIENCE_S)
 
 
+def test_news_that_brought_something_is_believed_again_at_once_though_the_request_is_the_same(world, monkeypatch):
+    gateway, nudges, listener = world
+    monkeypatch.setattr(module, "PAUSE_S_MIN", PATIENCE_S)
+    listener._pause_s = PATIENCE_S
+    for _ in range(3):
+        listener.listen(b"one")
+        assert gateway.next() == b"one"
+        gateway.answers.put(True)
+        nudges.get(timeout=PATIENCE_S)
+        listener.came()
+    listener.listen(b"one")
+    assert gateway.next() == b"one"
+    gateway.answers.put(True)
+    nudges.get(timeout=PATIENCE_S)
+    listener.listen(b"one")  # nothing came of it: it rests
+    listener.came()  # and then something did
+    assert gateway.asked.get(timeout=PATIENCE_S / 2) == b"one"
+
+
 def test_closing_ends_the_thread():
     listener = Listener(lambda _body: False, lambda: None)
     listener.close()

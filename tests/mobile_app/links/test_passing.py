@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from mobile_app.links import passing
-from mobile_app.links.passing import Passing
+from mobile_app.links import peers as peer_links
 from mobile_app.links.peers import CurveKeys, PeerLinks
 from shared.hosting.messages import Answer, Ask, Unreachable
 from shared.plan.deployment import Peer
 from shared.sync.receiver import Arrival, Reply
+from tests.patience import wait_until
 
 HUB, ONE, OTHER, NOBODY = "aa" * 16, "bb" * 16, "cc" * 16, "dd" * 16
 PATIENCE_S = 10.0
@@ -29,7 +29,7 @@ def links() -> Iterator[dict[str, PeerLinks]]:
             Peer(node, node[:2], b"k" * 32, each.public, address if node == HUB else ()) for node, each in keys.items()
         ]
 
-    hub = PeerLinks("tcp://127.0.0.1:*", keys[HUB], peers(()), lambda: None, passes=True)
+    hub = PeerLinks("tcp://127.0.0.1:*", keys[HUB], peers(()), lambda: None)
     found = {HUB: hub}
     found |= {
         node: PeerLinks("tcp://127.0.0.1:*", keys[node], peers((hub.address,)), lambda: None) for node in (ONE, OTHER)
@@ -70,7 +70,6 @@ def test_two_phones_that_nobody_can_call_speak_by_way_of_the_node_that_coordinat
         assert answer == Answer(OTHER, b"receipt %d" % number, urgent=True)
     assert links[HUB].arrivals.empty(), "what is passed on is not for who passes it on"
     counted = links[HUB].passing
-    assert counted is not None
     assert (counted.passed, counted.refused) == (3, 0)
 
 
@@ -86,28 +85,40 @@ def test_nothing_is_passed_on_to_who_is_not_in_the_fleet_or_has_not_called(links
         links[ONE].send(Ask(to, b"rows", by=HUB))
     call(links, ONE)  # behind those two
     counted = links[HUB].passing
-    assert counted is not None
     assert (counted.passed, counted.refused) == (0, 2)
     assert links[OTHER].arrivals.empty()
 
 
-def test_who_does_not_coordinate_passes_nothing_on(links: dict[str, PeerLinks]) -> None:
-    assert links[ONE].passing is None
+@pytest.mark.parametrize("called", [False, True], ids=["never called", "called long ago"])
+def test_a_node_that_can_call_the_other_end_passes_on_to_it(called: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {node: CurveKeys.generate() for node in (HUB, ONE, OTHER)}
+    found: dict[str, PeerLinks] = {}
 
+    def peers() -> list[Peer]:
+        return [
+            Peer(node, node[:2], b"k" * 32, each.public, (found[node].address,) if node in found else ())
+            for node, each in keys.items()
+        ]
 
-def test_nobody_answers_for_another_and_what_nobody_answers_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passing, "OPEN_MAX", 2)
-    peers = {node: Peer(node, node[:2], b"k" * 32, node[:1] * 40, ()) for node in (ONE, OTHER, HUB)}
-    keys = {node: peer.curve_key for node, peer in peers.items()}
-    by = Passing()
-    for node, key in keys.items():
-        by.called(key, node.encode())
-    sent = [by.take(keys[ONE], b"one", b"%d" % number, OTHER.encode(), peers) for number in range(3)]
-    first, second, third = [each.number for each in sent if each is not None]
-    assert by.take(keys[HUB], b"hub", second, b"", peers) is None
-    assert by.take(keys[OTHER], b"other", first, b"", peers) is None, "forgotten"
-    answered = by.take(keys[OTHER], b"other", third, b"", peers)
-    assert answered is not None
-    assert (answered.connection, answered.number, answered.other) == (b"one", b"2", b"")
-    assert by.take("x" * 40, b"stranger", b"1", OTHER.encode(), peers) is None
-    assert by.refused == 3
+    try:
+        for node in (OTHER, HUB, ONE):
+            found[node] = PeerLinks("tcp://127.0.0.1:*", keys[node], peers(), lambda: None)
+        if called:
+            monkeypatch.setattr(peer_links, "CALLED_S", 0.0)
+            found[OTHER].meet(peers())
+            call(found, OTHER)
+            found[OTHER].renew([HUB])
+        for number in range(3):
+            found[ONE].send(Ask(OTHER, b"rows %d" % number, follows=number > 0, by=HUB))
+            arrival = next_of(found[OTHER])
+            assert bytes(arrival.body) == b"rows %d" % number
+            found[OTHER].send(Reply(arrival.handle, b"receipt %d" % number))
+            assert next_of(found[ONE]) == Answer(OTHER, b"receipt %d" % number, urgent=True)
+        assert (found[HUB].passing.passed, found[HUB].passing.refused) == (3, 0)
+        assert found[HUB].arrivals.empty()
+        found[HUB].meet([each for each in peers() if each.node != OTHER])
+        found[ONE].send(Ask(OTHER, b"rows", by=HUB))
+        wait_until(lambda: found[HUB].passing.refused == 1, "who left the fleet is passed nothing")
+    finally:
+        for each in found.values():
+            each.close()

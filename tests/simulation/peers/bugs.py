@@ -190,7 +190,7 @@ BUGS = (
     ),
     PeerBug(
         "urgent-answer-ends-urgent-mode",
-        ((LANES, "return not urgent and self._knock_at.pop(node, None) is not None", "return self._knock_at.pop(node, None) is not None"),),
+        ((LANES, "return not urgent and self._lanes.pop(node, None) is not None", "return self._lanes.pop(node, None) is not None"),),
         ("NobodyGoesBack", "OnlyStraysHandOver"),
         "regions", "token", "wifi",
     ),

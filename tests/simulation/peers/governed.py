@@ -16,23 +16,27 @@ from shared.hosting.fleet_events import Deposed, Learned, Recovered
 from shared.hosting.fleet_node import FleetNode
 from shared.hosting.governed import Governed
 from shared.hosting.host import Host
+from shared.hosting.messages import Ask
+from shared.hosting.passed_by_gateway import GatewayPassing, is_passed
 from shared.hosting.planned_moves import MoveEnded
 from shared.hosting.store import persist
 from shared.identity import DeviceId, EdgeId, EdgeKey
 from shared.language.schema import Schema
 from shared.moves import REFUSED, MoveRequest
 from shared.plan.deployment import HostedQuery, Placement
+from shared.region.broadcast import Broadcast
 from shared.spool.memory import MemoryDisk
 from shared.spool.ring import Spool
-from shared.sync.events import DeploymentArrived
-from shared.sync.exchange import DeploymentShown, LogRecord, StatusReceived
+from shared.sync.events import DeploymentArrived, HintArrived, PassArrived
+from shared.sync.exchange import DeploymentShown, LogRecord, PassReceived, StatusReceived
 from shared.sync.pacing import Pacing
-from shared.sync.receiver import Arrival, ExchangeApplied, Receiver
+from shared.sync.receiver import Arrival, ExchangeApplied, Receiver, Reply
 from shared.sync.sender import Sender
 from shared.sync.session import DeviceSession, Enrolment, GatewaySessions
 from shared.wire import codecs
 from shared.wire.frame import FrameType, decode_one
 from shared.wire.messages import Data, Declare
+from shared.wire.passed import PassMessage
 from shared.wire.status import DeviceStatus, HostOffer
 from tests.simulation.disk import Crash
 from tests.simulation.keys import ToyKeys
@@ -122,7 +126,7 @@ class SimulatedGateway:
         self.name, self.world, self.store = name, world, store
         self.up, self.paused = True, False
         self._waiting: list[tuple[object, bytes]] = []  # came while it was paused
-        self.control = 0
+        self.control = self.unpassed = 0
         self.start()
 
     def start(self) -> None:
@@ -131,13 +135,27 @@ class SimulatedGateway:
         self.coordinator = Coordinator(
             "", world.gateway_keys.sign, stored=self.store.data, lease=1 + world.rng.randrange(1000),
             lease_step=1 + world.rng.randrange(1000), silence_s=4.0, now=world.clock.now,
-            patience_s=world.settings.patience_s,
+            patience_s=world.settings.patience_s, cut_s=world.settings.cut_s,
         )  # fmt: skip
         self.sessions = GatewaySessions(world.gateway_keys, world)
-        self.receiver = Receiver(world.log, self.sessions, self.coordinator, world.gateway_keys)
+        self.passing = GatewayPassing()
+        self.receiver = Receiver(world.log, self.sessions, self.coordinator, world.gateway_keys, passed=self._passed_to)
         self._keep()
         world.tell(self.name, "start", f"lease {self.coordinator.fleet.lease}")
         self._tick(self.boot)
+
+    def _passed_to(self, device: DeviceId) -> list[PassMessage]:
+        return self.passing.fetch(device.hex(), self.world.clock.now)
+
+    def _pass_on(self, event: PassReceived) -> None:
+        """As the gateway's driver does: whoever it is for waits for news."""
+        known = self.world.by_id.keys() - self.world.revoked
+        told = self.passing.take(event.message, known, self.world.clock.now)
+        if told:
+            self.world.news(told)
+        else:
+            self.unpassed += 1
+        self.world.outcome.passed += bool(told)
 
     def _tick(self, boot: object) -> None:
         if self.up and boot is self.boot:
@@ -158,6 +176,10 @@ class SimulatedGateway:
         for event in receiver.events():
             if isinstance(event, StatusReceived):
                 self.coordinator.heard(event.device, now, event.status)
+                if self.coordinator.fleet.regions and event.status.offer is not None and event.status.offer.passed:
+                    self.passing.offered(event.device.hex(), event.status.boot, now)
+            elif isinstance(event, PassReceived):
+                self._pass_on(event)
             elif isinstance(event, DeploymentShown):
                 self.coordinator.shown(event.device, event.message, now)
             elif isinstance(event, ExchangeApplied):
@@ -182,6 +204,7 @@ class SimulatedGateway:
             if not self.store.store(item.data, self.coordinator.fleet.lease):
                 self.coordinator.depose("another one began later")
         for event in self.coordinator.events():
+            self.world.coordinator_said(event)
             if isinstance(event, Recovered):
                 self.world.outcome.recoveries += 1
             elif isinstance(event, Learned):
@@ -229,6 +252,17 @@ class GovernedNode(SimulatedNode):
         except Crash:
             self.crash(self.torn_s)
 
+    def _send(self, each: Ask | Reply | Broadcast) -> None:
+        if is_passed(each):
+            self.governed.pass_on(each, self.sender, self.now)  # type: ignore[arg-type]
+        else:
+            super()._send(each)
+
+    def hear_news(self, boot: int) -> None:
+        if self.up and boot == self.boot:
+            self.sender.hurry(self.now)
+            self.drive()
+
     def _call(self) -> None:
         """The driver's side of the node's own exchanges, as `mobile_app/node/loop.py` has it."""
         now, sender = self.now, self.sender
@@ -236,6 +270,10 @@ class GovernedNode(SimulatedNode):
         for event in sender.events():
             if isinstance(event, DeploymentArrived):
                 self.governed.take(event.message, sender, now)
+            elif isinstance(event, HintArrived):
+                self.governed.order(event.hint, now)
+            elif isinstance(event, PassArrived):
+                self.governed.passed(event.message, now)
             else:
                 self.governed.note(event, now)
         while step := self.machine.step(now):
@@ -276,6 +314,15 @@ class GovernedWorld(PeerWorld):
 
     def find(self, device: DeviceId) -> Enrolment | None:
         return Enrolment(self.by_id[device.hex()].keys.public_key, 1, device.hex() in self.revoked)
+
+    def coordinator_said(self, event: object) -> None:
+        """What whoever coordinates tells people."""
+
+    def news(self, node: str) -> None:
+        """A node waits at its gateway, and hears at once that something came for it."""
+        told = self.by_id[node]
+        if isinstance(told, GovernedNode) and not self._is_lost(told.number):
+            self.clock.after(self.rng.uniform(0.001, 0.03), told.hear_news, told.boot)
 
     # --- between nodes and whoever coordinates ---------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ import numpy as np
 
 import resurge as rs
 from resurge import col
+from shared.hosting.coordinate import Coordinator
 from shared.hosting.fleet_events import CutComplete, Recovered
 from shared.hosting.keeper import cut_of
 from shared.hosting.sink import sink_rows
@@ -118,8 +119,7 @@ class Strays(Checker):
 
     def look(self, world: PeerWorld) -> str:
         strays = {world.nodes[fault.node].id for fault in world.settings.faults}
-        coordinator = world.nodes[0].machine.coordinator
-        for query in () if coordinator is None else coordinator.fleet.queries:
+        for query in world.coordinator().fleet.queries if isinstance(world, Places) else ():
             for placed in query.placements:
                 host = placed.hosts[0]
                 before = self._hosts.setdefault((query.name, placed.vertex), host)
@@ -129,29 +129,32 @@ class Strays(Checker):
         return self._found
 
 
-class RegionsWorld(PeerWorld):
-    def __init__(
-        self, regions: int, phones: int, threshold: int, walks: Sequence[Walk] = (), *, faults: Sequence[Fault] = (),
-        rows: int = 60, seed: int = 0, within_s: float = 120.0, keep: bool = False, loss: float = 0.0,
-        row: str = "token",
-    ) -> None:  # fmt: skip
-        self.regions, self.phones, self.threshold = regions, phones, threshold
-        self._away: set[int] = set()
-        self._low: set[int] = set()
-        self.states: list[tuple[float, str, State]] = []
-        observers: list[Observer] = [Positions(), Left(), Promises(), Terms(), Durable()]
-        if regions == 1:
-            observers.append(Numbers())  # which knows sinks by their own names only
+class Places(PeerWorld):
+    """Regions in a line, and phones in them that walk."""
+
+    regions: int
+    phones: int
+    threshold: int
+    states: list[tuple[float, str, State]]
+    _away: set[int]
+    _low: set[int]
+
+    @staticmethod
+    def settings_of(
+        regions: int, phones: int, rows: int, row: str, *, faults: Sequence[Fault] = (), seed: int = 0,
+        within_s: float = 120.0, loss: float = 0.0,
+    ) -> Settings:  # fmt: skip
         sources = tuple(1 + region * phones for region in range(regions))
-        super().__init__(
-            Settings(
-                plan_of(0), rows, rows_of, seed=seed, nodes=1 + regions * phones, sources=sources, row=row,
-                every_s=0.5, batch=5, faults=tuple(faults), within_s=within_s, loss=loss, cut_s=2.0,
-            ),
-            keep=keep, observers=observers,
+        return Settings(
+            plan_of(0), rows, rows_of, seed=seed, nodes=1 + regions * phones, sources=sources, row=row, every_s=0.5,
+            batch=5, faults=tuple(faults), within_s=within_s, loss=loss, cut_s=2.0,
         )  # fmt: skip
-        for walk in walks:
-            self.clock.at(walk.at, self._walk, walk)
+
+    def coordinator(self) -> Coordinator:
+        coordinator = self.nodes[0].machine.coordinator
+        if coordinator is None:
+            raise ValueError("node 0 coordinates")
+        return coordinator
 
     def position(self, number: int) -> tuple[float, float] | None:
         if not number:
@@ -179,17 +182,6 @@ class RegionsWorld(PeerWorld):
         )  # fmt: skip
         return Region(Area(((number * APART, 0.0),), 50.0), 1.0, self.threshold, task)
 
-    def _deploy(self) -> None:
-        coordinator = self.nodes[0].machine.coordinator
-        if coordinator is None:
-            raise ValueError("node 0 coordinates")
-        regions = [self.region(number) for number in range(self.regions)]
-        coordinator.set_fleet([node.peer for node in self.nodes], [], regions=regions)
-        for node in self.nodes[1:]:
-            node.host.deploy(*coordinator.deployment(node.id), 0.0)
-            node.drive()
-        self.nodes[0].drive()
-
     def taken(self) -> Counter[str]:
         return Counter({sink.query: sink.taken for sink in self.nodes[0].host.sinks()} if self.nodes[0].up else {})
 
@@ -210,10 +202,39 @@ class RegionsWorld(PeerWorld):
         return rows, sum(lost for _, lost, _ in self.digests().values())
 
     def state(self, region: int) -> State:
-        coordinator = self.nodes[0].machine.coordinator
-        if coordinator is None:
-            raise ValueError("node 0 coordinates")
-        return coordinator.regions.state(f"place{region}")
+        return self.coordinator().regions.state(f"place{region}")
+
+
+class RegionsWorld(Places):
+    def __init__(
+        self, regions: int, phones: int, threshold: int, walks: Sequence[Walk] = (), *, faults: Sequence[Fault] = (),
+        rows: int = 60, seed: int = 0, within_s: float = 120.0, keep: bool = False, loss: float = 0.0,
+        row: str = "token",
+    ) -> None:  # fmt: skip
+        self.regions, self.phones, self.threshold = regions, phones, threshold
+        self._away: set[int] = set()
+        self._low: set[int] = set()
+        self.states: list[tuple[float, str, State]] = []
+        observers: list[Observer] = [Positions(), Left(), Promises(), Terms(), Durable()]
+        if regions == 1:
+            observers.append(Numbers())  # which knows sinks by their own names only
+        super().__init__(
+            self.settings_of(
+                regions, phones, rows, row, faults=faults, seed=seed, within_s=within_s, loss=loss,
+            ),
+            keep=keep, observers=observers,
+        )  # fmt: skip
+        for walk in walks:
+            self.clock.at(walk.at, self._walk, walk)
+
+    def _deploy(self) -> None:
+        coordinator = self.coordinator()
+        regions = [self.region(number) for number in range(self.regions)]
+        coordinator.set_fleet([node.peer for node in self.nodes], [], regions=regions)
+        for node in self.nodes[1:]:
+            node.host.deploy(*coordinator.deployment(node.id), 0.0)
+            node.drive()
+        self.nodes[0].drive()
 
 
 def disturbed(regions: int, phones: int, seed: int, rows: int = 60, row: str = "token") -> RegionsWorld:

@@ -6,9 +6,13 @@ from random import Random
 
 import pytest
 
+from shared.hosting.host import Host
+from shared.hosting.wiring import state_edge
 from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Commit, Home
+from shared.region.tree import children
 from tests.claims import Claim
+from tests.simulation.peers import regions
 from tests.simulation.peers.checkers import every_checker
 from tests.simulation.peers.programs import settings, undisturbed
 from tests.simulation.peers.world import Fault, Outcome, PeerWorld
@@ -55,3 +59,43 @@ def test_any_number_of_phones_may_go(counts: range, seeds: int, claim: Claim) ->
             f"{count} of {PHONES} phones gone at once, {seeds} times: {sum(one.recoveries for one in outcomes)} recoveries, "
             f"{sum(one.elements for one in outcomes)} rows compared, digests {outcomes[-1].digest} = {ideal.digest}"
         )
+
+
+def trees(host: Host) -> dict[str, tuple[str, ...]]:
+    """By vertex, the order of the tree for its snapshots, as a node has it."""
+    query = None if host.deployed is None else next(iter(host.deployed.queries), None)
+    placements = () if query is None else query.placements
+    edges = {placed.vertex: state_edge(query, placed) for placed in placements if query is not None}
+    return {vertex: tuple(each for each in edge.readers if each not in edge.carriers) for vertex, edge in edges.items()}
+
+
+@pytest.mark.covers("MS-22")
+def test_the_tree_is_the_coordinators_and_changes_only_when_somebody_enters_fails_or_leaves(claim: Claim) -> None:
+    """One phone is there from 4 s on, one fails at 8 s, one walks away at 12 s."""
+    walks = [regions.Walk(0.1, (6,)), regions.Walk(4.0, (6,), away=False), regions.Walk(12.0, (5,))]
+    world = regions.RegionsWorld(1, 6, 3, walks, faults=[Fault(8.0, 4, "crash", 400.0)], rows=400, row=OURS)
+    seen: list[tuple[float, dict[str, tuple[str, ...]]]] = []
+    versions: dict[int, dict[str, tuple[str, ...]]] = {}
+    while world.clock.run_one(18.0):
+        for node in (each for each in world.nodes if each.up):
+            found = versions.setdefault(node.host.version, trees(node.host))
+            assert found == trees(node.host), "all who follow a deployment know the same tree"
+        now = trees(world.nodes[0].host)
+        if now and (not seen or seen[-1][1] != now):
+            seen.append((world.clock.now, now))
+    for _, found in seen:
+        for order in found.values():
+            reached = [*children(order, "whoever runs the vertex")]
+            for each in reached:
+                reached += children(order, each)
+            assert sorted(reached) == sorted(order), "it reaches every keeper once"
+    at = [each for each, _ in seen]
+    assert len(at) < 10
+    assert not [each for each in at if 6.5 < each < 8.0 or each > 16.0], "nobody came or went"
+    keepers = [{node for order in found.values() for node in order} for _, found in seen]
+    came, failed, left = (world.nodes[number].id for number in (6, 4, 5))
+    assert came not in keepers[0]
+    assert came in keepers[-1]
+    assert {failed, left} <= keepers[0]
+    assert not {failed, left} & keepers[-1]
+    claim(f"{len(versions)} deployments, {len(seen)} trees, at {[round(each, 1) for each in at]} s")
