@@ -9,7 +9,8 @@ A believed fix goes on only when it is away from the last one that did by more t
 radius that the receiver reports: indoors fixes wander by tens of metres without anyone moving.
 
 The odometer runs over every fix that is believed, before anything is filtered. So filters save bytes and cost no
-metre: the distance between two kept fixes is the difference of their odometers.
+metre: the distance between two kept fixes is the difference of their odometers. The clocks of `indoors.py` ran before,
+and come along.
 """
 
 from __future__ import annotations
@@ -66,7 +67,10 @@ class Track:
         if self.kept is not None and metres_between(*self.kept, lat, lon) < ACCURACIES * row["accuracy"]:
             return
         self.kept = (lat, lon)
-        yield {"lat": lat, "lon": lon, "odometer": round(self.odometer, 1)}
+        yield {
+            "lat": lat, "lon": lon, "odometer": round(self.odometer, 1),
+            "indoors_s": row["indoors_s"], "outdoors_s": row["outdoors_s"],
+        }  # fmt: skip
 
     def snapshot(self) -> bytes:
         return json.dumps([self.last, self.odometer, self.doubted, self.kept]).encode()

@@ -201,6 +201,9 @@ class TransportMode:
 
     After GAP_S without a fix one may be elsewhere. How far that is from the last fix, as the crow flies, is in no trip:
     a row of its own says it, at once, because nobody knows whether another one will come.
+
+    Each row brings the seconds indoors and outdoors since the row before it, a trip's or not. Where there was no fix
+    for GAP_S they were spent where the last one was, so a row there brings them: a night is told in the morning.
     """
 
     def __init__(self, densities: Densities | None = None) -> None:
@@ -209,6 +212,7 @@ class TransportMode:
         self.since = (0, 0.0)  # time and odometer up to which rows that moved have told
         self.arrived: int | None = None  # at the place where the phone is now
         self.apart = False  # whether what moves now is another trip
+        self.clocks = (0.0, 0.0)  # seconds indoors and outdoors that rows have told
         self.back = Lookback()
         self.believer = Believer(densities)
         self._densities = densities
@@ -219,11 +223,12 @@ class TransportMode:
         seconds = 0.0 if last is None else (time - last[0]) / SECOND
         if last is None or seconds >= GAP_S:
             away = 0.0 if last is None else metres_between(last[2], last[3], lat, lon)
+            there = _still(lat, lon) if last is None else _still(last[2], last[3])
+            stayed = there | self._clocked(row)
+            if stayed["indoors_s"] or stayed["outdoors_s"]:
+                yield stayed
             if away >= UNRECORDED_M_MIN:
-                yield {
-                    "lat": lat, "lon": lon, "mode": MODES[0], "metres": 0.0, "seconds": 0.0,
-                    "unrecorded_m": round(away, 1),
-                }  # fmt: skip
+                yield _still(lat, lon) | {"unrecorded_m": round(away, 1)}
             self.back, self.believer = Lookback(), Believer(self._densities)
             self.since, self.arrived, self.apart = (time, odometer), time, True
             return
@@ -237,8 +242,13 @@ class TransportMode:
         mode = MODES[0] if took is None else MODES[max(MOVING, key=self.believer.belief.__getitem__)]
         yield {
             "lat": lat, "lon": lon, "mode": mode, "metres": round(metres, 1),
-            "seconds": round(seconds if took is None else took, 1), "unrecorded_m": 0.0,
+            "seconds": round(seconds if took is None else took, 1), "unrecorded_m": 0.0, **self._clocked(row),
         }  # fmt: skip
+
+    def _clocked(self, row: Mapping[str, float]) -> dict[str, float]:
+        """What the clocks of `indoors.py` went on since the last row that told."""
+        told, self.clocks = self.clocks, (row["indoors_s"], row["outdoors_s"])
+        return {"indoors_s": round(self.clocks[0] - told[0], 1), "outdoors_s": round(self.clocks[1] - told[1], 1)}
 
     def _moved(self, time: int, odometer: float) -> tuple[float, float | None]:
         """Metres and seconds that this row tells of; no seconds while the phone is at a place."""
@@ -260,11 +270,20 @@ class TransportMode:
 
     def snapshot(self) -> bytes:
         state = [self.last, self.moved, self.since, self.arrived, self.apart, list(self.back.points)]
-        return json.dumps([*state, self.believer.belief]).encode()
+        return json.dumps([*state, self.believer.belief, self.clocks]).encode()
 
     def restore(self, state: bytes) -> None:
-        last, self.moved, since, self.arrived, self.apart, points, belief = json.loads(state)
+        last, self.moved, since, self.arrived, self.apart, points, belief, clocks = json.loads(state)
         self.believer.belief = belief
+        self.clocks = (clocks[0], clocks[1])
         self.since = (since[0], since[1])
         self.last = None if last is None else (last[0], last[1], last[2], last[3])
         self.back.points = deque((time, seconds, x, y, odometer) for time, seconds, x, y, odometer in points)
+
+
+def _still(lat: float, lon: float) -> dict[str, object]:
+    """A row that says of a place only that one was there."""
+    return {
+        "lat": lat, "lon": lon, "mode": MODES[0], "metres": 0.0, "seconds": 0.0, "unrecorded_m": 0.0, "indoors_s": 0.0,
+        "outdoors_s": 0.0,
+    }  # fmt: skip

@@ -15,7 +15,10 @@ from resurge.examples.trips.impact import (
     MOVING,
     PM10_MG_PER_VEHICLE_KM,
     PM25_MG_PER_VEHICLE_KM,
+    per_vehicle_mg,
+    traffic,
 )
+from resurge.examples.trips.indoors import Doors
 from resurge.examples.trips.legs import tidy_modes
 from resurge.examples.trips.modes import TransportMode
 from resurge.examples.trips.neighbours import Neighbours
@@ -25,7 +28,9 @@ Columns = Mapping[str, np.ndarray]
 
 PLACE = {"lat": "float64", "lon": "float64"}
 SHAKING = {"shake": "float64", "gait": "float64"}
+CLOCKS = {"indoors_s": "float64", "outdoors_s": "float64"}
 MOVED = {**PLACE, "mode": "str", "metres": "float64", "seconds": "float64", "unrecorded_m": "float64"}
+NEAR_CLOCKS = {f"near_sites_{name}": "float64" for name in CLOCKS}
 TRIP_KM_MIN = 0.2  # less is a receiver that wanders, or a way to the letter box
 UNRECORDED = "unrecorded"  # the mode of what is no trip
 ROWS = 64  # of a window: 6.4 s
@@ -34,13 +39,22 @@ SLOW_BINS = 6  # below 0.8 Hz
 GAIT = (8, 18)  # 1.25 to 2.8 Hz, how often feet meet the ground
 AXES = ("x", "y", "z")
 
-track = rs.operator("track", takes={**PLACE, "accuracy": "float64"}, gives={**PLACE, "odometer": "float64"})(Track)
+indoors = rs.operator(
+    "indoors", takes={**PLACE, "accuracy": "float64"}, gives={**PLACE, "accuracy": "float64", **CLOCKS}
+)(Doors)
+
+track = rs.operator(
+    "track",
+    takes={**PLACE, "accuracy": "float64", **CLOCKS},
+    gives={**PLACE, "odometer": "float64", **CLOCKS},
+    version=2,
+)(Track)
 
 transport_mode = rs.operator(
     "transport_mode",
-    takes={**PLACE, "odometer": "float64", **SHAKING},
-    gives=MOVED,
-    version=3,
+    takes={**PLACE, "odometer": "float64", **CLOCKS, **SHAKING},
+    gives=MOVED | CLOCKS,
+    version=4,
 )(TransportMode)
 
 neighbours = rs.operator(
@@ -87,7 +101,7 @@ def shaking(columns: Columns) -> dict[str, np.ndarray]:
         "unrecorded_km": "float64", "trips": "int64",
     },
     over="window",
-    version=3,
+    version=4,
 )  # fmt: skip
 def trip(columns: Columns) -> dict[str, object]:
     """One trip from its fixes: how far, how, what it cost, how much of that near schools and hospitals.
@@ -102,10 +116,11 @@ def trip(columns: Columns) -> dict[str, object]:
     km = columns["metres"] / 1000.0
     by_mode = {mode: float(np.add.reduce(km[modes == mode])) for mode in MOVING}
     near_site = near(columns["lat"], columns["lon"])
-    pm25 = km * np.array([PM25_MG_PER_VEHICLE_KM[mode] for mode in modes.tolist()])
-
-    def cost(factors: Mapping[str, float]) -> float:
-        return round(sum(by_mode[mode] * factors[mode] for mode in MOVING), 3)
+    kinds = traffic(modes.tolist(), km, columns["seconds"])
+    pm25, pm10 = (
+        per_vehicle_mg(factors, modes.tolist(), km, kinds)
+        for factors in (PM25_MG_PER_VEHICLE_KM, PM10_MG_PER_VEHICLE_KM)
+    )
 
     return {
         "mode": max(MOVING, key=lambda mode: by_mode[mode]),
@@ -117,9 +132,9 @@ def trip(columns: Columns) -> dict[str, object]:
         "km": round(float(np.add.reduce(km)), 4),
         "minutes": round(float(np.add.reduce(columns["seconds"])) / 60.0, 2),
         **{f"km_{mode}": round(by_mode[mode], 4) for mode in MOVING},
-        "co2e_g": cost(CO2E_G_PER_PASSENGER_KM),
-        "vehicle_pm25_mg": cost(PM25_MG_PER_VEHICLE_KM),
-        "vehicle_pm10_mg": cost(PM10_MG_PER_VEHICLE_KM),
+        "co2e_g": round(sum(by_mode[mode] * CO2E_G_PER_PASSENGER_KM[mode] for mode in MOVING), 3),
+        "vehicle_pm25_mg": round(float(np.add.reduce(pm25)), 3),
+        "vehicle_pm10_mg": round(float(np.add.reduce(pm10)), 3),
         "near_sites_s": round(float(np.add.reduce(np.where(near_site, columns["seconds"], 0.0))), 1),
         "near_sites_pm25_mg": round(float(np.add.reduce(np.where(near_site, pm25, 0.0))), 3),
         "points": len(km),
@@ -137,3 +152,11 @@ def _unrecorded(columns: Columns, km: float) -> dict[str, object]:
         "mode": UNRECORDED, "began_us": time_us, "ended_us": time_us, "lat": lat, "lon": lon, "from_lat": lat,
         "from_lon": lon, **dict.fromkeys(nothing, 0.0), "points": 0, "unrecorded_km": km, "trips": 0,
     }  # fmt: skip
+
+
+@rs.operator("exposure", takes={**PLACE, **CLOCKS}, gives=CLOCKS | NEAR_CLOCKS)
+def exposure(columns: Columns) -> dict[str, np.ndarray]:
+    """How long one was indoors and outdoors, and how much of each near schools and hospitals."""
+    near_site = near(columns["lat"], columns["lon"])
+    clocks = {name: columns[name] for name in CLOCKS}
+    return clocks | {f"near_sites_{name}": np.where(near_site, seconds, 0.0) for name, seconds in clocks.items()}

@@ -1,8 +1,9 @@
 """My trips, as Sonora's PEIR: one program for phones and Spark.
 
-The phone believes or drops fixes, keeps those that matter and tells how one moves; the cloud makes trips, days and
-weeks of them, what they cost the air, and what may be said about places where enough people were. Everything about a
-person goes back to that person's phone. `docs/trips.md` explains it; `resurge example run trips` plays it.
+The phone tells indoors from outdoors, believes or drops fixes, keeps those that matter and tells how one moves; the
+cloud makes trips, days and weeks of them, what they cost the air, what one was exposed to, and what may be said about
+places where enough people were. Everything about a person goes back to that person's phone. `docs/trips.md` explains
+it; `resurge example run trips` plays it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import math
 
 import resurge as rs
-import resurge.examples.trips.operators  # registers what `apply` names below
 from resurge import col, state
 from resurge.examples.trips.days import TOTALS, TRIP_HOURS_MAX
+from resurge.examples.trips.operators import CLOCKS, NEAR_CLOCKS  # and it registers what `apply` names below
 from shared.stream.formulas import Formula
 from shared.stream.stream import Sink, Stream
 
@@ -28,7 +29,7 @@ def shaking() -> Stream:
 
 
 def sampled(shakes: Stream) -> Stream:
-    """The GPS every 5 s outdoors; every minute indoors or at rest; a quarter as often on a low battery (Fig. 2)."""
+    """The GPS every 5 s; every minute while the phone rests; a quarter as often on a low battery (Fig. 2)."""
     battery = rs.sensor("battery", every="5m")
     rest = shakes.sliding("2m").aggregate(shake=rs.max("shake")).select(at_rest=col.shake < REST)
     ticks = rs.timer("5s").with_latest(rest, defaults={"at_rest": False})
@@ -48,7 +49,7 @@ def my_trips(*, recorded: bool = False, at_least: int = 5, zone: str = "UTC") ->
     gps = rs.sensor("gps", every="1s") if recorded else sampled(shakes)
 
     # --- on the phone -------------------------------------------------------------------------------------------------
-    here = gps.apply("track").significant("lat", "lon", metres=10)
+    here = gps.apply("indoors").apply("track").significant("lat", "lon", metres=10)
     here = here.with_latest(shakes, defaults={"shake": math.nan, "gait": math.nan})
     here = here.apply("transport_mode")
     here = here.sync("fixes", batch=120, within="5m")  # the phone ends here; one line up, and the cloud tells modes
@@ -59,6 +60,10 @@ def my_trips(*, recorded: bool = False, at_least: int = 5, zone: str = "UTC") ->
     begun = trips.apply("trip_by_start").tumbling("1d", zone=zone, lateness=f"{TRIP_HOURS_MAX}h")
     days = begun.aggregate(trips=rs.sum("trips"), **{name: rs.sum(name) for name in TOTALS})
     weeks = days.apply("week")
+
+    # --- exposure: how long one was indoors and outdoors, at places as on trips, and near schools and hospitals -------
+    exposed = here.where((col.indoors_s > 0) | (col.outdoors_s > 0)).apply("exposure").tumbling("1d", zone=zone)
+    exposure = exposed.aggregate(**{name: rs.sum(name) for name in (*CLOCKS, *NEAR_CLOCKS)})
 
     # --- places: nothing is said where fewer than `at_least` people were ----------------------------------------------
     places = here.select(
@@ -77,6 +82,7 @@ def my_trips(*, recorded: bool = False, at_least: int = 5, zone: str = "UTC") ->
         trips.sync_back("my_trips"),
         days.sync_back("my_days"),
         weeks.sync_back("my_weeks"),
+        exposure.sync_back("my_exposure"),
         around.extend(**_middle()).sync_back("my_places"),
         cells.extend(**_middle()).subscribe("cells"),
     ]

@@ -23,6 +23,7 @@ def of_run(found: Mapping[str, Any], report: Sequence[ResultRow], zone: str | No
     trips = sorted((row for row in report if row.sink == "my_trips"), key=lambda row: (row.device, row.window_start_us))
     if trips:
         yield from _trips([row for row in trips if row.device == trips[0].device], trips[0].device, zone)
+        yield from _exposure([row for row in report if row.sink == "my_exposure" and row.device == trips[0].device])
         yield ""
     others = ", ".join(f"{count:,} {sink}" for sink, count in sorted(found["results"].items()) if sink != "my_trips")
     yield f"people          {found['people']}, with {found['trips']:,} trips; {others or 'nothing else'}"
@@ -65,6 +66,19 @@ def _trips(trips: Sequence[ResultRow], whose: str, zone: str | None) -> Iterator
         )
     else:
         yield f"days and times of trips: when each began, in {zone}; my_days: {zone}"
+
+
+def _exposure(days: Sequence[ResultRow]) -> Iterator[str]:
+    """How long one was indoors and outdoors on all days; nothing where no recording can tell."""
+    minutes = {
+        name: sum(float(row.values[name]) for row in days) / 60
+        for name in ("indoors_s", "outdoors_s", "near_sites_indoors_s", "near_sites_outdoors_s")
+    }
+    if days:
+        yield (
+            f"minutes         {minutes['indoors_s']:,.0f} indoors ({minutes['near_sites_indoors_s']:.1f} near sites), "
+            f"{minutes['outdoors_s']:,.0f} outdoors ({minutes['near_sites_outdoors_s']:.1f} near sites)"
+        )
 
 
 def in_zone(time_us: int, zone: str) -> datetime:

@@ -106,7 +106,9 @@ def _raw_km(gps: Mapping[str, np.ndarray], row: ResultRow) -> float:
     track, odometer = Track(), 0.0
     for place in range(*np.searchsorted(gps["time"], (start, end + 1)).tolist()):
         fix = {"time": int(gps["time"][place]), "lat": float(gps["lat"][place]), "lon": float(gps["lon"][place])}
-        for _ in track.process("in", fix | {"accuracy": float(gps["accuracy"][place])}):
+        for _ in track.process(
+            "in", fix | {"accuracy": float(gps["accuracy"][place]), "indoors_s": 0, "outdoors_s": 0}
+        ):
             pass
         odometer = track.odometer
     return odometer / 1000

@@ -13,7 +13,10 @@ STEP = 0.0001  # of latitude: 11.1 m
 
 
 def fix(second: float, lat: float, lon: float = 8.0, accuracy: float = math.nan) -> dict:
-    return {"time": round(second * SECOND), "lat": lat, "lon": lon, "accuracy": accuracy}
+    return {
+        "time": round(second * SECOND), "lat": lat, "lon": lon, "accuracy": accuracy, "indoors_s": second,
+        "outdoors_s": 2 * second,
+    }  # fmt: skip
 
 
 def run(rows, track: Track | None = None) -> list[dict]:
@@ -46,6 +49,11 @@ def test_a_fix_within_twice_its_accuracy_is_no_movement_but_its_metres_count():
     )
     assert [round(row["lat"], 4) for row in kept] == [47.0, 47.0005]
     assert kept[-1]["odometer"] == pytest.approx(5 * 11.12, abs=0.5)
+
+
+def test_a_fix_that_goes_on_brings_the_clocks_as_they_are_then():
+    kept = run([fix(0, 47.0), fix(5, 47.0, accuracy=20.0), fix(10, 47.0 + 5 * STEP)])
+    assert [(row["indoors_s"], row["outdoors_s"]) for row in kept] == [(0, 0), (10, 20)]
 
 
 def test_places_that_do_not_exist_are_left_out():

@@ -73,9 +73,10 @@ def test_fixes_a_second_apart_weigh_as_much_as_one_that_took_their_time():
 
 def rows(count: int = 60):
     return [
-        {"time": n * 5 * SECOND, "lat": 47.0 + n * 0.0001, "lon": 8.0, "odometer": n * 11.1, "shake": 2.0, "gait": 0.6}
+        {"time": n * 5 * SECOND, "lat": 47.0 + n * 0.0001, "lon": 8.0, "odometer": n * 11.1, "shake": 2.0, "gait": 0.6,
+         "indoors_s": 2.0 * n, "outdoors_s": 3.0 * n}
         for n in range(count)
-    ]
+    ]  # fmt: skip
 
 
 def test_a_restored_machine_goes_on_as_if_nothing_had_happened():
@@ -94,8 +95,23 @@ def test_a_gap_ends_what_was_believed_and_counts_as_no_distance():
     machine = TransportMode()
     given = [*rows(20), *({**row, "time": row["time"] + 3600 * SECOND} for row in rows(40)[20:])]
     made = [out for row in given for out in machine.process("in", row)]
-    assert len(made) == 38, "the first fix, and the first after the gap, have nothing before them"
+    assert len(made) == 39, "the first fix has nothing before it, and the first after the gap only the clocks"
     assert sum(row["metres"] for row in made) == pytest.approx(38 * 11.1, abs=0.5)
+
+
+def test_what_the_clocks_went_on_is_told_once_and_where_one_was():
+    """Twenty fixes, an hour in which nothing was worth keeping, and twenty more that begin a street on."""
+    machine = TransportMode()
+    later = [
+        {**row, "time": row["time"] + 3600 * SECOND, "lat": row["lat"] + 0.001, "indoors_s": row["indoors_s"] + 3600.0}
+        for row in rows(40)[20:]
+    ]
+    made = [out for row in [*rows(20), *later] for out in machine.process("in", row)]
+    assert sum(row["indoors_s"] for row in made) == pytest.approx(3600 + 2.0 * 39)
+    assert sum(row["outdoors_s"] for row in made) == pytest.approx(3.0 * 39)
+    [stayed] = [row for row in made if row["indoors_s"] > 100]
+    assert (stayed["mode"], stayed["metres"], stayed["seconds"]) == ("still", 0.0, 0.0)
+    assert stayed["lat"] == rows(20)[-1]["lat"], "the hour was spent where the last fix was"
 
 
 def walk_stay_walk(stay_s: int, *, jump_at: int | None = None) -> list[dict]:
@@ -108,7 +124,7 @@ def walk_stay_walk(stay_s: int, *, jump_at: int | None = None) -> list[dict]:
         metres[120 + jump_at // 5] += 90
     return [
         {"time": n * 5 * SECOND, "lat": 47.0 + north / 111_195, "lon": 8.0, "odometer": n * 7.0, "shake": math.nan,
-         "gait": math.nan}
+         "gait": math.nan, "indoors_s": 0.0, "outdoors_s": 0.0}
         for n, north in enumerate(metres.tolist())
     ]  # fmt: skip
 

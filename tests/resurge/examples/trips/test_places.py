@@ -78,10 +78,37 @@ def test_factors_are_the_published_ones(outside_recordings):
         assert impact.CO2E_G_PER_PASSENGER_KM[mode] == pytest.approx(1000 * float(per_passenger[name]["co2e"]))
     with (factors / "dutch_nonmotorway_gkm.csv").open() as text:
         per_vehicle = {
-            (row["pollutant"], row["vehicle_class"]): float(row["g_per_km"])
+            (row["pollutant"], row["vehicle_class"], row["road_situation"]): float(row["g_per_km"])
             for row in csv.DictReader(text)
-            if (row["year"], row["road_situation"]) == ("2016", "city_normal")
+            if row["year"] == "2016"
         }
-    for mode, vehicle in (("car", "light"), ("bus", "bus")):
-        assert impact.PM25_MG_PER_VEHICLE_KM[mode] == pytest.approx(1000 * per_vehicle["PM2.5", vehicle])
-        assert impact.PM10_MG_PER_VEHICLE_KM[mode] == pytest.approx(1000 * per_vehicle["PM10", vehicle])
+    for pollutant, ours in (("PM2.5", impact.PM25_MG_PER_VEHICLE_KM), ("PM10", impact.PM10_MG_PER_VEHICLE_KM)):
+        for mode, vehicle in (("car", "light"), ("bus", "bus")):
+            theirs = [1000 * per_vehicle[pollutant, vehicle, kind] for kind in impact.TRAFFIC]
+            assert ours[mode] == pytest.approx(theirs)
+
+
+def ride(*parts: tuple[str, float, float], every_s: float = 10.0) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Modes, kilometres and seconds of rows that go so many kilometres at so many kilometres an hour."""
+    modes = [mode for mode, km, kmh in parts for _ in range(round(km / kmh * 3600 / every_s))]
+    km = [kmh * every_s / 3600 for _, km, kmh in parts for _ in range(round(km / kmh * 3600 / every_s))]
+    return modes, np.array(km), np.full(len(modes), every_s)
+
+
+@pytest.mark.covers("SO-46")
+@pytest.mark.parametrize("every_s", [5.0, 30.0])
+def test_particulates_are_those_of_the_speed_at_which_one_went(every_s):
+    modes, km, seconds = ride(("car", 3, 10), ("car", 3, 25), ("car", 3, 40), ("car", 9, 80), every_s=every_s)
+    kinds = impact.traffic(modes, km, seconds)
+    found = impact.per_vehicle_mg(impact.PM25_MG_PER_VEHICLE_KM, modes, km, kinds).sum()
+    wanted = sum(km * mg for km, mg in zip((3, 3, 3, 9), impact.PM25_MG_PER_VEHICLE_KM["car"], strict=True))
+    assert found == pytest.approx(wanted, rel=0.05), "a kilometre in which the speed changes is of one kind"
+
+
+def test_speed_is_taken_over_a_kilometre_of_one_mode_with_its_halts():
+    modes, km, seconds = ride(("bus", 1.5, 30), ("walk", 0.3, 5), ("bus", 0.4, 60))
+    seconds[3] += 240  # a halt of four minutes in the first kilometre and a half: 12.9 km/h
+    kinds = impact.traffic(modes, km, seconds)
+    assert [impact.TRAFFIC[kinds[at]] for at in (0, 17, -1)] == ["city_congested", "city_congested", "rural"]
+    nothing = impact.per_vehicle_mg(impact.PM10_MG_PER_VEHICLE_KM, ["walk", "train"], np.ones(2), np.zeros(2, np.int64))
+    assert nothing.tolist() == [0.0, 0.0]

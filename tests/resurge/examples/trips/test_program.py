@@ -33,9 +33,9 @@ def test_the_program_is_short():
 def test_it_is_a_program_that_resurge_plan_explains():
     plan = rs.load_program(program.__file__)
     assert {node.operator.name for node in plan.nodes if node.operator.__class__.__name__ == "SyncBack"} == {
-        "my_trips", "my_days", "my_weeks", "my_places",
+        "my_trips", "my_days", "my_weeks", "my_exposure", "my_places",
     }  # fmt: skip
-    assert "transport_mode@3" in rs.explain(plan)
+    assert "transport_mode@4" in rs.explain(plan)
 
 
 @pytest.mark.covers("SO-14")

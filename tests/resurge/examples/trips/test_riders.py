@@ -67,7 +67,7 @@ def test_as_many_users_and_points_as_geolife_has(tmp_path: Path, claim: Claim, p
         session.stop()
     given = sum(len(person.sensors["gps"]["time"]) for person in people)
     assert given >= points
-    everyone = {row.device for row in cloud.results.current() if row.sink == "trips"}
+    everyone = {row.device for row in cloud.results.current() if row.sink == "my_trips"}
     assert len(everyone) == USERS
     if points < POINTS:  # holding all of them in memory at once is what the job is there to avoid
         assert digest(cloud.report()) == digest(failure_free(cloud.plan, people))

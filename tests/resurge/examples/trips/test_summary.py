@@ -33,6 +33,14 @@ def test_a_run_tells_trips_the_account_and_whether_the_report_is_right():
     assert "NOT that" in "\n".join(of_run(FOUND | {"failure_free_digest": "b" * 64}, []))
 
 
+def test_minutes_near_sites_are_told_apart_indoors_and_outdoors():
+    seconds = {"indoors_s": 3600.0, "outdoors_s": 600.0, "near_sites_indoors_s": 90.0, "near_sites_outdoors_s": 30.0}
+    days = [replace(TRIP, sink="my_exposure", device=name, values=seconds) for name in ("ann", "bob", "ann")]
+    told = "\n".join(of_run(FOUND, [TRIP, *days]))
+    assert "120 indoors (3.0 near sites), 20 outdoors (1.0 near sites)" in told, "ann's two days"
+    assert "indoors" not in "\n".join(of_run(FOUND, [TRIP]))
+
+
 @pytest.mark.parametrize(
     ("lon", "day"), [(0.0, "Mon 15 Jan 23:50"), (8.6, "Tue 16 Jan 00:50"), (116.4, "Tue 16 Jan 07:50"),
                      (-122.4, "Mon 15 Jan 15:50"), (-7.4, "Mon 15 Jan 23:50"), (179.9, "Tue 16 Jan 11:50")],

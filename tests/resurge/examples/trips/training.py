@@ -104,7 +104,8 @@ def kept_fixes(journey: Journey) -> Iterator[tuple[int, dict[str, float]]]:
     track = Track()
     last: tuple[float, float] | None = None
     for index, time in enumerate(journey.time_us.tolist()):
-        row = {"time": time, "lat": float(journey.lat[index]), "lon": float(journey.lon[index]), "accuracy": math.nan}
+        row = {"time": time, "lat": float(journey.lat[index]), "lon": float(journey.lon[index]), "accuracy": math.nan,
+               "indoors_s": 0.0, "outdoors_s": 0.0}  # fmt: skip
         for fix in track.process("in", row):
             if last is None or metres_between(*last, fix["lat"], fix["lon"]) >= SIGNIFICANT_M:
                 last = (fix["lat"], fix["lon"])
