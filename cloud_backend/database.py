@@ -125,7 +125,8 @@ class Database:
     """Open the file at a path or the schema of a server, creating it when it is not there; None is in memory. Safe to
     share between threads.
 
-    `large`: a file that grows to gigabytes gets more memory. `patience_s`: how long to wait for a server that is away before saying so."""
+    `large`: a file that grows to gigabytes gets more memory. `patience_s`: how long to wait for a server that is away
+    before saying so."""
 
     def __init__(
         self,

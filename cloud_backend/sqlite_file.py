@@ -15,9 +15,9 @@ from typing import Any, Literal
 from shared.errors import DamagedData
 
 BUSY_S = 30  # how long another process's transaction is waited for
-# Of a large file: each transaction writes pages all over it. What fits in no cache is read and written several times in
-# one transaction, and a journal of 4 MB, SQLite's default, is copied into the file after each. With both, publishing for
-# 1,000 of 100,000 devices takes a quarter less processor time. Memory is used as far as it is needed.
+# Of a large file: each transaction writes pages all over it. What fits in no cache is read and written several times
+# in one transaction, and a journal of 4 MB, SQLite's default, is copied into the file after each. With both, publishing
+# for 1,000 of 100,000 devices takes a quarter less processor time. Memory is used as far as it is needed.
 LARGE_CACHE_KIB = 32 * 1024
 LARGE_JOURNAL_PAGES = 8 * 1024  # of 4 KB
 DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)

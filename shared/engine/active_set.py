@@ -109,8 +109,8 @@ class ActiveSet:
     # -- what follows from it ----------------------------------------------------------------------------------------
 
     def common(self, before_us: int) -> tuple[int, int | None]:
-        """The frontier of the active devices, and up to where nobody is missing where that is less: one that left counts
-        until the common frontier, which was at `before_us`, has passed that time. There must be a device."""
+        """The frontier of the active devices, and up to where nobody is missing where that is less: one that left
+        counts until the common frontier, which was at `before_us`, has passed that time. There must be a device."""
         at, since = self._at[: len(self)], self._since[: len(self)]
         places, times = self._gone()
         waiting = at[places[times > before_us]]
@@ -158,7 +158,8 @@ class ActiveSet:
         """How far each device has come, and the time of the first row of those that had one."""
         self._said()
         began = np.flatnonzero(self._since[: len(self)] != NO_FRONTIER)
-        first_rows = dict(zip((self._names[place] for place in began.tolist()), self._since[began].tolist(), strict=True))
+        names = (self._names[place] for place in began.tolist())
+        first_rows = dict(zip(names, self._since[began].tolist(), strict=True))
         return dump_times(dict(zip(self._names, self._at[: len(self)].tolist(), strict=True))), dump_times(first_rows)
 
     def changes(self) -> Value:

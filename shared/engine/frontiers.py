@@ -49,8 +49,7 @@ class Frontiers:
                     moved = True
                     if changed is not None:
                         changed[name] = None
-                    if at > self.greatest_us:
-                        self.greatest_us = at
+                    self.greatest_us = max(self.greatest_us, at)
         self.complete_us = progress.complete_us
         return moved
 

@@ -44,8 +44,8 @@ class KeyedState(ChangesByPart):
     def _dump(self, states: Mapping[int, Value], *, since_mark: bool) -> Value:
         self.changed = set()
         return [
-            self.dump_frontiers(since_mark=since_mark), self.numbering.next, self.key.dump(since_mark=since_mark), dict(states),
-            self.dump_more(),
+            self.dump_frontiers(since_mark=since_mark), self.numbering.next, self.key.dump(since_mark=since_mark),
+            dict(states), self.dump_more(),
         ]  # fmt: skip
 
     def dump(self) -> Value:

@@ -57,8 +57,8 @@ class KeyedWindows(ChangesByPart):
         return super().advance(port, progress)
 
     def key_frontiers(self, first: int = 0) -> np.ndarray:
-        """The frontier of each key from this number on; one number where keys do not differ. Costs a step for each new key
-        and each device that moved, not for those that are silent."""
+        """The frontier of each key from this number on; one number where keys do not differ. Costs a step for each new
+        key and each device that moved, not for those that are silent."""
         if self.device_place is None or not self.frontier.devices:
             return np.asarray(self.frontier.floor_us)
         known = self.frontier.devices

@@ -179,7 +179,8 @@ class Sessions(KeyedWindows):
     def _dump(self, slots: np.ndarray, gone: list[int], *, since_mark: bool) -> Value:
         self.changed = set()
         return [
-            self.dump_frontiers(since_mark=since_mark), self.numbering.next, self.late_dropped, self.key.dump(since_mark=since_mark),
+            self.dump_frontiers(since_mark=since_mark), self.numbering.next, self.late_dropped,
+            self.key.dump(since_mark=since_mark),
             self.used, slots, self.keys[slots], self.start[slots], self.last[slots], self.out[slots],
             self.pool.dump(slots), gone,
         ]  # fmt: skip

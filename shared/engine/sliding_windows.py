@@ -201,7 +201,8 @@ class SlidingWindows(KeyedWindows):
     def _dump(self, keys: Sequence[int], *, since_mark: bool) -> Value:
         self.changed = set()
         return [
-            self.dump_frontiers(since_mark=since_mark), self.numbering.next, self.late_dropped, self.key.dump(since_mark=since_mark),
+            self.dump_frontiers(since_mark=since_mark), self.numbering.next, self.late_dropped,
+            self.key.dump(since_mark=since_mark),
             self.held.dump(), {key: self._dumped(key) for key in keys},
         ]  # fmt: skip
 

@@ -16,7 +16,7 @@ Walking counts as nothing, since nobody publishes what a walker would have eaten
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -64,8 +64,9 @@ def _join_rest(stretches: list[tuple[int, int]], modes: Sequence[str], km: float
 
 
 def per_vehicle_mg(
-    factors: dict[str, tuple[float, ...]], modes: Sequence[str], km: np.ndarray, kinds: np.ndarray
+    factors: Mapping[str, tuple[float, ...]], modes: Sequence[str], km: np.ndarray, kinds: np.ndarray
 ) -> np.ndarray:
     """What each row of a trip put into the street; nothing of modes that have no factor."""
     nothing = (0.0,) * len(TRAFFIC)
-    return km * np.array([factors.get(mode, nothing)[kind] for mode, kind in zip(modes, kinds.tolist(), strict=True)])
+    mg_per_km = [factors.get(mode, nothing)[kind] for mode, kind in zip(modes, kinds.tolist(), strict=True)]
+    return km * np.array(mg_per_km, dtype=np.float64)
