@@ -30,6 +30,7 @@ NOW = FROZEN["files"] | {"results": json.loads((Path(__file__).parent / "results
 ADDED_LATER = {
     "alerts": ("outcomes", "result_rules", "followed", "holding", "rings"), "audit": ("heads",),
     "roster": ("settings", "deletions", "identity", "group_plans", "members"), "results": ("marks",),
+    "followers": ("holders",),
 }  # fmt: skip
 
 

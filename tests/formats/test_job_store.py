@@ -116,7 +116,7 @@ def _facts(root: Path) -> dict[str, object]:
             range_.pop("seconds"), range_.pop("load"), range_.pop("missing")
     for rollback in facts["rollbacks"]:
         rollback.pop("cost")
-    for name in ("at", "owner", "alive", "exceptions", "cache", "late", "kept", "lag_s"):
+    for name in ("at", "owner", "alive", "exceptions", "cache", "log_bytes", "late", "kept", "lag_s"):
         facts.pop(name)
     assert facts.pop("torn_entries") == []
     return json.loads(json.dumps(facts))

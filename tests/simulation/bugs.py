@@ -45,8 +45,8 @@ BUGS = (
     Bug(
         "gap-accepted",
         ((EXCHANGE, "            self.gaps += 1\n", TAKEN),
-         (COMPOSER, "for entry in edge.store.pending(edge.number):\n            size = ",
-          "for entry in list(edge.store.pending(edge.number))[outstanding.results_through % 2 :]:\n            size = "),
+         (COMPOSER, "for entry in edge.store.pending(edge.number):\n",
+          "for entry in list(edge.store.pending(edge.number))[outstanding.results_through % 2 :]:\n"),
          NO_GUARD_IN_THE_LOG),
         ("OrderWithinEdge",),
     ),

@@ -59,9 +59,11 @@ def test_the_page_runs_and_prints_what_it_says(tmp_path: Path, spark: Any, monke
     (tmp_path / "trial" / "gateway").mkdir(parents=True)
     made_trial(tmp_path / "trial")
     monkeypatch.chdir(tmp_path)
-    for kind, to in (("delta", "trips"), ("iceberg", "lake")):
-        command = ["results", kind, "my_trips", "--to", to, "--home", "trial/gateway"]
-        subprocess.run([sys.executable, "-m", "resurge", *command], check=True)
+    for command in (
+        ["results", "delta", "my_trips", "--to", "trips"],
+        ["results", "iceberg", "my_trips", "--to", "lake"],
+    ):
+        subprocess.run([sys.executable, "-m", "resurge", *command, "--home", "trial/gateway"], check=True)
     names: dict[str, Any] = {"__name__": "page"}
     ran = 0
     for line, code, expected in examples("docs/dataframes.md"):

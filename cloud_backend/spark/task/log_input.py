@@ -110,7 +110,8 @@ def read_edges(
                     refused = LeftOut(name, data.lo, data.hi, error.message, error.code, device, data.incarnation)
                     arrivals.refused.append(refused)
                     continue
-                _keep_batch(shared[name], record, frontier_us, batch)
+                if (reading := shared[name]) is not None and record.digest is not None:
+                    reading.keep(record.frame, record.digest, frontier_us, batch)
             arrivals.units.append(Unit(name, batch, device, header.incarnation, place))
     for arrivals in found.values():
         arrivals.units.sort(key=lambda unit: unit.ordinal)
@@ -121,11 +122,6 @@ def _kept_batch(shared: Reading | None, record: Record, frontier_us: int) -> Bat
     if shared is None or record.digest is None:  # no digest: the log's reader has not checked these bytes by it
         return None
     return shared.find(record.frame, record.digest, frontier_us)
-
-
-def _keep_batch(shared: Reading | None, record: Record, frontier_us: int, batch: Batch) -> None:
-    if shared is not None and record.digest is not None:
-        shared.keep(record.frame, record.digest, frontier_us, batch)
 
 
 def batch_of(data: Data, wanted: Schema, missing: Mapping[str, Value], forms: DeclaredForms, at: Slice) -> Batch:

@@ -73,8 +73,12 @@ def test_a_large_record_is_read_whole(tmp_path: Path):
 
 
 def test_the_disk_is_flushed_for_an_end_that_was_not_named_before(tmp_path: Path, monkeypatch):
-    synced = []
-    monkeypatch.setattr(PosixFile, "sync", synced.append)
+    synced: list[PosixFile] = []
+
+    def sync(file: PosixFile) -> None:
+        synced.append(file)
+
+    monkeypatch.setattr(PosixFile, "sync", sync)
     log = Log.open(PosixDisk(tmp_path), segment_bytes=400)
     reader = Reader(tmp_path)
     for number in range(6):

@@ -10,7 +10,6 @@ import pytest
 
 import resurge as rs
 from resurge import col
-from shared.hosting.coordinate import Coordinator
 from shared.hosting.wiring import EdgeSpec
 from shared.plan.area import Area
 from shared.plan.deployment import Feed, HostedQuery, Placement, Region
@@ -65,7 +64,7 @@ class Line(regions.RegionsWorld):
     def strike(self, vertex: str, *, walks: bool) -> None:
         """Whoever runs a vertex of the region in the middle walks away, or stops for good."""
         self.struck = self.by_id[self.placed(MIDDLE, vertex).hosts[0]].number
-        (query,) = [each for each in self.coordinator.fleet.queries if each.name == MIDDLE]
+        (query,) = [each for each in self.coordinator().fleet.queries if each.name == MIDDLE]
         self.first = {placed.vertex: placed.hosts for placed in query.placements}
         if walks:
             self._walk(regions.Walk(AT, (self.struck,)))
@@ -83,14 +82,8 @@ class Line(regions.RegionsWorld):
         )  # fmt: skip
         return Region(Area(((regions.APART, 0.0),), 50.0), 1.0, self.threshold, task)
 
-    @property
-    def coordinator(self) -> Coordinator:
-        coordinator = self.nodes[0].machine.coordinator
-        assert coordinator is not None
-        return coordinator
-
     def placed(self, region: str, vertex: str) -> Placement:
-        (query,) = [each for each in self.coordinator.fleet.queries if each.name == region]
+        (query,) = [each for each in self.coordinator().fleet.queries if each.name == region]
         return next(each for each in query.placements if each.vertex == vertex)
 
     def hops(self) -> list[tuple[EdgeSpec, str]]:
@@ -143,7 +136,7 @@ def test_an_entry_or_exit_is_replaced_and_both_neighbours_go_on_with_the_new_one
     assert world.digests() == ideal
     gone, after = world.nodes[world.struck], world.placed(MIDDLE, vertex)
     assert gone.id not in after.hosts
-    queries = {each.name: each for each in world.coordinator.fleet.queries}
+    queries = {each.name: each for each in world.coordinator().fleet.queries}
     for each in (queries["place0"], queries["place2"]):
         assert {placed.term for placed in each.placements} == {each.incarnation}, "no other region goes back"
     middle = queries[MIDDLE]

@@ -118,8 +118,9 @@ def test_a_forged_piece_of_a_snapshot_is_not_kept(claim: Claim) -> None:
     host = keeper.host
     (kept, *_), (spec, *_) = host.here.keeper.held(), host.here.keeper._specs.values()
     key, taken = spec.edge.key, host.here.keeper.taken[spec.edge.key]
-    other = replace(kept, vertex="another")
-    for piece in (pieces(kept.encode())[0][:-1] + b"!", pieces(other.encode())[0], b"no piece at all"):
+    whole = replace(kept, onto=())
+    other = replace(whole, vertex="another")
+    for piece in (pieces(whole.encode())[0][:-1] + b"!", pieces(other.encode())[0], b"no piece at all"):
         frame = Data(
             key.device, key.incarnation, key.edge, taken, taken + 1, 0, spec.edge.schema.id, 0, 0, piece, term=spec.term
         ).frame()  # fmt: skip
