@@ -7,12 +7,10 @@ tests. Each is broker and controller, so one may go and the others go on; with t
 from __future__ import annotations
 
 import os
-import random
 import socket
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -20,12 +18,12 @@ from confluent_kafka.admin import AdminClient
 
 from resurge.bench import _downloads
 from resurge.bench._downloads import JAVA
+from resurge.up.free_ports import free_ports
 
 VERSION = "4.1.1"
 MODULE = ("org.apache.kafka", "kafka_2.13", VERSION)
 CLUSTER_ID = "cmVzdXJnZS1icm9rZXJzLQ"  # any 16 bytes
 START_S = 120.0
-PORTS = range(15_000, 32_000)  # below those that kernels give to connections
 
 SETTINGS = """\
 process.roles=broker,controller
@@ -168,16 +166,3 @@ def _until(ask: Callable[[], bool], what: str) -> None:
         if time.monotonic() > deadline:
             raise RuntimeError(f"{what}: not within {START_S:.0f} s")
         time.sleep(0.05)
-
-
-def free_ports(count: int) -> list[int]:
-    """None that a connection would be given before a broker, which takes seconds to start, has bound it."""
-    held: list[socket.socket] = []
-    try:
-        while len(held) < count:
-            with suppress(OSError):
-                held.append(socket.create_server(("127.0.0.1", random.choice(PORTS))))
-        return [each.getsockname()[1] for each in held]
-    finally:
-        for each in held:
-            each.close()

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from resurge.up.free_ports import free_ports
+
 EXECUTOR = "CoarseGrainedExecutorBackend"
 WORKERS = 2
 PATIENCE_S = 120.0
@@ -26,9 +28,7 @@ class Cluster:
         import pyspark
 
         home = Path(pyspark.__file__).parent
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        (port,) = free_ports(1)
         self.master = f"spark://127.0.0.1:{port}"
         start = [str(home / "bin" / "spark-class")]
         deploy = "org.apache.spark.deploy"

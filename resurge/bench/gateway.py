@@ -24,6 +24,7 @@ from typing import Any
 from resurge.bench._fleet import HttpFleet, MqttFleet, NatsFleet, OurFleet, RawFleet, drive
 from resurge.bench._hostile_requests import COUNT, REFUSED, WITHIN_S, bombs, throw
 from resurge.bench._rounds import at_least
+from resurge.up.free_ports import free_ports
 
 DEVICES = 100
 SIZES = {"1 KB": (1000, 120), "64 KB": (65536, 24)}  # bytes, exchanges per device and round
@@ -134,7 +135,7 @@ def _measure(
 
 
 def _server(stack: ExitStack, kind: str, work: Path) -> int:
-    port = _free_port()
+    (port,) = free_ports(1)
     command = [sys.executable, "-m", "resurge.bench._transport_peers", kind, str(port), str(work / kind)]
     _start(stack, command, port)
     return port
@@ -167,7 +168,7 @@ def _nats(stack: ExitStack, work: Path) -> int | None:
     program = _program("nats-server")
     if program is None or not _has("nats-py"):
         return None
-    port = _free_port()
+    (port,) = free_ports(1)
     settings = work / "nats.conf"
     settings.write_text(
         f'host: 127.0.0.1\nport: {port}\nmax_payload: 8388608\njetstream {{ store_dir: "{work}/nats" }}\n'
@@ -180,7 +181,7 @@ def _mosquitto(stack: ExitStack, work: Path) -> int | None:
     program = _program("mosquitto")
     if program is None:
         return None
-    port = _free_port()
+    (port,) = free_ports(1)
     settings = work / "mosquitto.conf"
     user = "user root\n" if os.geteuid() == 0 else ""
     settings.write_text(
@@ -196,12 +197,6 @@ def _mosquitto(stack: ExitStack, work: Path) -> int | None:
 
 def _program(name: str) -> str | None:
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _scratch() -> str | None:

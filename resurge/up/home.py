@@ -29,6 +29,7 @@ from cloud_backend.log.partitions import open_log, place_in
 from cloud_backend.results.store import Results
 from mobile_app.node.view_state import STATUS_FILE
 from mobile_app.settings import Gateway, load_gateway, save_gateway, settings_toml
+from resurge.up.free_ports import free_ports
 from resurge.up.own_modules import environment, import_kept, keep_modules, list_modules
 from resurge.up.processes import Process, python
 from resurge.up.scenario import PhoneStory, shift_outages
@@ -342,11 +343,3 @@ def alone(home: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def free_ports(count: int) -> list[int]:
-    """So many different ports that nobody listens on now. Someone may take one before we do; the process that wanted
-    it then says so."""
-    with contextlib.ExitStack() as held:
-        listeners = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [listener.getsockname()[1] for listener in listeners]

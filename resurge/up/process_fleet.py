@@ -7,7 +7,6 @@ import io
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from resurge.cli.fleet import card
+from resurge.up.free_ports import free_ports
 from resurge.up.processes import end_with_parent
 from shared.spool.disk import PosixDisk
 
@@ -24,8 +24,7 @@ STOP_S = 20.0
 
 
 def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+    return f"tcp://127.0.0.1:{free_ports(1)[0]}"
 
 
 class ProcessFleet:

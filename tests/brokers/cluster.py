@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from resurge.bench import _brokers
-from resurge.bench._brokers import PASSWORD, USER, Broker, free_ports
+from resurge.bench._brokers import PASSWORD, USER, Broker
 from resurge.bench._downloads import NotReachable
 from tests.skips import skip_download
 
-__all__ = ["PASSWORD", "USER", "Broker", "Cluster", "free_ports"]
+__all__ = ["PASSWORD", "USER", "Broker", "Cluster"]
 
 
 class Cluster(_brokers.Cluster):

@@ -14,8 +14,9 @@ from cloud_backend.log.kafka.location import parse
 from cloud_backend.log.kafka.log import KafkaLog
 from cloud_backend.log.kafka.reader import KafkaReader
 from cloud_backend.log.kafka.topics import INDEX_SETTINGS, LOG_SETTINGS
+from resurge.up.free_ports import free_ports
 from shared.errors import ResurgeError
-from tests.brokers.cluster import PASSWORD, USER, Cluster, free_ports
+from tests.brokers.cluster import PASSWORD, USER, Cluster
 from tests.cloud_backend.log.builders import PHONE, data
 from tests.patience import wait_until
 

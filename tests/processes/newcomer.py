@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from resurge.up.home import free_ports
+from resurge.up.free_ports import free_ports
 from tests.docs.pages import ROOT, Block, blocks
 from tests.patience import PATIENCE_S, RAN_OUT, SPARK_PATIENCE_S
 

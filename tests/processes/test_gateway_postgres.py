@@ -60,7 +60,7 @@ def test_a_gateway_keeps_its_databases_on_a_server_and_outlives_it(
         assert len(json.loads(resurge("device", "list", "--home", str(home), "--json"))["devices"]) == 2
         assert "ada" in resurge("person", "list", "--home", str(home))
     assert sorted(path.name for path in home.glob("*.sqlite")) == [
-        "alerts.sqlite", "contracts.sqlite", "fleet.sqlite", "followers.sqlite", "history.sqlite",
+        "alerts.sqlite", "contracts.sqlite", "fleet.sqlite", "history.sqlite",
     ]  # fmt: skip
     schemas = server.ask("SELECT schemaname, count(*) FROM pg_tables WHERE tablename = 'resurge' GROUP BY 1 ORDER BY 1")
     assert [name for name, _ in schemas] == [

@@ -15,7 +15,8 @@ import pytest
 
 from cloud_backend.results.store import Results
 from resurge.cli.gateway_api import Api
-from resurge.up.home import alone, free_ports, make_stage
+from resurge.up.free_ports import free_ports
+from resurge.up.home import alone, make_stage
 from shared.stream.program import load_program
 from tests.patience import PATIENCE_S, SPARK_PATIENCE_S, wait_until
 

@@ -14,7 +14,7 @@ from cloud_backend.spark.rollback.roll_back import roll_back
 from cloud_backend.spark.storage import hadoop
 from cloud_backend.spark.storage.files import files_at
 from cloud_backend.spark.task import state
-from resurge.bench._brokers import free_ports
+from resurge.up.free_ports import free_ports
 from shared.errors import UsageError
 from tests.cloud_backend.spark.storage.test_files import demand_a_file_system, demand_one_winner
 from tests.spark.worlds import World, cells_plan

@@ -11,6 +11,7 @@ import pytest
 
 from mobile_app.links import broadcast as links
 from mobile_app.links.broadcast import BroadcastLink, Way
+from resurge.up.free_ports import free_ports
 from shared.errors import PeerError
 from shared.identity import DeviceId, EdgeId, EdgeKey
 from shared.plan.deployment import Peer
@@ -22,15 +23,9 @@ from tests.patience import wait_until
 from tests.simulation.region.world import Loss, Member, RegionWorld
 
 
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
-
-
 @contextlib.contextmanager
 def opened(nodes: list[str]) -> Iterator[dict[str, BroadcastLink]]:
-    ports = {node: free_port() for node in nodes}
+    ports = dict(zip(nodes, free_ports(len(nodes)), strict=True))
     found = {node: BroadcastLink(f"tcp://127.0.0.1:{port}", node, lambda: None) for node, port in ports.items()}
     peers = [Peer(node, node[:4], bytes(32), "0" * 40, (f"tcp://127.0.0.1:{port}",)) for node, port in ports.items()]
     try:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import requests
 
-from resurge.bench._brokers import free_ports
 from resurge.bench._downloads import CACHE
+from resurge.up.free_ports import free_ports
 from tests.patience import wait_until
 from tests.skips import skip_download
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import requests
 
-from resurge.bench._brokers import free_ports
 from resurge.bench._downloads import JAVA, NotReachable, jars
+from resurge.up.free_ports import free_ports
 from tests.patience import wait_until
 from tests.skips import skip_download
 
