@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 import resurge as rs
-from resurge.up import home as up_home
+from resurge.up.free_ports import free_ports
 from resurge.up.home import make_stage, stage_again
 from shared.errors import UsageError
 from shared.plan.graph import Plan
@@ -36,21 +33,13 @@ def test_without_a_word_about_it_spark_decides(tmp_path: Path) -> None:
 
 
 def test_gateway_and_relay_never_get_the_same_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: set[int] = set()
-
-    @contextlib.contextmanager
-    def create_server(_: object) -> Iterator[SimpleNamespace]:
-        """A system that hands out the lowest port that is free just now."""
-        port = next(each for each in range(5000, 6000) if each not in taken)
-        taken.add(port)
-        yield SimpleNamespace(getsockname=lambda: ("127.0.0.1", port))
-        taken.discard(port)
-
-    monkeypatch.setattr(up_home.socket, "create_server", create_server)
-    stage = make_stage(tmp_path / "any", plan(), port=0, speed=1.0)
-    assert (stage.port, stage.relay_port) == (5000, 5001)
-    asked = make_stage(tmp_path / "asked", plan(), port=5000, speed=1.0)
-    assert (asked.port, asked.relay_port) == (5000, 5001)
+    few = free_ports(3)
+    monkeypatch.setattr("resurge.up.free_ports.PORTS", few)
+    for number in range(20):
+        stage = make_stage(tmp_path / f"any{number}", plan(), port=0, speed=1.0)
+        assert len({stage.port, stage.relay_port} & {*few}) == 2
+        asked = make_stage(tmp_path / f"asked{number}", plan(), port=few[0], speed=1.0)
+        assert asked.port == few[0] != asked.relay_port
 
 
 def _again(home: Path, rollback: dict[str, float]) -> list[str]:
