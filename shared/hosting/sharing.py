@@ -26,6 +26,7 @@ from shared.plan.encoding import operator_identity
 from shared.plan.graph import Plan
 from shared.plan.placing import ON_THE_WAY
 from shared.recovery.strategies import STRATEGIES
+from shared.sync.sharers import QUERIES_MAX
 
 
 def joining(query: HostedQuery, running: Sequence[HostedQuery]) -> HostedQuery:
@@ -34,6 +35,8 @@ def joining(query: HostedQuery, running: Sequence[HostedQuery]) -> HostedQuery:
     sources = {*query.sources}
     for spooling in dict.fromkeys(other.spooling for other in running if sources & {*other.sources}):
         others = [other for other in running if other.spooling == spooling]
+        if len(others) >= QUERIES_MAX:
+            continue
         names = [edge.name for edge in others[0].plan.gathers]
         if query.submitted and len(names) != len(query.plan.gathers):
             continue

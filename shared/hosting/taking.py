@@ -114,7 +114,22 @@ class Taking:
             load += instance.checkpoints.load
             if instance.full(label) or (label not in instance.spec.back and here.full(instance.edges)):
                 credit = 0
-        return PeerReceipt(key.device, key.incarnation, key.edge, through, taken, term, credit, load)
+        readers, carried = self._speaks_for(key)
+        return PeerReceipt(
+            key.device, key.incarnation, key.edge, through, taken, term, credit, load, readers, carried
+        )  # fmt: skip
+
+    def _speaks_for(self, key: EdgeKey) -> tuple[int, int]:
+        """For whom a receipt speaks, of an edge that several queries share."""
+        sharers = self._here.wiring.sharers.get(key)
+        if sharers is None:
+            return 0, 0
+        terms: dict[str, int] = {}
+        for instance, _ in self._here.readers_of.get(key, ()):
+            name = instance.spec.query.name
+            terms[name] = terms.get(name, 0) + instance.term
+        carriers = self._here.carriers_of.get(key, ())
+        return sharers.readers(terms), sharers.carried(carrier.spec.query for carrier in carriers)
 
     def take(self, session: GatewaySession, record: LogRecord) -> None:
         """One frame of an exchange, in its place."""

@@ -33,6 +33,7 @@ from shared.plan.stream_type import without_device
 from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Include
 from shared.sync.outbox import Merging
+from shared.sync.sharers import Sharers
 
 GATEWAY = "gateway"  # who reads what is synced to the cloud; no node has such an id
 PASSED_ON = 1  # the term of edges that only pass rows on: whoever carries them, they are the same
@@ -167,6 +168,8 @@ class Wiring:
     gathers: dict[EdgeKey, EdgeSpec] = field(default_factory=dict)  # the edges of these, with all their readers
     sinks: list[tuple[HostedQuery, str, EdgeSpec]] = field(default_factory=list)
     flows: dict[EdgeKey, Flow] = field(default_factory=dict)  # of the same
+    gathering: dict[EdgeKey, list[tuple[str, int]]] = field(default_factory=dict)  # by edge of any device, who reads it
+    sharers: dict[EdgeKey, Sharers] = field(default_factory=dict)  # of those that several queries read
     carriers: list[CarrierSpec] = field(default_factory=list)
     kept: list[KeptSpec] = field(default_factory=list)
     copies: list[CopySpec] = field(default_factory=list)
@@ -200,29 +203,34 @@ def wire(deployment: Deployment) -> Wiring:
         made[query.name] = _edges_made(query, fed)
     for query in deployment.queries:
         _wire_query(deployment.node, query, made, found)
+    for key, gathering in found.gathering.items():
+        if len(gathering) > 1:
+            found.sharers[key] = Sharers(tuple(sorted(gathering)))
     by_name: dict[str, list[FedSpec]] = {}
     for each in found.fed:
         by_name.setdefault(each.edge.name, []).append(each)
     for alike in by_name.values():
         check_shared([each.query for each in alike], alike[0].edge.name)
-        edge = together([each.edge for each in alike])
+        edge = together(alike, found.sharers.get(alike[0].edge.key))
         found.gathers[edge.key] = edge
         upto = min(*(each.upto for each in alike), in_common([each.runs.run for each in alike]))
         found.flows[edge.key] = Flow(alike[0].runs, upto, deployment.node, tuple(each.runs for each in alike[1:]))
     return found
 
 
-def together(edges: Sequence[EdgeSpec]) -> EdgeSpec:
+def together(fed: Sequence[FedSpec], sharers: Sharers | None) -> EdgeSpec:
     """One edge that several queries read, each by ways of its own: one way of every query is enough."""
-    if len(edges) == 1:
-        return edges[0]
-    readers: dict[str, int] = {}
+    if sharers is None:
+        return fed[0].edge
     ways: list[frozenset[str]] = [frozenset()]
-    for edge in edges:
-        for node, terms in edge.readers.items():
-            readers[node] = readers.get(node, 0) + terms
-        ways = _shortest([one | {*way} for one in ways for way in edge.ways])
-    return replace(edges[0], readers=readers, ways=tuple(tuple(sorted(way)) for way in ways))
+    for each in fed:
+        ways = _shortest([one | {*way} for one in ways for way in each.edge.ways])
+    readers: dict[str, int] = {}
+    for node in dict.fromkeys(node for each in fed for node in each.edge.readers):
+        met = [each for each in fed if node in each.edge.readers]
+        terms = {each.query.name: each.edge.readers[node] for each in met if node in each.ends}
+        readers[node] = sharers.expected(terms, [each.query.name for each in met if node not in each.ends])
+    return replace(fed[0].edge, readers=readers, ways=tuple(tuple(sorted(way)) for way in ways))
 
 
 def _shortest(ways: Iterable[frozenset[str]]) -> list[frozenset[str]]:
@@ -340,6 +348,7 @@ def _wire_query(node: str, query: HostedQuery, edges: Mapping[str, Mapping[str, 
         for source in query.sources:
             route = _Gathered(query, without_device(output.schema), source, readers[output.name], behind)
             gathered.setdefault(output.name, []).append(route)
+            found.gathering.setdefault(route.edge.key, []).append((query.name, query.incarnation))
             if together and node in query.members:
                 found.copies.append(CopySpec(query.name, query.incarnation, route.edge, behind, route.legs(node)))
             if source == node:

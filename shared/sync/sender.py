@@ -65,6 +65,7 @@ from shared.sync.outbox import Reading
 from shared.sync.pacing import Conditions, Pacing, stretch
 from shared.sync.persist import Persist, StoreContact, StoreEdge, StorePlan, StoreResults, SyncSpool
 from shared.sync.session import DeviceSession
+from shared.sync.sharers import speaks_for
 from shared.sync.signed_runs import SignedRun
 from shared.sync.step import Step
 from shared.wire.broadcast import Bitmap
@@ -823,7 +824,8 @@ class Sender:
         restored = not edge.met or receipt.term != edge.reader_term  # or it is a reader that moved here
         edge.met, edge.reader_term, edge.credit = True, receipt.term, receipt.credit if told is receipt else None
         reading.go_on(edge.number, receipt.taken)
-        if not edge.read or receipt.term == edge.read:  # else one that reads there by now has not spoken yet
+        # Else one that reads there by now has not spoken yet.
+        if speaks_for(edge.read, receipt.term, receipt.readers, receipt.carried):
             reading.trim(edge.number, receipt.through)
         answered = [mark for mark in outstanding.marks if mark.edge == edge.number and mark.position <= receipt.taken]
         edge.marks = [mark for mark in edge.marks if mark not in answered]

@@ -13,7 +13,7 @@ import math
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from shared.batch import NO_FRONTIER
@@ -40,6 +40,7 @@ _WELCOME = struct.Struct("<16s32sI64s")  # session id, ephemeral, lifetime in se
 _CHAIN = struct.Struct("<32s64s")  # digest, signature
 _CHAIN_BY_NODE = struct.Struct("<32s64s16s")  # and the node that signed
 _TAKEN = struct.Struct("<QII")  # taken, credit in bytes, load in bytes
+_SPEAKS_FOR = struct.Struct("<II")  # behind it, of an edge that several queries share: readers, carried
 MARK_ALIGNED = 1  # in a MARK's flags: hold what comes behind it until every input had one
 _NUMBER_MAX = 1 << 31
 FORGOTTEN = "forgotten"  # a TOMBSTONE's reason: it was acknowledged once, and then lost by whoever had it
@@ -327,7 +328,8 @@ class PeerReceipt:
     """A reading node's receipt: it goes on at `taken`, and may need everything from `through` on once more.
 
     `term` is the reader's own: when it changes, the reader was restored and `taken` may be less than before. `credit`
-    is how many bytes it has room for, `load` what a snapshot of it and of those behind it takes.
+    is how many bytes it has room for, `load` what a snapshot of it and of those behind it takes. Of an edge that
+    several queries share, `readers` and `carried` say for whom (`shared/sync/sharers.py`).
     """
 
     device: DeviceId
@@ -338,9 +340,13 @@ class PeerReceipt:
     term: int = 0
     credit: int = 0
     load: int = 0
+    readers: int = 0
+    carried: int = 0
 
     def frame(self) -> Frame:
         payload = _TAKEN.pack(self.taken, min(self.credit, _NUMBER_MAX), min(self.load, _NUMBER_MAX))
+        if self.readers:
+            payload += _SPEAKS_FOR.pack(self.readers, self.carried)
         return Frame(
             FrameType.RECEIPT, self.device, payload, incarnation=self.incarnation, term=self.term, edge=self.edge,
             seq=self.through,
@@ -348,11 +354,16 @@ class PeerReceipt:
 
     @staticmethod
     def of(frame: Frame) -> PeerReceipt:
+        readers = carried = 0
+        if len(frame.payload) == _TAKEN.size + _SPEAKS_FOR.size:
+            readers, carried = _SPEAKS_FOR.unpack_from(frame.payload, _TAKEN.size)
+            frame = replace(frame, payload=frame.payload[: _TAKEN.size])
         taken, credit, load = _unpacked(frame, _TAKEN)
         if taken < frame.seq or taken > frames.SEQ_MAX:
             raise PeerError("a RECEIPT's `taken` is not behind its `through`", code="message-receipt")
         return PeerReceipt(
-            frame.source, frame.incarnation, frame.edge, frame.seq, taken, frame.term, credit, load
+            frame.source, frame.incarnation, frame.edge, frame.seq, taken, frame.term, credit, load, readers,
+            carried,
         )  # fmt: skip
 
 

@@ -14,14 +14,15 @@ from shared.errors import UsageError
 from shared.hosting.given import gathering
 from shared.hosting.requests import answer
 from shared.hosting.sharing import in_common, joined, joining, why_apart
-from shared.hosting.stamps import Run, gather_run
-from shared.hosting.wiring import EdgeSpec, together, wire
+from shared.hosting.stamps import Run, gather_run, runs_of
+from shared.hosting.wiring import EdgeSpec, FedSpec, together, wire
 from shared.identity import DeviceId, EdgeKey, edge_id
 from shared.language.schema import Schema
 from shared.plan.cuts import region_vertices
 from shared.plan.deployment import Deployment, HostedQuery, Placement, Spooling
 from shared.plan.graph import Plan
 from shared.plan.placing import PUSH_DOWN
+from shared.sync.sharers import QUERIES_MAX, Sharers, speaks_for
 from tests.shared.hosting.test_requests import DESK, HUB, PHONE, SPARE, coordinator, encoded, submit
 
 
@@ -41,6 +42,8 @@ def query(name: str, plan: Plan, **changed: object) -> HostedQuery:
 
 
 FIRST = query("a", program(col.v > 1))
+RUNS = runs_of(FIRST.plan, "g", ())
+assert RUNS is not None
 
 
 def test_a_query_that_begins_alike_joins_the_spooling_of_the_one_that_runs() -> None:
@@ -116,15 +119,38 @@ def test_operators_are_applied_on_the_way_as_far_as_all_have_them() -> None:
 def test_an_edge_is_read_by_one_way_of_every_query() -> None:
     key = EdgeKey(DeviceId(bytes(16)), 1, edge_id("g"))
 
-    def edge(*ways: tuple[str, ...]) -> EdgeSpec:
-        readers = {node: 2 for way in ways for node in way}
-        return EdgeSpec("g", key, Schema.of({"v": "float64"}), "phone", {"phone": 0}, readers, ways)
+    def fed(name: str, ends: tuple[str, ...], *ways: tuple[str, ...]) -> FedSpec:
+        readers = {node: 2 if node in ends else 0 for way in ways for node in way}
+        edge = EdgeSpec("g", key, Schema.of({"v": "float64"}), "phone", {"phone": 0}, readers, ways)
+        return FedSpec(query(name, program()), edge, RUNS, 0, ends)
 
-    one, other = edge(("a",), ("b", "c")), edge(("c",))
-    found = together([one, other])
+    one, other = fed("a", ("b", "c"), ("a",), ("b", "c")), fed("b", ("d",), ("c",))
+    sharers = Sharers((("a", 1), ("b", 1)))
+    found = together([one, other], sharers)
     assert found.ways == (("a", "c"), ("b", "c"))
-    assert found.readers == {"a": 2, "b": 2, "c": 4}, "who begins to read is told from who did"
-    assert together([one]) is one
+    assert found.readers == {
+        "a": sharers.expected({}, ["a"]), "b": sharers.expected({"a": 2}, []), "c": sharers.expected({"a": 2}, ["b"]),
+    }, "what a node said for one of them is told from what it says for both"  # fmt: skip
+    assert together([one], None) is one.edge
+
+
+def test_a_receipt_counts_where_it_speaks_for_all_who_read_there() -> None:
+    sharers = Sharers((("a", 1), ("b", 1), ("c", 2)))
+    both = sharers.expected({"a": 3}, ["b"])
+    assert speaks_for(both, 9, sharers.readers({"a": 3}), sharers.carried(["b"]))
+    assert speaks_for(both, 9, sharers.readers({"a": 3}), sharers.carried(["b", "c"])), "more may only say less"
+    for readers, carried in (({"a": 3}, []), ({"a": 3}, ["c"]), ({"a": 4}, ["b"]), ({"b": 3}, ["b"]), ({}, ["b"])):
+        assert not speaks_for(both, 3, sharers.readers(readers), sharers.carried(carried)), "it had another part in it"
+    again = Sharers((("a", 1), ("b", 1), ("c", 3)))
+    assert not speaks_for(both, 3, again.readers({"a": 3}), again.carried(["b"])), "one of them began anew"
+    assert not speaks_for(both, 3, 0, 0), "of an edge that nobody shares"
+    assert [speaks_for(*each, 0, 0) for each in ((3, 3), (3, 4), (0, 4))] == [True, False, True], "as ever there"
+
+
+def test_of_more_queries_than_a_receipt_has_room_for_the_next_spools_for_itself() -> None:
+    running = [replace(FIRST, name=f"q{number}", shared=FIRST.spooling) for number in range(QUERIES_MAX - 1)]
+    assert joining(query("last", program(col.v > 2)), [FIRST, *running[:-1]]).shared == FIRST.spooling
+    assert joining(query("more", program(col.v > 2)), [FIRST, *running]).shared is None
 
 
 def test_ways_of_many_queries_over_the_same_nodes_are_no_more_than_those_of_one() -> None:
@@ -132,9 +158,11 @@ def test_ways_of_many_queries_over_the_same_nodes_are_no_more_than_those_of_one(
     key = EdgeKey(DeviceId(bytes(16)), 1, edge_id("g"))
     ways = (("a",), ("b",))
     edge = EdgeSpec("g", key, Schema.of({"v": "float64"}), "phone", {"phone": 0}, {"a": 1, "b": 1}, ways)
-    found = together([edge] * 40)
+    queries = [query(f"q{number:02}", program()) for number in range(QUERIES_MAX)]
+    sharers = Sharers(tuple((each.name, 1) for each in queries))
+    found = together([FedSpec(each, edge, RUNS, 0, ("a", "b")) for each in queries], sharers)
     assert found.ways == ways
-    assert found.readers == {"a": 40, "b": 40}
+    assert found.readers == dict.fromkeys("ab", sharers.expected({each.name: 1 for each in queries}, []))
 
 
 def test_the_strictest_promise_holds_for_what_is_shared() -> None:

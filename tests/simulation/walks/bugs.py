@@ -86,8 +86,14 @@ BUGS = (
     ),
     WalkBug(
         "slower-query-ignored",
-        (("shared/hosting/wiring.py", "ways = _shortest([one | {*way} for one in ways for way in edge.ways])",
-          "ways = [frozenset(way) for way in edges[0].ways]"),),
+        (("shared/hosting/wiring.py", "ways = _shortest([one | {*way} for one in ways for way in each.edge.ways])",
+          "ways = [frozenset(way) for way in fed[0].edge.ways]"),),
+        ("TrimNeverPassesReader", "NothingLost", "ConvergesAfterHeal", "OutputAsIdeal"),
+        "shared",
+    ),
+    WalkBug(
+        "receipt-of-another-query",
+        (("shared/sync/sender.py", "if speaks_for(edge.read, receipt.term, receipt.readers, receipt.carried):", "if edge.met:"),),
         ("TrimNeverPassesReader", "NothingLost", "ConvergesAfterHeal", "OutputAsIdeal"),
         "shared",
     ),

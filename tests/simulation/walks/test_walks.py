@@ -35,6 +35,7 @@ SEEDS_MAX = 30
         ("edit", range(1, 2)),
         ("move", range(1, 2)),
         ("shared", range(1)),
+        ("shared", range(1003, 1004)),  # what a node said as a reader was taken for what it passes on for another query
         ("mixed", range(1)),
         pytest.param("mixed", MIXED, marks=pytest.mark.soak),
         *(pytest.param(kind, MANY, marks=pytest.mark.soak) for kind in KINDS),
