@@ -196,12 +196,6 @@ class Promises(Checker):
         return self._found
 
 
-def _complete(world: PeerWorld) -> int:
-    """The newest complete cut through the region, as its coordinator knows it."""
-    coordinator = world.nodes[0].machine.coordinator if world.nodes[0].up else None
-    return 0 if coordinator is None else coordinator.fleet.queries[0].cuts.complete
-
-
 class RegionCut(Checker):
     """RegionCutConsistent: of a complete cut every element is in the state of its reader, or recorded beside it, or
     behind it in a copy: once (MS-14). CopiesEverywhere: every member that was there when it was completed has all of
@@ -283,7 +277,7 @@ class Snapshots(Checker):
     def end(self, world: PeerWorld) -> str:
         for vertex, running in newest(world).items():
             for instance in running:
-                pending = [id for id in instance.checkpoints.pending if id.number < _complete(world)]
+                pending = [id for id in instance.checkpoints.pending if id.number < world.complete_cut()]
                 if not instance.of_region:
                     pending = list(instance.checkpoints.pending)
                 if pending and world.settings.settle_s:

@@ -631,9 +631,19 @@ class PeerWorld:
 
     def _drained(self) -> bool:
         instances = [instance for node in self.nodes if node.up for instance in node.host.instances()]
-        alone = [instance for instance in instances if not instance.of_region]  # others begin the next cut soon
         failed = any(instance.failed for instance in instances)
-        return not failed and not any(instance.checkpoints.pending for instance in alone)
+        complete = self.complete_cut()
+        return not failed and not any(
+            # Those of a region begin the next cut soon; what came before the newest complete one is over.
+            not instance.of_region or id.number < complete
+            for instance in instances
+            for id in instance.checkpoints.pending
+        )
+
+    def complete_cut(self) -> int:
+        """The newest complete cut through the region, as its coordinator knows it."""
+        coordinator = self.nodes[0].machine.coordinator if self.nodes[0].up else None
+        return 0 if coordinator is None else coordinator.fleet.queries[0].cuts.complete
 
     def _last_fault(self) -> float:
         return max((fault.at + fault.seconds for fault in self.settings.faults), default=0.0)
