@@ -35,7 +35,7 @@ BUGS = (
     ),
     PeerBug(
         "receipt-is-taken",
-        ((TAKING, "key.edge, through, taken, term, credit, load)", "key.edge, taken, taken, term, credit, load)"),),
+        ((TAKING, "key.edge, through, taken, term, credit, load, readers, carried", "key.edge, taken, taken, term, credit, load, readers, carried"),),
         ("TrimNeverPassesReader",),
     ),
     PeerBug(
