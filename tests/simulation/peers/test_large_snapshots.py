@@ -58,3 +58,26 @@ def test_a_snapshot_waits_while_rows_take_its_room(claim: Claim, monkeypatch: py
     assert (outcome.violation, outcome.failed, outcome.digest) == ("", 0, ideal.digest)
     assert not any(node.host.snapshots._without_room for node in world.nodes)
     claim(f"1 sink cut off, {outcome.commits} snapshots stored; {outcome.elements} rows compared")
+
+
+def test_changes_that_were_refused_keep_no_room_from_the_whole_one(
+    claim: Claim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is room for a whole one alone. With the changes still there it would wait for ever, and so would all later
+    ones."""
+    ideal = undisturbed("many")
+    monkeypatch.setattr(here, "MADE_BYTES", 23_500)
+    for module in (here, taking):
+        monkeypatch.setattr(module, "CREDIT_BYTES", 6_666)
+    faults = (Fault(3.6, 0, "older", 0.2),)
+    world = PeerWorld(
+        settings("many", row="ecoc", every=60, every_s=0.3, settle_s=30.0, faults=faults), observers=every_checker()
+    )
+    outcome = world.run(ideal.elements)
+    assert (outcome.violation, outcome.digest) == ("", ideal.digest)
+    assert sum(node.host.refused["snapshot-base"] for node in world.nodes) == 1
+    assert not any(node.host.snapshots._without_room for node in world.nodes)
+    ((instance,),) = (node.host.instances() for node in world.nodes if node.host.instances())
+    read = sum(instance.checkpoints.permanent.inputs.values())
+    assert read == outcome.elements
+    claim(f"{outcome.commits} snapshots stored, the last of {read} of {outcome.elements} rows")
