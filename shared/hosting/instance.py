@@ -28,7 +28,7 @@ from shared.engine.pipeline import Pipeline
 from shared.engine.snapshots import Value, decode_state, encode_state
 from shared.errors import DamagedData
 from shared.hosting.initiators import cut_initiator, initiator_text
-from shared.hosting.kept_snapshot import KeptSnapshot
+from shared.hosting.kept_snapshot import STATES_MAX, KeptSnapshot
 from shared.hosting.ordered_input import OrderedEdge, OrderedInput
 from shared.hosting.wiring import EdgeSpec, VertexSpec
 from shared.identity import EdgeId
@@ -42,7 +42,6 @@ from shared.spool.entry import SpooledBatch
 from shared.wire import codecs
 
 HELD_BYTES_MAX = 16 << 20  # rows that wait for another input; beyond it nothing more is taken of theirs
-STATES_MAX = 64  # that a snapshot is restored from: a whole one and changes. Each is a file of every keeper
 # As its node says of it in a STATUS.
 STARTING, RUNNING, FAILED, LOST, BEHIND = "starting", "running", "failed", "lost", "behind"
 RECORDED = "recorded "  # before the label of an input, in a kept snapshot: what belongs to it besides the state

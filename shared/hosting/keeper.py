@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from shared.errors import DamagedData, PeerError
 from shared.hosting.initiators import cut_initiator
-from shared.hosting.kept_snapshot import Assembly, KeptSnapshot, digest_of
+from shared.hosting.kept_snapshot import SNAPSHOT_BYTES_MAX, STATES_MAX, Assembly, KeptSnapshot, digest_of
 from shared.hosting.wiring import KeptSpec
 from shared.identity import EdgeKey
 from shared.spool.disk import Disk
@@ -51,7 +51,7 @@ class Keeper:
         self._kept: dict[tuple[str, int, str], KeptSnapshot] = {}
         self._cuts: dict[tuple[str, int, str], dict[int, KeptSnapshot]] = {}
         self._digests: dict[tuple[str, int, str], bytes] = {}  # of the newest, as it came
-        self._changes: dict[tuple[str, int, str], list[str]] = {}  # files of changes; those behind a gap count for none
+        self._changes: dict[str, list[str]] = {}  # files by what they begin with; those behind a gap count for none
         self._arriving: dict[EdgeKey, Assembly] = {}
         self._specs: dict[EdgeKey, KeptSpec] = {}
         self._read_last: dict[tuple[str, int, str], EdgeKey] = {}  # the state edge of each vertex, read now or before
@@ -61,6 +61,8 @@ class Keeper:
         for prefix in (PREFIX, CHANGES):  # changes by their numbers, once what they are changes of is here
             for name in sorted(disk.names()):
                 if name.startswith(prefix):
+                    if prefix == CHANGES:
+                        self._changes.setdefault(name.rpartition("-")[0], []).append(name)
                     self._read(disk, name)
 
     def _read(self, disk: Disk, name: str) -> None:
@@ -74,7 +76,6 @@ class Keeper:
         finally:
             file.close()
         if found.after:
-            self._changes.setdefault(found.identity, []).append(name)
             if found.after != self._digests.get(found.identity):
                 return  # of an earlier whole one: a kill came between this one's coming and their going
             found = found.joined(self._kept[found.identity])
@@ -108,19 +109,16 @@ class Keeper:
         self._arriving = {key: parts for key, parts in self._arriving.items() if key in stays}
         self.taken = {key: at for key, at in self.taken.items() if key in stays}
         self.through = {key: at for key, at in self.through.items() if key in stays}
-        here = [*self._kept, *(identity for identity in self._changes if identity not in self._kept)]
-        gone = [identity for identity in here if identity not in known or identity in passed]
+        gone = [identity for identity in self._kept if identity not in known or identity in passed]
         left = [identity for identity in self._cuts if identity[:2] not in regions]
         found = [ForgetSnapshot(_name(identity, cut)) for identity in left for cut in self._cuts.pop(identity)]
+        begins = {_changes_of(identity) for identity in known if identity not in passed}
+        for others in self._changes.keys() - begins:  # first: without the whole one they are nobody's
+            found += map(ForgetSnapshot, self._changes.pop(others))
         for identity in gone:
-            found += self._without_changes(identity)  # first: without the whole one they are nobody's
-            if self._kept.pop(identity, None) is not None:
-                del self._digests[identity]
-                found.append(ForgetSnapshot(_name(identity)))
+            del self._kept[identity], self._digests[identity]
+            found.append(ForgetSnapshot(_name(identity)))
         return found
-
-    def _without_changes(self, identity: tuple[str, int, str]) -> list[ForgetSnapshot]:
-        return [ForgetSnapshot(name) for name in self._changes.pop(identity, [])]
 
     def cut(self, identity: tuple[str, int, str], number: int) -> KeptSnapshot | None:
         """A vertex's part of this cut."""
@@ -175,7 +173,7 @@ class Keeper:
         cut = cut_of(snapshot)
         return [
             KeepSnapshot(_name(snapshot.identity, cut), data),
-            *([] if cut else self._without_changes(snapshot.identity)),
+            *([] if cut else map(ForgetSnapshot, self._changes.pop(_changes_of(snapshot.identity), []))),
         ]
 
     def _keep_changes(self, snapshot: KeptSnapshot, data: bytes) -> list[KeeperPersist]:
@@ -185,11 +183,14 @@ class Keeper:
             return []  # it came before, and the answer was lost
         if newest != snapshot.after:
             raise PeerError("changes since a snapshot that is not the newest one here", code="snapshot-base")
-        files = self._changes.setdefault(identity, [])
-        name = f"{CHANGES}{_digest(identity)}-{len(self._kept[identity].onto):04x}"
+        joined = snapshot.joined(self._kept[identity])
+        if len(joined.states) > STATES_MAX or joined.size > SNAPSHOT_BYTES_MAX:
+            raise PeerError(f"a snapshot is at most {STATES_MAX} states, a whole one first", code="snapshot-chain")
+        files = self._changes.setdefault(_changes_of(identity), [])
+        name = f"{_changes_of(identity)}-{len(self._kept[identity].onto):04x}"
         if name not in files:
             files.append(name)
-        self._put(snapshot.joined(self._kept[identity]), data)
+        self._put(joined, data)
         return [KeepSnapshot(name, data)]
 
     def digest(self, identity: tuple[str, int, str]) -> bytes:
@@ -222,6 +223,11 @@ def cut_of(snapshot: KeptSnapshot) -> int:
 
 def _name(identity: tuple[str, int, str], cut: int = 0) -> str:
     return f"{PREFIX}{_digest(identity)}-{cut:016x}" if cut else PREFIX + _digest(identity)
+
+
+def _changes_of(identity: tuple[str, int, str]) -> str:
+    """What the names of a vertex's files of changes begin with."""
+    return CHANGES + _digest(identity)
 
 
 def _digest(identity: tuple[str, int, str]) -> str:

@@ -10,12 +10,13 @@ it is; a keeper puts them together and believes nothing before the digest of the
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from shared.engine.snapshots import decode_state, encode_state
+from shared.engine.snapshots import Value, decode_state, encode_state
 from shared.errors import BrokenInvariant, DamagedData, PeerError
 from shared.identity import EdgeId
 from shared.recovery.checkpoints import Permanent
@@ -27,6 +28,7 @@ CHANGES_FORMAT = 2  # of one that says what changed since another
 TAKES_CHANGES = 1  # as its keepers' receipts of the state edge say in `load`; those of earlier versions say 0
 PIECE_BYTES = 1 << 20
 SNAPSHOT_BYTES_MAX = 256 << 20
+STATES_MAX = 64  # that one is restored from: a whole one and changes. Each is a file of every keeper
 _PIECE = struct.Struct("<IIQ32s")  # index, count, bytes in all, SHA-256 of all
 
 
@@ -95,29 +97,49 @@ class KeptSnapshot:
     @staticmethod
     def decode(data: bytes) -> KeptSnapshot:
         """DamagedData where it is not whole or of a later form."""
-        found = decode_state(data)
-        states, after = [], b""
-        match found:
-            case [int(form), *_, bytes(state), dict()] if form == FORMAT:
-                states = [state]
-            case [int(form), *_, list(changes), dict(), bytes(after)] if form == CHANGES_FORMAT and after:
-                states, found = changes, found[:-1]
-        match found:
-            case [
-                int(), str(query), int(incarnation), str(vertex), int(term), mark, dict(inputs), dict(heads),
-                dict(starts), dict(recorded), _, dict(ranges),
-            ] if states and all(isinstance(state, bytes) for state in states):  # fmt: skip
-                permanent = Permanent(
-                    None if mark is None else MarkId(*mark), inputs, heads, starts,
-                    {edge: (lo, hi) for edge, (lo, hi) in recorded.items()},
-                )  # fmt: skip
-                batches = {
-                    label: [SpooledBatch(EdgeId(edge), *rest) for edge, *rest in parts]
-                    for label, parts in ranges.items()
-                }
-                *onto, state = states
-                return KeptSnapshot(query, incarnation, vertex, term, permanent, state, batches, tuple(onto), after)
+        with contextlib.suppress(TypeError, ValueError):  # of lists that are longer or shorter than they should be
+            if (found := _decoded(decode_state(data))) is not None:
+                return found
         raise DamagedData("a kept snapshot of another form; it cannot be restored here", code="snapshot-kept")
+
+
+def _decoded(found: Value) -> KeptSnapshot | None:
+    states, after = [], b""
+    match found:
+        case [int(form), *_, bytes(state), dict()] if form == FORMAT:
+            states = [state]
+        case [int(form), *_, list(changes), dict(), bytes(after)] if form == CHANGES_FORMAT and after:
+            states, found = changes, found[:-1]
+    match found:
+        case [
+            int(), str(query), int(incarnation), str(vertex), int(term), mark, dict(inputs), dict(heads),
+            dict(starts), dict(recorded), _, dict(ranges),
+        ] if states and all(isinstance(state, bytes) for state in states):  # fmt: skip
+            permanent = Permanent(
+                _mark(mark), _positions(inputs), _positions(heads), _positions(starts),
+                {edge: (lo, hi) for edge, (lo, hi) in recorded.items()},
+            )  # fmt: skip
+            batches = {
+                label: [SpooledBatch(EdgeId(edge), *rest) for edge, *rest in parts] for label, parts in ranges.items()
+            }
+            *onto, state = states
+            return KeptSnapshot(query, incarnation, vertex, term, permanent, state, batches, tuple(onto), after)
+    return None
+
+
+def _mark(found: Value) -> MarkId | None:
+    match found:
+        case None:
+            return None
+        case [int(number), str(initiator)]:
+            return MarkId(number, initiator)
+    raise ValueError("a mark is a number and who began it")
+
+
+def _positions(found: Mapping[str, Value]) -> Mapping[str, int]:
+    if not all(isinstance(label, str) and isinstance(at, int) for label, at in found.items()):
+        raise ValueError("a position is a number of an edge's")
+    return found
 
 
 def digest_of(data: bytes) -> bytes:

@@ -17,7 +17,7 @@ Whoever passes an exchange on cannot change it or make one up: the session insid
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 
 from shared.hosting.here import Here
@@ -42,11 +42,11 @@ class Lanes:
         self._lanes: dict[str, _Lane] = {}  # by node that is not called on its usual one
 
     def turn(self, node: str, now: float) -> bool:
-        """A node does not answer on its usual lane. Whether there is another."""
-        by = self._by()
-        if node in self._lanes or not by or by in (node, self._here.node) or node == self._here.node:
+        """A node does not answer on its usual lane, or on a detour. Whether there is another."""
+        by, lane = self._by(), self._lanes.get(node)
+        if (lane is not None and not lane.by) or not by or by in (node, self._here.node) or node == self._here.node:
             return False
-        self._lanes[node] = _Lane("", now + KNOCK_S, now)
+        self._lanes[node] = _Lane("", now + KNOCK_S if lane is None else lane.knock_at, now)
         return True
 
     def detour(self, node: str, reached: Sequence[str], now: float) -> bool:
@@ -88,6 +88,10 @@ class Lanes:
         if here.deployed is None or not here.deployed.areas:
             return ""
         return next((node for node in here.peers if here.coordinates(node)), GATEWAY if here.gateway_passes else "")
+
+    def broken(self) -> Set[str]:
+        """The nodes that are not called on their usual lane."""
+        return self._lanes.keys()
 
     def urgent(self) -> Collection[str]:
         """The nodes that are called by way of whoever coordinates."""

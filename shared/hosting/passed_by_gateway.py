@@ -16,9 +16,10 @@ from typing import NamedTuple
 from shared.hosting.messages import Answer, Ask, Unreachable
 from shared.hosting.passing import Passed, Passing
 from shared.hosting.wiring import GATEWAY
-from shared.identity import DeviceId
+from shared.identity import DEVICE_ID_BYTES, DeviceId
 from shared.sync.receiver import Arrival, Reply
 from shared.sync.sender import Sender
+from shared.wire.frame import HEADER_BYTES
 from shared.wire.passed import NOBODY, PASSED_BYTES_MAX, PassMessage
 
 WAITING_S = 5.0  # longer than a node waits for an answer
@@ -31,6 +32,29 @@ HELLO = 0  # the number of what says that this gateway passes on
 class _Waiting(NamedTuple):
     message: PassMessage
     until: float
+
+    @property
+    def bytes(self) -> int:
+        """As a frame of the answer that brings it: one without a body takes room, too."""
+        return HEADER_BYTES + DEVICE_ID_BYTES + len(self.message.body)
+
+
+class _Queue:
+    """What waits for a node, oldest first."""
+
+    def __init__(self) -> None:
+        self.messages: deque[_Waiting] = deque()
+        self.bytes = 0
+
+    def add(self, message: _Waiting) -> None:
+        self.messages.append(message)
+        self.bytes += message.bytes
+
+    def drop(self) -> int:
+        """The oldest goes; its bytes."""
+        gone = self.messages.popleft().bytes
+        self.bytes -= gone
+        return gone
 
 
 class _Told(NamedTuple):
@@ -46,7 +70,7 @@ class GatewayPassing:
 
     def __init__(self) -> None:
         self._passing: Passing[str] = Passing()
-        self._waiting: dict[str, deque[_Waiting]] = {}  # by node
+        self._waiting: dict[str, _Queue] = {}  # by node, where something does
         self._told: dict[str, _Told] = {}
         self._bytes = 0
 
@@ -69,7 +93,7 @@ class GatewayPassing:
     def part(self, nodes: Container[str]) -> None:
         """These are out of the fleet: what waits for them is gone."""
         for node in [node for node in self._waiting if node in nodes]:
-            self._drop(self._waiting.pop(node))
+            self._bytes -= self._waiting.pop(node).bytes
 
     def take(self, message: PassMessage, nodes: Container[str], now: float) -> str:
         """A node has something for another one. For whom there is news; for nobody where it is not passed on. `nodes`
@@ -80,7 +104,7 @@ class GatewayPassing:
             passed = self._passing.answer(node, message.number)
         else:
             passed = self._passing.question(node, node, message.number, message.other.hex(), nodes)
-        if passed is None:
+        if passed is None or passed.connection not in nodes:  # who asked may be out of the fleet since
             return ""
         other = DeviceId(bytes.fromhex(passed.other)) if passed.other else NOBODY
         told = DeviceId(bytes.fromhex(passed.connection))
@@ -89,26 +113,35 @@ class GatewayPassing:
 
     def has(self, node: str) -> bool:
         """Whether something waits for a node."""
-        return bool(self._waiting.get(node))
+        return node in self._waiting
 
     def fetch(self, node: str, now: float) -> list[PassMessage]:
         """What waits for a node. Its answer may be lost: then the other end asks again."""
-        found = self._waiting.pop(node, ())
-        self._bytes -= sum(len(each.message.body) for each in found)
-        return [each.message for each in found if now < each.until]
+        found = self._waiting.pop(node, None)
+        if found is None:
+            return []
+        self._bytes -= found.bytes
+        return [each.message for each in found.messages if now < each.until]
 
     def _keep(self, node: str, message: PassMessage, now: float) -> None:
-        waiting = self._waiting.setdefault(node, deque())
-        waiting.append(_Waiting(message, now + WAITING_S))
-        self._bytes += len(message.body)
-        while len(waiting) > 1 and sum(len(each.message.body) for each in waiting) > WAITING_BYTES_MAX:
-            self._drop([waiting.popleft()])
+        for late in [each for each, waiting in self._waiting.items() if waiting.messages[0].until <= now]:
+            while late in self._waiting and self._waiting[late].messages[0].until <= now:
+                self._drop(late)
+        waiting = self._waiting.setdefault(node, _Queue())
+        each = _Waiting(message, now + WAITING_S)
+        waiting.add(each)
+        self._bytes += each.bytes
+        while len(waiting.messages) > 1 and waiting.bytes > WAITING_BYTES_MAX:
+            self._drop(node)
         while self._bytes > ALL_BYTES_MAX:  # of somebody who has not come for longest
-            first = min((each for each in self._waiting.values() if each), key=lambda each: each[0].until)
-            self._drop([first.popleft()])
+            self._drop(min(self._waiting, key=lambda each: self._waiting[each].messages[0].until))
 
-    def _drop(self, gone: list[_Waiting] | deque[_Waiting]) -> None:
-        self._bytes -= sum(len(each.message.body) for each in gone)
+    def _drop(self, node: str) -> None:
+        """The oldest of what waits for a node goes."""
+        waiting = self._waiting[node]
+        self._bytes -= waiting.drop()
+        if not waiting.messages:
+            del self._waiting[node]
 
 
 class ByGateway(NamedTuple):

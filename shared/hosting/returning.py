@@ -74,16 +74,20 @@ class Returning:
 
     def reach_by_others(self, now: float) -> None:
         """While nobody coordinates, what vertices here send to a node that they do not reach goes by way of one that
-        they do."""
+        they do. Later it goes by way of whoever coordinates, if nothing comes of that."""
         calling = self._calling
-        stuck = self._unreached_readers() if calling.is_cut_off and self.is_alone() else []
-        if not stuck:
+        stuck = self._unreached_readers() if calling.is_cut_off else []
+        if not stuck or not self.is_alone():
             self._beside = frozenset()
+            for node in {*stuck} & {*calling.lanes.detours()}:
+                if calling.lanes.turn(node, now):
+                    calling.senders[node].hurry(now)
             return
         self._beside = self._others()
         if self._beside - calling.probed:
             calling.probe(calling.probed | self._beside, now)
-        reached = [node for node in self._beside if node in calling.senders and calling.senders[node].reached]
+        usual = self._beside & calling.senders.keys() - calling.lanes.broken()
+        reached = [node for node in usual if calling.senders[node].reached]
         for node in stuck:
             if calling.lanes.detour(node, reached, now):
                 calling.senders[node].hurry(now)

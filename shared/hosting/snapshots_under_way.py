@@ -216,7 +216,9 @@ class SnapshotsUnderWay:
                 instance.permanent_bytes = storing.bytes
                 del self.storing[instance.spec.identity]
         elif storing.by_changes and any(self._refused(node, state.key.edge, storing.end) for node in state.readers):
-            del self._known[instance.spec.identity]
+            # A whole one may have to wait for room: the changes keep none of it, and are refused once.
+            del self._known[instance.spec.identity], self.storing[instance.spec.identity]
+            self._made.trim(state.key.edge, storing.end)
             instance.by_changes = False
             self.keep(instance, storing.kept)
 

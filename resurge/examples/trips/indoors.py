@@ -59,13 +59,14 @@ class Doors:
         }  # fmt: skip
 
     def _observe(self, time: int, lat: float, lon: float, radius: float) -> None:
-        placed = not math.isnan(lat + lon)
+        placed = -90 <= lat <= 90 and -180 <= lon <= 180
         if placed and math.isnan(radius):
             return  # a recording without radii
         if self.readings and time - self.readings[-1][0] < STEP_S * SECOND:
             return
         again = self.before is not None and (lat, lon, radius) == self.before[1:]
-        self.readings.append((time, placed and radius <= SHARP_M and not again, lat, lon, radius))
+        clear = placed and radius <= SHARP_M and not again
+        self.readings.append((time, clear, lat, lon, radius if placed else math.nan))
         while len(self.readings) > READINGS_MIN and self.readings[0][0] < time - LOOKBACK_S * SECOND:
             self.readings.popleft()
 

@@ -119,6 +119,9 @@ def test_a_node_that_can_call_the_other_end_passes_on_to_it(called: bool, monkey
         found[HUB].meet([each for each in peers() if each.node != OTHER])
         found[ONE].send(Ask(OTHER, b"rows", by=HUB))
         wait_until(lambda: found[HUB].passing.refused == 1, "who left the fleet is passed nothing")
+        found[HUB].meet([each for each in peers() if each.node != ONE])
+        found[ONE].send(Ask(OTHER, b"rows", by=HUB))  # over the connection that it has
+        wait_until(lambda: found[HUB].passing.refused == 2, "nor is anything of who has left")
     finally:
         for each in found.values():
             each.close()

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.engine.snapshots import decode_state, encode_state
 from shared.errors import BrokenInvariant, DamagedData, PeerError
+from shared.hosting import keeper as keeper_module
 from shared.hosting import kept_snapshot
-from shared.hosting.keeper import Keeper, KeeperPersist, KeepSnapshot
-from shared.hosting.kept_snapshot import Assembly, KeptSnapshot, digest_of, pieces
+from shared.hosting.keeper import CHANGES, Keeper, KeeperPersist, KeepSnapshot, cut_of
+from shared.hosting.kept_snapshot import STATES_MAX, Assembly, KeptSnapshot, digest_of, pieces
 from shared.hosting.store import persist
 from shared.hosting.wiring import STATE, EdgeSpec, KeptSpec
 from shared.identity import DeviceId, EdgeId, EdgeKey
@@ -34,6 +36,15 @@ def snapshot(number: int = 4, state: bytes = b"state", term: int = 2) -> KeptSna
     return KeptSnapshot("q", 1, "v", term, at, state, {"out": [BATCH]})
 
 
+VALUES = st.recursive(
+    st.none() | st.integers(-5, 5) | st.text(max_size=3) | st.binary(max_size=3),
+    lambda some: (
+        st.lists(some, max_size=4) | st.dictionaries(st.text(max_size=2) | st.integers(0, 3), some, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
 @pytest.mark.covers("EC-8")
 def test_a_snapshot_is_read_as_it_was_written_and_its_routes_are_elsewhere() -> None:
     """The operator's state, its places in its inputs and outputs, and what is in transfer; routes are the deployment's,
@@ -50,6 +61,17 @@ def test_a_snapshot_is_read_as_it_was_written_and_its_routes_are_elsewhere() -> 
 def test_other_bytes_are_damaged_and_nothing_else(data: bytes) -> None:
     with pytest.raises(DamagedData):
         KeptSnapshot.decode(data)
+
+
+@given(st.integers(0, 11), VALUES)
+def test_a_snapshot_with_something_else_in_it_is_damaged_or_can_be_kept(place: int, value: object) -> None:
+    """It comes from another node, and a keeper that fails at it would keep nothing more."""
+    said = decode_state(snapshot().encode())
+    said[place] = value
+    with suppress(DamagedData):
+        found = KeptSnapshot.decode(encode_state(said))
+        assert found.version >= (found.term, 0) or min(found.permanent.inputs.values()) < 0
+        cut_of(found)
 
 
 def test_pieces_give_the_whole_and_altered_ones_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,6 +199,38 @@ def test_changes_of_anything_but_the_newest_are_refused_and_it_stays() -> None:
     assert (keeper.taken[KEY], keeper.through.get(KEY, 0)) == (3, 0), "that is how who sent them learns it"
     (kept,) = keeper.held()
     assert kept.states == (b"state", b"two")
+
+
+def test_a_keeper_takes_no_more_changes_than_are_restored_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper = Keeper(MemoryDisk())
+    last = snapshot().encode()
+    keeper.keep(last, SPEC)
+    for number in range(1, STATES_MAX):
+        sent = changes(number, last, b"more").encode()
+        keeper.keep(sent, SPEC)
+        last = sent
+    with pytest.raises(PeerError, match="snapshot-chain"):
+        keeper.keep(changes(99, last, b"more").encode(), SPEC)
+    assert keeper.digest(SPEC.identity) == digest_of(last), "what it has stays"
+    whole = snapshot(100).encode()
+    keeper.keep(whole, SPEC)
+    monkeypatch.setattr(keeper_module, "SNAPSHOT_BYTES_MAX", 10)
+    with pytest.raises(PeerError, match="snapshot-chain"):
+        keeper.keep(changes(101, whole, b"much more").encode(), SPEC)
+
+
+def test_a_file_of_changes_that_is_damaged_goes_with_the_others() -> None:
+    disk = MemoryDisk()
+    keeper = Keeper(disk)
+    first = snapshot().encode()
+    second = changes(5, first, b"two").encode()
+    for data in (first, second, changes(6, second, b"three").encode()):
+        stored(disk, keeper.keep(data, SPEC))
+    disk.replace(sorted(name for name in disk.names() if name.startswith(CHANGES))[0], b"not one")
+    again = Keeper(disk)
+    assert (again.newest(SPEC.identity), again.damaged) == (snapshot(), 1)
+    again.keep_for([SPEC], {SPEC.identity})
+    assert len(stored(disk, again.keep(snapshot(7).encode(), SPEC))) == 1
 
 
 def test_a_kill_between_a_whole_snapshot_and_the_going_of_older_changes_leaves_the_whole_one() -> None:

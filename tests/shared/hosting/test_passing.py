@@ -9,10 +9,10 @@ from shared.hosting import passed_by_gateway, passing
 from shared.hosting.messages import Answer, Ask, Unreachable
 from shared.hosting.passed_by_gateway import HELLO, TELL_S, TOLD, WAITING_S, ByGateway, GatewayPassing, PassedEnd
 from shared.hosting.passing import Passing
-from shared.identity import DeviceId
+from shared.identity import DEVICE_ID_BYTES, DeviceId
 from shared.sync.pacing import Pacing
 from shared.sync.receiver import Arrival, Reply
-from shared.wire.frame import Frame, FrameType
+from shared.wire.frame import HEADER_BYTES, Frame, FrameType
 from shared.wire.passed import NOBODY, PassMessage
 from tests.shared.sync.builders import Node, pair
 
@@ -79,9 +79,12 @@ def test_a_stranger_and_who_was_taken_out_are_passed_nothing() -> None:
     assert by.take(question(by=OTHER, to=ONE), NODES - {OTHER}, 0.2) == ""
 
 
+FRAME = HEADER_BYTES + DEVICE_ID_BYTES
+
+
 def test_what_is_not_fetched_is_bounded_in_bytes_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passed_by_gateway, "WAITING_BYTES_MAX", 10)
-    monkeypatch.setattr(passed_by_gateway, "ALL_BYTES_MAX", 14)
+    monkeypatch.setattr(passed_by_gateway, "WAITING_BYTES_MAX", 2 * FRAME + 10)
+    monkeypatch.setattr(passed_by_gateway, "ALL_BYTES_MAX", 2 * FRAME + 14)
     by = gateway()
     for number in range(4):
         by.take(question(number, b"%d234" % number), NODES, 1.0)
@@ -92,6 +95,31 @@ def test_what_is_not_fetched_is_bounded_in_bytes_and_time(monkeypatch: pytest.Mo
     assert by.fetch(THIRD, 3.0 + WAITING_S) == [], "who asked has asked again"
     assert by.take(question(3, b"12345678"), NODES, 9.0) == OTHER
     assert by.fetch(OTHER, 9.0), "what was dropped takes no room"
+
+
+def test_what_has_no_body_takes_room_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passed_by_gateway, "WAITING_BYTES_MAX", 10 * FRAME)
+    by = gateway()
+    for number in range(1000):
+        by.take(question(number, b""), NODES, 1.0)
+    assert len(by.fetch(OTHER, 1.0)) == 10
+
+
+def test_what_waited_too_long_for_one_node_goes_when_something_comes_for_another() -> None:
+    by = gateway()
+    by.take(question(1), NODES, 1.0)
+    by.take(question(2, to=THIRD), NODES, 1.0 + WAITING_S)
+    assert not by.has(OTHER), "it is not told of what it would not be given"
+    assert by.has(THIRD)
+
+
+def test_an_answer_to_who_is_out_of_the_fleet_is_kept_for_nobody() -> None:
+    by = gateway()
+    by.take(question(7), NODES, 1.0)
+    (asked,) = by.fetch(OTHER, 1.1)
+    by.part({ONE})
+    assert by.take(PassMessage(id_of(OTHER), asked.number, NOBODY, b"receipt"), NODES - {ONE}, 1.2) == ""
+    assert not by.has(ONE)
 
 
 def test_a_node_is_told_some_times_that_its_gateway_passes_on_and_then_seldom() -> None:

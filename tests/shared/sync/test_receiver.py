@@ -24,6 +24,7 @@ from shared.wire.messages import (
     ResultReceipt,
     Status,
 )
+from shared.wire.passed import PassMessage
 from shared.wire.status import DeviceStatus
 from tests.shared.sync.builders import SCHEMA, Node, pair
 from tests.shared.sync.collision import same_number
@@ -120,6 +121,8 @@ def test_a_partial_overlap_is_refused_and_nothing_of_the_exchange_is_kept(phone:
         (lambda phone: LostRange(phone.node.device, 1, EDGE, 0, 1, "\x07").frame(), "message-tombstone"),
         (lambda phone: Declare(phone.node.device, 1, EDGE, "other", SCHEMA).frame(), "message-declare"),
         (lambda phone: Receipt(phone.node.device, 1, EDGE, 0).frame(), "sync-direction"),
+        (lambda _: PassMessage(DeviceId(bytes(16)), 1, DeviceId(b"o" * 16), b"").frame(), "sync-identity"),
+        (lambda phone: Frame(FrameType.PASS, phone.node.device, b"short"), "message-pass"),
         (lambda phone: Chain(phone.node.device, 1, EDGE, 0, 0, bytes(32)).frame(), None),
     ],
 )
@@ -128,6 +131,13 @@ def test_what_the_protocol_does_not_allow_is_refused_by_code(
 ) -> None:
     assert refusals(phone.say(phone.declare(), frame(phone))) == ([] if code is None else [code])  # type: ignore[operator]
     assert not phone.ranges()
+
+
+def test_a_declaration_that_comes_again_is_logged_when_another_one_came_between(phone: FrameMaker) -> None:
+    other = Schema.of({"other": "float64"})
+    for schema, logged in ((SCHEMA, 1), (SCHEMA, 1), (other, 2), (other, 2), (SCHEMA, 3), (SCHEMA, 3)):
+        phone.say(phone.declare(schema=schema))
+        assert len(phone.gateway.log) == logged
 
 
 def test_bytes_that_are_no_exchange_are_refused_in_the_open(phone: FrameMaker) -> None:

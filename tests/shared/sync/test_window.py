@@ -15,6 +15,7 @@ from shared.spool.entry import SpooledBatch
 from shared.spool.evict import Evict
 from shared.spool.memory import MemoryDisk
 from shared.spool.ring import Spool
+from shared.sync.events import Refused
 from shared.sync.exchange import LogRecord
 from shared.sync.outbox import Outbox
 from shared.sync.pacing import Pacing
@@ -23,6 +24,7 @@ from shared.sync.sender import WIDENED_AFTER, Sender
 from shared.sync.session import DeviceSession, Enrolment, GatewaySession, GatewaySessions
 from shared.wire.frame import FrameType, stored_header
 from shared.wire.messages import MarkMessage, PeerReceipt
+from shared.wire.passed import PassMessage
 from shared.wire.status import DeviceStatus
 from tests.simulation.keys import ToyKeys
 
@@ -128,6 +130,16 @@ class Pair:
                 for body in self.sent(0.0):
                     for answer in self.answers(body, 0.0):
                         self.sender.receive(answer, 0.0)
+
+
+def test_a_node_that_is_no_gateway_passes_nothing_on_for_others() -> None:
+    pair = Pair()
+    pair.meet()
+    pair.sender.pass_on(PassMessage(pair.key.device, 1, DeviceId(b"o" * 16), b"rows"), 0.1)
+    for body in pair.sent(0.1):
+        for answer in pair.answers(body, 0.1):
+            pair.sender.receive(answer, 0.1)
+    assert [event.code for event in pair.sender.events() if isinstance(event, Refused)] == ["sync-direction"]
 
 
 def test_a_backlog_keeps_as_many_under_way_as_the_window_says_and_single_batches_one() -> None:

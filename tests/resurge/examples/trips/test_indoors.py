@@ -51,6 +51,13 @@ def test_a_phone_that_is_asked_and_has_no_new_fix_is_indoors():
     assert clocks(nowhere) == (pytest.approx(1800, abs=30), 0.0)
 
 
+@pytest.mark.parametrize("metres", [math.inf, 1e300, 6e6])
+def test_a_place_that_is_none_on_earth_is_no_place(metres):
+    """As recordings may have it: 6,000 km north of a place at 47 degrees there is nothing."""
+    broken = [reading(second, metres=metres * (second % 10 > 0), radius=25.0) for second in range(0, 1800, 5)]
+    assert clocks(broken) == (pytest.approx(1800, abs=30), 0.0)
+
+
 def test_who_gets_on_is_outdoors_however_dim_the_fixes():
     train = [reading(second, metres=20.0 * second, radius=40.0) for second in range(0, 900, 5)]
     indoors, outdoors = clocks(train)
