@@ -173,3 +173,34 @@ def test_the_active_set_is_what_its_definition_says(seed: int) -> None:
             behind = sorted(name for name, at in plain.known.items() if at < limit)
             assert (each.behind(limit, 4), each.behind(limit, 99)) == (behind[:4], behind)
             assert [each.first_row_us(one) for one in names] == [plain.since.get(one) for one in names]
+
+
+PAIRS: dict[str, Callable[[], Stream]] = {
+    **{use: USES[use] for use in ("union", "latest", "combine")},
+    "zip": lambda: probe().zip(probe("other")),
+    "join": lambda: probe().join(probe("other"), within="10s"),
+    "windows of a union": lambda: probe().union(probe("other")).tumbling("10s").aggregate(n=rs.count()),
+}
+
+
+@pytest.mark.parametrize("use", PAIRS)
+def test_how_far_one_of_two_inputs_has_come_is_in_the_next_change_set(use: str) -> None:
+    """Also where nothing follows from it yet: the other input comes as far later, perhaps at another worker."""
+    whole, one = (Pipeline(cloud_fragment(rs.plan_of(PAIRS[use]()))) for _ in range(2))
+    numbers, again = dict[str, int](), dict[str, int]()
+    take(whole, {"a": ([1, 2, 14], 3)}, numbers)
+    take(one, {"a": ([1, 2, 14], 3)}, again)
+    chain = [one.snapshot(), one.changes_since_snapshot()]
+    first, second = (entry.name for entry in one.fragment.inputs)
+    for each in (whole, one):
+        assert each.advance_devices(first, {"a": 30 * SECOND}) == []
+    chain.append(one.changes_since_snapshot())
+    one = Pipeline(cloud_fragment(rs.plan_of(PAIRS[use]())))
+    one.restore(chain[0])
+    for changes in chain[1:]:
+        one.apply_changes(changes)
+    expected, found = (each.advance_devices(second, {"a": 30 * SECOND}) for each in (whole, one))
+    assert [(name, batch.time_us.tolist()) for name, batch in found] == [
+        (name, batch.time_us.tolist()) for name, batch in expected
+    ]
+    assert found
