@@ -8,6 +8,7 @@ from cloud_backend.log.erasure import ErasureCounts, erase, prepare
 from cloud_backend.log.format import Record
 from cloud_backend.log.log import Log
 from cloud_backend.spark.slots import WHOLE
+from cloud_backend.spark.task import decoded_batches
 from cloud_backend.spark.task.decoded_batches import DecodedBatches
 from cloud_backend.spark.task.log_input import EdgeArrivals, read_edges
 from cloud_backend.spark.task.specification import Slice
@@ -75,6 +76,30 @@ def test_readers_that_want_other_columns_of_an_edge_share_nothing(log, tmp_path)
         assert values(shared) == values(alone)
         assert shared.refused == []
     assert shared.decoded_bytes == 0
+
+
+def test_what_stands_in_for_a_column_is_told_apart_to_the_bit_and_a_missing_number_is_shared(log, tmp_path):
+    older, wider = Schema.of({"x": "float32"}), Schema.of({"x": "float64", "y": "float64"})
+    log.append([Record(1, encode(Declare(DEVICE, 1, edge_id("up"), "up", older).frame())), frame(0, 1.5, older)])
+    kept = DecodedBatches()
+    decoded = []
+    for value in ("0.0", "-0.0", "nan", "nan"):
+        missing = {"up": {"y": float(value)}}  # each query has its plan's own
+        shared, alone = (read(log, tmp_path, each, wider, missing=missing) for each in (kept, None))
+        assert repr(values(shared)) == repr(values(alone))
+        decoded.append(shared.decoded_bytes > 0)
+    assert decoded == [True, True, True, False]
+
+
+def test_queries_that_come_and_go_leave_nothing_behind(log, tmp_path, monkeypatch):
+    monkeypatch.setattr(decoded_batches, "FORMS_MAX", 3)
+    log.append([frame(0, 1.0), frame(20, 2.0)])
+    kept = DecodedBatches()
+    for number in range(8):
+        wanted = Schema.of({**{name: SCHEMA.kind(name) for name in SCHEMA.names}, f"more{number}": "int64"})
+        assert len(read(log, tmp_path, kept, wanted).refused) == 2
+        assert len(kept._forms) <= 3
+        assert values(read(log, tmp_path, kept)) == values(read(log, tmp_path, None))
 
 
 def test_what_a_device_had_erased_is_not_read_from_what_was_kept(log, tmp_path):
