@@ -19,7 +19,7 @@ from pathlib import Path
 
 from cloud_backend.coordinator import mqtt_broker
 from cloud_backend.coordinator.webhooks import check_url
-from cloud_backend.database import Database, DatabaseLost, Location, Served, in_home
+from cloud_backend.database import Database, DatabaseLost, Location, Served, in_home, located
 from shared.errors import UsageError
 
 FILE = "followers.sqlite"
@@ -74,9 +74,12 @@ class Followers:
         self._holder = secrets.token_hex(8) if isinstance(where, Served) else ""
 
     @staticmethod
-    def of_home(home: Path) -> Followers:
-        """A gateway's: those in its home, or in the database that it shares, where those of its home go."""
+    def of_home(home: Path, results: Path | str | None) -> Followers:
+        """A gateway's: those in its home, or in the database that it shares, where those of its home go. They are
+        shared only where the results are: a place is a change of these, and means nothing in those of another."""
         where = in_home(home, FILE)
+        if results is None or where != located(results, FILE):
+            where = home / FILE
         followers = Followers(where)
         if isinstance(where, Served) and (home / FILE).exists():
             followers._take_in(home / FILE)
@@ -165,13 +168,14 @@ class Followers:
             return bool(done.rowcount)
 
     def failed(self, follower: Follower, problem: str, now_us: int) -> None:
-        """Try it again, each time twice as late."""
+        """Try it again, each time twice as late. Nothing is kept of it where another gateway holds it by now."""
         wait_us = min(RETRY_US_MAX, RETRY_US_FIRST << min(follower.failures, 20))
         with self._database.transaction() as database:
             database.execute(
                 "UPDATE followers SET failures = failures + 1, failing_us = coalesce(failing_us, ?), retry_us = ?,"
-                " problem = ? WHERE name = ? AND added_us = ?",
-                (now_us, now_us + wait_us, problem[:200], follower.name, follower.added_us),
+                " problem = ? WHERE name = ? AND added_us = ?"
+                " AND EXISTS (SELECT 1 FROM holders WHERE holders.name = followers.name AND holder = ?)",
+                (now_us, now_us + wait_us, problem[:200], follower.name, follower.added_us, self._holder),
             )
 
     def _take_in(self, path: Path) -> None:

@@ -61,7 +61,7 @@ def sources_of(gateway: Gateway, results: Results, *, version: str) -> Sources:
         access=Access(home, token=operator_token(home), hosts=settings.dashboard_hosts, sign=gateway.keys.sign),
         history=History(gateway.disk_log, home / "history.sqlite"), plan=settings.plan, stores=stores,
         queries=queries.Queries(in_home(home, queries.FILE)), alerts=alerts.Alerts(home / alerts.FILE),
-        followers=Followers.of_home(home),
+        followers=Followers.of_home(home, settings.results),
         jobs=jobs,
         contracts=audits_of(gateway, results, settings.plan, facts, stores), facts=facts,
         clock_us=now_us, version=version, key=gateway.keys.public_key, quarantined=lambda: gateway.quarantined,

@@ -55,7 +55,13 @@ def keep_up(
     results: Results, sink: str, table: LakeTable, key_names: Sequence[str] = (), *, step: int = STEP
 ) -> Iterator[Kept]:
     """Bring a table level with a sink, one commit after the other. Ends when nothing is left."""
-    after = table.place(sink)
+    after, last = table.place(sink), results.change()
+    if after > last:  # going on there would leave out what is answered until they are as many again
+        raise UsageError(
+            f"the table holds {after} changes of results that have {last}: they were made anew, or brought back from a "
+            "backup. Write to another table, or remove this one and let it be made anew",
+            code="dataframe-results",
+        )
     while True:
         change, found = results.changes(after, step)
         if change == after:

@@ -89,7 +89,8 @@ class Stateful(Operator):
                 return [], None
             return self.passed(progress), self.outward(progress)
         floor_us = self.inputs[port].floor_us
-        self.inputs[port].advance(progress)
+        if self.inputs[port].advance(progress):
+            self.touched = True  # also where nothing follows yet: whoever goes on needs to know it of this input
         # Where no floor rose only the devices named in the news may have moved, and there may be very many others.
         common = least(self.inputs, progress.devices if self.inputs[port].floor_us == floor_us else None)
         if not self.frontier.advance(common):

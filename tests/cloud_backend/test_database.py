@@ -333,3 +333,14 @@ def test_each_damaged_file_is_refused(tmp_path: Path, kind, code, word, synchron
     path.write_bytes(b"no database, but long enough to be one" * 100)
     with pytest.raises(DamagedData, match="database-damaged"):
         kind(path)
+
+
+def test_results_that_grow_large_get_more_memory_and_a_longer_journal(tmp_path):
+    def settings(database):
+        found = [database.read(f"PRAGMA {name}")[0][0] for name in ("cache_size", "wal_autocheckpoint")]
+        database.close()
+        return found
+
+    cache, journal = settings(Results(tmp_path / "large.sqlite")._database)
+    assert (-cache * 1024, journal * 4096) == (32 << 20, 32 << 20)
+    assert settings(Database(tmp_path / "small.sqlite"))[1] == 1000

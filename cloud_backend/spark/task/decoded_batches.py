@@ -26,8 +26,9 @@ from shared.wire.frame import HEADER_BYTES
 
 KEPT_BYTES_MAX = 64 * 1024 * 1024  # in one worker
 _ENTRY_BYTES = 1500  # of the objects around the columns: measured of a batch with three
+FORMS_MAX = 4096  # then numbers are given anew; what is kept under the former ones goes as nobody uses it
 
-Form = tuple[str, str, Schema, tuple[tuple[str, Value], ...], bool]  # log, edge, and what the plan wants of it
+Form = tuple[str, str, Schema, tuple[tuple[str, str], ...], bool]  # log, edge, and what the plan wants of it
 Key = tuple[int, bytes, bytes, int]  # number of the form, the frame's header, its payload's hash, the frontier
 
 
@@ -46,14 +47,21 @@ class DecodedBatches:
         self._bytes = 0
         self._kept: OrderedDict[Key, _Kept] = OrderedDict()
         self._forms: dict[Form, int] = {}
+        self._numbers = itertools.count()
         self._readings = itertools.count()
         self._lock = threading.Lock()
 
     def of(self, log: str, edge: str, wanted: Schema, missing: Mapping[str, Value], *, met: bool) -> Reading:
         """For one pass over a slice of the log, by a reader that wants this of an edge."""
+        # As text: 0.0 equals -0.0 and 1 equals True, which a column tells apart, and a NaN equals no other one.
+        stated = tuple(sorted((name, repr(value)) for name, value in missing.items()))
+        form = (log, edge, wanted, stated, met)
         with self._lock:
-            form = (log, edge, wanted, tuple(sorted(missing.items())), met)
-            return Reading(self, self._forms.setdefault(form, len(self._forms)), next(self._readings))
+            if form not in self._forms:
+                if len(self._forms) >= FORMS_MAX:
+                    self._forms.clear()
+                self._forms[form] = next(self._numbers)
+            return Reading(self, self._forms[form], next(self._readings))
 
     def find(self, key: Key, reading: int) -> Batch | None:
         with self._lock:

@@ -9,6 +9,7 @@ from paho.mqtt import client as mqtt
 
 from cloud_backend.coordinator.followers import FILE, FOLLOWERS_MAX, HOLD_US, RETRY_US_MAX, Followers
 from cloud_backend.coordinator.mqtt_broker import publish, topic_of
+from cloud_backend.database import URL_FILE
 from shared.errors import PeerError, UsageError
 
 HTTP, MQTT = "https://example.org/rows", "mqtt://ann@broker.example.org/results/trips"
@@ -42,13 +43,12 @@ def test_a_place_is_kept_after_its_rows_were_taken(followers, tmp_path):
 def test_who_fails_is_tried_later_each_time_from_the_same_place_until_it_takes_something(followers):
     desk, waits = add(followers), []
     for now_us in range(0, 12_000_000, 1_000_000):
-        followers.failed(followers.find("desk"), "the webhook answered 500", now_us)
+        followers.failed(followers.hold("desk", now_us), "the webhook answered 500", now_us)
         waits.append(followers.find("desk").retry_us - now_us)
     found = followers.find("desk")
     assert waits[:4] == [1_000_000, 2_000_000, 4_000_000, 8_000_000]
     assert waits[-1] == RETRY_US_MAX
     assert (found.place, found.failures, found.failing_us, found.problem) == (0, 12, 0, "the webhook answered 500")
-    followers.hold("desk", 99)
     followers.took(desk, 3, 1, 99)
     found = followers.find("desk")
     assert (found.place, found.failures, found.failing_us, found.retry_us, found.problem) == (3, 0, None, 0, "")
@@ -139,6 +139,8 @@ def test_of_two_gateways_one_sends_to_a_follower_until_it_is_silent_for_long(gat
     assert second.hold("desk", 1_000 + HOLD_US) is None
     assert second.hold("desk", 5_000_000 + HOLD_US).place == 9  # from there, not from where the other began
     assert not first.took(desk, 5, 1, 5_000_001 + HOLD_US)  # it was paused meanwhile
+    first.failed(desk, "the webhook could not be reached", 5_000_001 + HOLD_US)
+    assert (second.find("desk").failures, second.find("desk").retry_us) == (0, 0)
     assert (second.find("desk").place, second.find("desk").delivered) == (9, 2)
     assert first.hold("desk", 5_000_001 + HOLD_US) is None
 
@@ -158,7 +160,8 @@ def test_a_gateway_that_ends_lets_go_of_its_followers_and_a_removed_one_is_held_
 
 
 def test_followers_of_a_home_go_to_the_database_that_it_shares_once(tmp_path, where, monkeypatch):
-    monkeypatch.setattr("cloud_backend.coordinator.followers.in_home", lambda *_: where("shared.sqlite"))
+    for name in ("in_home", "located"):  # the results are in the same database
+        monkeypatch.setattr(f"cloud_backend.coordinator.followers.{name}", lambda *_: where("shared.sqlite"))
     monkeypatch.setattr("cloud_backend.coordinator.followers.Served", type(where("shared.sqlite")))
     for gateway, place in (("a", 4), ("b", 9)):
         home = tmp_path / gateway
@@ -176,12 +179,24 @@ def test_followers_of_a_home_go_to_the_database_that_it_shares_once(tmp_path, wh
         )
         kept = (home / FILE).read_bytes()
         own.close()
-        Followers.of_home(home).close()
+        Followers.of_home(home, "shared").close()
         assert not (home / FILE).exists()
         (home / FILE).write_bytes(kept)  # as if it had been killed before it was moved away
-        Followers.of_home(home).close()
+        Followers.of_home(home, "shared").close()
     shared = Followers(where("shared.sqlite"))
     assert {(each.name, each.url, each.place) for each in shared.all()} == {
         ("desk", "https://a.example.org", 4), ("desk-2", "https://b.example.org", 9),
     }  # fmt: skip
     shared.close()
+
+
+@pytest.mark.parametrize("results", [None, "results.sqlite", "postgresql://db.example.org/others"])
+def test_followers_of_results_that_are_a_gateways_own_stay_in_its_home(tmp_path, results):
+    """Their places are changes of those results: of another gateway's they would leave out or repeat answers."""
+    (tmp_path / URL_FILE).write_text("postgresql://db.example.org/town\n")
+    own = Followers.of_home(tmp_path, results)
+    add(own, place=7)
+    own.close()
+    again = Followers(tmp_path / FILE)
+    assert [each.place for each in again.all()] == [7]
+    again.close()

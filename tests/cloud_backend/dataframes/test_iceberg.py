@@ -10,7 +10,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.utils.config import Config
 
-from cloud_backend.dataframes import iceberg
+from cloud_backend.dataframes import iceberg, lake
 from cloud_backend.dataframes.iceberg import IcebergTable
 from cloud_backend.dataframes.lake import keep_up
 from cloud_backend.results.rows import ResultRow
@@ -74,6 +74,31 @@ def test_of_two_who_write_at_once_one_is_refused_and_no_row_is_there_twice(resul
     assert refused.value.code == "dataframe-table"
     assert [row["key_1"] for row in rows_of("iceberg", tmp_path / "lake", "trips")] == ["ann", "bob"]
     assert follow(results, tmp_path / "lake") == []
+
+
+def test_a_step_without_a_row_is_refused_too_when_somebody_wrote_what_it_would_have_taken_back(
+    results, tmp_path, monkeypatch
+):
+    """Its place alone would be ahead of a row that nobody takes back any more."""
+    results.publish(1, [ROW])
+    follow(results, tmp_path / "lake")
+    bob = replace(ROW, key=("bob",))
+    results.publish(2, [bob])
+    results.publish(3, [replace(bob, revision=2, retract=True, values={})])
+    real, others = SqlCatalog.commit_table, []
+
+    def overtaken(*arguments):
+        if not others:
+            others.append(1)
+            late = IcebergTable(str(tmp_path / "lake"), "trips")  # of a process that read before the retraction came
+            late.merge(lake._as_table([bob], late.types(), ()), "trips", 2)
+        return real(*arguments)
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", overtaken)
+    with pytest.raises(UsageError, match="Requirement failed"):
+        follow(results, tmp_path / "lake")
+    follow(results, tmp_path / "lake")
+    assert [row["key_1"] for row in rows_of("iceberg", tmp_path / "lake", "trips")] == ["ann"]
 
 
 def test_a_catalog_that_pyiceberg_is_configured_for_has_the_table(results, tmp_path, monkeypatch):

@@ -127,6 +127,20 @@ def test_killed_between_two_steps_it_goes_on_where_it_was(results, table, claim)
     assert kills >= 7
 
 
+def test_results_that_were_made_anew_are_not_taken_for_those_the_table_has(results, table, tmp_path):
+    results.publish(1, [replace(ROW, key=(f"p{number}",)) for number in range(3)])
+    table.follow(results)
+    anew = Results(tmp_path / "anew" / "results.sqlite")
+    anew.publish(1, [replace(ROW, key=("q",))])
+    before = table.version()
+    with pytest.raises(UsageError, match="holds 3 changes of results that have 1") as refused:
+        table.follow(anew)
+    assert refused.value.code == "dataframe-results"
+    assert table.version() == before
+    results.forget_sink("trips")  # what is removed is no reason
+    assert table.follow(results) == []
+
+
 def test_an_older_answer_never_replaces_a_newer_one(results, table):
     """Two tables' worth of history in one: as if a step were done again by a process that was thought dead."""
     results.publish(1, [replace(ROW, revision=5)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -58,11 +59,7 @@ def take(pipeline: Pipeline, step: Step, numbers: dict[str, int]) -> list[str]:
             content = {name: values[name] for name in entry.schema.names}
             found += pipeline.push(entry.name, Batch.of(entry.schema, content, [at * SECOND for at in times], lo=lo))
         found += pipeline.advance_devices(entry.name, {device: at * SECOND for device, (_, at) in step.items()})
-    return [
-        repr((name, at, *values))
-        for name, batch in found
-        for at, *values in zip(batch.time_us.tolist(), *(each.tolist() for each in batch.columns.values()), strict=True)
-    ]
+    return lines(found)
 
 
 def changed_bytes(use: str, devices: int) -> int:
@@ -173,3 +170,177 @@ def test_the_active_set_is_what_its_definition_says(seed: int) -> None:
             behind = sorted(name for name, at in plain.known.items() if at < limit)
             assert (each.behind(limit, 4), each.behind(limit, 99)) == (behind[:4], behind)
             assert [each.first_row_us(one) for one in names] == [plain.since.get(one) for one in names]
+
+
+PAIRS: dict[str, Callable[[], Stream]] = {
+    **{use: USES[use] for use in ("union", "latest", "combine")},
+    "zip": lambda: probe().zip(probe("other")),
+    "join": lambda: probe().join(probe("other"), within="10s"),
+    "windows of a union": lambda: probe().union(probe("other")).tumbling("10s").aggregate(n=rs.count()),
+}
+
+
+class Worker:
+    """A pipeline, and the files of a chain that it stands for."""
+
+    def __init__(self, use: str) -> None:
+        self.pipeline = Pipeline(cloud_fragment(rs.plan_of({**USES, **PAIRS}[use]())))
+        self.known: list[tuple[str, bytes]] = []
+
+    def follow(self, chain: list[tuple[str, bytes]]) -> bool:
+        """As `spark.task.state` does; False where what it knows is no part of that chain."""
+        if self.known:
+            first = self.known.index(chain[0]) if chain[0] in self.known else len(self.known)
+            known = self.known[first:]
+            if not known or chain[: len(known)] != known:
+                return False
+        else:
+            known = chain[:1] if chain[0][0] == "base" else []
+            for _, base in known:
+                self.pipeline.restore(base)
+        for _, changes in chain[len(known) :]:
+            self.pipeline.apply_changes(changes)
+        self.known = list(chain)
+        return True
+
+
+class Fleet:
+    """What random devices say: each for a while, some again much later and late, some leave, some come back."""
+
+    def __init__(self, draw: random.Random, inputs: list[str]) -> None:
+        self.draw, self.inputs = draw, inputs
+        self.reached: dict[str, int] = {}
+        self.numbers: dict[tuple[str, str], int] = {}
+        self.floors, self.leaves = draw.random() < 0.4, draw.random() < 0.5
+
+    def step(self, number: int) -> list[Callable[[Pipeline], list[tuple[str, Batch]]]]:
+        draw, now, acts = self.draw, number * 3, []
+        fresh = [f"{each:04x}" for each in range(number // 2, number // 2 + 4)]
+        for _ in range(draw.randrange(1, 5)):
+            name, source = draw.choice(self.inputs), draw.choice([*fresh, *fresh, *self.reached])
+            begin = draw.choice([now, self.reached.get(source, now)])
+            acts.append(self._rows(name, source, sorted(begin + draw.randrange(-6, 4) for _ in range(3))))
+            if draw.random() < 0.6:
+                self.reached[source] = max(begin + draw.randrange(-3, 4), self.reached.get(source, 0))
+                acts.append(
+                    partial(Pipeline.advance, input_name=name, frontier_us=self.reached[source] * SECOND, device=source)
+                )
+        if self.floors and draw.random() < 0.2:
+            floor = (now - draw.randrange(9, 30)) * SECOND
+            acts.append(partial(Pipeline.advance, input_name=draw.choice(self.inputs), frontier_us=floor))
+        if self.leaves and draw.random() < 0.3:
+            left = dict.fromkeys(draw.sample([*self.reached, *fresh], 1), now * SECOND)
+            acts.append(partial(_leave, left=left, returned=draw.sample([*self.reached, *fresh], 1)))
+        return acts
+
+    def _rows(self, name: str, source: str, times: list[int]) -> Callable[[Pipeline], list[tuple[str, Batch]]]:
+        lo = self.numbers.get((name, source), 0)
+        self.numbers[name, source] = lo + len(times)
+        rows = np.arange(lo, lo + len(times))
+        values = {"device": np.array([source] * len(times), "T"), "cell": rows % 3, "x": rows}
+
+        def push(pipeline: Pipeline) -> list[tuple[str, Batch]]:
+            (schema,) = (each.schema for each in pipeline.fragment.inputs if each.name == name)
+            content = {column: values[column] for column in schema.names}
+            return pipeline.push(name, Batch.of(schema, content, [at * SECOND for at in times], lo=lo))
+
+        return push
+
+
+def _leave(pipeline: Pipeline, left: dict[str, int], returned: list[str]) -> list[tuple[str, Batch]]:
+    pipeline.leave(left, returned)
+    return []
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("use", list(USES | PAIRS))
+def test_workers_that_take_turns_with_chains_of_any_form_say_what_one_says_that_never_stored_anything(
+    use: str, seed: int
+) -> None:
+    """Bases, deltas and several rounds of pieces; workers begin anew, or catch up from where they once were."""
+    draw = random.Random(seed)
+    whole, workers = Worker(use).pipeline, [Worker(use)]
+    fleet, one, parts, turn = Fleet(draw, [each.name for each in whole.fragment.inputs]), workers[0], 1 + 2 * seed, 0
+    chain: list[tuple[str, bytes]] = []
+    for number in range(60):
+        for act in fleet.step(number):
+            assert lines(act(one.pipeline)) == lines(act(whole)), f"step {number}"
+        assert one.pipeline.missing(9) == whole.missing(9)
+        if not chain or (parts == 1 and draw.random() < 0.1):
+            chain = [("base", one.pipeline.snapshot())]
+        elif parts > 1 and (turn or draw.random() < 0.3):
+            chain.append((f"piece {number}", one.pipeline.piece(turn, parts)))
+            turn = (turn + 1) % parts
+            chain = chain if turn else chain[-parts:]
+        else:
+            chain.append((f"delta {number}", one.pipeline.changes_since_snapshot()))
+        one.known = list(chain)
+        one = draw.choice([Worker(use), *workers])
+        if not one.follow(chain):
+            one = Worker(use)
+            one.follow(chain)
+        workers = [*(each for each in workers if each is not one), one][-3:]
+
+
+def lines(found: list[tuple[str, Batch]]) -> list[str]:
+    return [
+        repr((name, at, *values))
+        for name, batch in found
+        for at, *values in zip(batch.time_us.tolist(), *(each.tolist() for each in batch.columns.values()), strict=True)
+    ]
+
+
+def test_pieces_say_who_had_left_before_the_first_of_them() -> None:
+    one, fresh = pipeline_of("cells of all"), pipeline_of("cells of all")
+    take(one, {"a": ([1], 2), "b": ([1], 2)}, {})
+    one.leave({"b": 3 * SECOND}, [])
+    one.snapshot()
+    for part in range(2):
+        fresh.apply_changes(one.piece(part, 2))
+    found, expected = (lines(each.advance_devices("probe", {"a": 30 * SECOND})) for each in (fresh, one))
+    assert found == expected
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("use", ["windows", "hopping", "sessions"])
+def test_keys_that_stay_when_others_are_taken_out_keep_their_own_devices_frontiers(use: str) -> None:
+    one, numbers = pipeline_of(use), dict[str, int]()
+    take(one, {"a": ([1], 100), "b": ([21], 22)}, numbers)
+    one.retain(("device",), lambda columns, _: columns["device"] == "b")
+    fresh = pipeline_of(use)
+    fresh.restore(one.snapshot())
+    again = dict(numbers)
+    for step in ({"c": ([101], 102)}, {"b": ([23], 60)}):
+        assert take(one, step, numbers) == (found := take(fresh, step, again))
+    assert found
+
+
+def test_a_floor_of_one_input_lets_rows_go_that_only_it_had_held() -> None:
+    pipeline = pipeline_of("union")
+    first, second = (entry.name for entry in pipeline.fragment.inputs)
+    schema = pipeline.fragment.inputs[0].schema
+    content = {"device": ["a"], "cell": [0], "x": [1]}
+    pipeline.push(first, Batch.of(schema, {name: content[name] for name in schema.names}, [5 * SECOND]))
+    assert pipeline.advance_devices(first, {"a": 20 * SECOND}) == []
+    assert len(pipeline.advance(second, 10 * SECOND)) == 1
+
+
+@pytest.mark.parametrize("use", PAIRS)
+def test_how_far_one_of_two_inputs_has_come_is_in_the_next_change_set(use: str) -> None:
+    """Also where nothing follows from it yet: the other input comes as far later, perhaps at another worker."""
+    whole, one = (Pipeline(cloud_fragment(rs.plan_of(PAIRS[use]()))) for _ in range(2))
+    numbers, again = dict[str, int](), dict[str, int]()
+    take(whole, {"a": ([1, 2, 14], 3)}, numbers)
+    take(one, {"a": ([1, 2, 14], 3)}, again)
+    chain = [one.snapshot(), one.changes_since_snapshot()]
+    first, second = (entry.name for entry in one.fragment.inputs)
+    for each in (whole, one):
+        assert each.advance_devices(first, {"a": 30 * SECOND}) == []
+    chain.append(one.changes_since_snapshot())
+    one = Pipeline(cloud_fragment(rs.plan_of(PAIRS[use]())))
+    one.restore(chain[0])
+    for changes in chain[1:]:
+        one.apply_changes(changes)
+    expected, found = (lines(each.advance_devices(second, {"a": 30 * SECOND})) for each in (whole, one))
+    assert found == expected
+    assert found

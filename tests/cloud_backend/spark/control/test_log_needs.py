@@ -13,6 +13,7 @@ from cloud_backend.log.log import Log
 from cloud_backend.log.reader import Reader
 from cloud_backend.spark.control.balance import Overload
 from cloud_backend.spark.control.driver import JobSettings
+from cloud_backend.spark.control.log_needs import LogUse, Use
 from shared.identity import device_id
 from shared.recovery.retention import Retention
 from shared.spool.disk import PosixDisk
@@ -83,3 +84,12 @@ def test_a_new_driver_does_not_leave_the_hint_of_the_one_before(tmp_path: Path) 
     world.append()
     world.driver().drain()
     assert json.loads((world.store_dir / "hints.json").read_bytes())["sampling_rate"] == 1.0
+
+
+def test_a_job_that_is_stopped_does_not_work_on_the_log(tmp_path):
+    use = LogUse(tmp_path)
+    for job in ("main", "query"):
+        use.say(job, Use({"0": 5}, {"0": 9}))
+    assert use.reading() == 2
+    use.pause("query")
+    assert use.reading() == 1
