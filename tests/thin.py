@@ -50,7 +50,7 @@ THIN: dict[str, str] = {
     "SO-40": "at the share of rows for which the paper's own figures give 63 %",
     "SO-41": "fewer places than the paper's, one machine; the gain in time is in the record only",
     "SO-45": "bytes and modelled power of both and why they differ; neither is the paper's (1.14 times the bytes, no less power)",
-    "SO-46": "emissions by the speed of a trip, from published Dutch factors; EMFAC's are not there",
+    "SO-46": "emissions by speed from published Dutch factors, not EMFAC's; sensitive sites are made up, as in the paper",
     "NB-13": "merging at the first operator not applied; no pipeline of its own that joins at the next node",
     "NB-14": "in the routing's decision; no processes",
     "NB-15": "in the routing's decision; duplicates and the flushing of keys are those of T5",
