@@ -92,10 +92,10 @@ def deliver(
                 status = _exchange(plain, head.encode() + body, until)
     except (OSError, ValueError) as error:
         raise PeerError(
-            f"the webhook could not be reached: {type(error).__name__}", code="webhook-unreachable"
+            f"the receiver could not be reached: {type(error).__name__}", code="webhook-unreachable"
         ) from None
     if not 200 <= status < 300:
-        raise PeerError(f"the webhook answered {status}", code="webhook-refused")
+        raise PeerError(f"the receiver answered {status}", code="webhook-refused")
 
 
 def _exchange(channel: socket.socket, request: bytes, until: float) -> int:
@@ -133,11 +133,11 @@ def resolve(host: str, port: int, *, private: bool) -> IPv4Address | IPv6Address
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise PeerError("the webhook's name leads nowhere", code="webhook-unreachable") from None
+        raise PeerError("the receiver's name leads nowhere", code="webhook-unreachable") from None
     addresses = [ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
     if not addresses or not (private or all(map(is_public, addresses))):
         raise PeerError(
-            "the webhook's name leads into a private network; add it as private if that is meant",
+            "the receiver's name leads into a private network; add it as private if that is meant",
             code="webhook-private",
         )
     return addresses[0]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
@@ -37,6 +37,7 @@ BEAT_S = 5.0
 RESULTS_BEAT_S = 1.0  # how late a rule on results notices what was published
 REVIEW_EVERY = 60  # looks at results until all that holds is judged again
 SENDERS = 4
+SAID_MAX = 20  # alerts of one look with a line each: a thousand would push all else out of the log that is kept
 LATE_US = 20_000_000  # after a device was refused, a batch of it may still be committed
 WhenIdle = Callable[[Callable[[], object]], Awaitable[None]]
 
@@ -97,10 +98,12 @@ class Upkeep:
         sources.fleet.forget()  # an alert is told: it is about now, not about what a page saw a moment ago
         self._say(sources.alerts.update(conditions(sources), sources.clock_us()))
 
-    def _say(self, changed: Iterable[Alert]) -> None:
-        for alert in changed:
+    def _say(self, changed: Sequence[Alert]) -> None:
+        for alert in changed[:SAID_MAX]:
             state = "began" if alert.ended_us is None else "ended"
             self._logger.warning("alert %s: %s", state, alert.detail)
+        if more := changed[SAID_MAX:]:
+            self._logger.warning("%d further alerts began or ended; `resurge alert list` names them", len(more))
 
     async def judge_results(self) -> None:
         """Hold rules against what the results say by now, and let phones hear what came of it."""

@@ -153,7 +153,7 @@ def in_words(status: dict[str, Any]) -> dict[str, str]:
         elif name.endswith("_bytes"):
             said[name] = size(value)
         elif name.endswith("_s"):
-            said[name] = duration(value) if value >= 1 else f"{value:g} s"
+            said[name] = duration(value) if value >= 1 else f"{1000 * value:g} ms"
         elif isinstance(value, list) and all(isinstance(each, str) for each in value):
             said[name] = ", ".join(value)
         else:

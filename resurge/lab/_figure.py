@@ -9,7 +9,8 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 # Drawn only inside a checkout: an installed package has no docs to put figures into.
-FIGURES: Path | None = Path(__file__).resolve().parents[2] / "docs" / "evaluation" / "figures"
+RECORDS = Path(__file__).resolve().parents[2] / "docs" / "evaluation"
+FIGURES: Path | None = RECORDS / "figures"
 COLOURS = ("#2f6f9f", "#c8553d", "#588157", "#8e6c8a", "#b08900", "#444444", "#7fb2d6", "#e0a899")
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 640, 400, 60, 52, 40
 

@@ -459,7 +459,7 @@ def _mishaps(sources: Sources, store: Path, manager: JobManager, now_us: int) ->
     sources.alerts.add_result_rule(rule_of("far", "my_trips", "km > 30", during="2h", phones=["own"]), 0)
     first, second = sources.alerts.due(now_us)
     sources.alerts.delivered(first, now_us - 1_500_000_000)
-    sources.alerts.failed(second, "the webhook answered 503", now_us - 40_000_000)
+    sources.alerts.failed(second, "the receiver answered 503", now_us - 40_000_000)
     said = sources.access.audit_log
     for ago_s, person, role, action, subject, detail in [
         (86_000, "gateway", "admin", "signed-in-by-link", "", ""),

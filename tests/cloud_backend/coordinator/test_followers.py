@@ -43,12 +43,13 @@ def test_a_place_is_kept_after_its_rows_were_taken(followers, tmp_path):
 def test_who_fails_is_tried_later_each_time_from_the_same_place_until_it_takes_something(followers):
     desk, waits = add(followers), []
     for now_us in range(0, 12_000_000, 1_000_000):
-        followers.failed(followers.hold("desk", now_us), "the webhook answered 500", now_us)
+        followers.failed(followers.hold("desk", now_us), "the receiver answered 500", now_us)
         waits.append(followers.find("desk").retry_us - now_us)
     found = followers.find("desk")
     assert waits[:4] == [1_000_000, 2_000_000, 4_000_000, 8_000_000]
     assert waits[-1] == RETRY_US_MAX
-    assert (found.place, found.failures, found.failing_us, found.problem) == (0, 12, 0, "the webhook answered 500")
+    assert (found.place, found.failures, found.failing_us, found.problem) == (0, 12, 0, "the receiver answered 500")
+    followers.hold("desk", 99)
     followers.took(desk, 3, 1, 99)
     found = followers.find("desk")
     assert (found.place, found.failures, found.failing_us, found.retry_us, found.problem) == (3, 0, None, 0, "")

@@ -111,7 +111,7 @@ def test_a_receiver_that_fails_gets_everything_later_and_its_state_says_why_mean
         assert len(receiver.bodies) == tries + 1
         clock[0] += 10_000_000
     (shown,) = dashboard.browser("viewer").get("/v1/api/followers").json()["followers"]
-    assert (shown["state"], shown["problem"], shown["failures"]) == ("failing", "the webhook answered 500", 3)
+    assert (shown["state"], shown["problem"], shown["failures"]) == ("failing", "the receiver answered 500", 3)
     assert shown["url"] == "http"  # a viewer does not see addresses
     page = dashboard.browser("admin").get("/results").text
     assert "failing since" in page

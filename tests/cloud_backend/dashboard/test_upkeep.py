@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 
+from cloud_backend.coordinator.alerts import Condition
 from cloud_backend.dashboard import upkeep as module
 from cloud_backend.dashboard.assembly import sources_of
 from cloud_backend.dashboard.upkeep import Upkeep
@@ -102,6 +103,16 @@ def test_what_was_given_up_and_who_is_silent_is_told(dashboard, sources, upkeep)
     dashboard.gateway.roster.seen([(silent, dashboard.now_us, None)])
     upkeep.watch()
     assert all(alert.ended_us for alert in sources.alerts.alerts() if alert.kind == "gap")
+
+
+def test_very_many_alerts_at_once_leave_the_other_lines_in_the_log(sources, upkeep, monkeypatch, caplog):
+    silent = [Condition("gap", f"phone-{number}", f"phone-{number} was not heard") for number in range(50)]
+    monkeypatch.setattr(module, "conditions", lambda _: silent)
+    upkeep.watch()
+    assert len(sources.alerts.alerts(only_open=True)) == 50
+    said = [record.getMessage() for record in caplog.records if record.name == "resurge.upkeep"]
+    assert len(said) == module.SAID_MAX + 1
+    assert said[-1] == "30 further alerts began or ended; `resurge alert list` names them"
 
 
 def test_silence_and_lag_are_judged_against_what_the_device_announced(dashboard, sources, upkeep):

@@ -94,7 +94,7 @@ def test_what_a_device_says_of_itself_is_told_in_words():
     })  # fmt: skip
     assert said == {
         "advice": "its spool fills at 360 B a second; 1 outage seen, 99 of 100 not longer than 1 min 30 s",
-        "clock_doubt_s": "3e-06 s", "full_in_s": "1 d 16 h", "plan": "1", "missing_sensors": "gps, light",
+        "clock_doubt_s": "0.003 ms", "full_in_s": "1 d 16 h", "plan": "1", "missing_sensors": "gps, light",
         "pace": "it plays time, 60 times as fast", "spool_capacity_bytes": "52.4 MB",
     }  # fmt: skip
 
