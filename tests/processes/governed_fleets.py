@@ -53,7 +53,7 @@ class GovernedFleet(Fleet):
     ) -> None:
         """`options` are of some nodes, by name; a phone that is given none only feeds. `network` is where they live."""
         self._options = options or {}
-        self._network = network
+        self.network = network
         super().__init__(folder, program, hubs=hubs, strategy="ecoc", rows=rows, every=50)
         self.gateway = gateway
         written = tomllib.loads(self.file.read_text())
@@ -62,10 +62,10 @@ class GovernedFleet(Fleet):
         self._paired: set[str] = set()
 
     def address(self, name: str) -> str:
-        return super().address(name) if self._network is None else self._network.address(name)
+        return super().address(name) if self.network is None else self.network.address(name)
 
     def run_by(self, name: str) -> list[str]:
-        return [] if self._network is None else self._network.run_by(name)
+        return [] if self.network is None else self.network.run_by(name)
 
     def start(self, *names: str) -> None:
         for name in names or self.names:
