@@ -125,3 +125,18 @@ class GovernedFleet(Fleet):
                 return {sink: [] for sink in self.program.sinks}
             self._hosted = queries[0]
         return super().results()
+
+
+def counted(gateway: GatewayProcess, name: str) -> int:
+    """A number that the gateway tells whoever watches it, since it started."""
+    token = (gateway.home / "operator.token").read_text()
+    ask = (
+        "import sys, urllib.request as r; print(r.urlopen(r.Request(sys.argv[1], headers={'authorization': 'Bearer ' + "
+        "sys.argv[2]})).read().decode())"
+    )
+    url = f"http://127.0.0.1:{gateway.port}/metrics"
+    said = subprocess.run(
+        [*gateway.run_by, sys.executable, "-c", ask, url, token], capture_output=True, text=True, check=True
+    ).stdout  # fmt: skip
+    (line,) = [line for line in said.splitlines() if line.startswith(f"{name} ")]
+    return round(float(line.split()[1]))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -23,7 +21,7 @@ from tests.patience import SPARK_PATIENCE_S, wait_until
 from tests.processes.cellular import CLOUD, Cellular
 from tests.processes.fleets import PHONE, Program, digest, ideal
 from tests.processes.gateway_process import GatewayProcess
-from tests.processes.governed_fleets import LAPTOP, SMOOTHED, GovernedFleet
+from tests.processes.governed_fleets import LAPTOP, SMOOTHED, GovernedFleet, counted
 
 pytestmark = [pytest.mark.processes, pytest.mark.soak]
 ROWS = 24_000  # four minutes; the test ends long before
@@ -151,18 +149,8 @@ def test_a_region_is_added_runs_loses_a_phone_and_is_dropped(tmp_path: Path, cla
 
 
 def passed(gateway: GatewayProcess) -> int:
-    """Exchanges that the gateway passed on, as it tells whoever watches it."""
-    token = (gateway.home / "operator.token").read_text()
-    ask = (
-        "import sys, urllib.request as r; print(r.urlopen(r.Request(sys.argv[1], headers={'authorization': 'Bearer ' + "
-        "sys.argv[2]})).read().decode())"
-    )
-    url = f"http://127.0.0.1:{gateway.port}/metrics"
-    said = subprocess.run(
-        [*gateway.run_by, sys.executable, "-c", ask, url, token], capture_output=True, text=True, check=True
-    ).stdout  # fmt: skip
-    (line,) = [line for line in said.splitlines() if line.startswith("resurge_fleet_passed ")]
-    return round(float(line.split()[1]))
+    """Exchanges that the gateway passed on."""
+    return counted(gateway, "resurge_fleet_passed")
 
 
 @pytest.mark.covers("MS-31", "MS-33")
