@@ -336,12 +336,15 @@ class Instance:
         """Whether the first element of an input is still to come, and may have any number."""
         if self.taken[label]:
             return False
-        # What a query's others have read before it was there was not kept for it, nor what came into a region before it
-        # began. One that began again with nothing cannot tell that from what it lost, so it says that.
+        # What a query's others have read before it was there was not kept for it. One that began again with nothing
+        # cannot tell that from what it lost, so it says that.
         query = self.spec.query
-        first = self.term == (query.incarnation if query.submitted or query.members else 1)
-        joins = bool(query.shared is not None or query.members) and (first or not self._from_nothing)
-        return (self.of_region and self._from_nothing) or (joins and forgotten)
+        first = self.term == (query.incarnation if query.submitted else 1)
+        joins = query.shared is not None and (first or not self._from_nothing)
+        # Nor was what came into a region before it began. Its first term is its incarnation; under a later one an
+        # empty beginning, or a snapshot from before the first element, may be too old.
+        begins = bool(query.members) and self.term == query.incarnation and self._from_nothing
+        return (self.of_region and self._from_nothing) or ((joins or begins) and forgotten)
 
     @property
     def of_region(self) -> bool:
