@@ -127,6 +127,7 @@ class PaperFleet(ProcessFleet):
         spool_mb: int = 50,
     ) -> None:  # fmt: skip
         self.network = network
+        self._seconds = seconds
         self.rates = {"player": TUPLES_PER_SECOND // share, "binary": COUNTS_PER_SECOND // share}
         makes: Mapping[str, Callable[[np.ndarray[Any, Any]], Columns]] = {
             "player": player_rows, "binary": counter_rows,
@@ -260,10 +261,17 @@ class PaperFleet(ProcessFleet):
     def _plan(self, sink: str) -> Plan:
         return rs.load_program(self.programs[sink])
 
+    def readings_end_us(self) -> int:
+        """The event time behind the last reading: nothing newer ever arrives."""
+        return self._origin_us() + round(self._seconds * 1e6)
+
+    def _origin_us(self) -> int:
+        origin_us: int = json.loads((self.folder / PHONE / "clock.json").read_text())["origin_us"]
+        return origin_us
+
     def without_failures(self, found: Mapping[str, Sunk]) -> dict[str, Sunk]:
         """What each sink would hold, from its first row to its last."""
-        origin_us = json.loads((self.folder / PHONE / "clock.json").read_text())["origin_us"]
-        ideal = {}
+        origin_us, ideal = self._origin_us(), {}
         for (sink, got), sensor in zip(found.items(), self.rates, strict=True):
             hertz = self.rates[sensor]
             ends = (got.columns["time"][[0, -1]] - origin_us) * hertz / 1e6

@@ -77,15 +77,15 @@ class FleetRegions:
         )  # fmt: skip
 
     def _strayed(self, now: float) -> frozenset[str]:
-        """The fewest members whose Wi-Fi explains who speaks to whom over the urgent lane. Who has left, or is no
-        member, explains its own lanes: those that it spoke with stay."""
+        """The fewest members whose Wi-Fi explains who of a region speaks to whom in it over the urgent lane. From one
+        region to another that is the usual one: each has a Wi-Fi of its own. Who has left, or is no member, explains
+        its own lanes: those that it spoke with stay."""
         pairs = self._presence.urgent(now)
         if not pairs:
             return frozenset()
-        places = self.controller.place
+        place = self.controller.place
         names = [region.name for region in self._kept.fleet.regions]
-        stays = {node for pair in pairs for node in pair if any(places(name, node) in STAYS for name in names)}
-        pairs = {pair for pair in pairs if pair <= stays}
+        pairs = {pair for pair in pairs if any(all(place(name, node) in STAYS for node in pair) for name in names)}
         found: set[str] = set()
         while pairs:
             lanes = Counter(node for pair in pairs for node in pair)

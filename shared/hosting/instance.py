@@ -340,7 +340,10 @@ class Instance:
         query = self.spec.query
         first = self.term == (query.incarnation if query.submitted else 1)
         joins = query.shared is not None and (first or not self._from_nothing)
-        return (self.of_region and self._from_nothing) or (joins and forgotten)
+        # Nor was what came into a region before it began. Its first term is its incarnation; under a later one an
+        # empty beginning, or a snapshot from before the first element, may be too old.
+        begins = bool(query.members) and self.term == query.incarnation and self._from_nothing
+        return (self.of_region and self._from_nothing) or ((joins or begins) and forgotten)
 
     @property
     def of_region(self) -> bool:

@@ -1,14 +1,14 @@
 """Phones on a Wi-Fi and on cellular, in network namespaces: over cellular they reach the gateway and nothing else.
 
-Every phone has two interfaces. `wlan` is a port of one bridge; `cell` leads to the namespace of the gateway, and of
-what stands beside it. A phone that loses the Wi-Fi loses the port. There are no rates.
+Every phone has two interfaces. `wlan` is a port of a bridge, one for each place; `cell` leads to the namespace of the
+gateway, and of what stands beside it. A phone that loses the Wi-Fi loses the port. There are no rates.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 
@@ -20,8 +20,9 @@ CLOUD = "10.81.0.1"
 class Cellular:
     kind = "network namespaces, Wi-Fi and cellular without rates"
 
-    def __init__(self, phones: Sequence[str]) -> None:
-        self.phones = list(phones)
+    def __init__(self, phones: Sequence[str], places: Mapping[str, int] | None = None) -> None:
+        """`places` are where phones stand that do not share the one Wi-Fi, by name."""
+        self.phones, self._places = list(phones), places or {}
         self._made = ExitStack()
 
     def _space(self, name: str) -> str:
@@ -52,13 +53,15 @@ class Cellular:
 
     def _link(self) -> None:
         air, cloud = self._space("air"), self._space("cloud")
-        _ip("-n", air, "link", "add", "bridge", "type", "bridge")
-        _ip("-n", air, "link", "set", "bridge", "up")
+        for place in {self._places.get(name, 0) for name in self.phones}:
+            _ip("-n", air, "link", "add", f"bridge{place}", "type", "bridge")
+            _ip("-n", air, "link", "set", f"bridge{place}", "up")
         _ip("-n", cloud, "addr", "add", f"{CLOUD}/32", "dev", "lo")
         for name in self.phones:
             here, wifi, cell = self._space(name), self._address(name, 80), self._address(name, 81)
             _ip("link", "add", "wlan", "netns", here, "type", "veth", "peer", "name", f"to-{name}", "netns", air)
-            _ip("-n", air, "link", "set", f"to-{name}", "master", "bridge", "up")
+            bridge = f"bridge{self._places.get(name, 0)}"
+            _ip("-n", air, "link", "set", f"to-{name}", "master", bridge, "up")
             _ip("-n", here, "addr", "add", f"{wifi}/24", "dev", "wlan")
             _ip("-n", here, "link", "set", "wlan", "up")
             _ip("link", "add", "cell", "netns", here, "type", "veth", "peer", "name", f"to-{name}", "netns", cloud)

@@ -53,7 +53,7 @@ class GovernedFleet(Fleet):
     ) -> None:
         """`options` are of some nodes, by name; a phone that is given none only feeds. `network` is where they live."""
         self._options = options or {}
-        self._network = network
+        self.network = network
         super().__init__(folder, program, hubs=hubs, strategy="ecoc", rows=rows, every=50)
         self.gateway = gateway
         written = tomllib.loads(self.file.read_text())
@@ -62,10 +62,10 @@ class GovernedFleet(Fleet):
         self._paired: set[str] = set()
 
     def address(self, name: str) -> str:
-        return super().address(name) if self._network is None else self._network.address(name)
+        return super().address(name) if self.network is None else self.network.address(name)
 
     def run_by(self, name: str) -> list[str]:
-        return [] if self._network is None else self._network.run_by(name)
+        return [] if self.network is None else self.network.run_by(name)
 
     def start(self, *names: str) -> None:
         for name in names or self.names:
@@ -125,3 +125,18 @@ class GovernedFleet(Fleet):
                 return {sink: [] for sink in self.program.sinks}
             self._hosted = queries[0]
         return super().results()
+
+
+def counted(gateway: GatewayProcess, name: str) -> int:
+    """A number that the gateway tells whoever watches it, since it started."""
+    token = (gateway.home / "operator.token").read_text()
+    ask = (
+        "import sys, urllib.request as r; print(r.urlopen(r.Request(sys.argv[1], headers={'authorization': 'Bearer ' + "
+        "sys.argv[2]})).read().decode())"
+    )
+    url = f"http://127.0.0.1:{gateway.port}/metrics"
+    said = subprocess.run(
+        [*gateway.run_by, sys.executable, "-c", ask, url, token], capture_output=True, text=True, check=True
+    ).stdout  # fmt: skip
+    (line,) = [line for line in said.splitlines() if line.startswith(f"{name} ")]
+    return round(float(line.split()[1]))

@@ -11,12 +11,13 @@ import pytest
 
 from mobile_app.node.hosting import REPORT_S
 from resurge.up.process_fleet import COORDINATOR, PHONE
+from shared.hosting.copies import PREFIX
 from shared.hosting.keeper import Keeper, cut_of
 from shared.hosting.presence import PING_S, PING_TIMEOUT_S
 from shared.recovery.strategies import STRATEGIES
 from shared.spool.disk import PosixDisk
 from tests.claims import Claim
-from tests.patience import SPARK_PATIENCE_S, wait_until
+from tests.patience import SPARK_PATIENCE_S, let_pass, wait_until
 from tests.processes.fleets import Program, digest, ideal
 from tests.processes.region_fleets import Air, Loopback, RegionOfPhones, air
 
@@ -168,6 +169,7 @@ def test_three_phones_lose_the_wifi_at_once_go_on_over_cellular_and_hand_over(tm
 
 SMALL_PHONES = 4
 SILENT_S = PING_S + PING_TIMEOUT_S
+TRIES, STANDS_STILL_S = 30, 1.0  # to find a cut under way, and how long it then is without one of its phones
 
 
 def parts(fleet: RegionOfPhones, name: str) -> dict[int, set[str]]:
@@ -178,9 +180,32 @@ def parts(fleet: RegionOfPhones, name: str) -> dict[int, set[str]]:
     return found
 
 
-def under_way(fleet: RegionOfPhones) -> bool:
+def copied(fleet: RegionOfPhones, name: str) -> tuple[set[str], set[int]]:
+    """The edges of which a phone has the rows on its disk, and the cuts behind whose marks they stand."""
+    files = [each.name for each in (fleet.folder / name / "fleet").iterdir() if each.name.startswith(PREFIX)]
+    ends = [each.removeprefix(PREFIX).rpartition("-") for each in files]
+    return {edge for edge, _, _ in ends}, {int(cut, 16) for _, _, cut in ends}
+
+
+def under_way(fleet: RegionOfPhones) -> int:
+    """The cut that has begun and is not complete."""
     query = fleet.query()
-    return query is not None and query.cuts.begun > query.cuts.complete
+    return 0 if query is None or query.cuts.begun <= query.cuts.complete else query.cuts.begun
+
+
+def stopped_in_a_cut(fleet: RegionOfPhones) -> tuple[str, int]:
+    """A phone that runs a vertex stands still while a cut is under way, which therefore cannot end; its name, and the
+    cut. Where the cut was quicker it runs on, and is stopped in a later one."""
+    for _ in range(TRIES):
+        begun = wait_until(lambda: under_way(fleet), "a cut begins", patience_s=SPARK_PATIENCE_S)
+        name = [host for host in fleet.placed().values() if host != PHONE][-1]  # those before it have their part
+        fleet.processes[name].send_signal(signal.SIGSTOP)
+        let_pass(STANDS_STILL_S)
+        if under_way(fleet) == begun:
+            return name, begun
+        fleet.processes[name].send_signal(signal.SIGCONT)
+        wait_until(lambda begun=begun: fleet.cut() >= begun, "it goes on", patience_s=SPARK_PATIENCE_S)  # type: ignore[misc]
+    raise AssertionError("every cut was over before a phone could be stopped")
 
 
 @pytest.mark.covers("MS-13", "MS-15", "MS-17", "MS-23")
@@ -202,17 +227,21 @@ def test_who_dies_while_a_cut_is_under_way_makes_all_go_back_to_the_one_before(t
             return max((cut for cut in set.intersection(*every) if cut <= fleet.cut()), default=0)
 
         wait_until(lambda: all_keep() > 1, "a whole cut on every phone", patience_s=SPARK_PATIENCE_S)
-        copies = {name: [each for each in (fleet.folder / name / "fleet").iterdir() if each.name.startswith("copy-")]
-                  for name in names[1:]}  # fmt: skip
-        wait_until(lambda: under_way(fleet), "one more begins", patience_s=SPARK_PATIENCE_S)
+        gone, begun = stopped_in_a_cut(fleet)
         whole = fleet.cut()
-        gone = next(host for host in fleet.placed().values() if host != PHONE)
+        live = [name for name in names[1:] if name != gone]
+        kept = {name: (parts(fleet, name), *copied(fleet, name)) for name in live}
         fleet.processes[gone].kill()
         fleet.kill(gone)
         until = fleet.count() + 1500
         fleet.wait_for(until, f"results after killing {gone}")
         terms = fleet.terms()
         wait_until(lambda: fleet.cut() > whole, "a cut of those who are left", patience_s=SPARK_PATIENCE_S)
+        later = fleet.cut()
+        wait_until(
+            lambda: all(whole not in copied(fleet, name)[1] | {*parts(fleet, name)} for name in live),
+            "what stands before it is given up", patience_s=SPARK_PATIENCE_S,
+        )  # fmt: skip
         silent = next(name for name in names[2:] if name not in (gone, *fleet.placed().values()))
         fleet.processes[silent].send_signal(signal.SIGSTOP)
         since, members = time.monotonic(), fleet.members()
@@ -224,13 +253,18 @@ def test_who_dies_while_a_cut_is_under_way_makes_all_go_back_to_the_one_before(t
         raise
     finally:
         fleet.stop()
-    assert all(len(found) == 1 for found in copies.values()), (
-        "what enters the region is kept, and nothing between vertices"
+    for cuts, edges, _ in kept.values():
+        assert cuts[whole] == vertices, "each has all of the cut before"
+        assert len(edges) == 1, "what enters the region is kept, and nothing between vertices"
+    assert all(min(behind) <= whole for _, _, behind in kept.values()), (
+        "what came since then, while the next is under way"
     )
+    assert later > begun, "which never becomes complete"
     assert min(terms.values()) > 1, "all went back"
     assert after_s > SILENT_S - REPORT_S - 1.0
     compared(
         fleet, claim,
-        f"cut {whole} whole on {SMALL_PHONES} phones, {gone} killed during the next: terms {terms}; {silent} stopped, given "
-        f"up after {after_s:.0f} s",
+        f"cut {whole} whole on {SMALL_PHONES} phones, {gone} killed in the middle of cut {begun}, of which "
+        f"{sum(begun in cuts for cuts, _, _ in kept.values())} had parts: terms {terms}, the next complete cut is {later}; "
+        f"{silent} stopped, given up after {after_s:.0f} s",
     )  # fmt: skip

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 
 import pytest
 
+from resurge.examples.regions import operators
 from resurge.lab import regions_server, regions_throughput
-from resurge.lab._phones import Model
+from resurge.lab._phones import PASSES, TUPLES_S, WAYS, Model
 from resurge.lab.regions_throughput import BASE, OURS, SENT, Case, measure
 from shared.identity import DeviceId, EdgeId
 from shared.wire.frame import encode
@@ -26,6 +28,36 @@ def test_copies_of_snapshots_that_are_sent_take_the_air_that_pictures_need() -> 
     assert three.tuples_s < base.tuples_s
     assert three.wifi_kb > 1.5 * base.wifi_kb
     assert three.checkpoints > 0
+
+
+@pytest.mark.covers("MS-39")
+@pytest.mark.parametrize(
+    ("program", "from_s", "until_s"), [("bus_capacity", 40.0, 90.0), ("traffic_signal", 20.0, 45.0)]
+)
+def test_looking_at_pictures_takes_as_long_as_gives_the_papers_rate(
+    program: str, from_s: float, until_s: float, claim: Claim
+) -> None:
+    base = measure(Case(program, BASE, 3.0, 1, from_s, until_s, 30.0))
+    claim(f"{program}: {base.tuples_s:.2f} pictures a second, the paper's {TUPLES_S[program]}")
+    assert base.tuples_s == pytest.approx(TUPLES_S[program], rel=0.1)
+
+
+@pytest.mark.covers("MS-39")
+def test_the_cost_of_a_picture_is_that_of_the_operators_that_look_at_it() -> None:
+    costs = {
+        name: inspect.signature(machine).parameters["cost"].default
+        for name, machine in vars(operators).items()
+        if isinstance(machine, type) and "cost" in inspect.signature(machine).parameters
+    }
+    assert costs == {"PassersBy": 1, "Count": 4, "Colour": 2, "Shape": 4}
+    # Both phones behind the dispatcher read every picture, and each looks at its half.
+    halves = {"bus_passers_by": costs["PassersBy"] / 2, "bus_count": costs["Count"]}
+    assert PASSES["bus_capacity"] == {f"{name}{which}": of for name, of in halves.items() for which in ("", " 2")}
+    assert PASSES["traffic_signal"] == {"light_colour": costs["Colour"], "light_shape": costs["Shape"]}
+    for program, passes in PASSES.items():
+        seconds = Model.seconds(program)
+        assert max(seconds.values()) == pytest.approx(WAYS[program] / TUPLES_S[program])
+        assert len({round(seconds[vertex] / count, 9) for vertex, count in passes.items()}) == 1
 
 
 @pytest.mark.covers("MS-37")

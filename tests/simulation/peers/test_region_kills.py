@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 
 import pytest
 
 from shared.hosting.host import Host
+from shared.hosting.state_lane import StateLane
 from shared.hosting.wiring import state_edge
 from shared.recovery.strategies import STRATEGIES
 from shared.recovery.strategies.row import Commit, Home
 from shared.region.tree import children
+from shared.wire.broadcast import Announce, Announcement, LackedBlocks
+from shared.wire.frame import Frame, FrameType
 from tests.claims import Claim
 from tests.simulation.peers import regions
 from tests.simulation.peers.checkers import every_checker
@@ -99,3 +103,53 @@ def test_the_tree_is_the_coordinators_and_changes_only_when_somebody_enters_fail
     assert {failed, left} <= keepers[0]
     assert not {failed, left} & keepers[-1]
     claim(f"{len(versions)} deployments, {len(seen)} trees, at {[round(each, 1) for each in at]} s")
+
+
+class Fed:
+    """Blocks that came in exchanges, by who sent them: whoever runs the vertex, or a node above the one that took them."""
+
+    def __init__(self) -> None:
+        self._announced: dict[bytes, Announcement] = {}
+        self.blocks: Counter[str] = Counter()
+        self.roots: set[str] = set()
+
+    def heard(self, lane: StateLane, frame: Frame) -> None:
+        if frame.type is FrameType.ANNOUNCE:
+            said = Announce.of(frame).announcement
+            self._announced[said.id] = said
+            return
+        sent = LackedBlocks.of(frame)
+        announcement, parent = self._announced[sent.id], sent.device.hex()
+        spec = lane._keeper.reads(announcement.key)
+        assert spec is not None
+        order = [node for node in spec.edge.readers if node not in spec.edge.carriers]
+        below = children(order, parent)
+        if announcement.sender.hex() == parent:
+            self.blocks["the sender to the root" if lane._node in below else "the sender to others, later"] += len(
+                sent.blocks
+            )
+            self.roots.add(order[0])
+        else:
+            self.blocks["a parent to its child" if lane._node in below else "somebody else"] += len(sent.blocks)
+
+
+@pytest.mark.covers("MS-22")
+def test_what_broadcasting_leaves_over_goes_from_the_sender_to_the_root_and_from_there_to_the_leaves(
+    monkeypatch: pytest.MonkeyPatch, claim: Claim
+) -> None:
+    """Four of ten datagrams are not heard, so that all of a snapshot comes to hardly anybody by broadcast."""
+    fed, hear = Fed(), StateLane.hear
+
+    def heard(lane: StateLane, frame: Frame, now: float) -> list[bytes]:
+        fed.heard(lane, frame)
+        return hear(lane, frame, now)
+
+    monkeypatch.setattr(StateLane, "hear", heard)
+    setting = settings("wide", row=OURS, seed=1, nodes=PHONES, heard=0.4, within_s=300.0, every_s=0.1)
+    outcome = PeerWorld(setting, observers=every_checker()).run(undisturbed("wide").elements)
+    assert not outcome.violation
+    claim(f"{outcome.broadcast_bytes} bytes broadcast; blocks in exchanges: {dict(sorted(fed.blocks.items()))}")
+    assert fed.blocks["the sender to the root"]
+    assert fed.blocks["a parent to its child"] > fed.blocks["the sender to the root"]
+    assert not fed.blocks["somebody else"]
+    assert not fed.blocks["the sender to others, later"], "the tree reaches all in its time"
