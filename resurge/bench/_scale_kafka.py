@@ -115,7 +115,7 @@ class Round:
 
 def checks_of_kafka(cluster: Cluster, *, quick: bool, rounds: int, figures: dict[str, Any]) -> list[dict[str, Any]]:
     checks = []
-    groups = 4 if quick else 40
+    groups = 4 if quick else 16
     for label, size, batches, partitions in (("1 KB", 1_000, 50, 1), ("1 KB", 1_000, 50, 4), ("54 KB", 54_000, 20, 4)):
         each = Round(cluster, size, batches, partitions, groups)
         rates = interleave({"ours": each.by_ours, "bare": each.by_bare}, rounds)
