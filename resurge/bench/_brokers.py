@@ -24,7 +24,7 @@ from resurge.bench._downloads import JAVA
 VERSION = "4.1.1"
 MODULE = ("org.apache.kafka", "kafka_2.13", VERSION)
 CLUSTER_ID = "cmVzdXJnZS1icm9rZXJzLQ"  # any 16 bytes
-START_S = 240.0  # of processor time they need 20; beside other work they wait for it
+START_S = 240.0  # on a machine that does much else; alone it takes seconds
 PORTS = range(15_000, 32_000)  # below those that kernels give to connections
 
 SETTINGS = """\
