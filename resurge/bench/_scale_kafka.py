@@ -42,10 +42,7 @@ class Ours:
 
 
 class Bare:
-    def __init__(self, address: str, topic: str, partitions: int, name: str) -> None:
-        admin = AdminClient({"bootstrap.servers": address})
-        if topic not in admin.list_topics(timeout=60).topics:
-            admin.create_topics([NewTopic(topic, partitions, 3, config=LOG_SETTINGS)])[topic].result()
+    def __init__(self, address: str, topic: str, name: str) -> None:
         self._topic = topic
         self._producer = Producer(
             {
@@ -69,7 +66,7 @@ class BareEach:
     """A bare producer for each partition, each with a transaction of its own."""
 
     def __init__(self, address: str, topic: str, partitions: int) -> None:
-        self._producers = [Bare(address, topic, partitions, f"{topic}/{each}") for each in range(partitions)]
+        self._producers = [Bare(address, topic, f"{topic}/{each}") for each in range(partitions)]
         self._threads = ThreadPoolExecutor(partitions)
 
     def commit(self, group: list[tuple[int, bytes]]) -> None:
@@ -109,8 +106,11 @@ class Round:
     def __init__(self, cluster: Cluster, size: int, batches: int, partitions: int, groups: int) -> None:
         name = f"{size}-{partitions}"
         self.ours = Ours(f"kafka://{cluster.address}/bench-{name}?partitions={partitions}")
-        self.bare = Bare(cluster.address, f"bare-{name}", partitions, f"bare-{name}")
-        self.each = BareEach(cluster.address, f"each-{name}", partitions) if partitions > 1 else None
+        topic = f"bare-{name}"
+        admin = AdminClient({"bootstrap.servers": cluster.address})
+        admin.create_topics([NewTopic(topic, partitions, 3, config=LOG_SETTINGS)])[topic].result()
+        self.bare = Bare(cluster.address, topic, topic)
+        self.each = BareEach(cluster.address, topic, partitions) if partitions > 1 else None
         self.cpu_s = {"ours": 0.0, "bare": 0.0, "each": 0.0}
         self._source = Groups(size, batches)
         self._count, self._groups, self._partitions = batches * groups, groups, partitions
