@@ -67,6 +67,34 @@ def _worded(query: str) -> str:
     return query.replace("%", "%%").replace("?", "%s")
 
 
+def _as_columns(query: str, rows: Sequence[Sequence[Any]]) -> tuple[str, list[str]] | None:
+    """Rows to insert as one statement with an array for each column, written out here: the client takes as long for
+    each element of a list as for a statement of its own. None where it does not insert rows as they are, or where a
+    column is not all whole numbers or all text."""
+    columns = list(zip(*rows, strict=True))
+    values = f" VALUES ({', '.join('?' * len(columns))})"
+    kinds = [set(map(type, column)) for column in columns]
+    if not columns or values not in query or any(kind not in ({int}, {str}) for kind in kinds):
+        return None
+    if any("\0" in text for kind, column in zip(kinds, columns, strict=True) if kind == {str} for text in column):
+        return None  # no text on a server may have one: the client says so
+    arrays = [
+        _of_numbers(column) if kind == {int} else _of_texts(column) for kind, column in zip(kinds, columns, strict=True)
+    ]
+    lists = ", ".join("?::bigint[]" if kind == {int} else "?::text[]" for kind in kinds)
+    return query.replace(values, f" SELECT * FROM unnest({lists})", 1), arrays  # noqa: S608 - placeholders
+
+
+def _of_numbers(column: Sequence[int]) -> str:
+    return f"{{{','.join(map(str, column))}}}"
+
+
+def _of_texts(column: Sequence[str]) -> str:
+    """All at once, with a NUL between two."""
+    escaped = "\0".join(column).replace("\\", "\\\\").replace('"', '\\"')
+    return '{"' + escaped.replace("\0", '","') + '"}'
+
+
 class PostgresSchema:
     """`name` says where it is without what is secret in the URL."""
 
@@ -129,7 +157,12 @@ class PostgresSchema:
         return self._told(lambda: self._connection.execute(_worded(query), parameters or None))
 
     def executemany(self, query: str, rows: Iterable[Sequence[Any]]) -> None:
-        self._told(lambda: self._connection.cursor().executemany(_worded(query), list(rows)))
+        given = list(rows)
+        whole = _as_columns(query, given)
+        if whole is not None:
+            self.execute(*whole)
+        else:
+            self._told(lambda: self._connection.cursor().executemany(_worded(query), given))
 
     def read(self, query: str, parameters: Sequence[Any]) -> list[Any]:
         self._connected()

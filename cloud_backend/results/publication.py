@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from cloud_backend.database import Statements
-from cloud_backend.results.rows import Identity, ResultRow, encode_values
+from cloud_backend.results.rows import Identity, ResultRow, encode_key, encode_values
 from shared.errors import BrokenInvariant
 
 
@@ -29,9 +29,10 @@ class Stored(NamedTuple):
 
     @property
     def identity(self) -> Identity:
-        return (self.sink, self.key, self.window_start_us, self.window_end_us, self.row)
+        return self[:5]
 
 
+_NEVER_US = -(1 << 63) - 1
 CORRECTED = "corrected "  # with a sink's name: a mark that counts its corrections
 LAST_CHANGE = (
     "SELECT max(number) FROM (SELECT 0 AS number UNION ALL SELECT max(change) FROM answers"
@@ -57,17 +58,30 @@ _INSIDE = (
     " AND a.window_start_us >= i.window_start_us AND a.window_start_us <= i.window_end_us"
     " AND a.window_end_us <= i.window_end_us AND a.retract = 0 AND i.sink IN ({sinks})"
 )
+_ELEVEN = ", ".join("?" * 11)
+PUT_ANSWER = (
+    f"INSERT INTO answers VALUES ({_ELEVEN}) ON CONFLICT (sink, key, window_start_us, window_end_us, row)"  # noqa: S608
+    " DO UPDATE SET device = excluded.device, revision = excluded.revision, retract = excluded.retract,"
+    " complete = excluded.complete, content = excluded.content, change = excluded.change"
+)
+PUT_DOWNLINK = f"INSERT INTO downlinks VALUES ({_ELEVEN})"  # noqa: S608 - ours
+PUT_HEAD = "INSERT INTO downlink_heads VALUES (?, ?) ON CONFLICT (device) DO UPDATE SET head = excluded.head"
 
 
 def stored_of(row: ResultRow) -> Stored:
     return Stored(
-        *row.identity, row.device, row.revision, int(row.retract), int(row.complete), encode_values(row.values)
-    )
+        row.sink, encode_key(row.key), row.window_start_us, row.window_end_us, row.row, row.device, row.revision,
+        int(row.retract), int(row.complete), encode_values(row.values),
+    )  # fmt: skip
 
 
 def digest_of_publication(rows: Iterable[Stored]) -> str:
     """Unlike the digest of answers this one tells revisions apart: it recognises a publication."""
-    return hashlib.sha256("\n".join(sorted(map(str, map(tuple, rows)))).encode()).hexdigest()
+    lines = [
+        f"{sink}\0{key}\0{start}\0{end}\0{row}\0{device}\0{revision}\0{retract}\0{complete}\0{content}"
+        for sink, key, start, end, row, device, revision, retract, complete, content in rows
+    ]
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
 
 
 def put_news(database: Statements, rows: Sequence[Stored], sessions: Collection[str]) -> int:
@@ -84,16 +98,21 @@ class _Publication:
     def __init__(self, database: Statements, rows: Sequence[Stored], sessions: Collection[str]) -> None:
         self._database, self._sessions = database, sessions
         database.execute(_INCOMING)  # and dropped after: a table that is emptied each time grows on a server
-        database.executemany("INSERT INTO incoming VALUES (?, ?, ?, ?, ?)", [row.identity for row in rows])
-        found = self._asked(_KNOWN)
+        last = {sink: self._last_window(sink) for sink in {row.sink for row in rows} - set(sessions)}
+        asked = [row[:5] for row in rows if row.window_end_us <= last.get(row.sink, row.window_end_us)]
+        database.executemany("INSERT INTO incoming VALUES (?, ?, ?, ?, ?)", asked)
+        # Nothing is asked about nothing: a server that has not counted its rows yet may go through all answers for it.
+        found = self._asked(_KNOWN) if asked else []
         self._before = {row.identity: row for row in found}
-        found += self._asked(_UNNUMBERED)
+        if any(row for *_, row in asked):
+            found += self._asked(_UNNUMBERED)
         if sessions:
             found += self._asked(_INSIDE.format(sinks=", ".join("?" * len(sessions))), *sorted(sessions))
         self._now = {row.identity: row for row in found}
         self._of_key: dict[tuple[str, str], dict[Identity, None]] = {}  # in sinks of sessions
         for identity in self._now:
-            self._note(identity)
+            if identity[0] in sessions:
+                self._note(identity)
         self._heads = self._downlink_heads({row.device for row in (*rows, *found)} - {""})
         database.execute("DROP TABLE incoming")
         (self._change,) = database.execute(LAST_CHANGE).fetchone()
@@ -101,11 +120,17 @@ class _Publication:
         self._downlinks: list[tuple[Any, ...]] = []
         self._corrected: Counter[str] = Counter()
 
+    def _last_window(self, sink: str) -> int:
+        """The end of the last window a sink has said anything about: nothing is known of later ones, and most of what
+        comes is about those. Not to be relied on where sessions grow over others."""
+        (end,) = self._database.execute("SELECT max(window_end_us) FROM answers WHERE sink = ?", (sink,)).fetchone()
+        return _NEVER_US if end is None else int(end)
+
     def _asked(self, question: str, *parameters: str) -> list[Stored]:
         return [Stored(*row) for row in self._database.execute(question, parameters)]
 
     def is_news(self, row: Stored) -> bool:
-        known = self._before.get(row.identity)
+        known = self._before.get(row[:5])
         if known is None or known.revision < row.revision:
             return True
         if known.revision == row.revision and known != row:
@@ -148,10 +173,11 @@ class _Publication:
 
     def _put(self, row: Stored) -> None:
         """As the answer of its sink, and, where it is for a device, on its way down. A correction is counted."""
-        identity = row.identity
+        identity = row[:5]
         known = self._now.get(identity)
         if known is None:
-            self._note(identity)
+            if row.sink in self._sessions:
+                self._note(identity)
         elif not known.retract:
             self._corrected[row.sink] += 1
         self._now[identity] = row
@@ -162,8 +188,7 @@ class _Publication:
             self._downlinks.append((*row, seq))
 
     def _note(self, identity: Identity) -> None:
-        if identity[0] in self._sessions:
-            self._of_key.setdefault((identity[0], identity[1]), {})[identity] = None
+        self._of_key.setdefault((identity[0], identity[1]), {})[identity] = None
 
     def _downlink_heads(self, devices: Collection[str]) -> dict[str, int]:
         if not devices:
@@ -178,19 +203,10 @@ class _Publication:
 
     def write(self) -> None:
         database = self._database
-        ten = "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
-        database.executemany(
-            f"INSERT INTO answers VALUES ({ten}) ON CONFLICT (sink, key, window_start_us, window_end_us, row)"  # noqa: S608
-            " DO UPDATE SET device = excluded.device, revision = excluded.revision, retract = excluded.retract,"
-            " complete = excluded.complete, content = excluded.content, change = excluded.change",
-            sorted(self._answers.values()),
-        )
-        database.executemany(f"INSERT INTO downlinks VALUES ({ten})", self._downlinks)  # noqa: S608 - ours
+        database.executemany(PUT_ANSWER, sorted(self._answers.values()))
+        database.executemany(PUT_DOWNLINK, self._downlinks)
         said_to = {row[Stored._fields.index("device")] for row in self._downlinks}
-        database.executemany(
-            "INSERT INTO downlink_heads VALUES (?, ?) ON CONFLICT (device) DO UPDATE SET head = excluded.head",
-            [(device, self._heads[device]) for device in said_to],
-        )
+        database.executemany(PUT_HEAD, [(device, self._heads[device]) for device in said_to])
         database.executemany(
             "INSERT INTO marks VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = marks.value + excluded.value",
             [(f"{CORRECTED}{sink}", count) for sink, count in self._corrected.items()],

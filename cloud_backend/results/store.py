@@ -17,7 +17,14 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from cloud_backend.database import Database, Location, Statements, located
-from cloud_backend.results.publication import CORRECTED, LAST_CHANGE, digest_of_publication, put_news, stored_of
+from cloud_backend.results.publication import (
+    CORRECTED,
+    LAST_CHANGE,
+    PUT_DOWNLINK,
+    digest_of_publication,
+    put_news,
+    stored_of,
+)
 from cloud_backend.results.rows import ResultRow, decode_key, decode_values, digest_of
 
 __all__ = ["ResultRow", "Results", "digest_of"]
@@ -27,17 +34,19 @@ TOLD_MAX = 256
 FILE = "results.sqlite"
 LAST_US = (1 << 63) - 1
 
-# Both kinds of row open with the ten columns that `_stored` writes and `_row` reads.
+# Both kinds of row open with the ten columns that `_stored` writes and `_row` reads. Answers lie in the order in which
+# they were given, so that publishing appends them; by their identities it would write a page for nearly every row.
+# Files of earlier versions have them by identity, with the same columns, and every statement works on both. That a row
+# is retracted is in the index by window: rows are counted without being looked up.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS epochs (epoch INTEGER PRIMARY KEY, rows INTEGER NOT NULL, digest TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS answers (
   sink TEXT NOT NULL, key TEXT NOT NULL, window_start_us INTEGER NOT NULL, window_end_us INTEGER NOT NULL,
   row INTEGER NOT NULL,
   device TEXT NOT NULL, revision INTEGER NOT NULL, retract INTEGER NOT NULL, complete INTEGER NOT NULL,
-  content TEXT NOT NULL, change INTEGER NOT NULL,
-  PRIMARY KEY (sink, key, window_start_us, window_end_us, row)) STRICT, WITHOUT ROWID;
-CREATE UNIQUE INDEX IF NOT EXISTS answers_by_change ON answers (change);
-CREATE INDEX IF NOT EXISTS answers_by_window ON answers (sink, window_end_us);
+  content TEXT NOT NULL, change INTEGER PRIMARY KEY,
+  UNIQUE (sink, key, window_start_us, window_end_us, row)) STRICT;
+CREATE INDEX IF NOT EXISTS answers_by_window ON answers (sink, window_end_us, retract);
 CREATE TABLE IF NOT EXISTS downlinks (
   sink TEXT NOT NULL, key TEXT NOT NULL, window_start_us INTEGER NOT NULL, window_end_us INTEGER NOT NULL,
   row INTEGER NOT NULL,
@@ -124,7 +133,7 @@ class Results:
                     " SET head = downlink_heads.head + 1 RETURNING downlink_heads.head",
                     (row.device,),
                 ).fetchone()
-                database.execute(f"INSERT INTO downlinks VALUES ({', '.join('?' * 11)})", (*row, seq))  # noqa: S608 - ours
+                database.execute(PUT_DOWNLINK, (*row, seq))
                 database.execute(
                     "DELETE FROM downlinks WHERE device = ? AND sink = ? AND seq <= (SELECT seq FROM downlinks"
                     " WHERE device = ? AND sink = ? ORDER BY seq DESC LIMIT 1 OFFSET ?)",

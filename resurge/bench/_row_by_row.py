@@ -1,5 +1,5 @@
 """The peer of publishing: what `Results.publish` was before it was made set-based, statements and encoding for each row
-as they were then."""
+and the table of answers as they were then."""
 
 from __future__ import annotations
 
@@ -13,15 +13,27 @@ from cloud_backend.results.publication import LAST_CHANGE
 from cloud_backend.results.rows import Identity, ResultRow, Value
 from cloud_backend.results.store import Results
 
+_ANSWERS = """
+DROP TABLE answers;
+CREATE TABLE answers (
+  sink TEXT NOT NULL, key TEXT NOT NULL, window_start_us INTEGER NOT NULL, window_end_us INTEGER NOT NULL,
+  row INTEGER NOT NULL,
+  device TEXT NOT NULL, revision INTEGER NOT NULL, retract INTEGER NOT NULL, complete INTEGER NOT NULL,
+  content TEXT NOT NULL, change INTEGER NOT NULL,
+  PRIMARY KEY (sink, key, window_start_us, window_end_us, row)) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX answers_by_change ON answers (change);
+CREATE INDEX answers_by_window ON answers (sink, window_end_us);
+"""
 _SAME = "sink = ? AND key = ? AND window_start_us = ? AND window_end_us = ? AND row = ?"
 
 
 class RowByRow:
-    """On the tables of a store of results, so that both write the same."""
+    """A store of results opens its file, too, and finds the same answers."""
 
     def __init__(self, path: Path) -> None:
         Results(path).close()
         self._database = sqlite3.connect(path, isolation_level=None)
+        self._database.executescript(_ANSWERS)
         self._database.execute("PRAGMA journal_mode = WAL")
         self._database.execute("PRAGMA synchronous = FULL")
 

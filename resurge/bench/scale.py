@@ -3,12 +3,16 @@
 Devices that are enrolled and silent, publishing, the log in Kafka against a bare producer, whole pipelines from Kafka
 against Structured Streaming and its Kafka connector, the data source against Parquet, two gateways against one.
 Brokers, connector and PostgreSQL are fetched or found; a part whose servers are not to be had is in `not_reachable` and
-has failed.
+has failed. Each part says on standard error when it begins and how long it took: all of it takes a quarter of an hour
+on two cores that do nothing else, and three times that on busy ones.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -28,6 +32,11 @@ from resurge.bench._scale_spark import check_of_epochs, measure_source
 from resurge.bench._structured_streaming import StructuredStreaming
 
 Checks = list[dict[str, Any]]
+PARTS = 5
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
@@ -36,12 +45,20 @@ def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
     checks: Checks = []
     missing: list[str] = []
 
+    seconds: dict[str, float] = {}
+    loads: dict[str, list[float]] = {}  # of the last minute, before and after
+
     def part(name: str, measure: Callable[[], Checks]) -> None:
+        say(f"{name}: begins, part {len(seconds) + 1} of {PARTS}")
+        begun, load = time.monotonic(), os.getloadavg()[0]
         try:
             checks.extend(measure())
         except NotReachable as error:
             missing.append(f"{name}: {error}")
             checks.append({"name": name, "value": "not reachable", "goal": "measured", "ok": False})
+        seconds[name] = round(time.monotonic() - begun, 1)
+        say(f"{name}: took {seconds[name]:.0f} s")
+        loads[name] = [round(load, 1), round(os.getloadavg()[0], 1)]
 
     given: dict[str, Any] = {"quick": quick, "rounds": rounds, "figures": figures}
     with ExitStack() as stack:
@@ -54,6 +71,7 @@ def run(rounds: int = 5, quick: bool = False) -> dict[str, Any]:
         part("Spark", lambda: _spark(root / "spark", brokers, missing, given))
     return {
         "bench": "scale", "checks": checks, "figures": figures, "rounds": rounds, "not_reachable": missing,
+        "seconds": seconds, "load": loads,
         "versions": versions("confluent-kafka", "pyspark", "numpy", "pyarrow"),
     }  # fmt: skip
 
@@ -99,6 +117,7 @@ def _spark(root: Path, brokers: _Brokers, missing: list[str], given: dict[str, A
             return checks
         runner = SparkRunner(session, root / "code")
         for rows, goal in [(2_000, 1.5)] if quick else [(10_000, 1.5), (200_000, 2.0)]:
+            say(f"Spark: epochs of {rows} rows from Kafka")
             checks.append(check_of_epochs(root / str(rows), cluster, session, runner, rows, rounds, goal, figures))
         return checks
     finally:

@@ -21,7 +21,8 @@ from cloud_backend.spark.control.schedule import parse_physical
 from cloud_backend.spark.rollback.roll_back import roll_back
 from cloud_backend.spark.storage.store import Store
 from cloud_backend.spark.task import state
-from resurge.bench._rounds import at_least, at_most, interleave, ratio, timed, versions
+from resurge.bench._pipelines import against_structured
+from resurge.bench._rounds import at_least, at_most, interleave, ratio, versions
 from resurge.bench._spark_world import SECOND, World
 from resurge.bench._structured_streaming import StructuredStreaming
 from shared.batch import Batch
@@ -57,40 +58,9 @@ def _epochs(
     world = World(root, rows, users=max(1000, rows // 2))
     driver = world.driver(runner)
     theirs = StructuredStreaming(session, root / "structured")
-    given: dict[str, np.ndarray] = {}
-
-    def ours() -> float:
-        nonlocal given
-        given = world.epoch_columns()
-        world.append(given)
-        return timed(driver.drain, rows)
-
-    def peers() -> float:
-        theirs.prepare(given, world.epoch)
-        return timed(theirs.process, rows)
-
-    rates = interleave({"resurge": ours, "structured": peers}, rounds + 1)  # the JVM is warm only after two
-    rates = {name: values[1:] for name, values in rates.items()}
-    # One more epoch closes the windows of the last one on both sides; Structured Streaming closes one epoch later.
-    for _ in range(3):
-        ours()
-        peers()
-    theirs.stop()
-    found = {
-        (row.window_start_us, int(row.key[0])): (int(row.values["users"]), round(float(row.values["total"]), 6))
-        for row in driver._results.current()
-    }
-    wanted = theirs.results()
-    common = found.keys() & wanted.keys()
-    assert len(common) > 100, "the two pipelines have no results in common"
-    assert all(found[key] == wanted[key] for key in common), "the two pipelines disagree"
-    figures[f"epochs of {rows} rows"] = {
-        "results_compared": len(common),
-        "resurge_ms": round(1000 * rows / statistics.median(rates["resurge"]), 1),
-        "structured_ms": round(1000 * rows / statistics.median(rates["structured"]), 1),
-        "cache": driver.events.cache,
-    }
-    return at_least(f"epoch of {rows} rows, times Structured Streaming", ratio(rates, "resurge", "structured"), goal)
+    value, measured = against_structured(world, driver, theirs, rounds)
+    figures[f"epochs of {rows} rows"] = measured | {"cache": driver.events.cache}
+    return at_least(f"epoch of {rows} rows, times Structured Streaming", value, goal)
 
 
 def _deltas(root: Path, rounds: int, keys: int, figures: dict[str, Any]) -> list[dict[str, Any]]:

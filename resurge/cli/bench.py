@@ -52,7 +52,8 @@ def bench(
     for check in report["checks"]:
         value = check["value"]
         shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-        table.add_row(check["name"], shown, str(check["goal"]), "yes" if check["ok"] else "NO")
+        known = f"{check['name']} ({check['context']})" if "context" in check else check["name"]
+        table.add_row(known, shown, str(check["goal"]), "yes" if check["ok"] else "NO")
     for measured, value in report.get("figures", {}).get("reported", {}).items():
         table.add_row(measured, f"{value:.4g}", "none", "")
     Console(stderr=as_json).print(table)

@@ -21,6 +21,8 @@ from cloud_backend.coordinator.people import People
 from cloud_backend.coordinator.queries import Queries, Query
 from cloud_backend.coordinator.roster import Roster
 from cloud_backend.database import Database, DatabaseLost, Location, Served, in_home, is_there, keep_url, located
+from cloud_backend.postgres import PostgresSchema
+from cloud_backend.results.rows import ResultRow
 from cloud_backend.results.store import Results
 from shared.errors import DamagedData, ResurgeError, UsageError
 from tests.cloud_backend.conftest import Where
@@ -258,3 +260,47 @@ def test_a_home_remembers_where_its_databases_are(tmp_path: Path):
 def test_a_path_is_a_file_and_a_url_a_schema():
     found: list[Location] = [located(each, "results.sqlite") for each in ("DIR/r.db", Path("r"), "postgres://h/d")]
     assert found == [Path("DIR/r.db"), Path("r"), Served("postgres://h/d", "results")]
+
+
+def test_rows_come_as_arrays_and_are_what_was_given(postgres: PostgresServer):
+    """Whole numbers and texts; a row with anything else goes as a statement of its own."""
+    database = Database(located(postgres.url(), "arrays"))
+    database.create("CREATE TABLE IF NOT EXISTS given (text TEXT, number INTEGER) STRICT", format=1)
+    texts = ["", "{", "}", ",", '"', "\\", '\\"', "NULL", "null", "ü\n\t", "{}", '","', "'", "%s", "?", " a "]
+    rows = [(text, (-1) ** place * (2**63 - 1 - place)) for place, text in enumerate(texts)]
+    with database.transaction() as statements:
+        statements.executemany("INSERT INTO given VALUES (?, ?)", rows)
+        statements.executemany("INSERT INTO given VALUES (?, ?)", [])
+        statements.executemany("INSERT INTO given (number) VALUES (?)", [(7,)])
+        statements.executemany("INSERT INTO given VALUES (?, ?)", [("mixed", None), (None, 8)])
+    found = database.read("SELECT text, number FROM given")
+    assert sorted(found, key=repr) == sorted([*rows, (None, 7), ("mixed", None), (None, 8)], key=repr)
+    with pytest.raises(UsageError) as refused, database.transaction() as statements:
+        statements.executemany("INSERT INTO given VALUES (?, ?)", [("a\0b", 1), ("c", 2)])
+    assert refused.value.code == "database-value"
+    with pytest.raises(UsageError) as refused, database.transaction() as statements:
+        statements.executemany("INSERT INTO given VALUES (?, ?)", [("c", 2**63)])
+    assert refused.value.code == "database-value"
+    database.close()
+
+
+def test_a_statement_is_not_made_for_each_row(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch):
+    results = Results(postgres.url())
+    counted: list[str] = []
+    execute = PostgresSchema.execute
+
+    def counting(self, query, parameters=()):
+        counted.append(query)
+        return execute(self, query, parameters)
+
+    monkeypatch.setattr(PostgresSchema, "execute", counting)
+    results.publish(1, [
+        ResultRow(
+            sink="mine", device=f"{number:x}", key=(number,), window_start_us=0, window_end_us=60, revision=1,
+            retract=False, complete=True, values={"n": number},
+        )
+        for number in range(50)
+    ])  # fmt: skip
+    assert sum("unnest" in query for query in counted) == 4  # answers, downlinks, their heads, the question for heads
+    assert len(counted) < 20
+    results.close()

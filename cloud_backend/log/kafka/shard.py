@@ -144,10 +144,13 @@ class Shard:
             raise BrokenInvariant("a partition that is not owned was written to", code="kafka-not-owned")
         try:
             producer.begin_transaction()
-            for value in group.values:
-                producer.produce(self._location.log_topic, value, partition=self._partition)
-            for key, value in group.entries:
+            # The client tells the brokers which partitions a transaction has as it meets them. One entry of the index
+            # goes first, so that both are told at once: otherwise the second often takes a request of its own.
+            for number, (key, value) in enumerate(group.entries):
                 producer.produce(self._location.index_topic, value, key=key, partition=self._partition)
+                if number == 0:
+                    for record in group.values:
+                        producer.produce(self._location.log_topic, record, partition=self._partition)
             producer.commit_transaction(COMMIT_S)
         except KafkaException as error:
             self.give_up()

@@ -458,6 +458,7 @@ class JobManager:
         self.events.cascades += len(back)
         for step, outcome in done.items():
             committed = outcome.committed
+            self.store.give(outcome.said)
             self.failures.parked.pop(step.physical, None)
             loads = self._loads.setdefault(step.physical, deque(maxlen=LOADS_KEPT))
             loads.append(committed.seconds / max(self.settings.epoch_s, 1e-3))

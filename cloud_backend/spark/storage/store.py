@@ -30,6 +30,7 @@ from shared.errors import DamagedData, UsageError
 
 GONE = "gone"  # the kind of a manifest entry that was emptied
 ENTRIES_KEPT = 64
+GIVEN_BYTES_MAX = 16 * 1024 * 1024
 TORN = ".torn"  # half a manifest entry, set aside under this name
 
 
@@ -41,6 +42,7 @@ class Store:
         self._at = files_at(location)
         self._bundle: _Bundle | None = None
         self._put: OrderedDict[int, bytes] = OrderedDict()  # entries put here, which publishing reads soon after
+        self._given: OrderedDict[str, bytes] = OrderedDict()  # files that tasks told the content of
 
     @property
     def counts_requests(self) -> bool:
@@ -97,6 +99,14 @@ class Store:
         """Make the names of written files durable; the driver calls it once before it commits."""
         self._at.sync("files")
 
+    def give(self, files: Mapping[str, bytes]) -> None:
+        """Know what is in files that others wrote, which are then not asked for. Forgotten when they are read: what
+        publishes them reads them once."""
+        self._given.update(files)
+        size = sum(map(len, self._given.values()))
+        while size > GIVEN_BYTES_MAX:
+            size -= len(self._given.popitem(last=False)[1])
+
     def read_file(self, name: str) -> bytes:
         """The whole file, checked against the digest in its name."""
         try:
@@ -113,6 +123,10 @@ class Store:
     @contextmanager
     def opened_file(self, name: str) -> Iterator[tuple[ReadAt, int]]:
         """A way to read parts of a file, and its size; FileNotFoundError when it is gone."""
+        if name in self._given:
+            data = self._given.pop(name)
+            yield (lambda count, offset: data[offset : offset + count]), len(data)
+            return
         with self._at.opened(f"files/{object_name(name)}") as (read, size):
             place = place_in_bundle(name)
             if place is None:
@@ -126,6 +140,9 @@ class Store:
         return self._at.names("files")
 
     def remove_objects(self, names: list[str]) -> None:
+        gone = set(names)
+        for each in [each for each in self._given if object_name(each) in gone]:
+            del self._given[each]
         self._at.remove_all([f"files/{name}" for name in names])
 
     # -- the manifest ---------------------------------------------------------------------------------------------

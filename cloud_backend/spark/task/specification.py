@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -110,14 +111,24 @@ class LogBytes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """An epoch that ran: what the manifest should say of it, and how its state was found (`state.Loaded.how`)."""
+    """An epoch that ran: what the manifest should say of it, how its state was found (`state.Loaded.how`), and, where
+    requests cost more than bytes, the small records of its sinks, which the driver is about to publish."""
 
     committed: Committed
     cache: tuple[str, ...] = ()
     log_bytes: LogBytes = field(default_factory=LogBytes)
+    said: Mapping[str, bytes] = field(default_factory=dict)  # by the names of their files
 
     def to_json(self) -> dict[str, Any]:
-        return {"committed": self.committed.to_json(), "cache": list(self.cache), "log_bytes": self.log_bytes}
+        return {
+            "committed": self.committed.to_json(), "cache": list(self.cache), "log_bytes": self.log_bytes,
+            "said": {name: b64encode(data).decode() for name, data in self.said.items()},
+        }  # fmt: skip
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Done:
+        said = {name: b64decode(data) for name, data in value["said"].items()}
+        return Done(Committed.from_json(value["committed"]), tuple(value["cache"]), LogBytes(*value["log_bytes"]), said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +156,6 @@ def outcomes_from_json(values: Sequence[Mapping[str, Any]]) -> list[Outcome]:
     return [
         Failed(each["failed"], each["message"], each["code"], each["file"])
         if "failed" in each
-        else Done(Committed.from_json(each["committed"]), tuple(each["cache"]), LogBytes(*each["log_bytes"]))
+        else Done.from_json(each)
         for each in values
     ]

@@ -48,6 +48,7 @@ from shared.plan.vertices import vertices
 QUARANTINE_ROUNDS_MAX = 64
 AWAY = frozenset({"kafka-unreachable", "store-unreachable"})  # what comes back: no range is to blame for it
 FRONTIERS_NAMED_MAX = 200
+SAID_BYTES_MAX = 64 * 1024  # of a sink's record that goes to the driver with the outcome, and is not asked for again
 
 
 class Poison(Exception):
@@ -128,6 +129,7 @@ class _Task:
         self.cache: list[str] = []
         self.missing: set[str] = set()
         self.late: Counter[int] = Counter()
+        self.said: dict[str, bytes] = {}
 
     def run(self) -> Done:
         with self.store.bundled(self.prefix):
@@ -153,7 +155,7 @@ class _Task:
             frontiers=frontiers, frontiers_file=frontiers_file, missing=tuple(sorted(self.missing))[:MISSING_NAMED_MAX],
             late=dict(sorted(self.late.items())),
         )  # fmt: skip
-        return Done(committed, tuple(self.cache), self.inputs.log_bytes)
+        return Done(committed, tuple(self.cache), self.inputs.log_bytes, self.said)
 
     def _frontiers(self) -> tuple[Mapping[str, int], str]:
         """How far the devices heard in the log are believed to have come: in the manifest, or in a file it names."""
@@ -364,6 +366,8 @@ class _Task:
             data, footer = records.encode(slotted, _progress_to_json(progress) if reader else None)
             file = self.store.write_file(f"{self.prefix}.{_file_name(name)}", "record", data)
             written[name, reader] = RecordFile(file, footer.rows, len(data), footer.digest_of(WHOLE))
+            if not reader and footer.rows and self.store.counts_requests and len(data) <= SAID_BYTES_MAX:
+                self.said[file] = data
         return written
 
 

@@ -146,3 +146,21 @@ def test_two_answers_under_one_revision_change_nothing(tmp_path):
         results.publish(2, [replace(row, key=("other",)), replace(row, values={"v": 2})])
     assert [found.key for found in results.current()] == [("k",)]
     assert results.downlink_head("ann") == 1
+
+
+def test_only_windows_that_may_be_known_are_asked_about(tmp_path):
+    def said(window: int, revision: int, number: int) -> ResultRow:
+        return ResultRow(
+            sink="mine", device="", key=(number,), window_start_us=60 * window, window_end_us=60 * window + 60,
+            revision=revision, retract=False, complete=True, values={"n": revision},
+        )  # fmt: skip
+
+    results, traced = Results(tmp_path / "results.sqlite"), []
+    results.publish(1, [said(1, 1, number) for number in range(20)])
+    results._database._kept.statements.set_trace_callback(traced.append)
+    assert (
+        results.publish(2, [*(said(2, 2, each) for each in range(20)), *(said(1, 2, each) for each in (3, 99))]) == 22
+    )
+    assert sum("INSERT INTO incoming VALUES" in statement for statement in traced) == 2
+    assert results.corrections() == {"mine": 1}
+    results.close()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from cloud_backend.spark.cluster.session import LocalRunner
 from cloud_backend.spark.control.collection import kept_files
 from cloud_backend.spark.control.driver import JobSettings
 from cloud_backend.spark.manifest.manifest import ManifestLog
@@ -23,7 +24,8 @@ from cloud_backend.spark.storage.file_names import (
 )
 from cloud_backend.spark.storage.files import files_at
 from cloud_backend.spark.storage.store import Store, _Bundle
-from cloud_backend.spark.task import state
+from cloud_backend.spark.task import state, task
+from cloud_backend.spark.task.specification import Outcome, Specification
 from shared.errors import DamagedData, UsageError
 from shared.recovery.retention import Retention
 from tests.claims import Claim
@@ -100,6 +102,43 @@ def test_an_epoch_costs_few_requests_and_a_job_is_the_same_as_on_a_disk(
     assert digest == local.results.digest()
     assert len(Store(world.store_dir).object_names()) == 6 * vertices * ranges
     claim(f"{vertices} vertices, {ranges} ranges: {totals} requests per epoch, {rows} rows, digest {digest}")
+
+
+class Apart(LocalRunner):
+    """Tasks whose worker shares no memory with the driver, nor with the next vertex's."""
+
+    def run(self, specs: Sequence[Specification], *, timeout_s: float | None = None) -> list[list[Outcome]]:
+        of_driver, objects.kept = objects.kept, objects.Kept()
+        try:
+            return super().run(specs, timeout_s=timeout_s)
+        finally:
+            objects.kept = of_driver
+
+
+def test_what_a_sink_said_comes_with_the_outcome_and_is_not_asked_for(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = []
+    for name, most in (("given", task.SAID_BYTES_MAX), ("asked", 0)):
+        monkeypatch.setattr(task, "SAID_BYTES_MAX", most)
+        world = world_in(tmp_path / name)
+        world.make_runner = lambda _: Apart()
+        driver = world.driver(local_dir=tmp_path, clock=lambda: 1_000_000.0)
+        server.requests()
+        for _ in range(6):
+            world.append()
+            driver.drain()
+        reads.append(server.requests()["GET"])
+        world.check(least_rows=100)
+    spoke = {
+        (vertex, range_, epoch)
+        for vertex, lineages in driver.manifest.vertices.items()
+        for range_, lineage in lineages.items()
+        for epoch, committed in lineage.commits.items()
+        if any(not reader and record.rows for (_, reader), record in committed.outputs.items())
+    }
+    assert len(spoke) > 10
+    assert reads[1] - reads[0] == len(spoke)
 
 
 def test_a_worker_reads_each_object_once_and_whole(server: Server, tmp_path: Path) -> None:
