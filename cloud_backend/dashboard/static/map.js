@@ -4,7 +4,6 @@
 
 const box = document.getElementById("map");
 const root = document.documentElement;
-const PADDING = { top: 56, bottom: 56, left: 56, right: 112 }; // names stand to the right of their points
 const EVERY_MS = 3000; // how often results are asked for again at most
 const colour = (name) => getComputedStyle(root).getPropertyValue(`--${name}`).trim();
 const chooser = document.getElementById("colour");
@@ -151,7 +150,7 @@ async function show() {
     map.setPaintProperty("value", "circle-radius", radius(dense ? 0.6 : 1));
     map.setPaintProperty("value", "circle-stroke-width", ["case", valued, dense ? 0.5 : 1, dense ? 1.5 : 2]);
     if (data.scale || (chooser && !chooser.value)) legend(data.scale ?? null);
-    if (first && data.features.length) map.fitBounds(extent(data.features), { padding: PADDING, maxZoom: 15, animate: false });
+    if (first && data.features.length) map.fitBounds(extent(data.features), { padding: 56, maxZoom: 15, animate: false });
     if (places.length <= 40) showLabels(library, map, labels, places);
   };
   await refresh(true);
