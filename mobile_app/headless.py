@@ -54,6 +54,10 @@ from shared.wire.status import WORD_CHARACTERS, clean_text
 from shared.wire.untrusted_text import printable
 
 DRAIN_S = 10.0
+NOTHING_TO_RUN = (
+    "nothing is read: there is no program and no gateway; give --program FILE, or pair with --link LINK or "
+    "`resurge node enrol LINK`"
+)
 HOSTS_NOTHING = "none"  # as the address of a node that feeds a fleet and is reached by nobody
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 LOOK_FOR_ROOM_S = 2.0
@@ -251,12 +255,16 @@ class _Running:
             node.turn(options.rest.now())
             self._check_own_inputs(node)
             options.say(f"device {node.stores.device.hex()} incarnation {node.stores.spool.incarnation} running")
+            if self._has_nothing_to_run(node, gateway):
+                options.say(f"{NOTHING_TO_RUN} [node-nothing-to-run]")
             moved = self._moved(surroundings)
             node.run(lambda: self._over() or self._unused(node) or moved())
             if gateway is not None and not self.stop.is_set() and time.monotonic() >= self.end:
                 node.drain(DRAIN_S, self.stop.is_set)
                 if not held:
                     self._check_something_was_read(node)
+            elif not self.stop.is_set() and time.monotonic() >= self.end and self._has_nothing_to_run(node, gateway):
+                raise NothingToRead(NOTHING_TO_RUN, code="node-nothing-to-run")
             return node.close() | {"outages": interrupted.outages_begun(), "outages_felt": interrupted.outages_felt()}
         except NothingToRead:
             node.close()
@@ -308,6 +316,12 @@ class _Running:
         why = node.runner.why_nothing_is_read() if own else ""
         if why and not node.stores.spool.statistics().batches and node.stores.recordings.running is None:
             raise NothingToRead(f"the program reads nothing here: {why}", code="node-nothing-to-read")
+
+    def _has_nothing_to_run(self, node: Node, gateway: Gateway | None) -> bool:
+        """No program, no gateway that sends one, no recording: nothing is read, whatever sensors there are."""
+        coming = gateway is not None or self.enrolled is not None or self.options.fleet is not None
+        running = node.runner.plan is not None or node.stores.recordings.running is not None
+        return not coming and not running
 
     def _check_something_was_read(self, node: Node) -> None:
         """At the end of a run: a gateway's plan that could read nothing here. Until then a better one may have come."""

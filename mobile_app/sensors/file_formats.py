@@ -29,6 +29,7 @@ FILE_BYTES_MAX = 256 * 1024 * 1024
 FEET = 0.3048
 GEOLIFE_NO_ALTITUDE = -777.0
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+GPS_BEGAN_US = 315_964_800_000_000  # 1980-01-06
 
 # lower-case name in a file: name in our streams
 NAMES = {
@@ -46,8 +47,10 @@ GPX_COLUMNS = {
     "altitude": ("ele",), "speed": ("speed",), "bearing": ("course", "bearing"),
     "accuracy": ("accuracy", "horizontalaccuracy"),
 }  # fmt: skip
-UNBOUND_PREFIX = expat.errors.codes[expat.errors.XML_ERROR_UNBOUND_PREFIX]
-CHUNK_BYTES = 1 << 16
+CHUNK_CHARACTERS = 1 << 16
+NO_XML = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f]")  # characters that XML never has
+BARE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#x[0-9a-fA-F]{1,6});)")  # an ampersand that begins no entity
+ENTITY_CHARACTERS = 10  # of the longest of them
 NAMES_SHOWN, NAME_SHOWN = 12, 30  # of a header, in a message
 CUT = "the file ends in the middle of this line"
 UNITS_US = {"s": 1e6, "ms": 1e3, "us": 1.0, "µs": 1.0, "ns": 1e-3}
@@ -84,6 +87,8 @@ def load(path: Path) -> Track:
             f"recording {path.name!r} has {path.stat().st_size} bytes; at most {FILE_BYTES_MAX}, cut it into parts",
             code="recording-size",
         )
+    if not path.stat().st_size:
+        raise UsageError(f"recording {path.name!r} is an empty file; export or copy it again", code="recording-empty")
     read = {".gpx": _gpx, ".plt": _plt, ".hea": _wfdb}.get(path.suffix.lower(), _table)
     try:
         track = read(path)
@@ -97,8 +102,21 @@ def load(path: Path) -> Track:
             )
         raise UsageError(f"recording {path.name!r} holds no readings", code="recording-empty")
     order = np.argsort(track.time_us, kind="stable")
+    order = order[_without_unset_clock(track.time_us[order], track.unreadable) :]
     columns = {name: column[order] for name, column in track.columns.items()}
     return Track(track.time_us[order], columns, track.unreadable, track.texts)
+
+
+def _without_unset_clock(times: np.ndarray, unreadable: Unreadable) -> int:
+    """How many of these sorted times a clock said before it was set: from before there was GPS, where others are later.
+    A recording that began in 1970 would be played for half a century."""
+    early = int(np.searchsorted(times, GPS_BEGAN_US))
+    if early == len(times):
+        return 0  # a file whose times count from 0
+    for time_us in times[:early].tolist():
+        said = (EPOCH + timedelta(microseconds=max(time_us, 0))).date()
+        unreadable.add("its beginning", f"time {said} is that of a clock which is not set")
+    return early
 
 
 def _microseconds(moment: datetime) -> int:
@@ -114,14 +132,12 @@ def _gpx(path: Path) -> Track:
     try:
         # The file is the user's own, and expat bounds entity expansion since 2.4.1.
         return _gpx_track(element for _, element in ElementTree.iterparse(path))  # noqa: S314
-    except ElementTree.ParseError as error:
-        if error.code != UNBOUND_PREFIX:
-            raise
-        return _gpx_track(_without_prefixes(path))
+    except ElementTree.ParseError:
+        return _gpx_track(_mended(path), cut=True)
 
 
-def _gpx_track(elements: Iterator[ElementTree.Element]) -> Track:
-    """The points among these elements, each of which has just ended."""
+def _gpx_track(elements: Iterator[ElementTree.Element], *, cut: bool = False) -> Track:
+    """The points among these elements, each of which has just ended; if it may be `cut`, those before an error."""
     times: list[int] = []
     rows: dict[str, list[float]] = {name: [] for name in ("lat", "lon", *GPX_COLUMNS)}
     unreadable = Unreadable()
@@ -145,10 +161,10 @@ def _gpx_track(elements: Iterator[ElementTree.Element]) -> Track:
                     for name, value in point[1].items():
                         rows[name].append(value)
             element.clear()
-    except (ElementTree.ParseError, expat.ExpatError) as error:
-        if not times or error.code == UNBOUND_PREFIX:
+    except expat.ExpatError as error:
+        if not times or not cut:
             raise
-        unreadable.add("its end", f"the file is cut short ({error})")
+        unreadable.add("its end", f"the file is cut short or damaged ({error})")
     if drawn and not times and not unreadable.rows:
         raise ValueError(f"none of its {drawn:,} points has a time: it is a drawn way and no recording")
     # A column that no point has is not there: a program can then be told so.
@@ -156,27 +172,45 @@ def _gpx_track(elements: Iterator[ElementTree.Element]) -> Track:
     return _track(times, known, unreadable)
 
 
-def _without_prefixes(path: Path) -> Iterator[ElementTree.Element]:
-    """Elements as they end, their names without prefixes. Some apps write `gpxtpx:hr` and never say what that means,
-    which a reader that knows of namespaces must refuse; it is also slower, so others are read without it."""
+def _mended(path: Path) -> Iterator[ElementTree.Element]:
+    """Elements as they end, their names without prefixes, of a file that is no XML to the letter. Some apps write
+    `gpxtpx:hr` and never say what that means, a name in another encoding than the file claims, `&` as it is typed, or
+    an empty line before everything. None of that is in a point. It is slower, so others are read without it."""
     builder, ended = ElementTree.TreeBuilder(), list[ElementTree.Element]()
-    parser = expat.ParserCreate()
+    parser = expat.ParserCreate()  # given text, so what the file says of its encoding does not count
     parser.buffer_text = True
     parser.StartElementHandler = lambda name, attributes: builder.start(name.rpartition(":")[2], attributes)
     parser.EndElementHandler = lambda name: ended.append(builder.end(name.rpartition(":")[2]))
     parser.CharacterDataHandler = builder.data
-    with path.open("rb") as file:
-        chunk, failed = b"-", None
+    with path.open(encoding=_encoding(path), errors="replace") as file:
+        chunk, held, failed = "-", "", None
+        at_start = True
         while chunk and failed is None:
-            chunk = file.read(CHUNK_BYTES)
+            chunk = file.read(CHUNK_CHARACTERS)
+            text = NO_XML.sub("", held + chunk)
+            text = text.lstrip() if at_start else text
+            at_start = at_start and not text
+            start = text.rfind("&", max(0, len(text) - ENTITY_CHARACTERS)) if chunk else -1
+            text, held = (text, "") if start < 0 else (text[:start], text[start:])  # an entity may end in the next
             try:
-                parser.Parse(chunk, not chunk)
+                parser.Parse(BARE.sub("&amp;", text), not chunk)
             except expat.ExpatError as error:
                 failed = error
             yield from ended
             ended.clear()
         if failed is not None:
             raise failed
+
+
+def _encoding(path: Path) -> str:
+    """UTF-16 where it begins with its mark or a letter of two bytes, or else UTF-8."""
+    with path.open("rb") as file:
+        head = file.read(2)
+    if head in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    if len(head) == 2 and (head[0] == 0) != (head[1] == 0):
+        return "utf-16-le" if head[1] == 0 else "utf-16-be"
+    return "utf-8-sig"
 
 
 def _gpx_point(element: ElementTree.Element) -> tuple[int, dict[str, float]] | None:
@@ -187,6 +221,8 @@ def _gpx_point(element: ElementTree.Element) -> tuple[int, dict[str, float]] | N
     if not values.get("time"):
         return None
     point = {"lat": _number(element.attrib["lat"]), "lon": _number(element.attrib["lon"])}
+    if not (-90 <= point["lat"] <= 90 and -180 <= point["lon"] <= 180):
+        raise ValueError(f"lat {point['lat']}, lon {point['lon']} is no place")
     for name, tags in GPX_COLUMNS.items():
         point[name] = _number(next((values[tag] for tag in tags if values.get(tag)), ""))
     return _parse_iso(values["time"]), point
@@ -224,8 +260,7 @@ def _table(path: Path) -> Track:
     unreadable = Unreadable()
     with path.open("rb") as file:
         head = file.read(4)
-    encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    with path.open(encoding=encoding, errors="replace", newline="") as text:
+    with path.open(encoding=_encoding(path), errors="replace", newline="") as text:
         first = text.readline()
         _check_is_table(head, first)
         separator = max(("\t", ";", ","), key=first.count)

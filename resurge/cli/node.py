@@ -19,7 +19,7 @@ DEFAULT_HOME = Path("~/.resurge")
 def run(
     *,
     home: Home = DEFAULT_HOME,
-    link: Annotated[str, typer.Option(help="Enrolment link from `resurge device pair`; used once.")] = "",
+    link: Annotated[str | None, typer.Option(help="Enrolment link from `resurge device pair`; used once.")] = None,
     program: Annotated[Path | None, typer.Option(help="A stream program, when no gateway sends a plan.")] = None,
     sensor: Annotated[
         list[str] | None,
@@ -52,7 +52,10 @@ def run(
     from mobile_app.headless import RunOptions, calling
     from mobile_app.headless import run as run_node
     from mobile_app.sensors.choose import parse_choices
+    from shared.wire.enrolment import EnrolmentLink
 
+    if link is not None:
+        EnrolmentLink.parse(link)  # an empty one, too: a shell's variable that was never set
     plan, on_output = None, None
     if program is not None:
         from shared.stream.program import read_program
@@ -62,7 +65,7 @@ def run(
     account = run_node(
         RunOptions(
             home=home.expanduser(),
-            link=link,
+            link=link or "",
             relay=relay,
             sensors=parse_choices(sensor or []),
             outages=outages,

@@ -77,7 +77,8 @@ def _contact(view: dict[str, Any]) -> str:
     if not view["running"]:
         return "does not run; this is what its home holds"
     if view.get("gateway") is None:
-        return "running, not paired: it records, and nothing leaves it"
+        records = bool(view.get("plan") or view.get("recording"))
+        return f"running, not paired: {'it records, and nothing leaves it' if records else 'nothing to run yet'}"
     where = f"{view['gateway']}" + (f" by {view['lane']}" if view.get("lane") not in ("", "gateway", None) else "")
     if view["connected"]:
         return f"running, connected to {where}"

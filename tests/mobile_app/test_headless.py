@@ -188,6 +188,13 @@ def test_a_program_that_can_read_nothing_is_refused_at_once_with_the_reason(home
         )
 
 
+def test_a_node_with_neither_program_nor_gateway_says_that_it_reads_nothing(home):
+    lines: list[str] = []
+    with pytest.raises(UsageError, match="node-nothing-to-run"):
+        run(RunOptions(home=home, sensors=parse_choices(["gps=synthetic:7"]), say=lines.append, for_s=0.3))
+    assert any("there is no program and no gateway" in line for line in lines)
+
+
 def test_a_source_that_is_put_right_is_played_from_its_beginning_and_one_that_is_over_is_said(home, tmp_path, plan):
     """The recording is shorter than what passes until it is found: nothing of it may have gone by meanwhile."""
     sensors = parse_choices([f"gps=recording:{tmp_path}/track.csv"])

@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 from cloud_backend.process_log import Line, keep
 from shared.moves import PREVIEW, MoveAnswer, MovePreview
+from tests.patience import wait_until
 from tests.user_interface.browser import Console, new_page, no_wider_than, served
 from tests.user_interface.morning import build, build_empty
 from tests.user_interface.shots import pages
@@ -161,6 +162,34 @@ def test_dragging_across_a_chart_shows_that_time_and_reset_all_of_it(opened):
     expect(page.locator("a", has_text="CSV")).to_have_attribute("href", re.compile(r"from_us=\d+&to_us=\d+$"))
     page.get_by_role("link", name="Reset zoom").click()
     expect(page.locator(".headline p")).to_have_text(everything)
+
+
+NOTES_TEXT = """
+window.written = [];
+const write = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...rest) {
+  const { fontBoundingBoxAscent: up, fontBoundingBoxDescent: down } = this.measureText(text);
+  const low = { top: y + up + down, bottom: y, alphabetic: y + down }[this.textBaseline] ?? y + (up + down) / 2;
+  const point = this.getTransform().transformPoint({ x, y: low });
+  window.written.push({ text, cut: point.y > this.canvas.height });
+  return write.call(this, text, x, y, ...rest);
+};
+"""
+
+
+def test_the_days_under_a_chart_of_several_days_are_not_cut(browser, address):
+    page = new_page(browser, timezone_id="UTC", reduced_motion="reduce", viewport={"width": 1280, "height": 900})
+    page.add_init_script(NOTES_TEXT)
+    page.goto(f"{address}/results/last_place?from=2026-11-15T12:00:00Z&to=2026-11-17T00:00:00Z")
+    page.locator("#chart canvas").wait_for()
+    clock = re.compile(r"\d\d:\d\d")
+    wait_until(
+        lambda: any(clock.fullmatch(each["text"]) for each in page.evaluate("window.written")), "the second line"
+    )
+    written = page.evaluate("window.written")
+    assert any(re.fullmatch(r"\d+ [A-Z][a-z]+", each["text"]) for each in written)
+    assert [each["text"] for each in written if each["cut"]] == []
+    page.close()
 
 
 def test_a_time_is_written_in_the_readers_zone_and_sent_in_utc(browser, morning, address):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -105,9 +106,15 @@ def _listing(sources: Sources, request: Request) -> dict[str, Any]:
     counts = listing.counts()
     return {
         "now_us": sources.clock_us(), "rows": listing.devices(places), "pages": pages, "show": show, "shown": SHOWN,
-        "query": query, "count": counts["all"], "counts": counts, "located": listing.has(LOCATED),
-        "fleets": listing.has(COORDINATING), "groups": groups, "group": group,
+        "query": query, "count": counts["all"], "counts": counts, "contact_counts": _contact_counts(counts),
+        "located": listing.has(LOCATED), "fleets": listing.has(COORDINATING), "groups": groups, "group": group,
     }  # fmt: skip
+
+
+def _contact_counts(counts: Mapping[str, int]) -> str:
+    more = {"not seen yet": counts["new"], "revoked": counts["revoked"]}
+    said = [f"{counts['connected']:,} connected", f"{counts['offline']:,} offline"]
+    return ", ".join(said + [f"{devices:,} {words}" for words, devices in more.items() if devices])
 
 
 def _places(sources: Sources, person: Person) -> dict[str, Any]:

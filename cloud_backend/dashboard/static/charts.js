@@ -40,6 +40,9 @@ function timeLabels(plot, splits) {
   return splits.map((second) => (wholeMinutes ? clockShort(second) : clock(second)));
 }
 
+// Labels with the day have a second line.
+const timeHeight = (plot, labels) => (labels?.some((label) => label.includes("\n")) ? 46 : 28);
+
 function firstArrival(history) {
   for (const [second, elements] of history) if (elements) return [second];
   return [];
@@ -205,7 +208,7 @@ export class ResultLines {
         hooks: this.zoom ? { setSelect: [(plot) => this.choose(plot)] } : {},
         scales: { x: { time: true, range: (plot, min, max) => this.span(min, max) }, y: { range: (plot, min, max) => [Math.min(min, 0), max > 0 ? max * 1.12 : 1] } },
         axes: [
-          axis({ size: 28, values: timeLabels, space: 56 }),
+          axis({ size: timeHeight, values: timeLabels, space: 56 }),
           axis({ size: 46, values: (plot, splits) => splits.map((value) => compact.format(value)) }),
         ],
         series: [{}, ...lines.map((line, index) => ({

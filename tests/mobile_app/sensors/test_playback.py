@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mobile_app.sensors import file_formats
 from mobile_app.sensors.file_formats import load
 from mobile_app.sensors.playback import Recording
 from shared.errors import UsageError
@@ -96,6 +97,8 @@ def test_plain_csv_times_are_told_apart_by_their_form(tmp_path, first, second):
     [
         ("a.csv", "when,what\n1,2\n", "recording-format"),
         ("a.csv", "time,what\n", "recording-empty"),
+        ("a.csv", "", "recording-empty"),
+        ("a.gpx", "", "recording-empty"),
         ("a.gpx", "<gpx><trk>", "recording-format"),
         ("a.plt", "1\n2\n3\n4\n5\n6\n1,2\n", "recording-format"),
     ],
@@ -127,10 +130,12 @@ def test_what_is_no_recording_is_named_in_a_few_plain_words(tmp_path, name, cont
     assert len(refused.value.message) < 600
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-8-sig"])
+@pytest.mark.parametrize(
+    ("encoding", "mark"),
+    [("utf-16", ""), ("utf-16-be", "\ufeff"), ("utf-16-be", ""), ("utf-16-le", ""), ("utf-8-sig", "")],
+)
 @pytest.mark.parametrize("end", ["\n", ""])
-def test_a_table_of_a_spreadsheet_is_read_in_its_encoding(tmp_path, encoding, end):
-    mark = "\ufeff" if encoding == "utf-16-be" else ""
+def test_a_table_of_a_spreadsheet_is_read_in_its_encoding(tmp_path, encoding, mark, end):
     path = tmp_path / "t.csv"
     path.write_bytes((mark + "time\tlat\tlon\n1600000000\t52.5\t13.4\n1600000001\t52.6\t13.5" + end).encode(encoding))
     track = load(path)
@@ -171,6 +176,52 @@ def test_a_gpx_that_was_cut_short_is_read_up_to_there(tmp_path):
     track = load(write(tmp_path, "cut.gpx", GPX[: GPX.index('lat="47.3"')]))
     assert track.columns["lat"].tolist() == [47.1, 47.2]
     assert "cut short" in track.unreadable.first
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param(
+            GPX.replace("<trk>", "<trk><name>Zürich</name>", 1).encode("latin-1"), id="not the encoding it says"
+        ),
+        pytest.param(
+            GPX.replace('<trkpt lat="47.2"', '<name>Zürich</name><trkpt lat="47.2"').encode("latin-1"),
+            id="nor further down",
+        ),
+        pytest.param(GPX.replace("<trk>", "<trk><name>Tom & Jerry&nbsp;</name>", 1).encode(), id="a bare ampersand"),
+        pytest.param(b"\n" + GPX.encode(), id="a line before everything"),
+        pytest.param(GPX.replace('"1.0"', '"1.0" encoding="UTF-8"', 1).encode("utf-16"), id="UTF-16 that says UTF-8"),
+        pytest.param(GPX.replace("<trk>", "<trk><name>a\x00\x0b</name>", 1).encode(), id="characters that XML has not"),
+    ],
+)
+def test_a_gpx_that_is_no_xml_to_the_letter_is_read_to_its_end(tmp_path, written):
+    path = tmp_path / "walk.gpx"
+    path.write_bytes(written)
+    track = load(path)
+    assert track.columns["lat"].tolist() == [47.1, 47.2]
+    assert track.unreadable.rows == 0
+
+
+def test_an_entity_across_two_pieces_of_a_file_stays_one(tmp_path):
+    for before in range(file_formats.CHUNK_CHARACTERS - 200, file_formats.CHUNK_CHARACTERS, 7):
+        name = f"<name>&{'.' * before}&amp;&#233;</name>"
+        track = load(write(tmp_path, "walk.gpx", GPX.replace("<trk>", f"<trk>{name}", 1)))
+        assert (track.columns["lat"].tolist(), track.unreadable.rows) == ([47.1, 47.2], 0)
+
+
+@pytest.mark.parametrize("place", ["nan", "147.1", "-91"])
+def test_a_gpx_point_that_is_nowhere_is_one_row(tmp_path, place):
+    track = load(write(tmp_path, "walk.gpx", GPX.replace('lat="47.1"', f'lat="{place}"')))
+    assert track.columns["lat"].tolist() == [47.2]
+    assert "is no place" in track.unreadable.first
+
+
+def test_readings_from_before_the_clock_was_set_are_left_out_and_counted(tmp_path):
+    times = ["1970-01-01T00:00:07Z", "1970-01-01T00:00:08Z", "2023-03-17T15:50:47Z", "2023-03-17T15:50:48Z"]
+    text = "time,lat,lon\n" + "".join(f"{time},{row},8.5\n" for row, time in enumerate(times))
+    track = load(write(tmp_path, "t.csv", text))
+    assert track.columns["lat"].tolist() == [2.0, 3.0]
+    assert (track.unreadable.rows, "1970-01-01" in track.unreadable.first) == (2, True)
 
 
 def test_extensions_of_a_gpx_point_add_values_and_never_replace_its_own(tmp_path):

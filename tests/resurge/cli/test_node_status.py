@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from resurge.cli.node import run
 from resurge.cli.node_status import status_lines
+from shared.errors import UsageError
 from tests.user_interface import phone_world
 
 
@@ -21,10 +25,17 @@ def test_it_says_whether_it_runs_and_reaches_its_gateway() -> None:
     ride, offline, empty = phone_world.ride(), phone_world.offline(), phone_world.empty()
     assert f"connected to {ride['gateway']}" in status_lines(ride | {"running": True})[1]
     assert "not connected to" in status_lines(offline | {"running": True})[1]
-    assert "not paired" in status_lines(empty | {"running": True})[1]
+    assert "not paired: nothing to run yet" in status_lines(empty | {"running": True})[1]
+    alone = ride | {"running": True, "gateway": None}
+    assert "not paired: it records" in status_lines(alone)[1]
     stopped = status_lines(offline | {"running": False, "connected": False})
     assert "does not run" in stopped[1]
     assert not any("full in" in line for line in stopped), "a node that does not run fills nothing"
+
+
+def test_a_link_of_a_variable_that_was_never_set_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="enrolment-link"):
+        run(link="", home=tmp_path, seconds=0.0)
 
 
 def test_what_was_left_out_and_given_up_is_counted() -> None:

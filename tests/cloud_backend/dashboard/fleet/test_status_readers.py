@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, replace
 
 import pytest
@@ -86,3 +87,20 @@ def test_a_sensor_that_its_person_keeps_from_the_plan_is_said_so_and_not_called_
     page = browser.get(f"/devices/{device.hex()}", headers={"hx-request": "true"}).text
     assert "<dt>Missing sensors</dt><dd>light</dd>" in page
     assert "<dt>Kept from the plan</dt><dd>gps " in page
+
+
+def test_how_many_are_connected_comes_with_every_new_list(dashboard):
+    """The line above the list and the list are of one moment."""
+    browser, now_us = dashboard.browser("viewer"), dashboard.now_us
+    whole = browser.get("/devices", headers={"accept": "text/html"}).text
+    assert whole.count('id="contact-counts"') == 1
+    assert "hx-swap-oob" not in whole
+    for phone in dashboard.phones:
+        dashboard.gateway.roster.seen([(phone, now_us, SAID)])
+    part = browser.get("/devices", headers={"hx-request": "true"}).text
+    (said,) = re.findall(r'<p id="contact-counts" hx-swap-oob="true">([^<]*)</p>', part)
+    counted = {
+        word: part.count(f'<span class="state {light}">{word}')
+        for word, light in (("connected", "on"), ("offline", "off"))
+    }
+    assert said.startswith(f"{counted['connected']} connected, {counted['offline']} offline")
