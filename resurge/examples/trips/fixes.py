@@ -9,8 +9,9 @@ A believed fix goes on only when it is away from the last one that did by more t
 radius that the receiver reports: indoors fixes wander by tens of metres without anyone moving.
 
 The odometer runs over every fix that is believed, before anything is filtered. So filters save bytes and cost no
-metre: the distance between two kept fixes is the difference of their odometers. The clocks of `indoors.py` ran before,
-and come along.
+metre: the distance between two kept fixes is the difference of their odometers. It goes on in steps of 10 m and more:
+a receiver that says where it is once a second is off by a metre or two each time, which would make a walk three times as
+long. The clocks of `indoors.py` ran before, and come along.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ EARTH_M = 6_371_008.8
 ACCURACY_M_MAX = 50.0
 SPEED_MAX = 100.0
 JUMPS_MAX = 3
+STEP_M = 10.0
 ACCURACIES = 2.0
 SECOND = 1_000_000
 
@@ -49,6 +51,7 @@ class Track:
     def __init__(self) -> None:
         self.last: tuple[int, float, float] | None = None  # time, lat, lon of the last fix believed
         self.odometer = 0.0
+        self.counted: tuple[float, float] | None = None  # up to where the odometer has come
         self.doubted: list[tuple[int, float, float]] = []
         self.kept: tuple[float, float] | None = None
 
@@ -61,9 +64,13 @@ class Track:
             self.doubted = [*self.doubted, here] if self.doubted and _reachable(self.doubted[-1], here) else [here]
             if len(self.doubted) < JUMPS_MAX:
                 return
-        elif self.last is not None:
-            self.odometer += metres_between(*self.last[1:], lat, lon)
+            self.counted = (lat, lon)
         self.last, self.doubted = here, []
+        if self.counted is None:
+            self.counted = (lat, lon)
+        elif (metres := metres_between(*self.counted, lat, lon)) >= STEP_M:
+            self.odometer += metres
+            self.counted = (lat, lon)
         if self.kept is not None and metres_between(*self.kept, lat, lon) < ACCURACIES * row["accuracy"]:
             return
         self.kept = (lat, lon)
@@ -73,10 +80,11 @@ class Track:
         }  # fmt: skip
 
     def snapshot(self) -> bytes:
-        return json.dumps([self.last, self.odometer, self.doubted, self.kept]).encode()
+        return json.dumps([self.last, self.odometer, self.counted, self.doubted, self.kept]).encode()
 
     def restore(self, state: bytes) -> None:
-        last, self.odometer, doubted, kept = json.loads(state)
+        last, self.odometer, counted, doubted, kept = json.loads(state)
+        self.counted = None if counted is None else (counted[0], counted[1])
         self.kept = None if kept is None else (kept[0], kept[1])
         self.last = None if last is None else (last[0], last[1], last[2])
         self.doubted = [(time, lat, lon) for time, lat, lon in doubted]

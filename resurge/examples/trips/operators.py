@@ -47,7 +47,7 @@ track = rs.operator(
     "track",
     takes={**PLACE, "accuracy": "float64", **CLOCKS},
     gives={**PLACE, "odometer": "float64", **CLOCKS},
-    version=2,
+    version=3,
 )(Track)
 
 transport_mode = rs.operator(
