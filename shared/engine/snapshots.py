@@ -62,11 +62,10 @@ def decode_state(data: bytes) -> Value:
 
 
 def _write(value: Value, parts: list[bytes]) -> None:
-    writer = _WRITERS.get(type(value))
-    if writer is None:  # a kind that stands for one of these
-        writer = next((each for kind, each in _WRITERS.items() if isinstance(value, kind)), None)
-        if writer is None:
-            raise TypeError(f"state of type {type(value).__name__} has no encoding")
+    """A value of any kind; who writes several asks `_WRITERS` first, which knows most of them exactly."""
+    writer = next((each for kind, each in _WRITERS.items() if isinstance(value, kind)), None)
+    if writer is None:
+        raise TypeError(f"state of type {type(value).__name__} has no encoding")
     writer(value, parts)
 
 
@@ -86,14 +85,14 @@ def _write_text(value: str, parts: list[bytes]) -> None:
 def _write_map(value: dict[Value, Value], parts: list[bytes]) -> None:
     parts.append(b"d" + _U32.pack(len(value)))
     for key, item in value.items():
-        _write(key, parts)
-        _write(item, parts)
+        _WRITERS.get(type(key), _write)(key, parts)
+        _WRITERS.get(type(item), _write)(item, parts)
 
 
 def _write_items(value: list[Value] | tuple[Value, ...], parts: list[bytes]) -> None:
     parts.append((b"l" if isinstance(value, list) else b"t") + _U32.pack(len(value)))
     for item in value:
-        _write(item, parts)
+        _WRITERS.get(type(item), _write)(item, parts)
 
 
 def _write_array(array: np.ndarray, parts: list[bytes]) -> None:

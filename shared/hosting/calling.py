@@ -239,12 +239,14 @@ class Calling:
         self.to(node).appended(batch, self._here.now)
 
     def send_mark(self, edge: EdgeSpec, term: int, mark: Mark, now: float) -> None:
+        if edge.to_sink:
+            return  # what a sink has is durable: its receipt is the answer to all marks, and comes with its rows
         number = number_of(mark.id.initiator)
         message = MarkMessage(
             edge.key.device, edge.key.incarnation, edge.key.edge, mark.position, mark.id.number, number, term
         )
         for node in edge.readers:
-            if node != GATEWAY:  # what is in the log is safe as it is: its receipt is the answer to all marks
+            if node != GATEWAY:  # so is what the log has
                 self.senders[node].mark(message, now)
 
     def tell(self, node: str, frames: Sequence[bytes]) -> None:

@@ -329,10 +329,10 @@ class Coordinator:
     def _judge(self, now: float) -> None:
         self._kept.judged_at, self._unjudged = now, False
         if not self._reign.waits(now):
-            self._decide(now)
+            self._look(now)
         self._judge_at = self.next_wake()
 
-    def _decide(self, now: float) -> None:
+    def _look(self, now: float) -> None:
         self._part()
         self._presence.note_apart(self._presence.alive(now), now)
         self._presence.note_doubts(now)
