@@ -32,8 +32,6 @@ THIN: dict[str, str] = {
     "EC-23": "in every schedule of small graphs; kills of processes do not choose the time of planning",
     "EC-24": "all graphs of five vertices and 64 of six; all of six in the soak only, by three schedules each",
     "EC-32": "one kill of one process on one machine, without slow hosts; the whole set-up is the record `ecoc-recovery`",
-    "EC-33": "five times as much at c = 3000 on SP1; every shape of the figures at c = 500 and 3000 in the soak only",
-    "EC-34": "intervals of 200 and 500 of SP2; every shape of the figure at c = 500 and 3000 in the soak only",
     "EC-35": "the test shows that it runs; the record misses its bound at c = 500, and coordinated is not below "
     "uncoordinated",
     "EC-36": "one kill; that strategy and interval do not matter is in the record only",
