@@ -62,51 +62,66 @@ def decode_state(data: bytes) -> Value:
 
 
 def _write(value: Value, parts: list[bytes]) -> None:
-    if value is None:
-        parts.append(b"N")
-    elif value is True:
-        parts.append(b"T")
-    elif value is False:
-        parts.append(b"F")
-    elif isinstance(value, int):
-        if -(2**63) <= value < 2**63:
-            parts.append(b"i" + _I64.pack(value))
-        else:
-            size = value.bit_length() // 8 + 1
-            parts.append(b"I" + _U32.pack(size) + value.to_bytes(size, "little", signed=True))
-    elif isinstance(value, float):
-        parts.append(b"f" + _F64.pack(value))
-    elif isinstance(value, str):
-        text = value.encode("utf-8", "surrogatepass")
-        parts.append(b"s" + _U32.pack(len(text)) + text)
-    elif isinstance(value, bytes):
-        parts.append(b"b" + _U32.pack(len(value)) + value)
-    elif isinstance(value, np.ndarray):
-        _write_array(value, parts)
-    elif isinstance(value, dict):
-        parts.append(b"d" + _U32.pack(len(value)))
-        for key, item in value.items():
-            _write(key, parts)
-            _write(item, parts)
-    elif isinstance(value, (list, tuple)):
-        parts.append((b"l" if isinstance(value, list) else b"t") + _U32.pack(len(value)))
-        for item in value:
-            _write(item, parts)
-    elif isinstance(value, np.generic):
-        _write(value.item(), parts)
-    else:
+    """A value of any kind; who writes several asks `_WRITERS` first, which knows most of them exactly."""
+    writer = next((each for kind, each in _WRITERS.items() if isinstance(value, kind)), None)
+    if writer is None:
         raise TypeError(f"state of type {type(value).__name__} has no encoding")
+    writer(value, parts)
+
+
+def _write_int(value: int, parts: list[bytes]) -> None:
+    if -(2**63) <= value < 2**63:
+        parts.append(b"i" + _I64.pack(value))
+    else:
+        size = value.bit_length() // 8 + 1
+        parts.append(b"I" + _U32.pack(size) + value.to_bytes(size, "little", signed=True))
+
+
+def _write_text(value: str, parts: list[bytes]) -> None:
+    text = value.encode("utf-8", "surrogatepass")
+    parts.append(b"s" + _U32.pack(len(text)) + text)
+
+
+def _write_map(value: dict[Value, Value], parts: list[bytes]) -> None:
+    parts.append(b"d" + _U32.pack(len(value)))
+    for key, item in value.items():
+        _WRITERS.get(type(key), _write)(key, parts)
+        _WRITERS.get(type(item), _write)(item, parts)
+
+
+def _write_items(value: list[Value] | tuple[Value, ...], parts: list[bytes]) -> None:
+    parts.append((b"l" if isinstance(value, list) else b"t") + _U32.pack(len(value)))
+    for item in value:
+        _WRITERS.get(type(item), _write)(item, parts)
 
 
 def _write_array(array: np.ndarray, parts: list[bytes]) -> None:
-    if array.dtype in _ARRAY_CODES:
-        parts.append(b"a" + bytes([_ARRAY_CODES[array.dtype]]) + _U32.pack(len(array)))
+    code = _ARRAY_CODES.get(array.dtype)
+    if code is not None:
+        parts.append(b"a" + bytes([code]) + _U32.pack(len(array)))
         parts.append(np.ascontiguousarray(array).tobytes())
         return
     texts = [text.encode("utf-8", "surrogatepass") for text in array.tolist()]
     parts.append(b"a" + bytes([_TEXT_CODE]) + _U32.pack(len(texts)))
     parts.append(np.fromiter(map(len, texts), dtype=np.uint32, count=len(texts)).tobytes())
     parts.extend(texts)
+
+
+# By kind, as most values are of one exactly. In this order where one stands for several: a truth value is an integer,
+# and numpy's float64 a float.
+_WRITERS: dict[type, Callable[[Value, list[bytes]], None]] = {
+    type(None): lambda _, parts: parts.append(b"N"),
+    bool: lambda value, parts: parts.append(b"T" if value else b"F"),
+    int: _write_int,
+    float: lambda value, parts: parts.append(b"f" + _F64.pack(value)),
+    str: _write_text,
+    bytes: lambda value, parts: parts.append(b"b" + _U32.pack(len(value)) + value),
+    np.ndarray: _write_array,
+    dict: _write_map,
+    list: _write_items,
+    tuple: _write_items,
+    np.generic: lambda value, parts: _write(value.item(), parts),
+}
 
 
 class _Reader:

@@ -138,7 +138,7 @@ class Calling:
 
     def let_go(self, fed: set[str]) -> None:
         """These were called to feed them a snapshot, and are no more."""
-        for node in fed - self.called():
+        for node in fed - self.called() if fed else ():
             self.senders.pop(node, None)
 
     def carry(self, carried: Mapping[str, Sequence[tuple[EdgeSpec, int]]], now: float) -> None:
@@ -239,12 +239,14 @@ class Calling:
         self.to(node).appended(batch, self._here.now)
 
     def send_mark(self, edge: EdgeSpec, term: int, mark: Mark, now: float) -> None:
+        if edge.to_sink:
+            return  # what a sink has is durable: its receipt is the answer to all marks, and comes with its rows
         number = number_of(mark.id.initiator)
         message = MarkMessage(
             edge.key.device, edge.key.incarnation, edge.key.edge, mark.position, mark.id.number, number, term
         )
         for node in edge.readers:
-            if node != GATEWAY:  # what is in the log is safe as it is: its receipt is the answer to all marks
+            if node != GATEWAY:  # so is what the log has
                 self.senders[node].mark(message, now)
 
     def tell(self, node: str, frames: Sequence[bytes]) -> None:
@@ -297,13 +299,13 @@ class Calling:
 
     def unreachable(self) -> tuple[str, ...]:
         """Nodes that it must reach, and does not, or only by way of another one."""
-        detours = self.lanes.detours()
-        return tuple(sorted(node for node in self.needed() if self.senders[node].disconnected or node in detours))
+        missed = {*self.unanswering(), *self.lanes.detours()}
+        return tuple(sorted(missed & self.needed())) if missed else ()
 
     def urgent(self) -> tuple[str, ...]:
         """Nodes that it must reach, and does by way of the node that coordinates."""
-        needed = self.needed() & {*self.lanes.urgent()}
-        return tuple(sorted(node for node in needed if self.senders[node].reached))
+        urgent = {*self.lanes.urgent()}
+        return tuple(sorted(node for node in urgent & self.needed() if self.senders[node].reached)) if urgent else ()
 
     def unanswering(self) -> tuple[str, ...]:
         """Nodes that it calls and that do not answer."""
@@ -312,4 +314,5 @@ class Calling:
     @property
     def is_cut_off(self) -> bool:
         """Whether somebody whom it should reach does not answer."""
-        return any(self.senders[node].disconnected for node in self.needed())
+        missed = self.unanswering()
+        return bool(missed) and not self.needed().isdisjoint(missed)

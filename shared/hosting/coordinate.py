@@ -47,6 +47,7 @@ from shared.wire.status import DeviceStatus, clean_text
 
 CONFIRM_S = 3.0  # so soon a node is given up that one which sends to it misses: it is asked at once
 PATIENCE_S = 60.0  # that a failed vertex waits for a silent node which has its newest snapshot
+JUDGE_S = 0.1  # between two looks at the fleet while nobody says anything and nothing is due
 
 
 class Coordinator:
@@ -87,6 +88,8 @@ class Coordinator:
         self._rerouting = Rerouting(kept, presence)
         self._planned = PlannedMoves()
         self._downlink = FleetDownlink(kept, presence, self._reign, self._regions.cuts, sign)
+        self._unjudged = True  # something was heard or asked for since
+        self._judge_at: float | None = None
         # Of which fleet, its nodes, and who carries what goes to the cloud.
         self._carriers: tuple[Deployment, frozenset[str], Mapping[EdgeKey, Mapping[str, int]]]
         self._carriers = fleet, frozenset(), {}
@@ -177,6 +180,7 @@ class Coordinator:
         same = {(query.name, query.incarnation) for query in fleet.queries}
         gone = {query.name for query in self._kept.fleet.queries if (query.name, query.incarnation) not in same}
         self._recovering.forget(gone)
+        self._unjudged = True
         self._kept.fleet = fleet
         self._kept.store()
 
@@ -200,6 +204,7 @@ class Coordinator:
     def heard(self, device: DeviceId, now: float, status: DeviceStatus | None = None) -> None:
         """A node has spoken, and perhaps said how it is."""
         node = device.hex()
+        self._unjudged = True
         self._presence.hear(node, now, status)
         if status is not None:
             self._reign.heard(node, status.deployment, self._kept.fleet, now)
@@ -207,6 +212,7 @@ class Coordinator:
 
     def shown(self, device: DeviceId, message: DeploymentMessage, now: float) -> None:
         """A node shows the deployment that it follows. What this coordinator did not sign is not believed."""
+        self._unjudged = True
         if not self._reign.is_own(message):
             return
         learned = self._reign.learn(decoded(message.deployment), self._kept.fleet)
@@ -230,15 +236,21 @@ class Coordinator:
         self._kept.events.append(Deposed(why))
 
     def wake(self, now: float) -> None:
-        self._judge(now)
+        """Judges when somebody spoke, something was asked for, or it is time. A node at work is woken for every batch,
+        which changes nothing here."""
+        due = self._judge_at is not None and now >= self._judge_at
+        if due or self._unjudged or now >= self._kept.judged_at + JUDGE_S:
+            self._judge(now)
 
     def part_with(self, nodes: Iterable[str]) -> None:
         """These are out of the fleet from the next `wake` on, whatever they say."""
+        self._unjudged = True
         self._presence.gone = frozenset(nodes)
 
     def move(self, request: MoveRequest, now: float) -> MoveAnswer:
         """Begin to move a vertex while it runs, or say what that would do. UsageError, and nothing changes, where it
         cannot be. What becomes of it is in `answers` and in the events."""
+        self._unjudged = True
         answer, begun = self._planned.ask(request, self._now(now))
         if begun is not None:
             queries = tuple(
@@ -315,9 +327,12 @@ class Coordinator:
         return tuple(self._kept.history)
 
     def _judge(self, now: float) -> None:
-        self._kept.judged_at = now
-        if self._reign.waits(now):
-            return
+        self._kept.judged_at, self._unjudged = now, False
+        if not self._reign.waits(now):
+            self._look(now)
+        self._judge_at = self.next_wake()
+
+    def _look(self, now: float) -> None:
         self._part()
         self._presence.note_apart(self._presence.alive(now), now)
         self._presence.note_doubts(now)

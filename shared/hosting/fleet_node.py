@@ -17,6 +17,8 @@ from shared.wire.messages import DeploymentMessage
 from shared.wire.packed_deployment import PackedDeployment
 from shared.wire.status import DeviceStatus
 
+LOOK_S = 0.1  # a node at work is woken many times a second, mostly by what changes nothing that is said of it
+
 NodePersist: TypeAlias = HostPersist | StoreFleet
 
 
@@ -27,10 +29,13 @@ class FleetNode:
         self.host = host
         self.coordinator = coordinator
         self._said: DeviceStatus | None = None
+        self._looked_at = float("-inf")
+        self._stirred = True  # something came, happened or was stored here since
         self._offered: DeploymentMessage | None = None  # which this node took or refused
         self._events: list[object] = []
 
     def receive(self, message: HostMessage, now: float) -> None:
+        self._stirred = True
         self.host.receive(message, now)
         self._pass_on(now)
 
@@ -54,6 +59,7 @@ class FleetNode:
             self.host.call(coordinator.behind(now), now)
             self.host.ping(coordinator.pings(now), now)
         step = self.host.step(now)
+        self._stirred |= bool(step.persist)
         self._notice(now)
         return Step((*persist, *step.persist), step.send)
 
@@ -65,6 +71,7 @@ class FleetNode:
         if message is None or message == self._offered:
             return
         self._offered = message if message.deployment else None
+        self._stirred = True
         if message.deployment:
             self.host.deploy_from(message, now)
         else:
@@ -78,15 +85,18 @@ class FleetNode:
         self._pass_on(now)
         if self.coordinator is None:
             return
-        status = self.host.status()
-        if status != self._said:  # nobody sends it to itself
-            self._said = status
-            self.coordinator.heard(self.host.device, now, status)
+        if self._stirred or now >= self._looked_at + LOOK_S:
+            self._stirred, self._looked_at = False, now
+            status = self.host.status()
+            if status != self._said:  # nobody sends it to itself
+                self._said = status
+                self.coordinator.heard(self.host.device, now, status)
         self._events += self.coordinator.events()
 
     def _pass_on(self, now: float) -> None:
         """What the host says is for the coordinator here, or for whoever drives this node."""
         for event in self.host.events():
+            self._stirred = True
             if isinstance(event, DeploymentShown):
                 if self.coordinator is not None:
                     self.coordinator.shown(event.device, event.message, now)

@@ -73,6 +73,8 @@ class Lanes:
 
     def knocks(self, called: Collection[str], now: float) -> list[Ask]:
         """Tries of the usual lane that are due. Who is not called any more is forgotten."""
+        if not self._lanes:
+            return []
         self._lanes = {node: lane for node, lane in self._lanes.items() if node in called}
         due = [node for node, lane in self._lanes.items() if now >= lane.knock_at]
         for node in due:

@@ -154,10 +154,12 @@ class Returning:
 
     def is_alone(self) -> bool:
         """Whether whoever coordinates does not answer."""
-        here = self._here
+        here, senders = self._here, self._calling.senders
+        if not self._ungoverned and not any(sender.disconnected for sender in senders.values()):
+            return False
         if not here.coordinator or here.coordinates(here.node):
             return False
-        asked = [sender for node, sender in self._calling.senders.items() if here.coordinates(node)]
+        asked = [sender for node, sender in senders.items() if here.coordinates(node)]
         return all(sender.disconnected for sender in asked) if asked else self._ungoverned
 
     def _has_arrived(self, spec: EdgeSpec) -> bool:
@@ -175,12 +177,13 @@ class Returning:
         """Said as long as rows from when its device was cut off have not arrived. While it looks around again, and when
         nobody listened meanwhile, it says what it said before, to which there is an answer already: to say nothing
         would mean that all has arrived, and whom it reaches right now may be the first of several."""
+        if not self.edges:
+            self._said = None
+            return None
         senders = self._calling.senders
         near = tuple(sorted(node for node, sender in senders.items() if sender.reached))
         looks = self.looks_until is not None and self._here.now < self.looks_until and len(near) < len(senders)
-        if not self.edges:
-            self._said = None
-        elif not looks and not self.is_alone():
+        if not looks and not self.is_alone():
             self._said = BackStatus(tuple(query.name for query in self._here.queries()), near)
         return self._said
 

@@ -54,6 +54,7 @@ class EdgeSpec:
     ways: tuple[tuple[str, ...], ...] = ()  # readers that need it all, by path; one path is enough. Not said: all do
     within_s: float | None = None  # that its rows may wait for company; not said: as between nodes
     batch: Merging | None = None  # how large a batch may be that goes to the cloud; not said: as it was made
+    to_sink: bool = False  # nobody else reads it, and its marks are no cut's
 
     @property
     def label(self) -> str:
@@ -280,11 +281,15 @@ def _edges_made(query: HostedQuery, fed: Mapping[tuple[str, str], Mapping[str, i
     placed = {each.vertex: each for each in query.placements}
     origin = query_origin(query.name)
     readers = _readers(query)
+    to_sink: set[str] = set()
+    of_region = STRATEGIES[query.row].row.of_region
     for vertex in vertices:
         for output in vertex.fragment.outputs:
             if output.kind == "sync":
                 readers[output.name] = {GATEWAY: 0}
             elif output.kind == "subscribe":
+                if not of_region and output.name not in readers and (query.name, output.name) not in fed:
+                    to_sink.add(output.name)
                 readers.setdefault(output.name, {}).setdefault(query.sink, 0)
                 for node, terms in fed.get((query.name, output.name), {}).items():
                     readers[output.name][node] = readers[output.name].get(node, 0) + terms
@@ -301,6 +306,7 @@ def _edges_made(query: HostedQuery, fed: Mapping[tuple[str, str], Mapping[str, i
                 name, key, output.schema, vertex.name, carriers, readers.get(output.name, {}),
                 within_s=None if sync is None else sync.within_us / 1e6,
                 batch=None if sync is None else Merging(sync.batch_rows, sync.batch_bytes),
+                to_sink=output.name in to_sink,
             )  # fmt: skip
     return made
 

@@ -156,6 +156,7 @@ class Sender:
         self._busy_poll_s = self._pacing.poll_s
         self._unsynced_since: float | None = None
         self._disconnected_at: float | None = None
+        self.disconnected = False  # the same, for those who ask at every turn
         self._answer_times: deque[float] = deque(maxlen=ANSWERS_MEASURED)
         self.answered_at = -math.inf  # when the other side last took an exchange
         self.chased = False  # something waits for an answer, also where there are no rows for it
@@ -373,10 +374,6 @@ class Sender:
         return self._session.wait(self._results_through, now) if self.reached else None
 
     @property
-    def disconnected(self) -> bool:
-        return self._disconnected_at is not None
-
-    @property
     def answer_s(self) -> float | None:
         """How soon the other side answers, of late: the quickest of some. None before it did."""
         return min(self._answer_times, default=None)
@@ -423,7 +420,7 @@ class Sender:
                 edge.waiting_since = now - self._patience_s(edge)
         self._failures += 1
         if self._disconnected_at is None:
-            self._disconnected_at = now
+            self._disconnected_at, self.disconnected = now, True
             self._probes_until = now + self._pacing.probe_for_s
             self._events.append(Disconnected(now, code))
         pause_s = self._pacing.backoff_s(self._failures, self._rng)
@@ -477,6 +474,8 @@ class Sender:
         return Step(persist, send)
 
     def events(self) -> list[object]:
+        if not self._events:
+            return []
         events = list(self._events)
         self._events.clear()  # the composer writes into the same list
         return events
@@ -670,7 +669,7 @@ class Sender:
         self._next_poll = now if self._hurried else now + outstanding.poll_s
         if self._disconnected_at is not None:
             self._events.append(Reconnected(now, now - self._disconnected_at))
-            self._disconnected_at = None
+            self._disconnected_at, self.disconnected = None, False
         self._acknowledge(outstanding)
         before = sum(edge.acknowledged for edge in self._edges.values())
         if not self._under_way:

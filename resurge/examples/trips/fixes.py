@@ -10,8 +10,8 @@ radius that the receiver reports: indoors fixes wander by tens of metres without
 
 The odometer runs over every fix that is believed, before anything is filtered. So filters save bytes and cost no
 metre: the distance between two kept fixes is the difference of their odometers. It goes on in steps of 10 m and more:
-a receiver that says where it is once a second is off by a metre or two each time, which would make a walk three times as
-long. The clocks of `indoors.py` ran before, and come along.
+a receiver that says where it is once a second is off by a metre or two each time, which would make a walk three times
+as long. The clocks of `indoors.py` ran before, and come along.
 """
 
 from __future__ import annotations

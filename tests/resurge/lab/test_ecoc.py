@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from statistics import median
 from typing import Any
 
 import pytest
 
 from resurge.lab import ecoc_cpu, ecoc_memory, ecoc_overhead
-from resurge.lab._virtual_fleet import PROCESSES, fleet_of, ran
+from resurge.lab._virtual_fleet import PROCESSES, SINK, fleet_of, ran
+from shared.hosting.presence import Presence
 from shared.recovery.marks import MarkId
+from shared.wire.frame import HEADER_BYTES
 
 
 def held(report: dict[str, Any], *parts: str) -> dict[str, bool]:
@@ -25,6 +28,21 @@ def test_coordinated_checkpoints_cost_a_fraction_of_the_bytes(monkeypatch: pytes
     monkeypatch.setattr(ecoc_overhead, "EVERY", (450, 900))  # whole batches of every sensor
     names = ("without a strategy", "falls as 1/c", "extended over plain", "both cycles end", "as many results")
     assert held(ecoc_overhead.run(elements=900, cycles=("SP3",)), *names) == dict.fromkeys(names, True)
+
+
+@pytest.mark.covers("EC-33")
+def test_at_the_longest_interval_uncoordinated_takes_five_times_as_much_as_ecoc() -> None:
+    each, most = "SP1", 3000
+    sent = {row: ran(each, row, most, 2 * most).sent for row in ("uncoordinated", "ecoc")}
+    assert sent["ecoc"].checkpoints > 0
+    assert sent["uncoordinated"].overhead >= 5 * sent["ecoc"].overhead
+
+
+@pytest.mark.covers("EC-33")
+@pytest.mark.soak
+def test_every_shape_of_the_papers_figures_on_network_overhead_holds() -> None:
+    report = ecoc_overhead.run(elements=6_000, intervals=(500, 3000))
+    assert [shape["name"] for shape in report["shapes"] if not shape["holds"]] == []
 
 
 @pytest.mark.covers("EC-22")
@@ -69,6 +87,33 @@ def test_only_uncoordinated_snapshots_grow_with_the_interval(monkeypatch: pytest
     assert held(ecoc_memory.run(elements=2000), *names) == dict.fromkeys(names, True)
 
 
+@pytest.mark.covers("EC-34")
+@pytest.mark.soak
+def test_every_shape_of_the_papers_figure_on_memory_holds() -> None:
+    report = ecoc_memory.run(elements=12_000, intervals=(500, 3000))
+    assert [shape["name"] for shape in report["shapes"] if not shape["holds"]] == []
+
+
+@pytest.mark.covers("EC-17")
+@pytest.mark.parametrize(("row", "lossless"), [("none", False), ("ecoc", True)])
+def test_a_node_that_fails_without_snapshots_takes_its_state_along_and_that_is_said(row: str, lossless: bool) -> None:
+    fleet = fleet_of("SP2", row, 500)
+    end = fleet.feed(4_000)
+    fleet.advance(5.0)
+    (sink,) = fleet.nodes[SINK].host.sinks()
+    before = sink.taken
+    assert before > 500
+    fleet.nodes["TestAvg"].is_up = False
+    fleet.advance(end)
+    (running,) = [
+        one for node in fleet.nodes.values() if node.is_up for one in node.host.instances() if one.vertex == "mean"
+    ]
+    assert running.term == 2, "it runs on another node"
+    assert sink.taken > before + 500, "results go on"
+    assert (sink.lost == 0) == lossless, "a number in the sink's edge says that what was read is forgotten"
+    assert (fleet.ran.sent.checkpoints > 0) == lossless
+
+
 @pytest.mark.covers("EC-35")
 @pytest.mark.soak
 def test_processor_time_is_compared_between_strategies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,3 +133,34 @@ def test_memory_is_counted_where_it_is_held() -> None:
     assert not any(each.snapshots for node in quiet.values() for each in node)
     assert all(node[-1].snapshots > 1000 for node in kept.values())
     assert max(each.rows for each in kept["TestJoin"]) > 3 * max(each.rows for each in quiet["TestJoin"])
+
+
+def test_a_node_that_coordinates_looks_at_its_fleet_when_somebody_speaks_and_not_at_every_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fleet = fleet_of("SP1", "none", 500)
+    fleet.advance(2.0)
+    node, looks = fleet.nodes[SINK], Counter[str]()
+
+    def counted(of: object, name: str) -> None:
+        real = getattr(of, name)
+        monkeypatch.setattr(of, name, lambda *given: looks.update([name]) or real(*given))
+
+    counted(node.host, "status")
+    counted(Presence, "note_apart")
+    for turn in range(100):
+        now = fleet.now + turn / 10_000
+        node.machine.wake(now)
+        node.machine.step(now)
+    assert max(looks.values(), default=0) <= 2, "in ten milliseconds in which nobody spoke"
+    for turn in range(1, 21):
+        node.machine.wake(fleet.now + turn / 10)
+        node.machine.step(fleet.now + turn / 10)
+    assert min(looks["status"], looks["note_apart"]) >= 10, "who is silent is noticed all the same"
+
+
+def test_marks_go_to_vertices_and_not_to_a_sink() -> None:
+    """What a sink has is durable: its receipts end a snapshot without having been asked."""
+    outcome = ran("SP1", "ecoc", 180, 900)
+    assert outcome.commits == {"ecg_band": 5, "beats": 5}
+    assert outcome.sent.marks == 5 * 2 * HEADER_BYTES, "to the filter and to the detector"

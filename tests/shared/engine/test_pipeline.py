@@ -12,11 +12,15 @@ from shared.batch import END_OF_TIME, Batch
 from shared.engine.pipeline import Pipeline
 from shared.engine.snapshots import decode_state, encode_state
 from shared.errors import DamagedData, UsageError
+from shared.language.codecs import COLUMNS as PACKED
+from shared.language.codecs import NONE
 from shared.plan.placement import cloud_fragment, device_fragment
 from shared.stream.formulas import col
 from shared.stream.functions import count, max, mean, quantile, std, sum
+from shared.stream.functions import min as least
 from shared.stream.sources import sensor
 from shared.stream.stream import Stream
+from shared.wire import codecs
 
 COLUMNS = {"value": "float64", "group": "int32"}
 SECOND = 1_000_000
@@ -51,6 +55,35 @@ def rows(outputs: list[tuple[str, Batch]], *names: str) -> list[tuple[object, ..
 
 
 WINDOW = ("group", "window_start", "n")
+
+
+@pytest.mark.covers("EC-1")
+@pytest.mark.parametrize("codec", [NONE, PACKED])
+def test_an_element_is_a_time_a_number_and_a_payload_and_each_stays_what_it_is(codec: str) -> None:
+    pipeline = pipeline_of(readings().where(col.value > 0).select(value=col.value * 10))
+    times = [10 * SECOND, 10 * SECOND, 12 * SECOND]
+    ((_, out),) = pipeline.push("probe", batch(pipeline, times, [1.0, -1.0, 3.0], [0, 0, 0], lo=40))
+    kind, payload = codecs.encode(out, codec)
+    back = codecs.decode(kind, payload, out.schema, lo=out.lo, hi=out.hi, frontier_us=out.frontier_us)
+    for found in (out, back):
+        assert (found.lo, found.hi, found.seq.tolist()) == (40, 43, [40, 42]), "numbers of the edge, dropped ones too"
+        assert found.time_us.tolist() == [10 * SECOND, 12 * SECOND], "two elements of one time have two numbers"
+        assert {name: column.tolist() for name, column in found.columns.items()} == {
+            "device": ["a", "a"], "value": [10.0, 30.0],
+        }  # fmt: skip
+
+
+@pytest.mark.covers("EC-1")
+def test_when_a_reading_was_made_is_payload_and_survives_an_operator_that_gives_its_own_time() -> None:
+    made = sensor("probe", every="1s", columns={**COLUMNS, "made_us": "int64"})
+    pipeline = pipeline_of(made.tumbling("10s").aggregate(first=least("made_us"), last=max("made_us")))
+    entry = pipeline.fragment.input("probe")
+    columns = {"value": [1.0, 2.0], "group": [0, 0], "device": ["a", "a"], "made_us": [7, 9]}
+    taken = Batch.of(entry.schema, columns, [SECOND, 2 * SECOND], lo=5, frontier_us=20 * SECOND)
+    out = pipeline.push("probe", taken) + pipeline.advance("probe", 20 * SECOND)
+    assert rows(out, "first", "last") == [(7, 9)]
+    ((_, result),) = [each for each in out if len(each[1])]
+    assert result.time_us.tolist() == [10 * SECOND - 1], "the last moment of the window"
 
 
 @pytest.mark.covers("SO-4", "SO-5")

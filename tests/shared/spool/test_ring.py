@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +12,9 @@ import pytest
 from mobile_app.spool.cipher import SpoolCipher, new_key
 from shared.errors import BrokenInvariant, DamagedData, PeerError, UsageError
 from shared.identity import EdgeId
+from shared.spool.contents import EdgeContents
 from shared.spool.disk import PosixDisk
-from shared.spool.entry import DataEntry, Reason, Tombstone
+from shared.spool.entry import DataEntry, Entry, Reason, Tombstone
 from shared.spool.evict import Evict
 from shared.spool.fresh import Fresh
 from shared.spool.memory import MemoryDisk
@@ -53,6 +55,23 @@ def test_batches_come_back_in_order_and_leave_with_the_receipt() -> None:
     assert kept(spool, GPS) == []
     assert spool.head(GPS) == 12
     assert spool.statistics().used_bytes == 0
+
+
+def test_who_has_all_that_is_here_is_not_answered_by_a_walk_through_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = new_spool()
+    fill(spool, GPS, 5, 50)
+    walked: list[int] = []
+    entries = EdgeContents.entries
+
+    def counted(self: EdgeContents, start: int) -> Iterator[Entry]:
+        for entry in entries(self, start):
+            walked.append(entry.lo)
+            yield entry
+
+    monkeypatch.setattr(EdgeContents, "entries", counted)
+    assert list(spool.pending(GPS, after=spool.head(GPS))) == []
+    assert walked == []
+    assert [entry.lo for entry in spool.pending(GPS, after=35)] == [30, 40], "a number inside a batch is looked for"
 
 
 def test_only_what_is_durable_is_pending() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from random import Random
 
 import pytest
 
@@ -27,6 +29,15 @@ def run(rows, track: Track | None = None) -> list[dict]:
 def test_the_odometer_is_the_length_of_the_believed_path():
     kept = run([fix(n, 47.0 + n * STEP) for n in range(10)])
     assert kept[-1]["odometer"] == pytest.approx(9 * metres_between(47.0, 8.0, 47.0 + STEP, 8.0), abs=0.1)
+
+
+def test_a_receiver_that_is_off_by_metres_each_second_makes_a_walk_no_longer():
+    random = Random(7)
+    off = [(random.gauss(0, 2.0) / 111_195, random.gauss(0, 2.0) / 75_800) for _ in range(900)]
+    path = [fix(second, 47.0 + second * 1.4 / 111_195 + north, 8.0 + east) for second, (north, east) in enumerate(off)]
+    zigzag = sum(metres_between(a["lat"], a["lon"], b["lat"], b["lon"]) for a, b in itertools.pairwise(path))
+    assert zigzag > 2.5 * 1260, "that is what each step adds up to"
+    assert run(path)[-1]["odometer"] == pytest.approx(1260, rel=0.15)
 
 
 def test_a_fix_the_receiver_doubts_is_left_out():
