@@ -147,9 +147,9 @@ def results(
     from datetime import UTC, datetime
 
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table("sink", "key", "from", "to", "rev", "values")
+    table = Table(*(Column(name, overflow="fold") for name in ("sink", "key", "from", "to", "rev", "values")))
     for row in rows:
         start, end = (
             datetime.fromtimestamp(row[name] / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")

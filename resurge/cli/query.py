@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -54,7 +54,9 @@ Forward = Annotated[
     str, typer.Option(help="fleet: how rows go that cannot go directly: dynamic (default), or paths:2 to paths:8")
 ]
 PlanFile = Annotated[Path | None, typer.Option("--plan", help="a plan, as `resurge plan FILE --json` prints it")]
-Format = Annotated[str, typer.Option("--format", help="csv, parquet, geojson or gpx")]
+Format = Annotated[
+    Literal["csv", "json", "parquet", "geojson", "gpx"], typer.Option("--format", help="how the rows are written")
+]
 
 
 @app.command("list")

@@ -27,6 +27,7 @@ from enum import Enum
 from shared.errors import UsageError
 
 BEFORE_ALL = 0  # the epoch before the first: no state, nothing read; intact unless the log was collected
+FAILED = "failed"  # why a range goes back that nothing else takes with it
 
 
 class Merge(Enum):
@@ -146,8 +147,8 @@ def _spread(
 ) -> dict[str, str]:
     """The least set closed under the rule when everything in it restarts after `epoch`, with a reason for each."""
     if rule is Rule.FULL:
-        return {name: "failed" if name in failed else "full rollback" for name in sorted(manifests)}
-    reasons = dict.fromkeys(sorted(failed), "failed")
+        return {name: FAILED if name in failed else "full rollback" for name in sorted(manifests)}
+    reasons = dict.fromkeys(sorted(failed), FAILED)
     while True:
         changed = _changed(frozenset(reasons), manifests)
         added: dict[str, str] = {}

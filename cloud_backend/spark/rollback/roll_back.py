@@ -21,7 +21,7 @@ from cloud_backend.spark.slots import Range
 from cloud_backend.spark.storage.store import Store
 from shared.errors import DamagedData, UsageError
 from shared.plan.graph import Plan
-from shared.recovery.rollback import RecoveryPlan, Rule
+from shared.recovery.rollback import FAILED, RecoveryPlan, Rule
 
 OTHER_WRITERS_MAX = 100
 
@@ -39,7 +39,9 @@ class RolledBack:
     def to_json(self) -> dict[str, Any]:
         return {
             "rollback": sorted(self.plan.rollback), "replay": dict(self.plan.replay), "epoch": self.plan.epoch,
-            "reasons": dict(self.plan.reasons), "cost": self.cost, "asked": self.asked, "from_log": self.from_log,
+            # Nothing has failed: these are what a person named.
+            "reasons": {name: "asked for" if why == FAILED else why for name, why in self.plan.reasons.items()},
+            "cost": self.cost, "asked": self.asked, "from_log": self.from_log,
             "in_words": self.in_words(), "entry": self.entry,
         }  # fmt: skip
 

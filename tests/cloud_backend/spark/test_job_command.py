@@ -46,6 +46,8 @@ def test_a_dry_run_shows_and_changes_nothing_and_the_real_one_does(world: World)
     shown = said(world, "rollback", "cells", "--to", "1", "--dry-run")
     assert shown["epoch"] == 1
     assert {name.split()[0] for name in shown["rollback"]} == {"cells", "everything"}  # type: ignore[attr-defined]
+    reasons = [why for name, why in shown["reasons"].items() if name.startswith("cells")]  # type: ignore[attr-defined]
+    assert {*reasons} == {"asked for"}, "nothing has failed"
     assert {name.split()[0] for name in shown["replay"]} == {"mine"}  # type: ignore[attr-defined]
     assert sorted(path.name for path in (world.store_dir / "manifest").iterdir()) == before
     done = said(world, "rollback", "cells", "--to", "1")

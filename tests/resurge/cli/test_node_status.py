@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from resurge.cli.node import run
+from mobile_app.node.results import Results
+from resurge.cli.node import app, run
 from resurge.cli.node_status import status_lines
 from shared.errors import UsageError
 from tests.user_interface import phone_world
@@ -36,6 +38,24 @@ def test_it_says_whether_it_runs_and_reaches_its_gateway() -> None:
 def test_a_link_of_a_variable_that_was_never_set_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="enrolment-link"):
         run(link="", home=tmp_path, seconds=0.0)
+
+
+def test_a_result_is_shown_whole_however_narrow_the_terminal_is(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    body = {
+        "sink": "my_trips", "key": ["a" * 32], "window_start_us": 0, "window_end_us": 10, "revision": 1_763_590_000_000,
+        "retract": False, "complete": True, "values": {"km": 3.25, "mode": "bicycle", "minutes": 12.5},
+    }  # fmt: skip
+    assert results.apply([(1, body)]) == 1
+    results.close()
+    shown = CliRunner().invoke(app, ["results", "--home", str(tmp_path)], env={"COLUMNS": "60"}).output
+    cells = [
+        "".join(column)
+        for column in zip(*(line.split("│")[1:-1] for line in shown.splitlines() if "│" in line), strict=True)
+    ]
+    assert "…" not in shown
+    assert "1763590000000" in cells[4].replace(" ", "")
+    assert "minutes=12.5" in cells[5].replace(" ", "")
 
 
 def test_what_was_left_out_and_given_up_is_counted() -> None:
