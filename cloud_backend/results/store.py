@@ -316,8 +316,11 @@ class Results:
         return {name.removeprefix(CORRECTED): value for name, value in found}
 
     def current(self) -> list[ResultRow]:
-        """Every row of every sink."""
-        return [_row(row) for row in self._database.read("SELECT * FROM answers WHERE retract = 0")]
+        """Every row of every sink, by sink, key and window."""
+        found = self._database.read(
+            "SELECT * FROM answers WHERE retract = 0 ORDER BY sink, key, window_start_us, window_end_us, row"
+        )
+        return [_row(row) for row in found]
 
     def epoch(self) -> int | None:
         """The last epoch published; None before the first."""

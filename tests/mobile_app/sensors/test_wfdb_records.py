@@ -41,7 +41,7 @@ def test_sixteen_bits_and_a_last_row_that_is_cut_short(tmp_path):
 @pytest.mark.parametrize(
     ("header", "text"),
     [
-        ("", "names the record"),
+        ("\n", "names the record"),
         ("r/3 2 360\n", "names the record"),
         ("r 2 360\nr.dat 212 200\n", "names the record"),
         ("r 1 nan\nr.dat 212\n", "names the record"),
