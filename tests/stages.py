@@ -37,7 +37,8 @@ PRODUCT = [f"tests/processes/test_{part}.py" for part in ("up", "up_processes", 
 PAGES = ["tests/processes/test_pages.py", "tests/processes/test_node_failures.py", *TERMUX]
 NODES = ["tests/processes/test_node.py"]
 STREAMS = [f"tests/processes/test_{part}.py" for part in ("changed_streams", "mqtt", "contracts", "backup", "live")]
-PROCESSES = (PRODUCT, FLEETS, GOVERNED, CLOUDED, PAGES, NODES, STREAMS)
+GATEWAYS = [f"tests/processes/test_gateway_{part}.py" for part in ("attacks", "hostile", "kills", "postgres")]
+PROCESSES = (PRODUCT, FLEETS, GOVERNED, CLOUDED, PAGES, NODES, STREAMS, GATEWAYS)
 # Units that belong to what another stage is about, and would make the units' own stage too long.
 JOBS = ["tests/cloud_backend/spark", "tests/conformance"]
 CRASHES = ["tests/cloud_backend/log/test_crashes.py", "tests/shared/spool/test_crash_images.py"]
