@@ -92,7 +92,7 @@ def test_near_misses_never_reach_what_comes_after(claim: Claim, monkeypatch: pyt
     counted = {"returned": 0, "interrupted": 0, "raised": 0}
     escaped: list[BaseException] = []
     ended = False
-    fired, raise_in = 0, watchdog._raise_in
+    made, fired, raise_in = 0, 0, watchdog._raise_in
 
     def counted_raise_in(thread: int, kind: type[BaseException] | None) -> bool:
         nonlocal fired
@@ -109,9 +109,11 @@ def test_near_misses_never_reach_what_comes_after(claim: Claim, monkeypatch: pyt
         return 7
 
     def calls() -> None:
-        nonlocal ended
+        nonlocal ended, made
         try:
-            for _ in range(CALLS):
+            # On a busy machine who interrupts gets its turn seldom.
+            while made < CALLS or (min(counted.values()) <= CALLS // 50 and made < 100 * CALLS):
+                made += 1
                 steps, raises = rng.randrange(STEPS_MAX), rng.random() < 0.3
                 try:
                     dog.run(partial(work, steps, raises), "work")
@@ -143,8 +145,8 @@ def test_near_misses_never_reach_what_comes_after(claim: Claim, monkeypatch: pyt
         sys.setswitchinterval(between)
         dog.close()
     missed = fired - counted["interrupted"]
-    claim(f"{CALLS} calls, {fired} interruptions, {missed} of them too late, {len(escaped)} escaped")
+    claim(f"{made} calls, {fired} interruptions, {missed} of them too late, {len(escaped)} escaped")
     assert not escaped
-    assert sum(counted.values()) == CALLS
+    assert sum(counted.values()) == made >= CALLS
     assert not dog._lock.locked()
     assert min(counted["returned"], counted["raised"], counted["interrupted"]) > CALLS // 50
